@@ -227,6 +227,9 @@ def flops(
 @model_options
 @_option("--pipeline-parallel-size", "Pipeline stages.", type=_SIZE)
 @_option(
+    "--expert-parallel-size", "Ranks that the experts of a mixture are divided over.", type=_SIZE
+)
+@_option(
     "--zero-stage",
     "ZeRO stage of DeepSpeed; without it, the forecast is for Megatron.",
     type=click.IntRange(0, 3),

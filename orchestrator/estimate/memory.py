@@ -14,14 +14,18 @@ from orchestrator.common.text import printable
 from orchestrator.estimate.case import ESTIMATED_PRECISION, distinct, option_case
 from orchestrator.hardware.cluster import Cluster
 from orchestrator.hardware.gpus import memory_sizes_gib
+from orchestrator.memory.described import placed_experts
+from orchestrator.memory.experts import ExpertPlacement
 from orchestrator.memory.forecast import MemoryForecast, Part, forecast
 from orchestrator.memory.placement import (
     Placement,
+    bf16_optimizer_placement,
     deepspeed_placement,
     megatron_placement,
     recomputation,
 )
 from orchestrator.run.model import Batch, Parallelism, Resources, Run, Training
+from orchestrator.run.shape import ModelShape
 
 _SHORT = Style(digits=3)
 
@@ -84,11 +88,6 @@ def memory_estimate(values: Mapping[str, Any]) -> MemoryEstimate:
     buckets. Raises UserError, with everything that is missing or contradictory.
     """
     case = option_case(values)
-    if case.model.described is not None:
-        raise UserError(
-            f"{case.label}: the memory of a described model is not forecast; give sizes, as "
-            "--num-layers and --hidden-size"
-        )
     run = Run(
         framework="",
         cluster="",
@@ -107,7 +106,10 @@ def memory_estimate(values: Mapping[str, Any]) -> MemoryEstimate:
             run.batch, global_batch_size=count * (values.get("num_microbatches") or 1) or None
         ),
     )
-    found = forecast(run, _placement(values, run.training.precision))
+    placement = replace(
+        _placement(values, run.training.precision), experts=_experts(values, case.model)
+    )
+    found = forecast(run, placement)
     if found is None:
         raise UserError(
             f"--world-size {run.world_size} is not divisible by --tensor-parallel-size times "
@@ -198,6 +200,38 @@ def _world_size(values: Mapping[str, Any]) -> int:
     return given or _parallelism(values).ranks_per_replica
 
 
+def _experts(values: Mapping[str, Any], model: ModelShape) -> ExpertPlacement | None:
+    """Return the experts of a described model over the ranks that the options say.
+
+    Raises UserError if there are more ranks than experts or GPUs, or no experts.
+    """
+    ranks: int | None = values.get("expert_parallel_size")
+    tensor = values.get("tensor_parallel_size") or 1
+    found = (
+        placed_experts(model.described, ranks=ranks or 1, tensor_ranks=tensor)
+        if model.described
+        else None
+    )
+    if ranks is None or ranks == 1:
+        return found
+    if found is None:
+        raise UserError("--expert-parallel-size: the model has no experts")
+    if found.number % ranks:
+        raise UserError(
+            f"--expert-parallel-size: {ranks} does not divide the {found.number} experts"
+        )
+    return found
+
+
+def _states(precision: str, stage: int | None) -> Placement:
+    if stage is None:
+        return megatron_placement(precision)
+    # Which of DeepSpeed's optimizers holds bf16 weights is not known from options.
+    if precision == "bf16" and stage <= 1:
+        return bf16_optimizer_placement(stage, sure=False)
+    return deepspeed_placement(precision, stage)
+
+
 def _placement(values: Mapping[str, Any], precision: str) -> Placement:
     stage: int | None = values.get("zero_stage")
     offloaded = [
@@ -208,7 +242,7 @@ def _placement(values: Mapping[str, Any], precision: str) -> Placement:
     if offloaded:
         raise UserError(*offloaded)
     return replace(
-        megatron_placement(precision) if stage is None else deepspeed_placement(precision, stage),
+        _states(precision, stage),
         fused_attention=None,
         recomputation=recomputation(bool(values.get("activation_checkpointing"))),
         offload_optimizer=bool(values.get("offload_optimizer")),

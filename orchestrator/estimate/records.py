@@ -86,6 +86,7 @@ class MemoryOptions(ModelOptions, total=False):
     """A model, and how its training is split and stored."""
 
     pipeline_parallel_size: _Size
+    expert_parallel_size: _Size
     zero_stage: Annotated[int, Field(ge=0, le=3)]
     world_size: _Size
     micro_batch_size: _Size

@@ -5,8 +5,10 @@ tensor_parallel_size; sbh is the number of elements of one micro-batch's hidden 
 context_parallel_size divides sequences, s is a rank's part, and s² that part times the whole.
 """
 
+from orchestrator.memory import described
 from orchestrator.memory.placement import Range
 from orchestrator.memory.states import NOTHING, Rank, Size, added, numbers, scaled
+from orchestrator.model.description import Model
 
 
 def kept(rank: Rank) -> Size:
@@ -86,6 +88,8 @@ def _layer_activations(rank: Rank) -> Range:
     2sbh, keys and values 2sbk, the MLP's inner values 2sbf (3 to 4 if it is gated), split by t;
     then come the scores. With f = 4h and 2 bytes it is sbh(10 + 24/t + 5as/(ht)).
     """
+    if rank.described is not None:
+        return _described_activations(rank, rank.described)
     model, t = rank.model, rank.tensor_parallel_size
     h, scores = model.hidden_size, _scores(rank)
     whole = t if rank.placement.sequence_parallel else 1
@@ -94,6 +98,16 @@ def _layer_activations(rank: Rank) -> Range:
     each = 4 / whole
     least, most = (_hidden(rank) * (each + (attention + mlp) / t) for mlp in _mlp_activations(rank))
     return added((least, most + masks), scores)
+
+
+def _described_activations(rank: Rank, model: Model) -> Range:
+    """Return the bytes that a layer of a described model keeps: the mean of its stage's layers."""
+    t, each = rank.tensor_parallel_size, rank.placement.activation_bytes
+    held = described.stage_of(model, rank.run.parallelism, rank.stage)
+    norms, least, most = described.kept_per_token(held.layers, model.hidden_size)
+    whole = norms / (t if rank.placement.sequence_parallel else 1)
+    low, high = (rank.tokens * each * (whole + split / t) for split in (least, most))
+    return added((low, high), _scores(rank))
 
 
 def _mlp_activations(rank: Rank) -> Range:

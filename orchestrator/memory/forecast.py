@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from orchestrator.memory import activations, states
+from orchestrator.memory.described import has_unusual_layers, placed_experts
 from orchestrator.memory.placement import Placement
 from orchestrator.memory.states import Rank, Size, added, beyond
 from orchestrator.run.model import Run
@@ -61,13 +62,11 @@ def forecast(run: Run, placement: Placement, *, gpu: bool = True) -> MemoryForec
 
     Of the pipeline stages, the first keeps most activations and the last has the logits; the larger
     one counts. For a program that may save some memory, only the high end is known. None if the
-    model's shape is not known, or described by other kinds of layers, or the ranks do not divide
-    into copies of it.
+    model's shape is not known, or the ranks do not divide into copies of it.
     """
     if run.model is None or run.padded_vocab_size is None or run.data_parallel_size is None:
         return None
-    if run.model.described is not None:
-        return None
+    placement = _of_description(placement, run)
     if not gpu:
         placement = _in_host(placement, run.model.parameters(run.padded_vocab_size))
     ends = sorted({0, run.parallelism.pipeline_parallel_size - 1})
@@ -84,6 +83,19 @@ def forecast(run: Run, placement: Placement, *, gpu: bool = True) -> MemoryForec
     share = f"cached and fragmented: up to {_ALLOCATOR_SHARE:.0%} of the tensors"
     whole = _forecast((*tensors.parts, Part("allocator", 0.0, spare, share), context))
     return replace(whole, is_open=placement.may_hold_more)
+
+
+def _of_description(placement: Placement, run: Run) -> Placement:
+    """Return the placement of a described model: its experts, and whether all of it is known."""
+    model = run.model.described if run.model is not None else None
+    if model is None:
+        return placement
+    tensor = run.parallelism.tensor_parallel_size
+    return replace(
+        placement,
+        experts=placement.experts or placed_experts(model, ranks=1, tensor_ranks=tensor),
+        may_hold_more=placement.may_hold_more or has_unusual_layers(model),
+    )
 
 
 def _in_host(placement: Placement, parameters: int) -> Placement:

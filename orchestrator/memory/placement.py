@@ -116,6 +116,33 @@ def deepspeed_placement(precision: str, zero_stage: int) -> Placement:
     )
 
 
+def bf16_optimizer_placement(zero_stage: int, *, sure: bool) -> Placement:
+    """Return the states of DeepSpeed's BF16_Optimizer; sure: whether it is certainly that one.
+
+    It adds gradients up in fp32 for all parameters of a rank, 4 bytes beside the 2 of the bf16
+    gradients, which it may free at once, and divides master weights, momentum and variance over
+    the data-parallel ranks in stage 0 too (runtime/bf16_optimizer.py). Which optimizer wraps a
+    bf16 model in stages 0 and 1 depends on the version and on `data_types.grad_accum_dtype`: if it
+    is not sure, the least is that of ZeRO, and the most that of both.
+    """
+    usual = deepspeed_placement("bf16", zero_stage)
+    if sure:
+        return replace(
+            usual,
+            gradient_bytes=(0, 2),
+            gradient_copy_bytes=(4, 4),
+            step_bytes=(0, usual.step_bytes[1]),
+            zero_stage=1,
+        )
+    optimizer = usual.optimizer_bytes[1]
+    return replace(
+        usual,
+        gradient_copy_bytes=(0, 4),
+        # In stage 0 they may be divided.
+        optimizer_bytes=(0 if zero_stage == 0 else optimizer, optimizer),
+    )
+
+
 def megatron_placement(precision: str) -> Placement:
     """Return the states of Megatron-LM with Adam, nothing divided over data-parallel ranks.
 

@@ -5,7 +5,9 @@ A `Size` is bytes, least and most, and their source.
 
 from dataclasses import dataclass
 
+from orchestrator.memory import described
 from orchestrator.memory.placement import Placement, Range
+from orchestrator.model.description import Model
 from orchestrator.run.model import Parallelism, Run
 from orchestrator.run.shape import ModelShape
 
@@ -46,6 +48,12 @@ class Rank:
         return stage_layers(self.model, self.run.parallelism)
 
     @property
+    def described(self) -> Model | None:
+        """The description of the model if its sizes do not say all, with the padded vocabulary."""
+        found = self.model.described
+        return found.with_vocabulary(self.padded_vocab_size) if found is not None else None
+
+    @property
     def expert_layers(self) -> int:
         """The number of its layers that have experts."""
         experts = self.placement.experts
@@ -55,14 +63,20 @@ class Rank:
     def expert_parameters(self) -> int:
         """The number of parameters of its routed experts before ZeRO divides them."""
         experts = self.placement.experts
-        return self.expert_layers * experts.rank_parameters(self.model) if experts else 0
+        if experts is None:
+            return 0
+        if self.described is not None:
+            return described.routed_parameters(
+                self.described, self.run.parallelism, self.stage, experts
+            )
+        return self.expert_layers * experts.rank_parameters(self.model)
 
     @property
     def parameters(self) -> int:
         """The number of its parameters before ZeRO divides them, without routed experts."""
         held = rank_parameters(self.model, self.padded_vocab_size, self.run.parallelism, self.stage)
         experts = self.placement.experts
-        if experts is None:
+        if experts is None or self.described is not None:
             return held
         beyond_mlp = experts.beyond_mlp(self.model, self.tensor_parallel_size)
         return held + self.expert_layers * beyond_mlp
@@ -104,6 +118,9 @@ def rank_parameters(
     its 52B with t = 4, p = 16: 917,757,952 on the first stage, 805,560,320 on a middle one. (It
     ties the whole embedding on the last stage, so that one has the positions too.)
     """
+    if model.described is not None:
+        whole_model = model.described.with_vocabulary(padded_vocab_size)
+        return described.dense_parameters(whole_model, parallelism, stage)
     h, f, k = model.hidden_size, model.ffn_width, model.key_value_width
     t, last = parallelism.tensor_parallel_size, parallelism.pipeline_parallel_size - 1
     inner = 2 * f if model.gated_mlp else f

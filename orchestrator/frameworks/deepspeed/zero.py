@@ -11,7 +11,13 @@ from orchestrator.frameworks.deepspeed.config import (
     value_at,
 )
 from orchestrator.frameworks.deepspeed.known_keys import earlier_keys, renamed_keys, unknown_keys
-from orchestrator.memory.placement import ZERO_LIVE, ZERO_PREFETCH, Placement, deepspeed_placement
+from orchestrator.memory.placement import (
+    ZERO_LIVE,
+    ZERO_PREFETCH,
+    Placement,
+    bf16_optimizer_placement,
+    deepspeed_placement,
+)
 from orchestrator.run.model import Run
 
 DeepspeedLauncher = Literal["torchrun", "deepspeed", "srun"]
@@ -132,7 +138,7 @@ def config_placement(run: Run, stage: int, config: Mapping[str, Any]) -> Placeme
     Missing values have DeepSpeed's own defaults. Activations are left out, because they depend on
     the script.
     """
-    usual = deepspeed_placement(run.training.precision, stage)
+    usual = states(run.training.precision, stage, config)
     least, most = usual.buckets
     overlap = value_at(config, "zero_optimization.overlap_comm", absent=stage == 3)
     contiguous = value_at(config, "zero_optimization.contiguous_gradients", absent=True)
@@ -145,6 +151,20 @@ def config_placement(run: Run, stage: int, config: Mapping[str, Any]) -> Placeme
         live_elements=_elements(config, "stage3_max_live_parameters", ZERO_LIVE)
         + _elements(config, "stage3_prefetch_bucket_size", ZERO_PREFETCH),
     )
+
+
+def states(
+    precision: str, stage: int, config: Mapping[str, Any], *, pipeline: bool = False
+) -> Placement:
+    """Return DeepSpeed's states; in bf16 with stage 0 or 1 its BF16_Optimizer may have them.
+
+    It does if gradients are added up in fp32, and it may in a pipeline of any version.
+    """
+    accumulated = value_at(config, "data_types.grad_accum_dtype")
+    in_fp32 = accumulated in ("fp32", "float32", "float")
+    if precision != "bf16" or stage > 1 or not (in_fp32 or pipeline):
+        return deepspeed_placement(precision, stage)
+    return bf16_optimizer_placement(stage, sure=in_fp32)
 
 
 def _elements(config: Mapping[str, Any], key: str, default: int) -> int:

@@ -26,7 +26,7 @@ from orchestrator.frameworks.deepspeed import zero
 from orchestrator.frameworks.deepspeed.config import FILE_NAME, program_config
 from orchestrator.frameworks.megatron import argument_rules, deepspeed, memory, pipeline, shared
 from orchestrator.frameworks.megatron.deepspeed import MegatronDeepspeedOptions
-from orchestrator.memory.placement import Placement, deepspeed_placement, megatron_placement
+from orchestrator.memory.placement import Placement, megatron_placement
 from orchestrator.run.model import Parallelism, Run
 from parsers.formats.deepspeed import DEEPSPEED_PIPELINE
 from parsers.formats.megatron.iterations import MEGATRON
@@ -181,7 +181,9 @@ def placement(run: Run) -> Placement:
     states = (
         megatron_placement(run.training.precision)
         if options.engine == "megatron"
-        else deepspeed_placement(run.training.precision, options.zero_stage)
+        else zero.states(
+            run.training.precision, options.zero_stage, options.deepspeed, pipeline=True
+        )
     )
     return deepspeed.placed(run, states)
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from orchestrator.frameworks.arguments import Given, given, whole_number
 from orchestrator.frameworks.megatron import pipeline, shared
 from orchestrator.hardware.gpus import Capability
+from orchestrator.memory.described import placed_experts
 from orchestrator.memory.experts import ExpertPlacement
 from orchestrator.memory.placement import Recomputation, recomputation
 from orchestrator.run.model import Run
@@ -97,12 +98,16 @@ def experts(run: Run) -> ExpertPlacement | None:
     """Return the experts that arguments give a run; None if there are none, or not understood."""
     options, model = given(run.options.extra_args), run.model
     number = whole_number(options, "--num-experts")
+    ranks = whole_number(options, "--expert-model-parallel-size") or 1
+    tensor = run.parallelism.tensor_parallel_size
+    tensor_ranks = whole_number(options, "--expert-tensor-parallel-size") or tensor
+    if model is not None and model.described is not None:
+        return placed_experts(model.described, ranks=ranks, tensor_ranks=tensor_ranks)
     if model is None or not number:
         return None
     layers = _expert_layers(options, model.num_layers)
     if layers is None:
         return None
-    tensor = run.parallelism.tensor_parallel_size
     return ExpertPlacement(
         number=number,
         # Megatron's defaults: moe_router_topk 2, the width of the MLP, the tensor parallelism.
@@ -110,8 +115,8 @@ def experts(run: Run) -> ExpertPlacement | None:
         width=whole_number(options, "--moe-ffn-hidden-size") or model.ffn_width,
         layers=layers,
         shared_width=whole_number(options, "--moe-shared-expert-intermediate-size") or 0,
-        ranks=whole_number(options, "--expert-model-parallel-size") or 1,
-        tensor_ranks=whole_number(options, "--expert-tensor-parallel-size") or tensor,
+        ranks=ranks,
+        tensor_ranks=tensor_ranks,
     )
 
 

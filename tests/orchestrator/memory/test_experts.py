@@ -1,9 +1,9 @@
 """Mixtures of experts on the ranks that hold them."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from fixture_types import RunOf
 
 from orchestrator.campaign.fit import Capacity, fits
 from orchestrator.memory.experts import ExpertPlacement
@@ -12,10 +12,8 @@ from orchestrator.memory.placement import Placement, megatron_placement
 from orchestrator.memory.states import Rank, rank_parameters
 from orchestrator.model.counting import parameters
 from orchestrator.model.named import named_model
-from orchestrator.run.model import Run
 from orchestrator.run.shape import ModelShape
 
-RunOf = Callable[..., Run]
 MIXTRAL = ModelShape(
     32, 4096, 32, 32_000, 4096, ffn_hidden_size=14_336, num_key_value_heads=8, gated_mlp=True,
     untied_head=True, position_table=False, biases="none", norm="rmsnorm",

@@ -1,0 +1,145 @@
+"""Parameters and activations of a described model on a rank: layers of any kind.
+
+Matrices are split over tensor-parallel ranks, except those that lead into a latent space and the
+router; vectors (norms, biases) are whole on each rank.
+"""
+
+from dataclasses import replace
+
+from orchestrator.memory.experts import ExpertPlacement
+from orchestrator.model.description import (
+    Attention,
+    Experts,
+    GatedDeltaNet,
+    LatentAttention,
+    Layer,
+    Mamba2,
+    Mixer,
+    Mlp,
+    Model,
+)
+from orchestrator.model.parts import ModelPart, parts
+from orchestrator.run.model import Parallelism
+
+_WHOLE = frozenset({"router", "query down", "key-value down", "shared expert gate"})
+_ROUTED = "expert "
+
+
+def stage_of(model: Model, parallelism: Parallelism, stage: int) -> Model:
+    """Return a model with the layers of one pipeline stage only, of uneven stages the fullest."""
+    pipeline = parallelism.pipeline_parallel_size
+    size = -(-model.num_layers // pipeline)
+    begin = min(stage * size, model.num_layers - size)
+    heads = model.prediction_heads if stage == pipeline - 1 else ()
+    return replace(model, layers=model.layers[begin : begin + size], prediction_heads=heads)
+
+
+def dense_parameters(model: Model, parallelism: Parallelism, stage: int) -> int:
+    """Return the parameters of a rank without routed experts, before ZeRO divides them."""
+    tensor, last = parallelism.tensor_parallel_size, parallelism.pipeline_parallel_size - 1
+    held = stage_of(model, parallelism, stage)
+    total = 0
+    for part in parts(held):
+        if part.name.startswith(_ROUTED) or not _is_on(part, stage, last):
+            continue
+        is_split = part.kind in ("matrix", "table") and part.name not in _WHOLE
+        total += -(-part.parameters // tensor) if is_split else part.parameters
+    if model.tied_head and stage == last > 0:
+        # The last stage has a copy of the embedding.
+        total += -(-model.vocab_size * (model.embedding_size or model.hidden_size) // tensor)
+    return total
+
+
+def routed_parameters(
+    model: Model, parallelism: Parallelism, stage: int, experts: ExpertPlacement
+) -> int:
+    """Return the parameters of a rank's routed experts, before ZeRO divides them."""
+    held = stage_of(model, parallelism, stage)
+    routed = sum(part.parameters for part in parts(held) if part.name.startswith(_ROUTED))
+    return routed // (experts.ranks * experts.tensor_ranks)
+
+
+def placed_experts(model: Model, *, ranks: int, tensor_ranks: int) -> ExpertPlacement | None:
+    """Return the experts of a description over so many ranks; None if it has none."""
+    some = model.experts
+    if some is None:
+        return None
+    return ExpertPlacement(
+        number=some.number,
+        top_k=some.top_k,
+        width=some.width,
+        layers=tuple(isinstance(layer.mlp, Experts) for layer in model.layers),
+        shared_width=some.shared_width or 0,
+        ranks=ranks,
+        tensor_ranks=tensor_ranks,
+    )
+
+
+def has_unusual_layers(model: Model) -> bool:
+    """Return whether kernels decide what layers keep, as those of Mamba and latent attention."""
+    mixers = (layer.mixer for layer in (*model.layers, *model.prediction_heads))
+    return any(not isinstance(mixer, Attention | None) for mixer in mixers)
+
+
+def kept_per_token(layers: tuple[Layer, ...], hidden_size: int) -> tuple[float, float, float]:
+    """Return what a layer keeps for its backward pass, in elements per token, the mean of layers.
+
+    The inputs and outputs of its norms, whole on each rank unless sequences are split; then the
+    least and the most of what tensor parallelism splits.
+    """
+    norms = sum(2 * layer.norms for layer in layers) * hidden_size
+    mixers = [_of_mixer(layer.mixer) for layer in layers]
+    mlps = [_of_mlp(layer.mlp, hidden_size) for layer in layers]
+    least, most = (sum(each[end] for each in (*mixers, *mlps)) for end in (0, 1))
+    count = len(layers)
+    return norms / count, least / count, most / count
+
+
+def _of_mixer(mixer: Mixer | None) -> tuple[float, float]:
+    """Return the inputs and outputs of a mixer's products: the least, and with copies."""
+    match mixer:
+        case Attention():
+            queries, keys = mixer.heads * mixer.head_size, mixer.key_value_heads * mixer.head_size
+            gate = queries if mixer.output_gate else 0
+            kept = 2 * queries + 2 * keys + gate
+            normed = 0 if mixer.query_key_norm == "none" else queries + keys
+            return kept, kept + normed + gate
+        case LatentAttention():
+            size = mixer.nope_size + mixer.rope_size
+            latent = mixer.key_value_rank + mixer.rope_size + (mixer.query_rank or 0)
+            queries, values = mixer.heads * size, mixer.heads * mixer.value_size
+            return latent + queries + values, 2 * latent + 4 * queries + 3 * values
+        case Mamba2():
+            inner = mixer.heads * mixer.head_size
+            projected = 2 * inner + 2 * mixer.groups * mixer.state_size + mixer.heads
+            return projected + inner, 3 * (projected + inner)
+        case GatedDeltaNet():
+            keys, values = mixer.key_heads * mixer.key_size, mixer.value_heads * mixer.value_size
+            return 2 * keys + 3 * values, 3 * (2 * keys + 3 * values)
+        case None:
+            return 0.0, 0.0
+
+
+def _of_mlp(mlp: Mlp | Experts | None, hidden_size: int) -> tuple[float, float]:
+    """Return the inner values of an MLP; of experts also the copies that tokens are sent in.
+
+    A rank whose experts get more tokens than others keeps up to twice as much.
+    """
+    if mlp is None:
+        return 0.0, 0.0
+    low, high = (3, 4) if mlp.gated else (2, 2)
+    if isinstance(mlp, Mlp):
+        return low * mlp.width, high * mlp.width
+    width = mlp.top_k * mlp.width + (mlp.shared_width or 0)
+    sent = mlp.top_k * (mlp.latent_size or hidden_size)
+    return low * width + sent, 2 * (high * width + 4 * sent)
+
+
+def _is_on(part: ModelPart, stage: int, last: int) -> bool:
+    match part.place:
+        case "embedding":
+            return stage == 0
+        case "head" | "prediction heads":
+            return stage == last
+        case _:
+            return True

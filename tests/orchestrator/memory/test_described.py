@@ -1,0 +1,79 @@
+"""Described models on ranks: their parameters are those of the model, whatever the layers."""
+
+from dataclasses import replace
+
+import pytest
+from fixture_types import RunOf
+
+from orchestrator.campaign.fit import Capacity, fits
+from orchestrator.memory.described import placed_experts
+from orchestrator.memory.forecast import MemoryForecast, forecast
+from orchestrator.memory.placement import bf16_optimizer_placement, megatron_placement
+from orchestrator.memory.states import Rank
+from orchestrator.model.counting import parameters
+from orchestrator.model.named import named_model, named_models
+from orchestrator.run.described import described_shape
+
+
+def rank(split_run: RunOf, name: str, *, experts: int = 1, **split: int) -> Rank:
+    """Return the first rank of a named model in a split, with experts over so many ranks."""
+    model = named_model(name).model(4096)
+    run = split_run(described_shape(model), 64, vocab_size_multiple=1, **split)
+    tensor = split.get("tensor", 1)
+    some = placed_experts(model, ranks=experts, tensor_ranks=tensor)
+    placement = replace(megatron_placement("bf16"), experts=some)
+    shape = run.model
+    assert shape is not None
+    return Rank(run, shape, model.vocab_size, placement, 0)
+
+
+@pytest.mark.parametrize("name", named_models())
+def test_one_rank_has_all_parameters(split_run: RunOf, name: str) -> None:
+    """Without a split, dense ones and experts are the model."""
+    whole = rank(split_run, name)
+    assert whole.parameters + whole.expert_parameters == parameters(named_model(name).model(4096))
+
+
+@pytest.mark.parametrize("name", ["mixtral-8x7b", "deepseek-v3", "qwen3-30b-a3b"])
+def test_experts_are_divided_and_nothing_else(split_run: RunOf, name: str) -> None:
+    """Eight ranks have an eighth of the routed experts each, and all of the rest."""
+    whole, part = rank(split_run, name), rank(split_run, name, experts=8)
+    assert part.expert_parameters * 8 == whole.expert_parameters
+    assert part.parameters == whole.parameters
+
+
+def test_tensor_parallelism_leaves_routers_and_norms_whole(split_run: RunOf) -> None:
+    """Mixtral: 65 norms of 4096 and 32 routers of 4096 · 8 on each of two ranks."""
+    whole, half = rank(split_run, "mixtral-8x7b"), rank(split_run, "mixtral-8x7b", tensor=2)
+    on_both = 65 * 4096 + 32 * 4096 * 8
+    assert 2 * half.parameters - whole.parameters == on_both
+
+
+def needs(split_run: RunOf, name: str) -> MemoryForecast:
+    """Return the forecast of a named model on 64 GPUs."""
+    model = named_model(name).model(4096)
+    found = forecast(split_run(described_shape(model), 64), megatron_placement("bf16"))
+    assert found is not None
+    return found
+
+
+def test_layers_whose_kernels_are_not_known_never_surely_fit(split_run: RunOf) -> None:
+    """Mamba keeps what its kernels decide; attention and MLPs are known."""
+    room = Capacity(10**6, "a GPU")
+    assert fits(needs(split_run, "nemotron3-nano"), room) == "maybe"
+    assert fits(needs(split_run, "llama3-8b"), room) == "yes"
+
+
+def test_bf16_optimizer_adds_gradients_up_in_fp32(split_run: RunOf) -> None:
+    """Four bytes per parameter, undivided; states are divided in stage 0 too."""
+    run = split_run("1.3B", 64)
+    ends = []
+    for sure in (True, False):
+        found = forecast(run, bf16_optimizer_placement(1, sure=sure))
+        assert found is not None
+        copies = next(one for one in found.parts if one.name == "gradient copies")
+        ends.append((copies.low_gib, copies.high_gib))
+    assert run.parameters is not None
+    whole = 4 * run.parameters / 2**30
+    assert ends == [pytest.approx((whole, whole)), pytest.approx((0, whole))]
+    assert bf16_optimizer_placement(0, sure=True).zero_stage == 1
