@@ -1,4 +1,4 @@
-"""Make what several test processes need once: trainings above all, which take many seconds."""
+"""Make results that several test processes need only once, mainly trainings, which are slow."""
 
 import fcntl
 import pickle
@@ -12,7 +12,7 @@ Made = TypeVar("Made")
 
 
 def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], Made]) -> Made:
-    """Return what `make` returned, in this or in another test process, for a folder of its own.
+    """Return the result of `make` for a folder, made in this or in another test process.
 
     The value is pickled. A process waits while another makes it, and tries itself if that fails.
     """

@@ -29,7 +29,7 @@ IDLE = ("0 %", "2 MiB")
 
 
 def written(folder: Path, host: str, ticks: list[tuple[str, str]]) -> None:
-    """Write what a node's nvidia-smi has: two GPUs, of which number 1 does nothing."""
+    """Write the samples of a node: two GPUs, of which number 1 is idle."""
     rows = [
         ROW.format(second=5 * number, gpu=gpu, percent=percent, memory=memory)
         for number, tick in enumerate(ticks)
@@ -92,7 +92,7 @@ done
 
 @pytest.fixture
 def calls(playground: Any) -> Path:
-    """Put a stand-in for nvidia-smi on the PATH; it notes its pid and its arguments here."""
+    """Put a stand-in for nvidia-smi on the PATH; it writes its pid and its arguments here."""
     found = playground.path / "calls"
     folder = playground.path / "bin"
     folder.mkdir()
@@ -124,7 +124,7 @@ def wait_for(calls: Path) -> None:
 
 
 def assert_ended(calls: Path) -> None:
-    """No sampler lives on; it may take a moment to end."""
+    """Assert that no sampler is alive; it may take a moment to end."""
     pids = [int(line.split()[0]) for line in calls.read_text().splitlines()]
     assert pids
     for pid in pids:
@@ -133,7 +133,7 @@ def assert_ended(calls: Path) -> None:
 
 
 def test_the_samples_of_a_run_are_in_its_table(playground: Any, calls: Path):
-    """Of the GPUs it was given, in a file of their own, and nothing samples when it has ended."""
+    """Only of its own GPUs, in a separate file; no sampler is left at the end."""
     write_campaign(playground, WAIT_FOR_SAMPLES)
     done = playground.teralog("submit", "campaign.yaml")
     assert done.returncode == 0, done.stderr
@@ -153,7 +153,7 @@ def test_the_samples_of_a_run_are_in_its_table(playground: Any, calls: Path):
 
 
 def test_sampling_ends_with_a_run_that_is_cancelled(playground: Any, calls: Path):
-    """However a run ends, nothing is left running."""
+    """No process is left, however a run ends."""
     write_campaign(playground, "sleep 100")
     submit = playground.start("submit", "campaign.yaml")
     wait_for(calls)

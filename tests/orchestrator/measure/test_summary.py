@@ -1,4 +1,4 @@
-"""From records to numbers: what is averaged, what is left out, what is absent."""
+"""From records to numbers: averaged, left out and absent values."""
 
 import dataclasses
 import math
@@ -42,13 +42,13 @@ def summary_of(run: Run, records: list[Record], warmup: Warmup) -> Summary:
 def test_seconds_are_those_reported_or_follow_from_the_rate(
     run_of: RunOf, values: dict[str, float], seconds: float | None
 ):
-    """A global batch of 8 at 32 samples per second takes a quarter of one."""
+    """A global batch of 8 at 32 samples per second takes 0.25 s."""
     reports = record_reports(run_of(micro_batch_size=8), [step(1, **values)], Warmup())
     assert reports.launches[0].step_seconds == [seconds]
 
 
 def test_a_rate_over_an_unknown_batch_gives_no_seconds(run_of: RunOf):
-    """The user's own script need not say how large its batch is."""
+    """The user's own script may not report its batch."""
     run = run_of(framework="deepspeed", script="a", tensor_parallel_size=2)
     assert configured(run).global_batch_size is None
     reports = record_reports(run, [step(1, samples_per_second=32.0)], Warmup())
@@ -238,7 +238,7 @@ def test_a_run_of_unknown_shape_has_times_and_no_tflops(run_of: RunOf):
 
 @given(st.lists(st.floats(1e-3, 1e3), max_size=8), st.integers(0, 8))
 def test_the_median_lies_between_the_extremes(run_of: RunOf, seconds: list[float], warmup: int):
-    """And as many reports are averaged as follow the warm-up."""
+    """The number of averaged reports is that after the warm-up."""
     summary = summary_of(run_of(train_iters=8), timed(*seconds), Warmup(warmup))
     counted = seconds[warmup:]
     assert summary.reports == len(counted)

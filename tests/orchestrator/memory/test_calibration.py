@@ -28,13 +28,13 @@ def test_two_runs_correct_nothing():
 
 
 def test_frameworks_are_calibrated_apart():
-    """What one needs says nothing of another."""
+    """The memory of one shows nothing about another."""
     other = [Measured("deepspeed", FORECAST, 5.0, whole_process=False)] * 2
     assert calibrations([*measured(9, 10, 11), *other]).keys() == {"gpt"}
 
 
 def test_a_calibrated_forecast_is_where_the_peaks_lay():
-    """Five percent farther; what no tensor occupies is added as before."""
+    """Extended by five percent; memory outside of tensors is added as before."""
     found = calibrations(measured(9, 10, 11))["gpt"].apply(FORECAST)
     assert found.tensors.low_gib == pytest.approx(10 * 0.9 * 0.95)
     assert found.tensors.high_gib == pytest.approx(10 * 1.1 * 1.05)
@@ -44,6 +44,6 @@ def test_a_calibrated_forecast_is_where_the_peaks_lay():
 
 
 def test_the_peak_of_a_process_without_a_gpu_is_that_of_everything_in_it():
-    """Python and torch among it, so the whole forecast is what it is measured by."""
+    """It includes Python and torch, so it is compared with the whole forecast."""
     found = calibrations(measured(12, 12, 12, whole_process=True))["gpt"].apply(FORECAST)
     assert (found.low_gib, found.high_gib) == pytest.approx((12 * 0.95, 12 * 1.05))

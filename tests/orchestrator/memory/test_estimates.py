@@ -18,7 +18,7 @@ def memory(*arguments: str) -> Result:
 
 
 def record(*arguments: str) -> dict[str, Any]:
-    """Return what it says for programs, of one model."""
+    """Return the JSON object of one model."""
     result = memory(*arguments, "--json")
     assert result.exit_code == 0, result.output
     (found,) = json.loads(result.stdout)
@@ -33,8 +33,8 @@ def test_a_model_s_memory_is_reported_with_its_parts(stage: str, fits: str):
     assert measured["low_gib"] == pytest.approx(sum(part["low_gib"] for part in measured["parts"]))
 
 
-def test_what_is_printed_has_every_part_and_the_interval():
-    """With where each number comes from."""
+def test_the_output_has_every_part_and_the_interval():
+    """With the source of each number."""
     text = memory(*LARGE, "--zero-stage", "2", "--gpu", "V100-SXM2-32GB").stdout
     assert "weights" in text
     assert "51,966,533,632 parameters of 2 bytes" in text

@@ -1,4 +1,4 @@
-"""Whether a run fits: what a rank can have, and what plan and submit make of it."""
+"""Whether a run fits: the memory available to a rank, and the decisions of plan and submit."""
 
 import json
 from pathlib import Path
@@ -48,7 +48,7 @@ CAPACITIES: dict[str, tuple[Cluster, float | None]] = {
 def test_a_rank_can_have_its_gpu_or_its_share_of_this_machine(
     run_of: RunOf, cluster: Cluster, gib: float | None
 ):
-    """What is not known stays unknown."""
+    """Otherwise it is unknown."""
     found = capacity(run_of(gpus_per_node=2), cluster)
     assert (found and found.gib) == gib
 
@@ -64,7 +64,7 @@ def test_only_an_interval_that_is_all_above_does_not_fit(gib: float, verdict: st
 
 
 def test_without_forecast_or_capacity_there_is_no_verdict():
-    """None is not yes."""
+    """None does not mean yes."""
     assert fits(None, Capacity(1, "a GPU")) is None
     assert fits(FORECAST, None) is None
     assert memory_problem(FORECAST, None) is None
@@ -80,7 +80,7 @@ def test_one_sentence_explains_why_a_run_does_not_fit():
 
 @pytest.mark.parametrize("name", FRAMEWORKS)
 def test_every_framework_that_places_a_run_gives_a_forecast(name: str):
-    """Of the runs of its recorded campaign."""
+    """For the runs of its recorded campaign."""
     campaign = load_campaign(SCRIPTS / f"{name}-v100.yaml")
     for planned in campaign.runs:
         placed = FRAMEWORKS[name].model.placement(planned.run) is not None
@@ -130,7 +130,7 @@ matrix: {strategy: [zero2, zero3]}
 def test_a_plan_refuses_runs_that_do_not_fit_and_separates_impossible_ones(
     campaign_of: CampaignOf, tmp_path: Any
 ):
-    """ZeRO-2 of 52B on 64 V100: refused for its memory alone."""
+    """ZeRO-2 of 52B on 64 V100 is refused only for its memory."""
     (tmp_path / "v100.yaml").write_text("{gpus_per_node: 4, gpu: V100-SXM2-32GB}")
     zero2, zero3 = campaign_of(LARGE).runs
     assert zero2.problems == zero3.problems == zero3.refusals == ()
@@ -151,7 +151,7 @@ def test_a_plan_refuses_runs_that_do_not_fit_and_separates_impossible_ones(
 def test_a_forecast_refuses_nothing_that_may_need_less(
     campaign_of: CampaignOf, tmp_path: Path, arguments: list[str], *, refused: bool
 ):
-    """It knows nothing of what Megatron is asked to divide, or to keep in fewer bytes."""
+    """It does not include options by which Megatron divides or compresses more."""
     (tmp_path / "a100.yaml").write_text("{gpus_per_node: 4, gpu: A100-SXM4-80GB}")
     run = {"framework": "megatron", "source": "m", "model": "18B", "precision": "bf16"}
     run |= {"gpus_per_node": 4, "extra_args": arguments}
@@ -161,7 +161,7 @@ def test_a_forecast_refuses_nothing_that_may_need_less(
 
 
 def test_submit_refuses_what_does_not_fit_unless_it_is_forced(playground: Any) -> None:
-    """A forecast may be wrong; what is impossible is not to be forced."""
+    """A forecast may be wrong; an impossible run cannot be forced."""
     playground.write_campaign("true", matrix="model: [s, 206B]", gpus_per_node=1)
     refused = playground.teralog("submit", "campaign.yaml")
     assert refused.returncode == 1

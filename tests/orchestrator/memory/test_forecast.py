@@ -1,4 +1,4 @@
-"""The forecast: exact parameters of a rank, and what makes a rank need more or less."""
+"""The forecast: exact parameters of a rank, and the effect of each setting."""
 
 from dataclasses import replace
 from typing import Any
@@ -42,7 +42,7 @@ shapes = st.builds(
 
 
 def made(run: Run, placement: Placement = FP16, **changed: Any) -> MemoryForecast:
-    """Return the forecast of a run whose placement is changed so."""
+    """Return the forecast of a run with a changed placement."""
     memory = forecast(run, replace(placement, **changed))
     assert memory is not None
     return memory
@@ -66,7 +66,7 @@ def test_a_shared_sequence_is_a_share_of_the_activations(split_run: RunOf):
 
 @given(model=shapes)
 def test_one_rank_has_every_parameter(model: ModelShape):
-    """What a rank counts of its own is what the size formula counts."""
+    """The count for a rank equals that of the size formula."""
     assert rank_parameters(model, 96, Parallelism(), 0) == model.parameters(96)
 
 
@@ -92,7 +92,7 @@ def test_a_rank_has_as_many_parameters_as_megatron_deepspeed_logs():
 
 
 def test_the_ends_are_the_sums_of_the_parts(split_run: RunOf):
-    """So that every GiB is explained."""
+    """So every GiB is explained."""
     found = made(split_run("18B", 16, tensor=4, pipeline=4, micro_batches=8))
     assert found.low_gib == pytest.approx(sum(one.low_gib for one in found.parts))
     assert found.high_gib == pytest.approx(sum(one.high_gib for one in found.parts))
@@ -100,16 +100,16 @@ def test_the_ends_are_the_sums_of_the_parts(split_run: RunOf):
     assert found.tensors.high_gib < found.high_gib
 
 
-def test_of_what_may_be_saved_only_the_most_is_known(split_run: RunOf):
-    """But for the context, which nothing saves."""
+def test_with_unknown_savings_only_the_high_end_is_known(split_run: RunOf):
+    """Except for the CUDA context, which no option saves."""
     run = split_run("18B", 16, tensor=4, pipeline=4, micro_batches=8)
     found, saving = made(run), made(run, may_save=True)
     assert saving.high_gib == found.high_gib
     assert saving.low_gib == part(saving, "context")[0] == part(found, "context")[0]
 
 
-def test_what_is_not_known_has_no_forecast(split_run: RunOf):
-    """No model, or ranks that make no whole copy of it."""
+def test_an_unknown_model_or_split_has_no_forecast(split_run: RunOf):
+    """No model, or ranks that do not form whole copies of it."""
     assert forecast(split_run(None), FP16) is None
     assert forecast(split_run("s", 3, tensor=2), FP16) is None
 
@@ -182,7 +182,7 @@ def test_what_saves_memory_lowers_the_forecast(split_run: RunOf, changed: dict[s
 def test_full_recomputation_needs_less_than_selective_and_that_less_than_none(
     split_run: RunOf,
 ):
-    """And where the mode is not known the interval spans them all."""
+    """If the mode is unknown, the interval includes all of them."""
     run = split_run("18B", 16, tensor=4, pipeline=4, micro_batch=4, micro_batches=16)
     full, selective, none = (
         made(run, recomputation=mode) for mode in ("full", "selective", "none")
@@ -229,7 +229,7 @@ def test_activations_are_those_of_korthikanti_table_2(
 def test_the_first_stage_keeps_as_many_micro_batches_as_the_warm_up_is_long(
     split_run: RunOf, pipeline: int, micro_batches: int, flight: tuple[int, int]
 ):
-    """One less at the low end, where the batch is so short that none follows the first."""
+    """The low end has one less if no micro-batch follows the first."""
     run = split_run(MODEL, pipeline, pipeline=pipeline, micro_batches=micro_batches)
     low, high = part(made(run), "activations")
     hidden = 512 * 512 * 2
@@ -248,7 +248,7 @@ def test_the_heavier_end_of_a_pipeline_counts(split_run: RunOf):
 
 
 def test_without_a_gpu_what_is_offloaded_stays_in_the_host(split_run: RunOf):
-    """There is one memory; and of a bucket only what is touched is in it."""
+    """The host is the only memory, and only the used part of a bucket counts."""
     run = split_run(MODEL, 2)
     offloaded = replace(
         deepspeed_placement("fp32", 3), offload_optimizer=True, offload_parameters=True
@@ -275,7 +275,7 @@ SIZES = [
 
 @pytest.mark.parametrize("changed", SIZES, ids=lambda changed: str(next(iter(changed.items()))))
 def test_every_size_that_is_larger_needs_more(split_run: RunOf, changed: dict[str, Any]):
-    """None is forgotten."""
+    """No size is ignored."""
     usual = {"model": MODEL, "gpus": 2, "pipeline": 2}
     larger = made(split_run(**{**usual, **changed}), recomputation="none")
     assert larger.high_gib > made(split_run(**usual), recomputation="none").high_gib

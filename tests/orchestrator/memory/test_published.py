@@ -1,4 +1,4 @@
-"""The forecast against runs that others published: what they logged, what ran, what did not.
+"""The forecast compared with published runs: their logged peaks, and which of them ran.
 
 The figures are those of BigScience's GPT2 experiments on V100 (2021) and of OneFlow's GPT-2 tests
 (2020). docs/background/memory-accuracy.md compares them with the forecast, in the lines that
@@ -65,7 +65,7 @@ class Logged:
     whole_device: bool = False
 
     def forecast(self, split_run: RunOf) -> MemoryForecast:
-        """Return the forecast of what was logged."""
+        """Return the forecast for the logged run."""
         memory = forecast(split_run(self.model, self.gpus, **self.split), self.placement)
         assert memory is not None
         return memory if self.whole_device else memory.tensors
@@ -165,7 +165,7 @@ class Row:
         return memory
 
     def fits(self, split_run: RunOf) -> str:
-        """Return what the plan says."""
+        """Return the verdict of the plan."""
         memory = self.forecast(split_run)
         if memory.high_gib <= self.memory_gib:
             return "yes"
@@ -319,7 +319,7 @@ def page_lines(split_run: RunOf) -> Iterator[str]:
 
 @pytest.mark.parametrize("one", LOGGED, ids=lambda one: one.name)
 def test_a_logged_peak_is_within_the_forecast(split_run: RunOf, one: Logged):
-    """And near its middle: within 7 %, and 12 % for programs that it was not made for."""
+    """Within 7 % of its middle, or 12 % for programs that were not used to build it."""
     memory = one.forecast(split_run)
     assert memory.low_gib <= one.peak_gib <= memory.high_gib
     assert abs(error(one, split_run)) < (0.12 if one.whole_device else 0.07)
@@ -332,7 +332,7 @@ def test_what_ran_is_not_called_impossible(split_run: RunOf, row: Row):
 
 
 def test_zero_2_of_52b_on_64_cards_is_called_impossible(split_run: RunOf):
-    """The weights alone are three times what a card has."""
+    """The weights alone are three times the memory of a card."""
     (row,) = (row for row in ROWS if "ZeRO-2" in row.name)
     assert row.fits(split_run) == "no"
 

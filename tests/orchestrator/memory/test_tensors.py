@@ -1,4 +1,4 @@
-"""The forecast against what a real model's forward pass really keeps, tensor by tensor."""
+"""The forecast compared with the tensors that a real model's forward pass keeps."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def kept_bytes(run: Run) -> int:
 
 
 def activations_bytes(run: Run) -> float:
-    """Return the low end of what the forecast has for them."""
+    """Return the low end of the forecast for activations."""
     memory = forecast(run, FRAMEWORKS["gpt"].model.placement(run))
     assert memory is not None
     (part,) = (part for part in memory.parts if part.name == "activations")

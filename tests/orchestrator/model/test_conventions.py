@@ -1,4 +1,4 @@
-"""Conventions of other programs, against what their own functions return for the same models."""
+"""Conventions of other programs, compared with their own functions for the same models."""
 
 from dataclasses import replace
 

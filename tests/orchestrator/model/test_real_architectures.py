@@ -220,12 +220,12 @@ def triangular_systems_as_products(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_family_is_compared_with_its_real_class():
-    """None is read on trust."""
+    """No family is left out."""
     assert {kind for kind, _ in CONFIGS.values()} == READERS.keys()
 
 
 def build(transformers: Any, name: str, attention: str = "eager") -> tuple[Any, Model]:
-    """Return the real model, and what its config.json describes."""
+    """Return the real model, and the description from its config.json."""
     kind, keys = CONFIGS[name]
     if kind not in transformers.CONFIG_MAPPING:
         pytest.skip(f"this transformers has no {kind}")
@@ -238,7 +238,7 @@ def build(transformers: Any, name: str, attention: str = "eager") -> tuple[Any, 
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_parameters_are_those_of_the_real_class(transformers: Any, name: str):
-    """To the last one, on the device that holds no numbers."""
+    """Exactly, on the meta device, which stores no numbers."""
     import torch
 
     with torch.device("meta"):

@@ -1,4 +1,4 @@
-"""What contradicts itself is named, and nothing else is."""
+"""Contradictions are named, and nothing else."""
 
 import json
 from pathlib import Path
@@ -258,7 +258,7 @@ def test_what_is_off_in_the_last_digit_is_distinguished(
 
 
 def test_where_both_parts_of_a_change_agree_the_other_row_is_suspected() -> None:
-    """Two digits of the number they come from were exchanged."""
+    """Two digits of that row's number were exchanged."""
     (finding,) = found(table("Mem", "11089", "9082(-2727,↓23.1%)"))
     assert finding.message.endswith("both would follow from 11809 there")
 
@@ -304,7 +304,7 @@ def test_control_characters_of_a_page_do_not_reach_the_terminal() -> None:
     b"| Size | TFLOPs | GPUs | GBS | Time |\n|-|-|-|-|-|\n" + b"| 0B | 0.0 | 1 | 1 | 0s |\n" * 5
 )
 def test_any_bytes_are_a_page(data: bytes) -> None:
-    """Findings or none, never an exception."""
+    """They give findings or none, never an exception."""
     page = read_page(data)
     rows = {row.line for table in page.tables for row in table.rows}
     assert {finding.line for finding in check_page(page)} <= rows
@@ -328,13 +328,13 @@ def test_any_bytes_are_a_page(data: bytes) -> None:
     st.sampled_from([512, 1024, 2048]),
     st.integers(0, 3),
 )
-def test_a_table_that_was_worked_out_has_no_finding(
+def test_a_computed_table_has_no_finding(
     rows: list[tuple[int, int, int, int, int, float, float]],
     factor: int,
     seq_length: int,
     decimals: int,
 ) -> None:
-    """However the numbers are rounded."""
+    """For any rounding of the numbers."""
     lines = []
     for tensor, pipeline, data, chunks, micro_batch, seconds, size in rows:
         world, batch = tensor * pipeline * data, chunks * micro_batch * data
@@ -350,7 +350,7 @@ def test_a_table_that_was_worked_out_has_no_finding(
 
 @pytest.fixture
 def pages(tmp_path: Path) -> Path:
-    """A folder with a page that has a finding and one that has none."""
+    """A folder with a page that has a finding and one without."""
     (tmp_path / "wrong.md").write_text(table(GPUS, "64 4 8 1"))
     (tmp_path / "right.md").write_text(table(GPUS, "64 4 8 2"))
     return tmp_path

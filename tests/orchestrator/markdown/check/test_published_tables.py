@@ -1,4 +1,4 @@
-"""The published tables are what their pages print, and what is found in them is known."""
+"""The published tables equal their pages, and their findings are known."""
 
 import csv
 import re
@@ -52,7 +52,7 @@ BY_HAND = {
 
 @pytest.mark.parametrize("name", BY_HAND)
 def test_in_the_first_documents_all_contradictions_are_found_and_nothing_else(name: str) -> None:
-    """Against what was worked out by hand."""
+    """Compared with a list computed by hand."""
     if not SEEDS.is_dir():
         pytest.skip("needs ../shared/seeds")
     findings = check_page(read_page((SEEDS / name).read_bytes()))
@@ -148,7 +148,7 @@ def test_the_document_s_example_is_what_the_command_prints() -> None:
 
 
 def test_every_file_of_figures_belongs_to_a_page() -> None:
-    """And every source says what a source must."""
+    """Every source.yaml has the required keys."""
     for page, source in SOURCES.items():
         files = {path.name for path in (published.PUBLISHED / page).glob("*.csv")}
         assert files == {table["file"] for table in source["tables"]}

@@ -21,13 +21,13 @@ from orchestrator.markdown.document.tables import read_document
         ("text # Results", None),
     ],
 )
-def test_a_heading_says_what_stands_behind_its_signs(line: str, said: str | None):
-    """And what is none says nothing."""
+def test_a_heading_is_the_text_after_its_signs(line: str, said: str | None):
+    """Other lines give None."""
     assert heading(line) == said
 
 
 def test_headings_in_code_and_comments_are_none():
-    """As no reader sees them as such."""
+    """A reader does not see them as headings."""
     data = b"# A\n```\n# B\n```\n<!--\n# C\n-->\n## D"
     lines = markdown_lines(data, read_document(data))
     assert [(number, heading(line)) for number, line in lines] == [(1, "A"), (8, "D")]

@@ -1,4 +1,4 @@
-"""The diff of documents whose lines correspond is what `diff -u` prints."""
+"""The diff of documents with corresponding lines equals that of `diff -u`."""
 
 import subprocess
 from pathlib import Path
@@ -11,7 +11,7 @@ LINES = [b"%d" % number for number in range(40)]
 
 
 def changed(*numbers: int, end: bytes = b"\n") -> bytes:
-    """Return a document of 40 lines in which some are others."""
+    """Return a document of 40 lines with some of them changed."""
     lines = [b"new" if number in numbers else line for number, line in enumerate(LINES)]
     return b"\n".join(lines) + end
 

@@ -1,4 +1,4 @@
-"""What markdown shows of a cell."""
+"""The visible text of a markdown cell."""
 
 import pytest
 from hypothesis import given
@@ -24,7 +24,7 @@ from orchestrator.markdown.document.printed_text import printed_text
     ],
 )
 def test_signs_of_markdown_are_not_shown(markdown: str, shown: str):
-    """But what they stand around."""
+    """The text between them is."""
     assert printed_text(markdown) == shown
 
 
@@ -35,8 +35,8 @@ def test_signs_of_markdown_are_not_shown(markdown: str, shown: str):
         *("<script>alert(1)</script>", "<b>1</b>", "a < b", "&lt;", "$x$", "1e-3", "[1, 2]"),
     ],
 )
-def test_all_else_is_shown_as_it_stands(text: str):
-    """A sign alone, a tag of HTML."""
+def test_all_other_text_is_shown_unchanged(text: str):
+    """For example, a single sign, or a tag of HTML."""
     assert printed_text(text) == text
 
 
@@ -46,6 +46,6 @@ LETTERS = st.characters(categories=["L", "N", "P", "S"], exclude_characters="~")
 
 
 @given(st.lists(st.one_of(SIGNS, LETTERS), max_size=20).map("".join).map(str.strip))
-def test_what_our_tables_escape_comes_back(text: str):
-    """A report's cells are what they were."""
+def test_escaped_text_of_our_tables_is_read_back(text: str):
+    """The cells of a report are read back unchanged."""
     assert printed_text(escape_markdown(text)) == text

@@ -1,4 +1,4 @@
-"""What is a table in markdown, and where its cells are."""
+"""Find tables in markdown, and the places of their cells."""
 
 import pytest
 from hypothesis import given
@@ -47,7 +47,7 @@ def rows(document: Document) -> list[MarkdownRow]:
     ],
 )
 def test_a_table_is_found_whatever_its_looks(data: bytes) -> None:
-    """Line ends, indentation, quotes, lists, pipes at the ends or none."""
+    """With any line ends, indentation, quotes, lists, and with or without outer pipes."""
     assert texts(data) == [[["a", "b"], ["1", "2"]]]
 
 
@@ -71,8 +71,8 @@ def test_a_table_is_found_whatever_its_looks(data: bytes) -> None:
         b"| - | - |\n",
     ],
 )
-def test_what_github_shows_as_text_is_no_table(data: bytes) -> None:
-    """Code, comments, raw HTML, and what only begins like a table."""
+def test_text_according_to_github_is_not_a_table(data: bytes) -> None:
+    """Code, comments, raw HTML, and text that only begins like a table."""
     assert texts(data) == []
 
 

@@ -1,4 +1,4 @@
-"""A file's bytes are exchanged whole or not at all, and the file stays what it was."""
+"""A file's bytes are replaced completely or not at all; its mode, owner and links stay."""
 
 import resource
 from pathlib import Path
@@ -21,7 +21,7 @@ def test_the_mode_is_kept(mode: int, tmp_path: Path) -> None:
 
 
 def test_a_link_stays_a_link(tmp_path: Path) -> None:
-    """What it leads to is written."""
+    """Its target is written."""
     (tmp_path / "docs").mkdir()
     real, link = tmp_path / "docs" / "page.md", tmp_path / "link.md"
     real.write_bytes(b"old")
@@ -32,7 +32,7 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_leaves_the_old_bytes(tmp_path: Path) -> None:
-    """And nothing else."""
+    """No other file is left."""
     file = tmp_path / "page.md"
     file.write_bytes(b"old")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -47,7 +47,7 @@ def test_a_full_disk_leaves_the_old_bytes(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_gone_is_not_made(tmp_path: Path) -> None:
-    """There is nothing to overwrite."""
+    """Only existing files are overwritten."""
     with pytest.raises(FileNotFoundError):
         overwrite(tmp_path / "page.md", b"new")
     assert not list(tmp_path.iterdir())

@@ -107,7 +107,7 @@ def test_the_size_may_be_in_the_model_s_name() -> None:
     ],
 )
 def test_a_cell_that_is_not_understood_is_named(cells: dict[str, str], ask: str, why: str) -> None:
-    """By its column, and by what it holds."""
+    """By its column and its content."""
     with pytest.raises(NotUnderstoodError) as caught:
         getattr(row_of(cells), ask)()
     assert str(caught.value).startswith(why)

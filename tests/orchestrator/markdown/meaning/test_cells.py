@@ -45,7 +45,7 @@ def test_a_size_is_read(text: str, parameters: int) -> None:
 
 
 def test_a_size_has_the_unit_of_its_title() -> None:
-    """Where it names none itself."""
+    """If the cell has no unit."""
     millions = Unit(Quantity.PARAMETERS, 1e6)
     assert read_parameters("350", millions) == 350_000_000
     assert read_parameters("1.3B", millions) == 1_300_000_000
@@ -109,7 +109,7 @@ def test_a_time_is_read(text: str, seconds: float) -> None:
     ],
 )
 def test_a_rate_is_read(text: str, pace: Pace) -> None:
-    """Of samples, tokens or iterations; of all GPUs or of one."""
+    """In samples, tokens or iterations; of all GPUs or of one."""
     assert read_pace(text) == pace
 
 
@@ -139,7 +139,7 @@ def test_a_rate_is_read(text: str, pace: Pace) -> None:
 def test_text_that_is_not_such_a_number_is_reported(
     read: Callable[[str], object], text: str, why: str
 ) -> None:
-    """Nothing is guessed."""
+    """No number is guessed."""
     with pytest.raises(NotUnderstoodError) as caught:
         read(text)
     assert str(caught.value) == why
@@ -155,7 +155,7 @@ def test_signs_that_stand_for_nothing_are_blank(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["0", "OOM", "-1", "52B", "none of it"])
 def test_words_and_numbers_are_not_blank(text: str) -> None:
-    """They say something."""
+    """They have a meaning."""
     assert not is_blank(text)
 
 
@@ -167,7 +167,7 @@ def test_failures_are_known_by_their_words() -> None:
 
 @given(LIKE_NUMBERS | st.text(max_size=30))
 def test_any_text_is_a_number_or_is_not_understood(text: str) -> None:
-    """Nothing else is raised, and what is read is above zero and finite."""
+    """No other exception is raised, and a number is finite and above zero."""
     for read in (read_parameters, read_count, lambda text: read_pace(text).value):
         try:
             number = read(text)

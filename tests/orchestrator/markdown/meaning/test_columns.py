@@ -1,4 +1,4 @@
-"""What the titles of people's tables mean."""
+"""The meanings of titles in people's tables."""
 
 import pytest
 
@@ -81,7 +81,7 @@ def test_spellings_mean_one_thing(meaning: Meaning | None, titles: list[str]) ->
     ],
 )
 def test_a_title_names_the_unit_of_speed(title: str, unit: Unit | None) -> None:
-    """A time is in seconds where its title says nothing else; a throughput may be anything."""
+    """A time without a unit is in seconds; a throughput may be anything."""
     (column,) = read_columns([title])
     assert column.meaning is Meaning.PACE
     assert column.unit == unit
@@ -115,6 +115,6 @@ def test_elsewhere_its_titles_may_mean_anything(titles: list[str]) -> None:
 
 
 def test_a_peak_in_a_unit_of_memory_is_memory() -> None:
-    """And any other may be of anything."""
+    """Any other peak may be of anything."""
     meanings = [column.meaning for column in read_columns(["peak (GiB)", "Peak [MB]", "peak"])]
     assert meanings == [Meaning.MEMORY, Meaning.MEMORY, None]

@@ -45,7 +45,7 @@ def texts_of_rows(tables: JoinedTables) -> list[tuple[str, ...]]:
 
 
 def test_columns_are_joined_by_title_in_the_order_of_their_first_table():
-    """Each with what it means."""
+    """Each with its meaning."""
     tables = joined(PAGE)
     assert (tables.title, tables.tables) == ("Speed of it", 2)
     assert [(column.title, column.meaning, column.is_numeric) for column in tables.columns] == [
@@ -56,7 +56,7 @@ def test_columns_are_joined_by_title_in_the_order_of_their_first_table():
 
 
 def test_a_size_with_several_titles_is_one_column():
-    """Each table calls it otherwise; a title with a unit stays alone."""
+    """Tables have different titles for it; a title with a unit stays separate."""
     page = """
 | GPUs | Mic-BS | PP Chunks | Size (B) |
 |---|---|---|---|
@@ -95,7 +95,7 @@ def test_sizes_next_to_a_table_hold_for_its_rows():
 
 
 def test_two_columns_of_one_title_stay_two():
-    """Whichever is meant."""
+    """It is not known which one is meant."""
     tables = joined("|time|time|\n|-|-|\n|1|2|\n")
     assert [column.title for column in tables.columns] == ["time", "time"]
     assert texts_of_rows(tables) == [("1", "2")]
@@ -147,7 +147,7 @@ def test_a_table_is_called_as_its_heading(page: str, names: list[str]):
     ],
 )
 def test_a_cell_is_sorted_by_its_number(title: str, text: str, value: object):
-    """Where it is one; else by its text, and what is absent by nothing."""
+    """If it has one; else by its text, and absent values come last."""
     (column,) = read_columns([title])
     found = cell_value(column, text)
     assert found == (pytest.approx(value) if isinstance(value, float) else value)
@@ -155,7 +155,7 @@ def test_a_cell_is_sorted_by_its_number(title: str, text: str, value: object):
 
 @given(st.sampled_from(["Size", "GPUs", "Time", "TFLOPs", "x"]), st.text())
 def test_any_text_has_a_place_in_the_order(title: str, text: str):
-    """Whatever is in a cell."""
+    """Sorting accepts any cell."""
     (column,) = read_columns([title])
     assert isinstance(cell_value(column, text), str | int | float | None)
 
@@ -171,7 +171,7 @@ def test_any_bytes_are_a_page(data: bytes):
 
 @pytest.mark.parametrize("page", sorted(PUBLISHED.glob("[!R]*.md")), ids=lambda path: path.stem)
 def test_every_cell_of_the_published_pages_is_there_as_printed(page: Path):
-    """None is lost, none is rounded."""
+    """No cell is lost or rounded."""
     tables = joined(page.read_text(encoding="utf-8"))
     lines = page.read_text(encoding="utf-8").splitlines()
     for row, texts in zip(tables.rows, texts_of_rows(tables), strict=True):

@@ -1,4 +1,4 @@
-"""What a page says about how its tables were computed."""
+"""The settings by which a page's tables were computed."""
 
 import pytest
 
@@ -16,7 +16,7 @@ from orchestrator.markdown.meaning.settings import (
 
 
 def settings_of(page: bytes) -> PageSettings:
-    """Return what the one comment of a page says."""
+    """Return the settings of a page with one comment."""
     (comment,) = read_document(page).texts
     return with_comment(PageSettings(), comment, page)
 
@@ -50,7 +50,7 @@ def test_a_comment_sets_what_holds_below_it() -> None:
     "page", [b"<!-- any other -->", b"<!-- teralog is nice -->", b"<!-- not teralog: factor=3 -->"]
 )
 def test_other_comments_set_nothing(page: bytes) -> None:
-    """Only what begins with our name is for us."""
+    """Only comments that begin with `teralog` count."""
     assert settings_of(page) == PageSettings()
 
 
@@ -68,7 +68,7 @@ def test_other_comments_set_nothing(page: bytes) -> None:
     ],
 )
 def test_an_invalid_setting_is_reported(setting: str, problem: str) -> None:
-    """With its line; nothing is computed with another setting in its place."""
+    """With its line; nothing is computed with another value."""
     with pytest.raises(UserError) as caught:
         settings_of(f"\n<!-- teralog: {setting} -->".encode())
     assert caught.value.problems == (f"2: {problem}",)
@@ -83,7 +83,7 @@ def test_all_problems_in_a_comment_are_reported_at_once() -> None:
 
 @pytest.mark.parametrize("key", KEYS)
 def test_every_key_can_be_set(key: str) -> None:
-    """The list of keys is that of the settings."""
+    """The accepted keys are exactly the fields of the settings."""
     values = {"formula": "narayanan", "factor": "3", "gpu": "V100", "attention": "causal"}
     value = values.get(key, "2")
     assert settings_of(f"<!-- teralog: {key}={value} -->".encode()) != PageSettings()
@@ -117,7 +117,7 @@ def test_prose_names_the_sequence_length(line: str) -> None:
     ],
 )
 def test_a_note_that_is_not_plain_is_ignored(page: bytes) -> None:
-    """Two lengths, or one within code, a comment or a cell, decide nothing."""
+    """Two different lengths, or one in code, a comment or a cell."""
     assert said(page) is None
 
 
@@ -127,7 +127,7 @@ def test_a_length_said_twice_is_one() -> None:
 
 
 def test_a_page_that_sets_an_option_otherwise_is_noticed() -> None:
-    """An option that was given, and is not what the page says."""
+    """If the user gave the option, and the page has another value."""
     given = PageSettings(factor=3, constants={Meaning.SEQ_LENGTH: 1024, Meaning.NODES: 2})
     said = {Meaning.SEQ_LENGTH: 2048, Meaning.NODES: 2}
     page = PageSettings(factor=4, decimals=1, constants=said)

@@ -1,4 +1,4 @@
-"""Numbers are put into cells in the form and the width that the cells have."""
+"""Numbers are written into cells in the format and width of the cells."""
 
 import pytest
 
@@ -55,15 +55,15 @@ def test_a_number_keeps_the_form_and_the_width_of_its_cell(
 
 @pytest.mark.parametrize(("cell", "new"), [(b" 52.8 ", b" 7.3  "), (b"        ", b" 7.3    ")])
 def test_a_column_to_the_left_is_padded_on_the_right(cell: bytes, new: bytes) -> None:
-    """Where the cell itself leans to no side."""
+    """If the cell itself shows no alignment."""
     assert TO_LEFT.written(cell, 7.31) == new
 
 
 @pytest.mark.parametrize(
     "cell", [b" 30-60 ", b" 46,7 ", b" 41.9 +- 0.3 ", b" see text ", b" V100 "]
 )
-def test_what_is_not_one_number_is_left_alone(cell: bytes) -> None:
-    """And said."""
+def test_a_cell_without_exactly_one_number_is_unchanged(cell: bytes) -> None:
+    """A message reports it."""
     with pytest.raises(NotUnderstoodError, match="is not one number"):
         TO_RIGHT.written(cell, 7.31)
 
@@ -73,7 +73,7 @@ def test_what_is_not_one_number_is_left_alone(cell: bytes) -> None:
     [(b" 12.3% ", b" 37.2% "), (b" 0.123 ", b" 0.372 "), (b"        ", b"  37.2% ")],
 )
 def test_a_share_is_in_per_cent_if_its_cell_shows_it(cell: bytes, new: bytes) -> None:
-    """Else it is a part of one; a blank cell gets per cent."""
+    """Otherwise it is a fraction; a blank cell gets per cent."""
     assert SHARE.written(cell, 0.3721) == new
 
 

@@ -45,7 +45,7 @@ def test_a_page_that_is_right_stays_as_it_is() -> None:
     ids=["CRLF", "BOM", "no last newline", "odd bytes"],
 )
 def test_a_stale_cell_is_mended_and_nothing_else(page: bytes) -> None:
-    """Each of them alone, in its width, whatever the page's bytes."""
+    """In any cell, with its width, for any bytes of the page."""
     for stale, right in ((b"14.2 ", b"14.3 "), (b"~52", b"~61"), (b"**54.61**", b"**55.61**")):
         assert page.count(stale) == 1
         wrong = page.replace(stale, right)
@@ -55,7 +55,7 @@ def test_a_stale_cell_is_mended_and_nothing_else(page: bytes) -> None:
 
 
 def test_a_change_shows_the_line_the_column_and_both_cells() -> None:
-    """So that a person can look."""
+    """So that a person can check it."""
     (change,) = regenerate(table("| 16 | 7.5B | 4 | 0.661s | 29.2 |"), LENGTH).changes
     assert change == (3, "TFlops", "29.2", "23.2")
 
@@ -97,7 +97,7 @@ def test_a_row_gets_the_value_of_the_formula(row: str, new: str) -> None:
     ],
 )
 def test_a_row_without_a_result_is_kept_silently(row: str) -> None:
-    """Blank ones, separators, runs that came to nothing."""
+    """Blank rows, separators, runs without a result."""
     made = regenerate(table(row), LENGTH)
     assert made.data == table(row)
     assert (made.unclear, made.rows) == ([], 0 if "0.661s" not in row else 1)
@@ -152,8 +152,8 @@ def test_a_table_that_cannot_be_parsed_is_reported_once(titles: str, why: str) -
     assert remark.text.endswith("; the table is left as it is")
 
 
-def test_a_page_that_says_no_sequence_length_is_not_guessed_at() -> None:
-    """The tables are left alone, and said."""
+def test_a_missing_sequence_length_is_not_guessed() -> None:
+    """The tables stay unchanged, and a message reports it."""
     page = table("| 16 | 7.5B | 4 | 0.661s | 1.0 |")
     made = regenerate(page, PageSettings())
     assert made.data == page
@@ -203,7 +203,7 @@ def test_a_mistake_in_a_comment_changes_nothing() -> None:
     ],
 )
 def test_settings_change_the_value(settings: PageSettings, tflops: str) -> None:
-    """Options, where the page says nothing."""
+    """Options count if the page sets nothing."""
     page = b"seq_length=1024\n\n" + table("| 16 | 7.5B | 4 | 0.661s | 1.0 |")
     (change,) = regenerate(page, settings).changes
     assert change.new == tflops
@@ -271,7 +271,7 @@ def test_a_row_that_no_pipe_ends_gets_no_blanks_at_its_end() -> None:
 
 
 def test_utilizations_need_a_gpu_that_is_known() -> None:
-    """Said once for a page, with what to give."""
+    """One message per page, with the option to give."""
     with pytest.raises(UserError) as caught:
         regenerate(PAGE, LENGTH, ["mfu", "hfu"])
     needed = "15: utilizations need the GPU; give --gpu or --gpu-peak-tflops"
@@ -338,7 +338,7 @@ ADDITIONS = st.lists(st.sampled_from(sorted(COMPUTED)), max_size=3)
 
 @given(DOCUMENTS | st.binary(max_size=300), ADDITIONS)
 def test_the_second_time_nothing_changes(data: bytes, add: list[str]) -> None:
-    """Whatever the document, and whatever columns are added."""
+    """For any document and any added columns."""
     once = regenerate(data, V100, add)
     again = regenerate(once.data, V100, add)
     assert again.data == once.data
@@ -347,7 +347,7 @@ def test_the_second_time_nothing_changes(data: bytes, add: list[str]) -> None:
 
 @given(DOCUMENTS | st.binary(max_size=300))
 def test_only_cells_of_the_column_change(data: bytes) -> None:
-    """All that is around them stays, byte for byte, and so do the other cells of their rows."""
+    """All other bytes stay, including other cells of the same rows."""
     made = regenerate(data, LENGTH)
     titles = {change.line: change.title for change in made.changes}
     rest_before, rest_after = list(data.split(b"\n")), list(made.data.split(b"\n"))

@@ -32,7 +32,7 @@ def page() -> bytes:
 
 
 def test_every_row_is_computed_and_equal_to_one_decimal(page: bytes) -> None:
-    """By a formula and a reading of the rows that are not the project's."""
+    """Compared with an independent formula and reader of the rows."""
     rows = list(RESULT.finditer(page))
     for row in rows:
         size, batch, seconds, gpus = (
@@ -46,7 +46,7 @@ def test_every_row_is_computed_and_equal_to_one_decimal(page: bytes) -> None:
 
 
 def test_the_command_finds_nothing_to_change() -> None:
-    """Without an option: the page says its sequence length in prose."""
+    """No option is needed: the page's prose contains the sequence length."""
     done = CliRunner().invoke(main, ["regenerate-tflops", "--check", str(FOUND[0])])
     assert (done.exit_code, done.stdout) == (0, "")
 
@@ -75,7 +75,7 @@ def test_all_its_cells_are_mended_when_stale(page: bytes, convert) -> None:
 
 
 def test_columns_are_added_once(page: bytes) -> None:
-    """To each of its tables that has a result; the second time nothing changes."""
+    """To each table with a result; the second time nothing changes."""
     add = ("mfu", "hfu", "tokens_per_second")
     made = regenerate(page, PageSettings(gpu="V100-SXM2"), add)
     assert made.new_columns == 3 * 10

@@ -1,4 +1,4 @@
-"""`teralog regenerate-tflops` on files, standard input, and what goes wrong with them."""
+"""`teralog regenerate-tflops` on files and standard input, and its error messages."""
 
 import json
 import re
@@ -33,7 +33,7 @@ def stale(tmp_path: Path) -> Path:
 
 
 def test_the_new_page_goes_to_standard_output(stale: Path) -> None:
-    """The file stays as it is."""
+    """The file is unchanged."""
     done = run(stale)
     assert (done.exit_code, done.stdout_bytes) == (0, RIGHT)
     assert stale.read_bytes() == STALE
@@ -46,7 +46,7 @@ def test_standard_input_is_a_file_too() -> None:
 
 
 def test_in_place_writes_the_file(stale: Path) -> None:
-    """And says what it did; a file that is right is not written."""
+    """It reports the changes; a correct file is not written."""
     done = run("--in-place", stale)
     assert (done.exit_code, done.stdout) == (0, "")
     assert f"{stale}: rows computed: 9, cells changed: 1\n" in done.stderr
@@ -69,15 +69,15 @@ def test_check_names_the_cells_and_exits_with_1(stale: Path) -> None:
 
 
 def test_diff_shows_the_lines(stale: Path) -> None:
-    """And exits with 0, unless --check is there too."""
+    """It exits with 0, unless --check is given too."""
     done = run("--diff", stale)
     assert done.exit_code == 0
     assert [line[:1] for line in done.stdout.splitlines()] == list("-+@   -+   ")
     assert run("--diff", "--check", stale).exit_code == 1
 
 
-def test_all_files_are_read_and_all_problems_told(stale: Path, tmp_path: Path) -> None:
-    """One that cannot be read, or says what is not understood, does not keep the others."""
+def test_all_files_are_read_and_all_problems_reported(stale: Path, tmp_path: Path) -> None:
+    """An unreadable or invalid file does not stop the others."""
     wrong = tmp_path / "wrong.md"
     wrong.write_bytes(b"<!-- teralog: factr=3 -->\n")
     done = run("--in-place", tmp_path / "none.md", wrong, tmp_path, stale)
@@ -123,7 +123,7 @@ def test_a_gpu_that_is_not_known_is_reported() -> None:
 
 
 def test_options_are_those_of_the_settings() -> None:
-    """The command line names them again, for --help loads nothing."""
+    """The command line repeats their names, because --help must not import them."""
     options = {option.name: option.type for option in main.commands["regenerate-tflops"].params}
     assert options["formula"].choices == tuple(Formula)
     assert options["factor"].choices == tuple(map(str, FACTORS))
@@ -177,7 +177,7 @@ def test_only_the_standard_library_and_click_are_loaded(stale: Path) -> None:
     ("redirection", "which"), [("<&-", "standard input"), ("</dev/null >&-", "standard output")]
 )
 def test_a_closed_stream_is_reported(redirection: str, which: str) -> None:
-    """Python has none then."""
+    """Python then has no stream object."""
     done = subprocess.run(
         ["/bin/sh", "-c", f'"$1" regenerate-tflops - {redirection}', "sh", TERALOG],
         capture_output=True,
@@ -234,14 +234,14 @@ MISUSED: dict[str, tuple[str, int, str]] = {
 
 @pytest.mark.parametrize(("column", "code", "sentence"), MISUSED.values(), ids=MISUSED)
 def test_a_column_that_is_not_understood_is_refused(column: str, code: int, sentence: str) -> None:
-    """With what to write instead."""
+    """With the valid names."""
     done = run("-", f"--column={column}", page=ODD)
     assert done.exit_code == code
     assert sentence in " ".join(done.stderr.split())
 
 
 def test_check_has_json(stale: Path) -> None:
-    """One object for each cell; without --check there is nothing to print so."""
+    """One object for each cell; without --check, --json is refused."""
     done = run("--check", "--json", stale)
     assert done.exit_code == 1
     (cell,) = json.loads(done.stdout)

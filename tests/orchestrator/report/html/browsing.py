@@ -1,4 +1,4 @@
-"""What tests do with a page in a browser: read its table, wait, press keys."""
+"""Use a page in a browser: read its table, wait, press keys."""
 
 import re
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def column(page: Any, title: str) -> list[str]:
-    """Return what a column of the table shows, from the top."""
+    """Return the shown cells of a column of the table, from the top."""
     titles = [text.replace("\n", " ") for text in page.locator("#table thead th").all_inner_texts()]
     return page.locator(
         f"#table tbody tr > :nth-child({titles.index(title) + 1})"

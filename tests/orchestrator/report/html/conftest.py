@@ -29,7 +29,7 @@ def _needed(what: str, there: object, remedy: str) -> None:
 def written(reported: Callable[..., Any], tmp_path: Path) -> Callable[..., Path]:
     """Return a function that writes the page of a campaign, and returns its path.
 
-    It takes what `reported` does: lines of the campaign, and an attempt of each run.
+    It takes the arguments of `reported`: lines of the campaign, and an attempt of each run.
     """
     _needed("plotly", importlib.util.find_spec("plotly"), "pip install 'teralog[html]'")
 
@@ -79,8 +79,8 @@ def browser() -> Iterator[Any]:
 def opened(browser: Any) -> Iterator[Callable[..., Any]]:
     """Return a function that opens a page, at an address within it, in a browser with options.
 
-    However the test ends, the page must have asked for nothing but itself, and no script of it may
-    have failed.
+    At the end, the page must have requested no other address, and none of its scripts may have
+    failed.
     """
     asked: list[str] = []
     failed: list[str] = []

@@ -1,4 +1,4 @@
-"""Values as text in HTML: nothing in them is markup, and nothing is lost."""
+"""Values in HTML stay text: none of them becomes markup, and none is lost."""
 
 import base64
 import json
@@ -26,7 +26,7 @@ VALUES = st.recursive(
 
 
 def as_json(value: Any) -> Any:
-    """Return a value as JSON can say it, by a way of its own."""
+    """Return a value in its JSON form, computed independently."""
     if isinstance(value, dict):
         return {key: as_json(part) for key, part in value.items()}
     if isinstance(value, list):
@@ -39,7 +39,7 @@ def as_json(value: Any) -> Any:
 @settings(max_examples=40)
 @given(VALUES)
 def test_json_in_html_is_json_and_has_no_markup(value: Any):
-    """Whatever is in the texts, it comes back as it was."""
+    """Any text is read back unchanged."""
     text = json_in_html(value)
     assert not set("<>&") & set(text)
     assert text.isascii()
@@ -49,7 +49,7 @@ def test_json_in_html_is_json_and_has_no_markup(value: Any):
 @settings(max_examples=40)
 @given(VALUES)
 def test_packed_json_is_letters_and_comes_back(value: Any):
-    """As a browser unpacks it."""
+    """By the same steps as in a browser."""
     text = packed(value)
     assert not set("<>&\"'") & set(text)
     assert json.loads(zlib.decompress(base64.b64decode(text))) == as_json(value)
@@ -117,12 +117,12 @@ def parsed(name: str) -> Elements:
 
 @given(TEXTS.filter(lambda text: "\ud800" not in text))
 def test_no_text_makes_an_element(text: str):
-    """Neither the campaign's name, nor a file's, nor the library's source."""
+    """This includes the campaign's name, file names, and the library's source."""
     assert parsed(text).tags == parsed("plain").tags
 
 
 def test_the_page_asks_for_nothing():
-    """Not of the library, which knows addresses, but of the page: none at all."""
+    """The library contains addresses, but the page requests none."""
     text = document(page_called("plain"), [], "")
     assert "http://" not in text
     assert "https://" not in text
@@ -130,7 +130,7 @@ def test_the_page_asks_for_nothing():
 
 
 def test_only_the_page_s_own_scripts_may_run():
-    """By their checksums; an element that got in nevertheless would do nothing."""
+    """By their checksums; an injected element would not run."""
     text = document(page_called("plain"), [], "")
     policy = text.split('Content-Security-Policy" content="')[1].split('"')[0]
     scripts = next(part for part in policy.split("; ") if part.startswith("script-src"))

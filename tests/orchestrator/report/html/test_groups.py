@@ -1,4 +1,4 @@
-"""Which runs are equal in all but one size."""
+"""Find runs that are equal in all but one size."""
 
 from collections.abc import Callable
 from typing import Any
@@ -99,8 +99,8 @@ def test_runs_are_grouped_where_all_else_is_equal(
     assert way in found.way
 
 
-def test_efficiency_is_what_is_left_of_the_fewest_gpus(run_of: Callable[..., Run]):
-    """Their median is 100 %; a run without a number, or a partner with one, has none."""
+def test_efficiency_is_relative_to_the_fewest_gpus(run_of: Callable[..., Run]):
+    """Their median is 100 %; a run without a number, or without a partner with one, has none."""
     runs = [sizes(run_of(gpus_per_node=gpus, repeat=n)) for n, gpus in enumerate((1, 1, 2, 4), 1)]
     assert efficiencies(runs, [0, 0, 0, 0], [9.0, 11.0, 8.0, None]) == (90.0, 110.0, 80.0, None)
     assert efficiencies(runs, [0, 0, 0, 0], [9.0, 11.0, None, None]) == (None,) * 4
@@ -108,7 +108,7 @@ def test_efficiency_is_what_is_left_of_the_fewest_gpus(run_of: Callable[..., Run
 
 
 def test_the_fewest_gpus_that_have_a_number_are_the_base(run_of: Callable[..., Run]):
-    """Where those with fewer failed."""
+    """If runs with fewer GPUs failed."""
     runs = [sizes(run_of(gpus_per_node=gpus)) for gpus in (1, 2, 4)]
     assert efficiencies(runs, [0, 0, 0], [None, 10.0, 9.0]) == (None, 100.0, 90.0)
 

@@ -19,7 +19,7 @@ PHONE = {"viewport": {"width": 375, "height": 800}}
 
 
 def log(seconds: float, steps: int = 4) -> str:
-    """Return the lines of a run whose steps took so long."""
+    """Return the lines of a run with these step times."""
     return "".join(
         f"[teralog] iteration {number}/{steps} | step_seconds {seconds} | samples_per_second 8 "
         f"| loss {10 - number / steps} | memory_allocated_gib 0.25 | max_memory_allocated_gib 0.5\n"
@@ -52,7 +52,7 @@ def stages(written: Written) -> Path:
 
 
 def test_the_summary_says_how_many_ended_how_and_which_was_best(stages: Path, opened: Opened):
-    """And how the numbers were made."""
+    """It also explains how the numbers were computed."""
     page = opened(stages)
     text = page.locator("#summary").inner_text()
     assert "6 runs on cluster local" in text
@@ -67,7 +67,7 @@ def test_the_summary_says_how_many_ended_how_and_which_was_best(stages: Path, op
 
 
 def test_a_click_on_a_heading_sorts_another_turns_and_a_third_undoes(stages: Path, opened: Opened):
-    """What is absent stays last."""
+    """Absent values stay last."""
     page = opened(stages)
     heading = page.locator("#table thead button", has_text="step mean")
     heading.click()
@@ -81,7 +81,7 @@ def test_a_click_on_a_heading_sorts_another_turns_and_a_third_undoes(stages: Pat
 
 
 def test_words_filter_the_runs_and_the_plots(stages: Path, opened: Opened):
-    """Each of them must be somewhere in the run."""
+    """Each word must occur in the run."""
     page = opened(stages)
     assert points(page, "TFLOPs/GPU against GPUs") == 4
     page.locator("#words").fill("zero2 completed")
@@ -130,7 +130,7 @@ def test_scaling_is_compared_to_the_fewest_gpus(stages: Path, opened: Opened):
 def test_repeats_have_one_colour_until_another_is_chosen(
     written: Written, opened: Opened, matrix: str, colour: str
 ):
-    """They are there to be taken together; what was chosen is what tells runs apart."""
+    """By default they belong together; a chosen parameter then distinguishes runs."""
     page = opened(written(f"{matrix}\nrepeats: 2\n", *[done(1.0)] * 4))
     select = page.locator("#colour")
     assert select.evaluate("select => select.selectedOptions[0].textContent") == colour
@@ -175,7 +175,7 @@ def test_a_configuration_has_its_median_its_runs_and_their_range(written: Writte
 def test_curves_have_the_colour_that_is_chosen_and_missing_ones_are_counted(
     written: Written, opened: Opened
 ):
-    """By strategy at first; a run without a loss has no curve, which the note says."""
+    """By strategy at first; a run without a loss has no curve, and the note reports it."""
     silent = re.sub(r"[|] loss [0-9.]+ ", "| loss x ", log(2.0))
     attempts = [done(1.0), done(2.0), done(3.0), {"log": silent, "state": "COMPLETED"}]
     page = opened(written("matrix: {strategy: [ddp, zero1]}\nrepeats: 2\n", *attempts))
@@ -205,7 +205,7 @@ def test_the_ends_of_runs_are_never_cut(stages: Path, opened: Opened, width: int
 def test_how_many_forecasts_of_memory_held_is_reported_of_one_run_too(
     written: Written, opened: Opened
 ):
-    """Whatever the number."""
+    """For any number of runs."""
     page = opened(written("", done(1.0)))
     note = page.locator("figcaption", has_text="within the forecast")
     note.scroll_into_view_if_needed()
@@ -304,7 +304,7 @@ def test_markup_in_logs_and_labels_stays_text(written: Written, opened: Opened):
 def test_the_page_is_as_dark_as_its_reader_likes_it(
     stages: Path, opened: Opened, scheme: str, is_dark: bool
 ):
-    """By the system's setting, until a button is pressed; that is remembered."""
+    """By the system's setting, until a button is pressed; the choice is stored."""
     page = opened(stages, color_scheme=scheme)
     assert (background(page) < 128) == is_dark
     page.locator("#theme").click()
@@ -316,7 +316,7 @@ def test_the_page_is_as_dark_as_its_reader_likes_it(
 
 
 def test_on_paper_the_page_is_light_and_has_no_buttons(stages: Path, opened: Opened):
-    """And nothing is cut off that a window scrolls."""
+    """Content that scrolls in a window is not cut off."""
     page = opened(stages, color_scheme="dark")
     assert points(page, "TFLOPs/GPU against GPUs") == 4
     page.emulate_media(media="print")
@@ -329,7 +329,7 @@ def test_on_paper_the_page_is_light_and_has_no_buttons(stages: Path, opened: Ope
 
 
 def test_plots_fit_on_paper_whether_they_were_in_view_or_not(stages: Path, opened: Opened):
-    """As wide as half a sheet, within their frames; on the screen again as before."""
+    """Half a sheet wide, within their frames; on the screen they are unchanged afterwards."""
     page = opened(stages)
     until(lambda: page.locator("figure .main-svg:visible").count() > 0, page)
     before = page.locator("figure").first.bounding_box()
@@ -399,7 +399,7 @@ def test_the_keyboard_alone_filters_sorts_and_opens(stages: Path, opened: Opened
 
 @pytest.mark.parametrize(("form", "start"), [("svg", b"<svg"), ("png", b"\x89PNG")])
 def test_a_plot_is_saved_for_a_paper(stages: Path, opened: Opened, form: str, start: bytes):
-    """As drawing or as picture, on white, however dark the page is."""
+    """As SVG or as PNG, on white, even from a dark page."""
     page = opened(stages, color_scheme="dark")
     assert points(page, "TFLOPs/GPU against GPUs") == 4
     with page.expect_download() as saved:
@@ -413,13 +413,13 @@ def test_a_plot_is_saved_for_a_paper(stages: Path, opened: Opened, form: str, st
 
 
 def test_without_scripts_the_page_shows_where_the_table_is(stages: Path, opened: Opened):
-    """Rather than nothing."""
+    """The page is not empty."""
     page = opened(stages, java_script_enabled=False)
     assert "report.md" in page.locator("noscript").inner_text()
 
 
 def test_a_campaign_without_a_number_is_a_page_too(written: Written, opened: Opened):
-    """Its plots say that there is nothing to draw."""
+    """Its plots show a note that there are no values."""
     page = opened(written("matrix: {seed: [1, 2]}\n", None, None))
     assert page.locator("#same").inner_text() == (
         "In all runs: strategy ddp, precision fp32, ended not started."

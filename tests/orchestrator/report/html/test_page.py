@@ -1,4 +1,4 @@
-"""What the page of a campaign has of its runs."""
+"""The data of a campaign's runs on its page."""
 
 import sys
 from collections.abc import Callable
@@ -41,12 +41,12 @@ def log(seconds: float, device: str = "cpu") -> str:
 
 
 def ended(seconds: float, state: str = "COMPLETED", device: str = "cpu") -> dict[str, Any]:
-    """Return an attempt that ended so."""
+    """Return an attempt with this end."""
     return {"log": log(seconds, device), "state": state}
 
 
 def page_of(reported: Reported, *gone: str) -> Page:
-    """Return the page of what was reported."""
+    """Return the page of a report."""
     campaign, runs, report = reported
     return make_page(campaign, report, runs, gone)
 
@@ -90,7 +90,7 @@ def test_a_lucky_run_makes_no_configuration_the_best(reported: Callable[..., Rep
 
 
 def test_where_nothing_completed_none_is_best(reported: Callable[..., Reported]):
-    """Nor is there a run by chance."""
+    """Not even a random run."""
     assert page_of(reported("", ended(1.0, "FAILED"))).best is None
 
 
@@ -129,7 +129,7 @@ def test_strong_scaling_has_a_speed_up_and_its_ideal(reported: Callable[..., Rep
 def test_more_than_ideal_efficiency_is_warned_of(
     reported: Callable[..., Reported], seconds: float, warned: bool
 ):
-    """Beyond what noise explains."""
+    """If noise does not explain it."""
     page = page_of(reported("matrix: {gpus_per_node: [1, 2]}\n", ended(1.0), ended(seconds)))
     (plot,) = (one for one in page.plots if one.title == "Scaling efficiency")
     assert ("Above 100 %" in plot.note) == warned
@@ -181,7 +181,7 @@ PLOTS: dict[str, tuple[str, int, list[str]]] = {
 def test_there_is_a_plot_for_each_size_that_varies(
     reported: Callable[..., Reported], text: str, runs: int, expected: list[str]
 ):
-    """And efficiency where GPUs do, in runs equal in all else."""
+    """And one of efficiency if GPUs vary, over runs equal in all else."""
     assert titles(page_of(reported(text, *[ended(1.0)] * runs))) == expected
 
 
@@ -194,10 +194,8 @@ def test_mfu_is_plotted_where_it_is_known(reported: Callable[..., Reported], tmp
     assert "MFU % against micro-batches" in titles(page)
 
 
-def test_a_peak_is_next_to_what_was_forecast_of_the_same_thing(
-    reported: Callable[..., Reported], tmp_path: Path
-):
-    """All of a process, or what torch's allocator hands out of a GPU."""
+def test_a_peak_is_next_to_its_forecast(reported: Callable[..., Reported], tmp_path: Path):
+    """Either a whole process, or torch's allocator on a GPU."""
     made = reported("matrix: {seed: [1, 2]}\n", ended(1.0), None)
     forecast = made[1][0].planned.memory
     assert forecast is not None
@@ -217,7 +215,7 @@ def test_a_peak_is_next_to_what_was_forecast_of_the_same_thing(
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_every_framework_s_campaign_is_a_page(example: Path, tmp_path: Path):
-    """Whatever its columns are; here none of the examples' runs has begun."""
+    """With any columns; none of the examples' runs has begun here."""
     campaign = load_campaign(example)
     runs = collect_campaign(campaign, CampaignStore(tmp_path))
     page = make_page(campaign, make_report(campaign, runs, "2026-01-02"), runs, [])
@@ -274,7 +272,7 @@ def test_reports_with_a_skipped_update_are_no_part_of_the_curve(
 
 @pytest.mark.parametrize("runs", [0, 1, 1000, 3000, 10_000, 100_000])
 def test_a_page_of_many_runs_has_less_of_each(runs: int):
-    """Never nothing."""
+    """But some of everything."""
     held = limits(runs)
     assert held.steps >= 10
     assert held.lines >= 10
@@ -324,7 +322,7 @@ def test_a_campaign_s_page_and_one_of_tables_do_not_replace_each_other(
 def test_a_page_of_another_author_is_not_replaced_by_a_campaign_s(
     reported: Callable[..., Reported], tmp_path: Path
 ):
-    """Nothing is written at all."""
+    """No file is written."""
     reported("", None)
     place = tmp_path / "results" / "stages" / "report.html"
     place.parent.mkdir(parents=True, exist_ok=True)

@@ -11,14 +11,14 @@ FINITE = st.floats(-1e6, 1e6).map(lambda value: float(f"{value:.6g}"))
 
 
 def test_a_short_curve_is_whole():
-    """And tells that nothing is left out."""
+    """It reports that no point is left out."""
     curve = series([(1, 0.5), (2, None), (3, 0.25)], 4)
     assert (curve.x, curve.y) == ((1, 3), (0.5, 0.25))
     assert (curve.reports, curve.every, curve.not_finite) == (2, 1, 0)
 
 
 def test_of_a_long_curve_the_outliers_stay():
-    """One slow step among a thousand is what a curve is looked at for."""
+    """One slow step among a thousand stays visible."""
     points = [(place, 9.0 if place == 500 else 1.0) for place in range(1, 1001)]
     curve = series(points, 10)
     assert (500, 9.0) in zip(curve.x, curve.y, strict=True)

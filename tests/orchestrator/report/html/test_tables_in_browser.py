@@ -37,7 +37,7 @@ def test_all_rows_of_all_tables_are_in_one(
 
 
 def test_sizes_are_sorted_as_numbers_and_shown_as_printed(gpt2: Path, opened: Opened):
-    """7.5B is less than 18B; TFLOPs that are not there come last either way."""
+    """7.5B is less than 18B; missing TFLOPs come last in both orders."""
     page = opened(gpt2)
     page.locator("#table thead button", has_text=re.compile("^Size$")).click()
     until(lambda: column(page, "Size")[0] == "7.5B", page)
@@ -59,7 +59,7 @@ def test_a_number_that_compares_is_sorted_by_itself(published: Published, opened
 
 
 def test_tables_and_outcomes_filter_rows_and_plots(gpt2: Path, opened: Opened):
-    """One table, then what ran out of memory in it."""
+    """First one table, then the out-of-memory rows in it."""
     page = opened(gpt2)
     page.locator(".choice > summary", has_text="table").first.click()
     page.get_by_role("checkbox", name="scattered embeddings").check()
@@ -74,7 +74,7 @@ def test_tables_and_outcomes_filter_rows_and_plots(gpt2: Path, opened: Opened):
 
 
 def test_a_row_has_a_view_of_its_own(gpt2: Path, opened: Opened):
-    """Its cells, its place, what is wrong in it; and of logs and curves not a word."""
+    """Its cells, its place and its problems, without sections for logs and curves."""
     page = opened(gpt2)
     link = page.locator("#table tbody a", has_text="16").first
     assert link.get_attribute("href") == "#line-16"
@@ -131,7 +131,7 @@ def test_the_page_is_as_dark_as_its_reader_likes_it(gpt2: Path, opened: Opened, 
 def test_on_a_phone_nothing_but_the_table_scrolls_sideways(
     published: Published, opened: Opened, name: str
 ):
-    """Neither the page with a filter open, whichever, nor the view of a row."""
+    """Neither the page with an open filter, nor the view of a row."""
     page = opened(published(name), **PHONE)
     wide = "document.documentElement.scrollWidth"
     for choice in page.locator(".choice").all():
@@ -168,7 +168,7 @@ def test_the_keyboard_alone_filters_sorts_and_opens(gpt2: Path, opened: Opened):
 
 
 def test_a_plot_has_no_button_that_sends_it_away(gpt2: Path, opened: Opened):
-    """Buttons move it and nothing else; saving is ours."""
+    """Its buttons only move and save it, without Plotly's cloud."""
     page = opened(gpt2)
     assert points(page, "TFLOPs against GPUs") > 50
     titles = (
@@ -180,7 +180,7 @@ def test_a_plot_has_no_button_that_sends_it_away(gpt2: Path, opened: Opened):
 
 
 def test_a_click_on_a_point_opens_its_row(gpt2: Path, opened: Opened):
-    """The plot says which."""
+    """The plot knows which row a point is."""
     page = opened(gpt2)
     points(page, "TFLOPs against GPUs")
     plot = page.get_by_role("img", name="TFLOPs against GPUs")
@@ -209,6 +209,6 @@ def test_markup_in_a_page_stays_text(published: Published, opened: Opened):
 
 
 def test_without_scripts_the_page_names_its_source(gpt2: Path, opened: Opened):
-    """Which needs none."""
+    """The source needs no scripts."""
     page = opened(gpt2, java_script_enabled=False)
     assert "gpt2-experiments.md next to it" in page.locator("noscript").inner_text()

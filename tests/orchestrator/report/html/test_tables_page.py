@@ -1,4 +1,4 @@
-"""What the page of a published page's tables has of its rows."""
+"""The data of a published page's rows on their HTML page."""
 
 import sys
 from collections.abc import Callable
@@ -23,7 +23,7 @@ TABLE = "# Speed\n\n| GPUs | Size | Global batch | TFLOPs | Outcome |\n|---|---|
 
 
 def made(text: str) -> tuple[Page, list[RowDetail]]:
-    """Return the page of a markdown text, and what it shows of each row."""
+    """Return the page of a markdown text, and the details of each row."""
     read = read_page(text.encode())
     tables, findings = join_tables(read), check_page(read)
     return (
@@ -107,7 +107,7 @@ GPUS = "| 8 | 7B | 64 | 30 | — |\n| 16 | 7B | 128 | 27 | — |\n"
 
 
 def test_scaling_follows_from_rows_that_are_equal_in_all_else():
-    """By the TFLOPs of the fewest GPUs."""
+    """Relative to the TFLOPs of the fewest GPUs."""
     page, _ = made(TABLE + GPUS)
     (efficiency,) = [plot for plot in page.plots if plot.title == "Scaling efficiency"]
     assert efficiency.y == (100, 90)
@@ -115,7 +115,7 @@ def test_scaling_follows_from_rows_that_are_equal_in_all_else():
 
 
 def test_without_a_batch_nothing_is_reported_about_scaling():
-    """The batch tells weak scaling from strong."""
+    """The batch distinguishes weak from strong scaling."""
     page, _ = made("| GPUs | TFLOPs |\n|---|---|\n| 8 | 30 |\n| 16 | 27 |\n")
     (plot,) = page.plots
     assert plot.note == "Lines join rows that are equal in everything else."
@@ -174,7 +174,7 @@ def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_command_writes_the_page_next_to_its_source_and_reports_it(page: Path):
-    """Again, too, and nothing else."""
+    """It replaces an older page, and writes no other file."""
     pytest.importorskip("plotly")
     for _ in range(2):
         done = report("speed.md", "--html")
@@ -210,7 +210,7 @@ def test_a_page_of_another_author_is_not_written_over(page: Path):
 def test_options_that_mean_nothing_for_a_page_are_refused(
     page: Path, options: list[str], said: str
 ):
-    """With what does."""
+    """With the options that apply."""
     done = report("speed.md", *options)
     assert done.exit_code == 2
     assert said in done.stderr
@@ -272,7 +272,7 @@ def test_measured_columns_of_our_own_report_have_no_filter(reported: Callable[..
     "framework", [each for each in FRAMEWORKS.values() if each.report.measures]
 )
 def test_columns_measured_by_a_framework_have_no_filter(framework: Framework):
-    """By its titles, which are the framework's own."""
+    """They are recognized by the framework's titles."""
     titles = [column.title for column in framework.report.measures]
     cells = f"| n |{'|'.join(titles)}|\n|--|{'--|' * len(titles)}\n| 1 |{'2|' * len(titles)}\n"
     page, _ = made(cells)
