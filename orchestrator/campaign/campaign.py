@@ -18,10 +18,12 @@ from orchestrator.campaign.parameters import parameter_problems
 from orchestrator.campaign.series import ParameterSeries, all_series
 from orchestrator.campaign.user_paths import user_paths
 from orchestrator.common.errors import UserError
+from orchestrator.common.paths import absolute
 from orchestrator.common.text import counted
 from orchestrator.frameworks.accepted_options import argument_findings
 from orchestrator.hardware.cluster import Cluster
 from orchestrator.memory.forecast import MemoryForecast
+from orchestrator.model.huggingface import read_model_config
 from orchestrator.run.identity import run_id
 from orchestrator.run.model import Run, sizes
 from parsers.summary.warmup import Warmup
@@ -91,7 +93,7 @@ def load_campaign(path: Path) -> Campaign:
     Impossible runs are kept, with their problems. Raises UserError with all problems of the file
     itself, each sentence with the file and the path of the key.
     """
-    checked = read_campaign_file(path)
+    checked = _with_configs(read_campaign_file(path), path.parent)
     try:
         cluster, all_entries = _checked_entries(checked)
         runs, notes = _runs(checked, cluster, all_entries, path.parent)
@@ -101,6 +103,36 @@ def load_campaign(path: Path) -> Campaign:
     seed = file.order_seed if file.order == "interleaved" else None
     everything = (path, file.name, cluster, checked.warmup, tuple(runs), tuple(notes))
     return Campaign(*everything, order_seed=seed)
+
+
+def _with_configs(checked: Checked, folder: Path) -> Checked:
+    """Return a file whose models with a `config` path have what is in that config.json."""
+    file, problems = checked.file, []
+
+    def resolved(where: str, values: Mapping[str, Any]) -> dict[str, Any]:
+        model = values.get("model")
+        config = model.get("config") if isinstance(model, Mapping) else None
+        if not isinstance(model, Mapping) or not isinstance(config, str):
+            return dict(values)
+        try:
+            found = read_model_config(Path(absolute(config, folder)))
+        except UserError as error:
+            problems.append(f"{where}.model.config: {error}")
+            return dict(values)
+        return {**values, "model": {**model, "config": found}}
+
+    models = file.matrix.get("model", [])
+    matrix = {
+        **file.matrix,
+        "model": [resolved("matrix", {"model": model})["model"] for model in models],
+    }
+    made = replace(
+        file,
+        defaults=resolved("defaults", file.defaults),
+        matrix=matrix if models else file.matrix,
+        include=[resolved(f"include[{n}]", one) for n, one in enumerate(file.include)],
+    )
+    return replace(checked, file=made, problems=(*checked.problems, *problems))
 
 
 def _checked_entries(checked: Checked) -> tuple[Cluster, tuple[Entry, ...]]:

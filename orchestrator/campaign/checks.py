@@ -86,8 +86,9 @@ def _gpu_warnings(cluster: Cluster, gpu: str, precision: str) -> Iterator[str]:
 def _model_problems(run: Run) -> Iterator[str]:
     if run.model is None:
         return
+    yield from FRAMEWORKS[run.framework].model.problems(run)
     hidden, heads = run.model.hidden_size, run.model.num_attention_heads
-    if hidden % heads:
+    if run.model.described is None and hidden % heads:
         yield f"hidden_size={hidden} is not divisible by num_attention_heads={heads}"
 
 

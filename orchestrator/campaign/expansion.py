@@ -15,8 +15,8 @@ from orchestrator.common.text import counted
 from orchestrator.frameworks.base import Framework
 from orchestrator.frameworks.table import FRAMEWORKS
 from orchestrator.hardware.time_limit import time_limit_seconds
+from orchestrator.run.chosen_model import chosen_shape, is_plain, source_of
 from orchestrator.run.model import Batch, Parallelism, Resources, Run, Training
-from orchestrator.run.presets import preset
 from orchestrator.run.shape import ModelShape
 
 MAX_RUNS = 100_000
@@ -80,7 +80,8 @@ def make_run(entry: Entry, cluster: str, repeat: int = 1) -> Run:
     name = entry.values["framework"]
     framework = FRAMEWORKS[name]
     values = {**framework.implied(entry.values), **entry.values}
-    model = model_shape(values)
+    choice = model_choice(values)
+    model = chosen_shape(choice) if choice else None
     resources = Resources(
         values.get("nodes", default("nodes")),
         values.get("gpus_per_node", default("gpus_per_node")),
@@ -98,6 +99,7 @@ def make_run(entry: Entry, cluster: str, repeat: int = 1) -> Run:
         cluster=cluster,
         model=model if isinstance(model, ModelShape) else None,
         model_name=_model_name(values.get("model")),
+        model_choice=None if not choice or is_plain(choice) else json.dumps(choice),
         parallelism=parallelism,
         batch=_batch(values, 0 if rest else replicas),
         resources=resources,
@@ -122,29 +124,24 @@ def difference(entry: Entry, name: str, repeat: int) -> tuple[str, Any]:
 
 def model_shape(values: Values) -> ModelShape | str | None:
     """Return the shape, None if no size is given, or a sentence if some are missing."""
+    choice = model_choice(values)
+    return chosen_shape(choice) if choice else None
+
+
+def model_choice(values: Values) -> dict[str, Any]:
+    """Return the source, sizes and variants of the model that the values choose, by name."""
     given = values.get("model", {})
-    sizes = {"preset": given} if isinstance(given, str) else dict(given)
-    sizes.update((name, values[name]) for name in MODEL_SIZES if name in values)
-    if not sizes:
-        return None
-    key = sizes.pop("preset", None)
-    return _shape(key, tuple(sorted(sizes.items())))
-
-
-@cache
-def _shape(key: str | None, given: tuple[tuple[str, int], ...]) -> ModelShape | str:
-    base = {} if key is None else {name: getattr(preset(key), name) for name in MODEL_SIZES}
-    sizes = {**base, **dict(given)}
-    missing = [name for name in MODEL_SIZES if name not in sizes and name != "ffn_hidden_size"]
-    if missing:
-        return f"the model lacks {', '.join(missing)}; give them, or a preset"
-    if sizes.get("ffn_hidden_size") == 4 * sizes["hidden_size"]:
-        del sizes["ffn_hidden_size"]  # the same model, with its default written out
-    return ModelShape(**sizes)
+    choice = source_of(given) if isinstance(given, str) else dict(given)
+    choice.update((name, values[name]) for name in MODEL_SIZES if name in values)
+    return choice
 
 
 def _model_name(model: Any) -> str | None:
-    key = model.get("preset") if isinstance(model, Mapping) else model
+    if not isinstance(model, Mapping):
+        return None if model is None else str(model)
+    key = model.get("preset", model.get("name"))
+    if key is None and "config" in model:
+        key = model["config"].get("_name_or_path") or model["config"].get("model_type")
     return None if key is None else str(key)
 
 

@@ -8,7 +8,7 @@ schema.
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import Annotated, Any, get_args
 
 from pydantic import Field, WithJsonSchema
@@ -20,8 +20,9 @@ from orchestrator.frameworks.arguments import Arguments
 from orchestrator.frameworks.table import FRAMEWORKS, framework
 from orchestrator.hardware.free_lines import checked_lines
 from orchestrator.hardware.time_limit import time_limit_seconds
+from orchestrator.run.choices import Biases, Norm
+from orchestrator.run.chosen_model import SOURCES, check_source
 from orchestrator.run.model import Parallelism, Resources, Training
-from orchestrator.run.presets import preset
 from orchestrator.workloads.precision import Precision
 
 Size = Annotated[int, Field(ge=1)]
@@ -48,6 +49,32 @@ class ModelSizes:
         Size | None, Field(description="Tokens of the vocabulary, before padding.")
     ] = None
     seq_length: Annotated[Size | None, Field(description="Tokens in a sequence.")] = None
+    num_key_value_heads: Annotated[
+        Size | None, Field(description="Heads of keys and values, if attention heads share them.")
+    ] = None
+    head_dim: Annotated[
+        Size | None, Field(description="Width of a head; hidden_size / num_attention_heads.")
+    ] = None
+    gated_mlp: Annotated[bool | None, Field(description="The MLP has a third matrix (SwiGLU).")] = (
+        None
+    )
+    untied_head: Annotated[
+        bool | None, Field(description="The head does not share the embedding.")
+    ] = None
+    position_table: Annotated[
+        bool | None, Field(description="Learned positions; false for rotary ones.")
+    ] = None
+    biases: Annotated[Biases | None, Field(description="Matrices that have a bias.")] = None
+    norm: Annotated[Norm | None, Field(description="Kind of norm in the layers.")] = None
+    num_experts: Annotated[Size | None, Field(description="Experts in the MLP of each layer.")] = (
+        None
+    )
+    num_experts_per_token: Annotated[
+        Size | None, Field(description="Experts that a token takes; 2 if not given.")
+    ] = None
+    expert_ffn_hidden_size: Annotated[
+        Size | None, Field(description="Width of an expert; ffn_hidden_size if not given.")
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +88,8 @@ class CommonParameters(ModelSizes):
         str | dict[str, Any],
         WithJsonSchema(
             {
-                "description": "A preset's key, or sizes, or both: {preset: xl, seq_length: 512}.",
+                "description": "A preset's key or a name of `teralog models`; or sizes, with or "
+                "without one of preset, name and config: {preset: xl, seq_length: 512}.",
                 "anyOf": [{"type": "string"}, {"type": "object"}],
             }
         ),
@@ -220,14 +248,19 @@ def parameter_problems(
 
 
 def _model_problems(where: str, value: Any) -> Iterator[str]:
-    key = value.get("preset") if isinstance(value, dict) else value
-    if key is not None:
-        yield from _unknown(where, preset, str(key))
-    elif not isinstance(value, dict):
-        yield f"{where}: has no value; give a preset's key or a mapping of sizes"
     if isinstance(value, dict):
-        sizes = {name: size for name, size in value.items() if name != "preset"}
+        for source in ("preset", "name"):
+            if value.get(source) is not None:
+                key = str(value[source])
+                yield from _unknown(where, partial(check_source, source), key)
+        sizes = {name: size for name, size in value.items() if name not in SOURCES}
         yield from mapping_problems(where, ModelSizes, sizes)
+        if "config" in value and not isinstance(value["config"], dict):
+            yield f"{where}.config: does not lead to a config.json ({value['config']!r})"
+    elif value is None:
+        yield f"{where}: has no value; give a preset's key or a mapping of sizes"
+    else:
+        yield from _unknown(where, partial(check_source, "preset"), str(value))
 
 
 def _unknown(where: str, look_up: Callable[[str], object], key: str) -> Iterator[str]:

@@ -119,6 +119,20 @@ class ProgramLog:
     reports_steps: bool = True
 
 
+def only_gpt2(run: Run) -> Iterator[str]:
+    """Yield a sentence if the model of a run is not GPT-2 of other sizes."""
+    if run.model is not None and run.model.variants:
+        yield (
+            f"framework {run.framework} builds layers as GPT-2's only, and the model has other "
+            f"{', '.join(run.model.variants)}; megatron with version core builds most of them"
+        )
+
+
+def any_model(run: Run) -> Iterator[str]:
+    """Yield nothing: the user's own program builds the model."""
+    yield from ()
+
+
 @dataclass(frozen=True, slots=True)
 class ModelUse:
     """How a framework uses a model.
@@ -128,9 +142,14 @@ class ModelUse:
         rank.
     placement: return where the program keeps states and activations, for the memory forecast; None
         if that is not known.
+    problems: yield why the program cannot build the model of a run.
+    arguments: the program's arguments that build it, each option with its values; none if the
+        template has them.
     """
 
     needed: bool = True
+    problems: Callable[[Run], Iterator[str]] = only_gpt2
+    arguments: Callable[[Run], Sequence[Sequence[str]]] = lambda run: ()
     vocab_size_multiple: int = 1
     placement: Callable[[Run], Placement | None] = lambda run: None
 

@@ -359,14 +359,16 @@ def read_megatron_arguments(path: Path) -> Model:
         raise ConfigError(f"{path}: {error}") from error
 
 
-def megatron_arguments(model: Model) -> list[str]:
+def megatron_arguments(model: Model) -> list[list[str]]:
     """Return the arguments of Megatron core that build a model, without vocabulary and length.
+
+    Each option is with its values; options that belong together are one list.
 
     Raises ConfigError with all reasons if Megatron has no arguments for it.
     """
-    arguments = [word for group in _groups(model) for word in group]
+    groups = _groups(model)
     found = {
-        **named_arguments(arguments),
+        **named_arguments([word for words in groups for word in words]),
         "seq_length": str(model.seq_length),
         "padded_vocab_size": str(model.vocab_size),
     }
@@ -375,7 +377,7 @@ def megatron_arguments(model: Model) -> list[str]:
     if built != model:
         differences = ", ".join(_differences(built, model))
         raise ConfigError(f"Megatron core has no arguments for this model: {differences}")
-    return arguments
+    return groups
 
 
 def _differences(built: Model, model: Model) -> list[str]:

@@ -25,6 +25,8 @@ def _differing(value: Any) -> dict[str, Any]:
     chosen: dict[str, Any] = {}
     for item in _fields(kind):
         part = getattr(value, item.name)
+        # Of a described model the description is all; its sizes are summaries.
+        part = getattr(part, "described", None) or part
         part_kind: type = type(part)
         if _is_dataclass(part_kind):
             part = _differing(part)
@@ -32,8 +34,15 @@ def _differing(value: Any) -> dict[str, Any]:
                 continue
         elif part == _default(item):
             continue
+        elif isinstance(part, tuple):
+            part = [_plain(one) for one in part]
         chosen[item.name] = part
     return chosen
+
+
+def _plain(value: Any) -> Any:
+    kind: type = type(value)
+    return _differing(value) if _is_dataclass(kind) else value
 
 
 # A campaign of ten thousand runs asks both of these a million times.

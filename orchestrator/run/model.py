@@ -1,5 +1,6 @@
 """Define a run: frozen values of the chosen settings; derived sizes are properties."""
 
+import json
 from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import Any
@@ -106,6 +107,7 @@ class Run:
     vocab_size_multiple: int = 1
     repeat: int = 1
     model_name: str | None = field(default=None, metadata={"identity": False})
+    model_choice: str | None = field(default=None, metadata={"identity": False})
 
     @property
     def world_size(self) -> int:
@@ -180,6 +182,7 @@ def sizes(run: Run) -> dict[str, Any]:
         "vocab_size": model and model.vocab_size,
         "padded_vocab_size": run.padded_vocab_size,
         "seq_length": model and model.seq_length,
+        "model_choice": None if run.model_choice is None else json.loads(run.model_choice),
         "parameters": parameters,
         "parameters_billions": None if parameters is None else parameters / 1e9,
         "nodes": resources.nodes,

@@ -15,6 +15,11 @@ if TYPE_CHECKING:
 
 GPT2_PARAMETERS = "l·(12·h² + 13·h) + V·h + s·h + 2·h"
 
+_VARIANTS = (
+    *("num_key_value_heads", "gated_mlp", "untied_head", "position_table", "embedding_norm"),
+    *("biases", "norm"),
+)
+
 
 @dataclass(frozen=True, slots=True)
 class ModelShape:
@@ -46,6 +51,14 @@ class ModelShape:
     biases: Biases = "all"
     norm: Norm = "layernorm"
     described: "Model | None" = None
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """What differs from GPT-2 apart from sizes, by name; `layers` if they are described."""
+        if self.described is not None:
+            return ("layers",)
+        usual = ModelShape(1, 1, 1, 1, 1)
+        return tuple(name for name in _VARIANTS if getattr(self, name) != getattr(usual, name))
 
     @property
     def ffn_width(self) -> int:

@@ -9,7 +9,7 @@ from orchestrator.campaign.campaign import PlannedRun
 from orchestrator.campaign.entry_problems import entry_problems
 from orchestrator.campaign.expansion import Entry, make_run
 from orchestrator.campaign.file import DEFAULT_WARMUP
-from orchestrator.campaign.parameters import COMMON, DERIVED, option_names
+from orchestrator.campaign.parameters import COMMON, DERIVED, MODEL_SIZES, option_names
 from orchestrator.common.errors import UserError
 from orchestrator.frameworks.table import FRAMEWORKS
 from orchestrator.run.identity import run_id
@@ -36,6 +36,9 @@ def recorded_run(record: Mapping[str, Any]) -> Run | None:
     values = {
         key: value for key, value in record.items() if key in parameter_names and value is not None
     }
+    if record.get("model_choice"):
+        values = {key: value for key, value in values.items() if key not in MODEL_SIZES}
+        values["model"] = record["model_choice"]
     try:
         values["time_limit"] = _clock(record["time_limit_seconds"])
         entry = Entry("run.json", values)

@@ -91,6 +91,7 @@ def job_script(planned: PlannedRun, campaign: Campaign, folder: Path) -> str:
         container=campaign.cluster.container,
         mounts=_mounts(campaign, folder),
         binding=_binding(run, campaign.cluster, folder),
+        model_arguments=[_Raw(shlex.join(words)) for words in known.model.arguments(run)],
         steps_on_cpu=known.start.steps_on_cpu(run),
         output_pattern=_output_pattern(folder),
         paths=paths,

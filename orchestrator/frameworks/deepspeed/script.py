@@ -9,7 +9,15 @@ from pydantic import Field
 
 from orchestrator.common.tables import Column
 from orchestrator.frameworks.arguments import Arguments
-from orchestrator.frameworks.base import Checks, Framework, ModelUse, OwnColumns, ProgramLog, Start
+from orchestrator.frameworks.base import (
+    Checks,
+    Framework,
+    ModelUse,
+    OwnColumns,
+    ProgramLog,
+    Start,
+    any_model,
+)
 from orchestrator.frameworks.deepspeed import zero
 from orchestrator.frameworks.deepspeed.config import without_fused_adam
 from orchestrator.memory.placement import Placement
@@ -93,6 +101,7 @@ DEEPSPEED = Framework(
     model=ModelUse(
         placement=placement,
         needed=False,
+        problems=any_model,
     ),
     report=OwnColumns(
         chosen=(

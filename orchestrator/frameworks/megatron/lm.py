@@ -16,10 +16,12 @@ from orchestrator.frameworks.base import (
     ProgramLog,
     Start,
     framework_on_gpus,
+    only_gpt2,
 )
 from orchestrator.frameworks.megatron import argument_rules, memory, pipeline, releases, shared
 from orchestrator.frameworks.megatron.shared import MegatronOptions
 from orchestrator.memory.placement import Placement, megatron_placement
+from orchestrator.model.huggingface import ConfigError
 from orchestrator.run.model import Parallelism, Run
 from parsers.formats.megatron import iterations
 from parsers.formats.megatron.memory import MEGATRON_MEMORY
@@ -94,6 +96,34 @@ def problems(run: Run) -> Iterator[str]:
             yield "vocab_file and merge_file belong together: give both, or neither"
     yield from argument_rules.common_problems(run)
     yield from shared.megatron_option_problems(run, _selective(run))
+
+
+def model_problems(run: Run) -> Iterator[str]:
+    """Yield why Megatron-LM cannot build the model of a run."""
+    if not run.options.is_core:
+        yield from only_gpt2(run)
+        return
+    try:
+        model_arguments(run)
+    except ConfigError as error:
+        yield str(error)
+
+
+def model_arguments(run: Run) -> list[list[str]]:
+    """Return the arguments that build a model with other layers than GPT-2's; none for GPT-2's.
+
+    Raises ConfigError if Megatron core has none for it.
+    """
+    if run.model is None or not run.model.variants or not run.options.is_core:
+        return []
+    from orchestrator.model.megatron import megatron_arguments
+    from orchestrator.run.described import description
+
+    groups = megatron_arguments(description(run.model, run.model.vocab_size))
+    # Megatron asks for it also if positions have no table.
+    if not any("--max-position-embeddings" in words for words in groups):
+        groups.append(["--max-position-embeddings", str(run.model.seq_length)])
+    return groups
 
 
 def _selective(run: Run) -> list[str]:
@@ -232,6 +262,8 @@ MEGATRON = Framework(
     model=ModelUse(
         placement=placement,
         vocab_size_multiple=shared.VOCAB_SIZE_MULTIPLE,
+        problems=model_problems,
+        arguments=model_arguments,
     ),
     report=OwnColumns(
         unreckoned=unreckoned,

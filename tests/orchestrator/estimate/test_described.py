@@ -33,7 +33,7 @@ def test_a_described_model_is_counted(
     monkeypatch.chdir(tmp_path)
     named = named_model("mixtral-8x7b")
     Path("config.json").write_text(json.dumps(named.config))
-    arguments = " ".join(megatron_arguments(named.model()))
+    arguments = " ".join(word for words in megatron_arguments(named.model()) for word in words)
     Path("run.sh").write_text(
         f"# sizes\n{arguments} --padded-vocab-size 32000 \\\n --seq-length 4096 --lr 1e-4\n"
     )

@@ -26,6 +26,11 @@ def model_of(more: str = ""):
     return model_of_megatron(named_arguments(f"{TINY} {more}".split()))
 
 
+def words_of(groups: list[list[str]]) -> list[str]:
+    """Return the words of all options."""
+    return [word for words in groups for word in words]
+
+
 # Has layers or norms that Megatron core has no arguments for: norms after layers, norms as wide as
 # all heads, an embedding norm, chunks, one norm per layer, layers of one block each.
 IMPOSSIBLE = {
@@ -43,7 +48,7 @@ def test_arguments_build_the_model_that_they_are_from(name: str):
         with pytest.raises(ConfigError, match="Megatron core has no arguments for"):
             megatron_arguments(model)
         return
-    found = named_arguments(megatron_arguments(model))
+    found = named_arguments(words_of(megatron_arguments(model)))
     sizes = {"seq_length": str(model.seq_length), "padded_vocab_size": str(model.vocab_size)}
     assert model_of_megatron({**found, **sizes}) == model
 
@@ -108,7 +113,7 @@ def test_windows_skip_every_nth_layer():
 
 def test_deepseek_v3_with_its_prediction_layer():
     """671 B without it; the layer repeats the last one, and shares embedding and head."""
-    arguments = megatron_arguments(named_model("deepseek-v3").model())
+    arguments = words_of(megatron_arguments(named_model("deepseek-v3").model()))
     sizes = ["--seq-length", "4096", "--padded-vocab-size", "129280", "--mtp-num-layers", "1"]
     model = model_of_megatron(named_arguments([*arguments, *sizes]))
     without = replace(model, prediction_heads=())

@@ -1,0 +1,146 @@
+"""Make the shape of a model from how a campaign chooses it.
+
+That is a preset's key, a name that `teralog models` lists, the keys of a config.json, or sizes and
+variants; sizes next to the first three change them.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from functools import cache
+from typing import Any
+
+from orchestrator.model.description import Attention, Experts, Mlp, Model
+from orchestrator.model.huggingface import ConfigError, model_of_config
+from orchestrator.model.named import is_named, named_model
+from orchestrator.run.described import described_shape, description
+from orchestrator.run.presets import is_preset, preset
+from orchestrator.run.shape import ModelShape
+
+SOURCES = ("preset", "name", "config")
+_NEEDED = ("num_layers", "hidden_size", "num_attention_heads", "vocab_size", "seq_length")
+_SHAPE_FIELDS = tuple(field.name for field in fields(ModelShape) if field.name != "described")
+# Variants that only a description has.
+_DESCRIBED = ("head_dim", "num_experts", "num_experts_per_token", "expert_ffn_hidden_size")
+# What may change in a model that a name or a config.json describes.
+_CHANGEABLE = ("num_layers", "vocab_size", "seq_length")
+_LAYER_KEYS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
+
+
+def source_of(key: str) -> dict[str, str]:
+    """Return what a plain `model: key` stands for: a preset, or else a name."""
+    return {"name": key} if not is_preset(key) and is_named(key) else {"preset": key}
+
+
+def chosen_shape(choice: Mapping[str, Any]) -> ModelShape | str:
+    """Return the shape of a choice: sources, sizes and variants by name; or what is wrong.
+
+    Raises UserError if there is no such preset or name.
+    """
+    return _chosen(json.dumps(choice, sort_keys=True))
+
+
+def is_plain(choice: Mapping[str, Any]) -> bool:
+    """Return whether six sizes, and no more, are what a choice makes."""
+    shape = chosen_shape(choice)
+    if isinstance(shape, str):
+        return True
+    sizes = {name: getattr(shape, name) for name in (*_NEEDED, "ffn_hidden_size")}
+    return shape == ModelShape(**sizes)
+
+
+@cache
+def _chosen(text: str) -> ModelShape | str:
+    choice: dict[str, Any] = json.loads(text)
+    sources = [name for name in SOURCES if name in choice]
+    if len(sources) > 1:
+        return f"the model has {' and '.join(sources)}; give one of them"
+    try:
+        if sources and sources != ["preset"]:
+            return _described(choice, sources[0])
+        return _from_sizes(choice)
+    except ConfigError as error:
+        return f"the model cannot be described: {error}"
+
+
+def _described(choice: dict[str, Any], source: str) -> ModelShape | str:
+    given = choice.pop(source)
+    wrong = [name for name in choice if name not in _CHANGEABLE]
+    if wrong:
+        return (
+            f"{', '.join(wrong)}: not with `{source}`, which gives the whole model; "
+            f"only {', '.join(_CHANGEABLE)} may change"
+        )
+    config, length = given, None
+    if source == "name":
+        named = named_model(given)
+        config, length = named.config, named.seq_length
+    if "num_layers" in choice:
+        config = _with_layers(config, choice.pop("num_layers"))
+    return described_shape(replace(model_of_config(config, length), **choice))
+
+
+def _with_layers(config: Mapping[str, Any], count: int) -> dict[str, Any]:
+    """Return the keys of a config.json with another number of layers, whatever it is called."""
+    inner = config.get("text_config")
+    if isinstance(inner, Mapping):
+        return {**config, "text_config": _with_layers(inner, count)}
+    names = [name for name in _LAYER_KEYS if name in config]
+    return {**config, **dict.fromkeys(names or _LAYER_KEYS[:1], count)}
+
+
+def _from_sizes(choice: dict[str, Any]) -> ModelShape | str:
+    key = choice.pop("preset", None)
+    base = {}
+    if key is not None:
+        base = {name: getattr(preset(key), name) for name in _SHAPE_FIELDS}
+    sizes = {**base, **choice}
+    missing = [name for name in _NEEDED if name not in sizes]
+    if missing:
+        return f"the model lacks {', '.join(missing)}; give them, or a preset"
+    more = {name: sizes.pop(name) for name in _DESCRIBED if name in sizes}
+    if sizes.get("ffn_hidden_size") == 4 * sizes["hidden_size"]:
+        del sizes["ffn_hidden_size"]  # the same model, with its default written out
+    if sizes.get("num_key_value_heads") == sizes["num_attention_heads"]:
+        del sizes["num_key_value_heads"]
+    shape = ModelShape(**sizes)
+    heads, groups = shape.num_attention_heads, shape.num_key_value_heads
+    if groups is not None and heads % groups:
+        return f"num_key_value_heads={groups} must divide num_attention_heads={heads}"
+    return _with_variants(shape, more) if more else shape
+
+
+def _with_variants(shape: ModelShape, more: Mapping[str, int]) -> ModelShape | str:
+    """Return the shape of a model with another size of heads, or with experts in each layer."""
+    number = more.get("num_experts")
+    if number is None and {*more} - {"head_dim"}:
+        return f"{', '.join(sorted({*more} - {'head_dim'}))}: needs num_experts"
+    top_k = more.get("num_experts_per_token", 2)
+    if number is not None and top_k > number:
+        return f"num_experts_per_token={top_k} is more than num_experts={number}"
+    model = description(shape, shape.vocab_size)
+    layer = model.layers[0]
+    mixer, mlp = layer.mixer, layer.mlp
+    changed = layer
+    if "head_dim" in more and isinstance(mixer, Attention):
+        changed = replace(layer, mixer=replace(mixer, head_size=more["head_dim"]))
+    if number is not None and isinstance(mlp, Mlp):
+        experts = Experts(
+            number=number,
+            top_k=top_k,
+            width=more.get("expert_ffn_hidden_size", mlp.width),
+            gated=mlp.gated,
+            biases=mlp.biases,
+            router_bias=mlp.biases,
+        )
+        changed = replace(changed, mlp=experts)
+    described: Model = replace(model, layers=(changed,) * shape.num_layers)
+    return shape if described == model else described_shape(described)
+
+
+def check_source(source: str, key: str) -> None:
+    """Raise UserError if there is no preset or no model with this name."""
+    if source == "name":
+        named_model(key)
+    elif not is_named(key):
+        preset(key)

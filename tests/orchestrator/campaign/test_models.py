@@ -1,0 +1,180 @@
+"""Models of a campaign: presets, names, config.json, sizes and variants."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.campaign.campaign import Campaign, load_campaign
+from orchestrator.common.errors import UserError
+from orchestrator.model.counting import count_flops, parameters
+from orchestrator.model.named import named_model
+from orchestrator.run.flops import model_flops
+from orchestrator.run.identity import run_id
+from orchestrator.run.model import sizes
+from orchestrator.store.campaign_store import CampaignStore
+from orchestrator.store.recorded_runs import recorded_run
+from orchestrator.submit.scripts import job_script
+
+SIZES = {
+    "num_layers": 4,
+    "hidden_size": 64,
+    "num_attention_heads": 4,
+    "vocab_size": 512,
+    "seq_length": 128,
+}
+
+
+def campaign_of(folder: Path, *runs: dict[str, Any], **defaults: Any) -> Campaign:
+    """Return a campaign of Megatron with these runs; JSON is YAML."""
+    usual = {"framework": "megatron", "source": "megatron", "precision": "bf16"}
+    path = folder / "campaign.yaml"
+    text = {"name": "models", "defaults": {**usual, **defaults}, "include": list(runs)}
+    path.write_text(json.dumps(text))
+    return load_campaign(path)
+
+
+CHOICES: dict[str, dict[str, Any]] = {
+    "a name": {"model": "llama3-8b"},
+    "a name, and sizes": {"model": {"name": "mixtral-8x7b", "num_layers": 2}, "seq_length": 512},
+    "a config": {"model": {"config": "config.json"}},
+    "grouped heads": {**SIZES, "num_key_value_heads": 2},
+    "a gated MLP": {"model": "s", "gated_mlp": True},
+    "size of heads": {**SIZES, "head_dim": 32},
+    "experts": {**SIZES, "num_experts": 8, "expert_ffn_hidden_size": 32},
+    "LLaMA's layers": {
+        **SIZES,
+        "norm": "rmsnorm",
+        "biases": "none",
+        "gated_mlp": True,
+        "untied_head": True,
+        "position_table": False,
+    },
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with the config.json of a model with latent attention and experts."""
+    (tmp_path / "config.json").write_text(json.dumps(named_model("deepseek-v2-lite").config))
+    return tmp_path
+
+
+@pytest.mark.parametrize("choice", CHOICES.values(), ids=CHOICES)
+def test_a_run_with_a_model_is_made_again_from_its_record(choice: dict[str, Any], folder: Path):
+    """With the same identity and sizes, also if the config.json is gone."""
+    campaign = campaign_of(folder, choice)
+    (planned,) = campaign.runs
+    store = CampaignStore(folder / "results")
+    saved = store.save_run(planned, store.run_record(planned, campaign))
+    (folder / "config.json").unlink()
+    made = recorded_run(json.loads((saved.path / "run.json").read_text()))
+    assert made is not None
+    assert run_id(made) == planned.run_id
+    assert sizes(made) == sizes(planned.run)
+
+
+def test_a_named_model_is_counted_as_described(folder: Path):
+    """Parameters and FLOPs are the description's, with Megatron's padded vocabulary."""
+    choice = {"model": {"name": "mixtral-8x7b", "num_layers": 2}, "seq_length": 512}
+    (planned,) = campaign_of(folder, choice, global_batch_size=4, gpus_per_node=1).runs
+    named = named_model("mixtral-8x7b")
+    model = named.model(512).with_vocabulary(32_000)
+    model = type(model)(**{
+        **{name: getattr(model, name) for name in model.__dataclass_fields__},
+        "layers": model.layers[:2],
+    })  # fmt: skip
+    assert planned.run.padded_vocab_size == 32_000
+    assert planned.run.parameters == parameters(model)
+    assert model_flops(planned.run) == count_flops(model, sequences=4).model
+    assert planned.memory is None
+
+
+def test_equal_models_are_one_run(folder: Path):
+    """Whatever they are called; defaults that are written out change nothing."""
+    config = named_model("llama3-8b").config
+    (folder / "llama.json").write_text(json.dumps({**config, "torch_dtype": "bfloat16"}))
+    length = {"seq_length": 4096}
+    one, *others = (
+        campaign_of(folder, {"model": model, **length}).runs[0].run_id
+        for model in ("llama3-8b", {"name": "Llama 3 8B"}, {"config": "llama.json"})
+    )
+    assert {one} == {*others}
+    usual = {"num_key_value_heads": 4, "head_dim": 16, "gated_mlp": False, "norm": "layernorm"}
+    plain, same, other = (
+        campaign_of(folder, {**SIZES, **more}).runs[0].run_id
+        for more in ({}, usual, {"head_dim": 32})
+    )
+    assert plain == same != other
+
+
+def test_megatron_is_started_with_the_arguments_that_build_the_model(folder: Path):
+    """Each is a word of the script, and none is given twice."""
+    campaign = campaign_of(folder, {"model": {"config": "config.json"}})
+    script = job_script(campaign.runs[0], campaign, folder / "run")
+    for line in (
+        "--multi-latent-attention --disable-bias-linear",
+        "--moe-layer-freq '([0]*1+[1]*26)'",
+        "--moe-router-topk 6",
+        "--kv-lora-rank 512",
+        "--ffn-hidden-size 10944",
+    ):
+        assert f"\n  {line}\n" in script
+    for option in ("--num-layers", "--hidden-size", "--seq-length", "--max-position-embeddings"):
+        assert script.count(f"  {option} ") == 1
+
+
+@pytest.mark.parametrize(
+    ("run", "problem"),
+    [
+        (
+            {"framework": "megatron", "source": "x", "model": "gemma3-1b"},
+            "Megatron core has no arguments for this model: norms of layers",
+        ),
+        (
+            {"framework": "megatron", "source": "x", "version": "2", "model": "llama3-8b"},
+            "framework megatron builds layers as GPT-2's only, and the model has other layers",
+        ),
+        (
+            {"framework": "gpt", **SIZES, "gated_mlp": True},
+            "framework gpt builds layers as GPT-2's only, and the model has other gated_mlp",
+        ),
+    ],
+)
+def test_a_program_that_cannot_build_the_model_is_impossible(
+    run: dict[str, Any], problem: str, folder: Path
+):
+    """A run of another model would have the name of this one."""
+    path = folder / "campaign.yaml"
+    path.write_text(json.dumps({"name": "models", "include": [run]}))
+    (planned,) = load_campaign(path).runs
+    assert any(problem in sentence for sentence in planned.problems)
+
+
+@pytest.mark.parametrize(
+    ("choice", "problem"),
+    [
+        ({"model": "llama3-9b"}, "there is no model preset 'llama3-9b'"),
+        ({"model": {"name": "llama3-9b"}}, "there is no model 'llama3-9b'; did you mean"),
+        ({"model": {"config": "nowhere.json"}}, "nowhere.json: cannot be read"),
+        ({"model": {"config": {"model_type": "new"}}}, "model_type: 'new' is not known"),
+        ({"model": {"config": 7}}, "config: does not lead to a config.json (7)"),
+        (
+            {"model": {"name": "llama3-8b", "hidden_size": 64}},
+            "hidden_size: not with `name`, which gives the whole model",
+        ),
+        ({"model": {"name": "llama3-8b", "preset": "s"}}, "the model has preset and name"),
+        ({**SIZES, "num_experts": 0}, "num_experts: "),
+        ({**SIZES, "num_experts_per_token": 2}, "num_experts_per_token: needs num_experts"),
+        ({**SIZES, "num_experts": 1}, "num_experts_per_token=2 is more than num_experts=1"),
+        ({**SIZES, "num_key_value_heads": 3}, "num_key_value_heads=3 must divide"),
+        ({**SIZES, "gated_mlp": "yes"}, "gated_mlp"),
+    ],
+)
+def test_a_mistake_in_a_model_is_a_sentence(choice: dict[str, Any], problem: str, folder: Path):
+    """With the file and the place."""
+    with pytest.raises(UserError) as caught:
+        campaign_of(folder, choice)
+    assert any(problem in sentence for sentence in caught.value.problems)
+    assert all("campaign.yaml: " in sentence for sentence in caught.value.problems)
