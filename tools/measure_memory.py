@@ -143,7 +143,7 @@ def measured(run: Run, folder: Path) -> dict[str, int]:
     """Return the bytes of rank 0 of a run at rest and at its peak."""
     names = Settings.__dataclass_fields__
     chosen = {name: value for name, value in sizes(run).items() if name in names}
-    configs = FRAMEWORKS[run.framework].start.config_files(run)
+    configs = FRAMEWORKS[run.framework].start.files_on(run, gpus=False)
     for name, content in configs.items():
         (folder / name).write_text(json.dumps(content))
     chosen["device"] = "cpu"

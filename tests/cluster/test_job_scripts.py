@@ -37,7 +37,9 @@ include:
   - {launcher: torchrun, nodes: 2, gpus_per_node: 1}
   - {launcher: srun, nodes: 1, gpus_per_node: 2}
   - {launcher: srun, nodes: 2, gpus_per_node: 1}
-  - {launcher: deepspeed, strategy: zero1, nodes: 2, gpus_per_node: 1}
+  # FusedAdam, which clusters with GPUs get, would be compiled for the CPU.
+  - {launcher: deepspeed, strategy: zero1, nodes: 2, gpus_per_node: 1,
+      deepspeed: {optimizer: {params: {torch_adam: true}}}}
 """
 
 

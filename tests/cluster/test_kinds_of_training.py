@@ -46,6 +46,8 @@ defaults:
   micro_batch_size: 2
   train_iters: 6
   time_limit: 10
+  # FusedAdam, which clusters with GPUs get, would be compiled for the CPU.
+  deepspeed: {optimizer: {params: {torch_adam: true}}}
 """
 CAMPAIGN = f"""\
 {BEGIN}include:
