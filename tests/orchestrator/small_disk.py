@@ -31,7 +31,7 @@ class Disk:
 
     @property
     def path(self) -> Path:
-        """Where all others see it."""
+        """The path at which all other processes see it."""
         return Path(f"/proc/{self.holder.pid}/root{self.playground.path}/results")
 
     def make_read_only(self) -> None:
@@ -70,7 +70,7 @@ class Disk:
 
 @contextlib.contextmanager
 def small_disk(playground: Any) -> Iterator[Disk]:
-    """Give a disk with room for a few runs; skip the test if none may be mounted."""
+    """Provide a disk with room for a few runs; skip the test if mounting is not allowed."""
     (playground.path / "results").mkdir()
     refused = ""
     for unshare, enter in NAMESPACES:

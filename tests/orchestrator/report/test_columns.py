@@ -1,4 +1,4 @@
-"""Which columns a report has: those that tell its runs apart."""
+"""The columns of a report: those that distinguish its runs."""
 
 from collections.abc import Callable
 from typing import Any

@@ -29,13 +29,13 @@ def log(seconds: float, device: str = "cpu") -> str:
 
 
 def ended(seconds: float, state: str = "COMPLETED", device: str = "cpu") -> dict[str, Any]:
-    """Return an attempt that ended so."""
+    """Return an attempt with this end."""
     return {"log": log(seconds, device), "state": state}
 
 
 @pytest.fixture
 def rows(reported: Callable[..., Reported]) -> Callable[..., list[dict[str, Any]]]:
-    """Return a function that gives the rows for people, of runs with such attempts."""
+    """Return a function that returns the combined rows of runs with these attempts."""
 
     def make(text: str, *attempts: dict[str, Any] | None, **options: Any) -> list[dict[str, Any]]:
         campaign, runs, report = reported(text, *attempts)
@@ -72,7 +72,7 @@ def test_only_runs_that_completed_count(rows: Callable[..., list[dict[str, Any]]
 def test_runs_are_listed_singly(
     rows: Callable[..., list[dict[str, Any]]], options: dict[str, Any]
 ) -> None:
-    """On request, and if one sorts by what tells them apart; each has its id."""
+    """On request, and when sorting by a column that distinguishes repeats; each has its id."""
     shown = rows(MATRIX, *[ended(1)] * 8, **options)
     assert len(shown) == 8
     assert len({row["run_ids"] for row in shown}) == 8
@@ -88,7 +88,7 @@ def test_rows_are_sorted_by_what_they_show(rows: Callable[..., list[dict[str, An
 def test_a_campaign_without_repeats_has_a_row_for_each_run(
     reported: Callable[..., Reported],
 ) -> None:
-    """As it always had, and its id."""
+    """Each row has one id."""
     campaign, runs, report = reported("matrix: {strategy: [ddp, zero1]}\n", ended(1), ended(2))
     shown = report_for_people(campaign, report, runs)
     assert [row[1:] for row in shown.table.rows] == list(report.table.rows)
@@ -106,14 +106,14 @@ def test_a_campaign_without_repeats_has_a_row_for_each_run(
     ],
 )
 def test_ids_are_shortened_to_distinct_starts(ids: list[str], expected: list[str]) -> None:
-    """And no shorter than four digits."""
+    """With at least four digits."""
     assert list(short_ids(ids).values()) == expected
 
 
 def test_json_has_the_configurations_with_their_intervals(
     reported: Callable[..., Reported],
 ) -> None:
-    """Of the runs that completed; what no run has a number of is null."""
+    """Over the completed runs; a value that no run has is null."""
     attempts = [*map(ended, (1, 2, 4)), ended(9, "FAILED"), *map(ended, (3, 3, 3, 3))]
     campaign, runs, report = reported(MATRIX, *attempts)
     ddp, zero1 = report_json(campaign, report, runs)["configurations"]

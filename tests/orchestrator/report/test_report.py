@@ -50,7 +50,7 @@ COMPLETED: dict[str, Any] = {"log": FULL, "state": "COMPLETED"}
 
 
 def test_a_run_has_its_numbers_in_its_row(reported: Callable[..., Reported]):
-    """What the log says after the warm-up, and how the run ended."""
+    """The values after the warm-up, and how the run ended."""
     _, _, report = reported("matrix: {strategy: [zero1]}\n", COMPLETED)
     (row,) = as_records(report.table)
     assert row == {
@@ -123,7 +123,7 @@ def test_one_line_says_how_the_numbers_were_made(reported: Callable[..., Reporte
 
 
 def test_without_logs_there_is_no_checksum(reported: Callable[..., Reported]):
-    """A dash, not the checksum of nothing."""
+    """It shows a dash, not the checksum of empty input."""
     _, _, report = reported("", None)
     assert report.provenance.endswith("logs sha256 —.")
 
@@ -152,7 +152,7 @@ def test_the_page_has_the_table_its_making_and_what_failed(reported: Callable[..
 def test_a_page_of_completed_runs_does_not_mention_failures(
     reported: Callable[..., Reported],
 ):
-    """Nor of runs that are gone, or have not begun."""
+    """Nor runs that were removed, or have not begun."""
     campaign, runs, report = reported("matrix: {seed: [1, 2]}\n", COMPLETED, None)
     assert report_markdown(campaign, report, runs, []).count("\n\n") == 2
 
@@ -167,7 +167,7 @@ def test_a_very_long_line_of_a_log_is_cut(reported: Callable[..., Reported]):
 
 
 def test_the_json_has_every_size_and_every_number(reported: Callable[..., Reported]):
-    """Values of the sizes are those of run.json, whatever the table shows of them."""
+    """Sizes have the values of run.json, whatever the table shows."""
     campaign, runs, report = reported(
         "matrix: {activation_checkpointing: [true, false]}\n", COMPLETED, None
     )
@@ -200,7 +200,7 @@ START = (
 
 
 def on_gpus(folder: Path, profile: str) -> str:
-    """Write a cluster profile, and return what of a campaign asks for it, two precisions."""
+    """Write a cluster profile, and return a campaign that uses it, with two precisions."""
     (folder / "gpus.yaml").write_text(f"gpus_per_node: 2\n{profile}\n")
     return (
         "cluster: gpus.yaml\nmatrix: {precision: [fp16, bf16], activation_checkpointing: [true]}\n"
@@ -228,7 +228,7 @@ def test_a_known_gpu_gives_an_mfu(reported: Callable[..., Reported], tmp_path: P
 
 
 def test_the_gpu_is_the_one_that_the_log_names(reported: Callable[..., Reported], tmp_path: Path):
-    """A profile may say less than the driver does."""
+    """A profile may be less precise than the driver."""
     named = {"log": START.format("Tesla V100-PCIE-32GB") + FULL, "state": "COMPLETED"}
     _, _, report = reported(on_gpus(tmp_path, "gpu: V100"), named, None)
     assert as_records(report.table)[0]["mfu_percent"] == pytest.approx(
@@ -247,10 +247,10 @@ def test_without_a_known_mfu_the_reason_replaces_the_column(
     assert {run["mfu"] for run in report_json(campaign, report, runs)["runs"]} == {None}
 
 
-def test_where_no_tflops_are_known_nothing_is_reported_about_mfu(
+def test_without_tflops_nothing_is_reported_about_mfu(
     reported: Callable[..., Reported], tmp_path: Path
 ):
-    """A peak would not help them: the run has told no step time."""
+    """A peak would not help: the run has no step time."""
     _, _, report = reported(on_gpus(tmp_path, "gpu: Foo"), None, None)
     assert "MFU" not in report.provenance
     assert "Narayanan" in report.provenance
@@ -287,7 +287,7 @@ def test_without_a_gpu_nothing_is_reported_about_mfu(reported: Callable[..., Rep
 
 
 def test_runs_that_found_no_gpu_are_named(reported: Callable[..., Reported], tmp_path: Path):
-    """What a profile promises, a program may not have seen."""
+    """The profile may promise GPUs that a program does not see."""
     on_cpu = {"log": START.format("cpu") + FULL, "state": "COMPLETED"}
     _, _, report = reported(on_gpus(tmp_path, "gpu: V100"), on_cpu, COMPLETED)
     sentence = "memory: GPU allocator's; trained on the CPU, though cluster gpus has GPUs: fp16; "

@@ -1,4 +1,4 @@
-"""`teralog report`: what it prints, where to, and what it writes into a page of one's own."""
+"""`teralog report`: its output, its destinations, and updates of a user's own page."""
 
 import csv
 import json
@@ -38,7 +38,7 @@ MARKS = "<!-- teralog report mine -->\n<!-- end of teralog report -->\n"
 
 @pytest.fixture
 def campaign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attempt_in: Callable) -> Path:
-    """A campaign of four runs, of which one completed, one ran out of memory, two are to come."""
+    """A campaign of four runs: one completed, one ran out of memory, two not started."""
     from orchestrator.campaign.campaign import load_campaign
 
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
@@ -60,7 +60,7 @@ def report(*options: str, code: int = 0) -> Result:
 
 
 def on_terminal(*options: str, columns: int = 60, **environment: str) -> str:
-    """Return what a terminal is sent."""
+    """Return the bytes that a terminal receives."""
     parent, child = pty.openpty()
     words = ["report", "mine.yaml", *options]
     code = f"from orchestrator.cli.main import main; main({words!r})"
@@ -106,8 +106,8 @@ def test_a_report_is_no_wider_than_the_terminal(
     assert "OOM" in shown
 
 
-def test_without_colors_a_wide_terminal_gets_what_a_pipe_gets(campaign: Path) -> None:
-    """To the letter."""
+def test_without_colors_a_wide_terminal_gets_the_same_text_as_a_pipe(campaign: Path) -> None:
+    """Exactly the same characters."""
     piped = report().stdout
     assert on_terminal("--wide", NO_COLOR="1") == piped
     assert "\x1b" not in piped
@@ -194,7 +194,7 @@ FILES = {
 
 @pytest.mark.parametrize(("layout", "name"), FILES.items())
 def test_a_file_has_the_format_of_its_suffix(campaign: Path, layout: str, name: str) -> None:
-    """Or that of --format, and holds what would be printed."""
+    """Or that of --format, with the same content as on stdout."""
     printed = report("--format", layout).stdout
     report("-o", name)
     assert (campaign.parent / name).read_text() == printed
@@ -213,14 +213,14 @@ WRONG_FILES = {
 def test_a_file_that_cannot_be_written_is_a_sentence(
     campaign: Path, name: str, code: int, said: str
 ) -> None:
-    """Nothing is left behind."""
+    """No file is left."""
     before = files(campaign.parent)
     assert said in report("-o", name, code=code).stderr
     assert files(campaign.parent) == before
 
 
 def test_values_missing_in_the_table_are_reported(campaign: Path) -> None:
-    """Logs that tell no step, or are gone, and runs that were edited out of the file."""
+    """Logs without steps, missing logs, and runs that were edited out of the file."""
     assert "no step" not in report().stderr
     logs = campaign.parent.glob("results/*/*/*/*.log")
     [log] = [path for path in logs if "step" in path.read_text()]
@@ -266,10 +266,10 @@ SKIPPED = (
         ((1, 1, 1), None, "1 completed run has a skipped update in every report after"),
     ],
 )
-def test_reports_with_skipped_updates_are_left_out_and_told(
+def test_reports_with_skipped_updates_are_left_out_and_reported(
     playground, skips: tuple[int, ...], mean: float | None, told: str | None
 ) -> None:
-    """As `parse` does it: a step whose gradients overflowed does less work."""
+    """As in `parse`: a step whose gradients overflowed does less work."""
     times = (9000.0, 1000.0, 2000.0)
     lines = [SKIPPED.format(at + 1, times[at], count) for at, count in enumerate(skips)]
     playground.write_campaign(
@@ -314,8 +314,8 @@ def test_that_the_warm_up_leaves_no_step_is_reported(campaign: Path, warmup: int
     assert lines.endswith(": zero1 seed=1, zero1 seed=2")
 
 
-def test_a_page_of_one_s_own_is_updated(campaign: Path) -> None:
-    """The table comes between its marks, and the same again writes nothing."""
+def test_a_page_of_the_user_is_updated(campaign: Path) -> None:
+    """The table is put between its marks; a second call writes nothing."""
     page = campaign.parent / "page.md"
     page.write_bytes(b"# Mine\r\n" + MARKS.replace("\n", "\r\n").encode() + b"end \xff")
     assert "updated page.md" in report("--update", "page.md").stderr

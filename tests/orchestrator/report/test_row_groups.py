@@ -1,4 +1,4 @@
-"""Groups of a table: the runs that agree in the first column whose equal values stand together."""
+"""Groups of a table: runs with equal, adjacent values in the first suitable column."""
 
 from dataclasses import replace
 
@@ -32,12 +32,12 @@ GROUPS: dict[str, tuple[list[tuple[Cell, ...]], set[int]]] = {
 def test_a_group_begins_where_the_value_changes(
     rows: list[tuple[Cell, ...]], breaks: set[int]
 ) -> None:
-    """The third column is of what was measured."""
+    """The third column is measured, so it forms no groups."""
     assert group_breaks(make_table(COLUMNS, rows), 2) == breaks
 
 
 def test_a_page_shows_a_row_without_text_between_groups_and_a_terminal_does_not() -> None:
-    """As people write it into theirs."""
+    """As in the pages that people write."""
     table = make_table(COLUMNS[:2], [(1, "x"), (1, "y"), (2, "x")])
     parted = replace(table, breaks=frozenset({2}))
     assert as_markdown(parted).splitlines() == [

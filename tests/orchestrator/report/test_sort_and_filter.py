@@ -41,7 +41,7 @@ def four(reported: Callable[..., Reported]) -> Reported:
 
 
 def labels(report: Report) -> list[str]:
-    """Return what tells the rows apart, as z1/2."""
+    """Return the labels of the rows in short form, e.g. z1/2."""
     return [f"z{row['strategy'][-1]}/{row['seed']}" for row in as_records(report.table)]
 
 
@@ -74,7 +74,7 @@ def test_rows_are_sorted_by_columns(four: Reported, by: str, order: list[str]) -
 
 
 def test_in_the_campaign_s_order_rows_are_in_groups(four: Reported) -> None:
-    """By the strategy, for the seed changes with every row; and nothing else is different."""
+    """By the strategy, because the seed changes with every row."""
     campaign, runs, report = four
     assert report.table.breaks == {2}
     assert arranged(campaign, report, runs) == (report, runs)

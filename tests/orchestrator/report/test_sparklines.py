@@ -1,4 +1,4 @@
-"""Step times as blocks: even steps are flat, an outlier stands out however many steps there are."""
+"""Step times as blocks: even steps are flat, and an outlier is always visible."""
 
 import math
 
@@ -30,7 +30,7 @@ def test_times_are_blocks(seconds: list[float], line: str | None) -> None:
 
 @given(st.lists(st.floats(0, 1e300), min_size=1, max_size=60), st.integers(1, 20))
 def test_the_line_has_as_many_blocks_as_fit(seconds: list[float], width: int) -> None:
-    """And the slowest step is among the highest."""
+    """The slowest step is among the highest."""
     line = sparkline(seconds, width)
     assert line is not None
     assert len(line) == min(width, len(seconds))

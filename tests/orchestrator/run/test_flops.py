@@ -1,4 +1,4 @@
-"""FLOPs by every convention, as published; what torch counts is in test_real_models.py."""
+"""FLOPs by every convention, as published; torch's counts are in test_real_models.py."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -33,7 +33,7 @@ SHAPES = {
 
 
 def iteration_of(model: ModelShape, **changed: Any) -> Iteration:
-    """Return an iteration of 3 sequences, the vocabulary as it is."""
+    """Return an iteration of 3 sequences, without padding of the vocabulary."""
     values = {"padded_vocab_size": model.vocab_size, "global_batch_size": 3, **changed}
     return Iteration(model=model, **values)
 
@@ -102,7 +102,7 @@ def test_appendix_b_of_palm(model: ModelShape):
 
 @pytest.mark.parametrize("model", SHAPES.values(), ids=SHAPES)
 def test_megatron_core_takes_half_of_attention_off(model: ModelShape):
-    """Scores and values of the tokens to come; all else is as exact."""
+    """Scores and values of future tokens; the rest is exact."""
     attention = 12 * 3 * model.seq_length**2 * model.num_layers * model.hidden_size
     assert flops("megatron-core", model) == flops("model", model) - attention // 2
 
@@ -171,7 +171,7 @@ def test_every_field_of_a_shape_counts_where_it_should(
     ids=["padding", "batch", "recomputation"],
 )
 def test_padding_batch_and_recomputation_count(changed: dict[str, Any], expected: frozenset[str]):
-    """Recomputation only where the convention says that it counts it."""
+    """Recomputation only in conventions that count it."""
     plain, other = iteration_of(TINY), iteration_of(TINY, **changed)
     more = {name for name, one in CONVENTIONS.items() if one.flops(other) > one.flops(plain)}
     assert more == expected
@@ -194,7 +194,7 @@ shapes = st.builds(
 
 @given(shapes, st.booleans())
 def test_hardware_does_no_less_than_the_model_needs(model: ModelShape, recomputed: bool):
-    """And a causal mask leaves at least half of it: MFU <= HFU, whatever the model."""
+    """A causal mask keeps at least half of it: MFU <= HFU, for any model."""
     exact = flops("model", model, recomputed=recomputed)
     assert exact // 2 <= flops("megatron-core", model, recomputed=recomputed) <= exact
     hardware = flops("hardware", model, recomputed=recomputed)
@@ -203,7 +203,7 @@ def test_hardware_does_no_less_than_the_model_needs(model: ModelShape, recompute
 
 @pytest.mark.parametrize("position", range(4))
 def test_every_argument_of_bigscience_s_formula_counts(position: int):
-    """It is a product of all of them."""
+    """The formula is a product of all of them."""
     arguments = [1000, 64, 8, 3]
     twice = [2 * value if index == position else value for index, value in enumerate(arguments)]
     assert bigscience_flops(*twice) == 2 * bigscience_flops(*arguments)
@@ -235,7 +235,7 @@ def test_every_argument_of_equation_3_counts(changed: dict[str, Any]):
 
 
 def test_equation_3_is_not_for_every_model():
-    """It says what it assumes, and gives no number rather than a wrong one."""
+    """It states its assumption, and gives no number for other models."""
     convention = CONVENTIONS["narayanan"]
     assert convention.flops(iteration_of(replace(TINY, gated_mlp=True))) is None
     assert "an MLP of two matrices 4h wide" in convention.assumes
@@ -243,7 +243,7 @@ def test_equation_3_is_not_for_every_model():
 
 
 def test_every_convention_has_its_name_and_title():
-    """None is anonymous."""
+    """Without exception."""
     assert [*CONVENTIONS] == [
         "model",
         "hardware",
@@ -307,7 +307,7 @@ def test_without_model_or_batch_there_are_no_flops(run_of: RunOf):
 def test_tflops_are_shared_over_ranks_and_seconds(
     flops: int | None, seconds: float | None, world_size: int, expected: float | None
 ):
-    """A missing number gives none, never zero or infinity."""
+    """A missing number gives None, never zero or infinity."""
     assert tflops_per_gpu(flops, seconds, world_size) == expected
 
 
@@ -318,7 +318,7 @@ def test_tflops_are_shared_over_ranks_and_seconds(
 def test_utilization_is_a_part_of_the_peak(
     tflops: float | None, peak: float | None, expected: float | None
 ):
-    """Over an unknown peak there is none."""
+    """With an unknown peak it is None."""
     assert utilization(tflops, peak) == expected
 
 

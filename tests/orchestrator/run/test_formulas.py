@@ -1,4 +1,4 @@
-"""Formulas as text: what is shown is what is computed."""
+"""Formulas as text: the shown formula is the computed one."""
 
 import pytest
 from hypothesis import given
@@ -25,8 +25,8 @@ def test_a_formula_is_a_sum_of_products(formula: str, number: int, numbers: str)
     assert substitute_numbers(formula, SYMBOLS) == numbers
 
 
-def test_a_letter_that_stands_for_nothing_is_an_error():
-    """It is not taken for 1."""
+def test_an_unknown_letter_is_an_error():
+    """Its value is not assumed to be 1."""
     with pytest.raises(KeyError, match="q"):
         value("2·q", SYMBOLS)
 

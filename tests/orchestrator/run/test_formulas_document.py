@@ -59,7 +59,7 @@ def shown(gpu: Gpu) -> str:
 
 
 def test_every_gpu_is_in_it_with_its_figures():
-    """Whoever doubts one finds its source."""
+    """With the source of each figure."""
     rows = [shown(gpu) for gpu in GPUS]
     assert "\n".join(rows) in TEXT
 

@@ -156,7 +156,7 @@ changes = st.fixed_dictionaries(
 
 
 def measured(run: Run) -> dict[str, Any]:
-    """Return all that makes a run what it is: its fields, without those about asking for it."""
+    """Return the fields that form a run's identity, without those about requesting resources."""
     fields = dataclasses.asdict(run)
     del fields["model_name"], fields["resources"]["time_limit_seconds"]
     return fields

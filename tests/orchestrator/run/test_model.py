@@ -1,4 +1,4 @@
-"""Runs: every size that follows from what was chosen."""
+"""Runs: every size that follows from the chosen ones."""
 
 import dataclasses
 
@@ -76,7 +76,7 @@ BATCHES = {
 def test_sizes_that_do_not_divide_are_absent(
     run_of: RunOf, values: dict[str, int], expected: tuple[int | None, ...]
 ):
-    """World size, data-parallel size, micro-batches and global batch follow from what is chosen."""
+    """Data-parallel size, micro-batches and global batch follow from the chosen sizes."""
     run = run_of(**values)
     assert (
         run.world_size,
@@ -87,7 +87,7 @@ def test_sizes_that_do_not_divide_are_absent(
 
 
 def test_gpu_hours_are_every_gpu_for_the_whole_time_limit(run_of: RunOf):
-    """They are what is asked for, not what is used."""
+    """They are requested hours, not used ones."""
     run = run_of(nodes=2, gpus_per_node=4, time_limit="0:45:00")
     assert run.resources.gpu_hours == 6.0
 

@@ -148,13 +148,13 @@ def config_of(name: str, shape: ModelShape) -> dict[str, Any]:
 
 
 def build(transformers: Any, name: str, shape: ModelShape) -> Any:
-    """Return the real model, whose attention is made of plain matrix products."""
+    """Return the real model, whose attention uses plain matrix products."""
     kind = getattr(transformers, name)
     return kind(kind.config_class(**config_of(name, shape), attn_implementation="eager"))
 
 
 def count(model: Any) -> int:
-    """Return how many parameters it has; what is tied is one."""
+    """Return its number of parameters; tied ones count once."""
     return sum(parameter.numel() for parameter in model.parameters())
 
 
@@ -190,7 +190,7 @@ def test_every_variant_has_the_parameters_of_the_real_model(
 
 
 def test_opt_has_two_positions_more(transformers: Any):
-    """Its table begins with two rows that stand for no position; nothing else differs."""
+    """Its table begins with two unused rows; nothing else differs."""
     import torch
 
     small = ModelShape(**SMALL)
@@ -254,7 +254,7 @@ SHAPES = [
 def test_the_model_we_train_costs_the_flops_that_torch_counts(
     sizes: tuple[int, ...], recomputed: bool
 ):
-    """Of every size, with and without recomputation; narayanan's equation agrees where f = 4h."""
+    """For any size, with and without recomputation; narayanan's equation agrees if f = 4h."""
     torch = pytest.importorskip("torch")
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.utils.flop_counter import FlopCounterMode

@@ -117,13 +117,13 @@ def test_tables_are_looked_up_and_multiply_nothing(changed: dict[str, Any], look
 def test_a_shape_knows_whether_formulas_for_gpt_2_are_its_own(
     changed: dict[str, Any], is_gpt2: bool, has_gpt2_layers: bool
 ):
-    """Of all its parameters, and of the matrices of its layers."""
+    """For all its parameters, and for the matrices of its layers."""
     shape = dataclasses.replace(TINY, **changed)
     assert (shape.is_gpt2, shape.has_gpt2_layers) == (is_gpt2, has_gpt2_layers)
 
 
 def test_the_parts_of_the_parameters_are_named():
-    """And add up."""
+    """Their sum is the total."""
     formulas = dataclasses.replace(TINY, untied_head=True, embedding_norm=True).parameter_formulas()
     assert [*formulas] == [
         "attention",
@@ -142,5 +142,5 @@ def test_the_parts_of_the_parameters_are_named():
     ("vocab_size", "multiple", "padded"), [(50257, 1, 50257), (50257, 128, 50304), (128, 128, 128)]
 )
 def test_a_vocabulary_is_padded_upwards(vocab_size: int, multiple: int, padded: int):
-    """To the next multiple, and no further."""
+    """To the next multiple."""
     assert padded_vocab_size(vocab_size, multiple) == padded

@@ -1,4 +1,4 @@
-"""How long an allocation lasts, and what its end means, by Slurm's words."""
+"""How long an allocation lasts, and the meaning of its end, from Slurm's output."""
 
 from pathlib import Path
 

@@ -54,7 +54,7 @@ def test_runs_that_ask_for_the_same_go_together(
 
 
 def test_runs_come_after_tasks_of_one_array_with_their_indices() -> None:
-    """Those that come after different jobs, or after none, go each with their own."""
+    """Runs that depend on different jobs, or on none, go separately."""
     places = {"a": Place("7", 0), "b": Place("7", 3), "c": Place("9"), "d": Place("8", 1)}
     scripts = [replace(script(f"after-{one}"), after=one) for one in "dabc"] + [script("e")]
     ids = [[one.run_id for one in group] for group in batches(scripts, 10, places=places)]
@@ -63,5 +63,5 @@ def test_runs_come_after_tasks_of_one_array_with_their_indices() -> None:
 
 @pytest.mark.parametrize("said", ["7", "7_3"])
 def test_a_place_is_written_as_slurm_does(said: str) -> None:
-    """And read so."""
+    """Parsing returns the same place."""
     assert Place.of(said).said == said

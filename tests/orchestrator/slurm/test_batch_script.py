@@ -1,4 +1,4 @@
-"""The script of a batch: it runs a job script once, as it is, and records how that ended."""
+"""The script of a batch runs a job script once, unchanged, and records how it ended."""
 
 import json
 import os
@@ -86,14 +86,14 @@ def alone(folder: Path, body: str) -> None:
 
 
 def test_a_run_that_goes_alone_runs_in_its_attempt(tmp_path: Path) -> None:
-    """Its job.sh, as it is."""
+    """With its unchanged job.sh."""
     alone(tmp_path, "pwd; exit 5")
     done = run_task(tmp_path / "batch", 0, "8")
     assert (done.returncode, done.stdout) == (5, f"{tmp_path}/an attempt\n")
 
 
 def test_shellcheck_finds_nothing_in_the_script_of_a_batch(tmp_path: Path) -> None:
-    """Of an array, and of a run that goes alone."""
+    """For an array, and for a single run."""
     beside = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     shellcheck = shutil.which("shellcheck", path=beside)
     if shellcheck is None and "CI" not in os.environ:
@@ -124,7 +124,7 @@ def test_a_job_records_its_exit_code_and_its_times(tmp_path: Path, ends: str, co
 
 @pytest.mark.parametrize("name", ["SIGHUP", "SIGINT", "SIGTERM", "SIGUSR1", "SIGUSR2"])
 def test_a_signal_for_the_job_s_shell_is_for_its_job_script(tmp_path: Path, name: str) -> None:
-    """Which may catch it, e.g. to save a checkpoint, and go on; it is waited for to its end."""
+    """It may catch it, e.g. to save a checkpoint; the batch script waits for its end."""
     alone(
         tmp_path,
         f"trap 'echo caught' {name}; touch began; while ! test -e go; do sleep 0.05; done; exit 4",

@@ -69,5 +69,5 @@ def test_the_memory_that_was_asked_for_is_in_the_script(script: str, memory: str
     ],
 )
 def test_half_as_much_again_is_suggested(used: float | None, asked: str | None, part: str) -> None:
-    """Of what was asked for or measured, whichever is more; a killed job needed more than that."""
+    """Relative to the larger of requested and measured memory, because a killed job needed more."""
     assert part in memory_line(used, asked)

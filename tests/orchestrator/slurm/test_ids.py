@@ -1,4 +1,4 @@
-"""Ids of jobs and tasks, put into one and taken apart."""
+"""Ids of jobs and tasks: combined and separated."""
 
 import pytest
 from hypothesis import given
@@ -32,7 +32,7 @@ def test_ids_that_slurm_has_put_into_one_are_taken_apart(text: str, ids: list[st
 
 @given(st.sets(st.integers(0, 5000), min_size=1), st.integers(1, 10**9))
 def test_compact_ids_are_those_that_were_put_in(indices: set[int], job: int) -> None:
-    """Whatever the indices are."""
+    """For any indices."""
     assert list(expand(f"{job}_[{compact(indices)}]")) == [
         f"{job}_{one}" for one in sorted(indices)
     ]
@@ -48,5 +48,5 @@ def test_compact_ids_are_those_that_were_put_in(indices: set[int], job: int) -> 
     ],
 )
 def test_ids_of_one_array_are_put_into_one(ids: list[str], put_into_one: list[str]) -> None:
-    """As scancel takes them."""
+    """In the form that scancel accepts."""
     assert compact_ids(ids) == put_into_one

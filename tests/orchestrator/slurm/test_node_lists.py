@@ -1,4 +1,4 @@
-"""Slurm's lists of nodes: every name in them, and nothing else."""
+"""Slurm's lists of nodes are expanded to exactly their names."""
 
 from itertools import groupby, product
 
@@ -66,7 +66,7 @@ def lists(draw: st.DrawFn) -> tuple[str, list[str]]:
 
 @given(made=lists())
 def test_names_put_into_a_list_come_out_of_it(made: tuple[str, list[str]]) -> None:
-    """However wide, with gaps, and in several dimensions."""
+    """With any width, with gaps, and in several dimensions."""
     text, names = made
     assert list(expand_nodes(text)) == names
 

@@ -1,4 +1,4 @@
-"""Why jobs wait: each reason of Slurm's in words, with what to do."""
+"""Why jobs wait: each of Slurm's reasons in words, with what to do."""
 
 import pytest
 
@@ -48,7 +48,7 @@ def test_a_reason_has_a_meaning(reason: str, expected: tuple[str, bool]) -> None
 
 
 def test_the_reasons_that_occur_have_a_line_each() -> None:
-    """The most frequent first; what Slurm adds to a reason is left out, and fits 80 columns."""
+    """The most frequent first; Slurm's additions are left out, and lines fit 80 columns."""
     reasons = ["Priority", "ReqNodeNotAvail, UnavailableNodes:a", "Priority"]
     assert reason_lines([*reasons, "ReqNodeNotAvail, UnavailableNodes:b", "Priority"]) == [
         "Priority (3 runs): jobs with a higher priority go first; nothing to do",

@@ -1,4 +1,4 @@
-"""Which of accounting and squeue is right about a job: lines that Slurm 22.05 printed."""
+"""Combine contradictory answers of accounting and squeue, with real lines of Slurm 22.05."""
 
 import pytest
 
@@ -67,7 +67,7 @@ CASES = {
 def test_the_one_that_knows_better_is_believed(
     sacct: list[str], squeue: list[str] | None, expected: dict[str, str]
 ) -> None:
-    """Squeue of what is left of an array, and accounting of what has ended."""
+    """Squeue for the rest of an array, and accounting for ended jobs."""
     states = spread(read_sacct(sacct), TASKS)
     asked = [task for task in TASKS if doubtful(states.get(task))]
     queue = None if squeue is None else spread(read_squeue(squeue), asked)

@@ -1,4 +1,4 @@
-"""What Slurm's commands print, as values: real output of Slurm 22.05, and what it leaves out."""
+"""Parse real output of Slurm 22.05's commands, and lines with missing values."""
 
 import pytest
 
@@ -49,7 +49,7 @@ SACCT = {
 
 @pytest.mark.parametrize(("text", "expected"), SACCT.values(), ids=SACCT)
 def test_sacct_shows_the_last_start_and_sums_up_those_before(text: str, expected: tuple) -> None:
-    """Slurm's words are kept; what is not known is None."""
+    """Slurm's words are kept; unknown values are None."""
     [one] = read_sacct(text.splitlines()).values()
     assert (
         one.job_id,
@@ -65,7 +65,7 @@ def test_sacct_shows_the_last_start_and_sums_up_those_before(text: str, expected
 
 
 def test_a_running_job_has_the_same_state_at_every_query() -> None:
-    """Else its record would be written at every query."""
+    """Otherwise its record would be written at every query."""
     line = "7|batch|RUNNING|0:0|2026-01-02T03:04:05|Unknown|{seconds}|n1|None"
     first, second = (read_sacct([line.format(seconds=seconds)])["7"] for seconds in (10, 20))
     assert first.seconds is None
@@ -172,7 +172,7 @@ def test_squeue_times_in_the_future_are_ignored(line: str, expected: tuple) -> N
 def test_the_start_of_a_job_that_waits_is_the_expected_one(
     state: str, start: str, expected: str | None
 ) -> None:
-    """By squeue, and by scontrol where squeue is silent."""
+    """From squeue, or from scontrol if squeue gives no answer."""
     [queued] = read_squeue([f"5|a|{state}|{start}|N/A||0|Priority|0|"]).values()
     line = f"JobId=5 JobName=a JobState={state} Reason=Priority StartTime={start} EndTime=Unknown"
     [shown] = read_scontrol([line]).values()

@@ -1,4 +1,4 @@
-"""Runs that hang: they run, and print nothing for much longer than they should."""
+"""Hung runs: they run, but print nothing for unusually long."""
 
 import os
 import time
@@ -52,7 +52,7 @@ def campaign(campaign_of: CampaignOf) -> Campaign:
 
 @pytest.fixture
 def store(campaign: Campaign, tmp_path: Path) -> CampaignStore:
-    """Where its results are."""
+    """The store of its results."""
     return campaign_store(tmp_path / "results", campaign.name)
 
 
@@ -144,7 +144,7 @@ def test_of_several_trainings_in_a_log_status_judges_by_the_last_one(
 def test_it_is_reported_with_its_last_line_and_since_when(
     campaign: Campaign, store: CampaignStore, begin: Begin
 ) -> None:
-    """What speaks to a terminal, and what a progress bar wrote over, is left out."""
+    """Without terminal control codes, and text that a progress bar overwrote."""
     attempt = begin(0, steps(0.2) + "10%\rsaving\x1b[31m a checkpoint\n\n", 100)
     [hung] = campaign_hung_runs(campaign, store, run_statuses(campaign, store)).values()
     assert hung.last_line == "saving a checkpoint"
@@ -206,7 +206,7 @@ def test_a_clock_of_this_machine_that_is_wrong_flags_no_run(
 def test_without_a_file_of_its_own_the_newest_log_is_the_clock(
     campaign: Campaign, store: CampaignStore, begin: Begin, tmp_path: Path
 ) -> None:
-    """An old log hangs if another one is new; of a single log nothing is known."""
+    """An old log hangs if another one is new; a single log cannot be judged."""
     clock = FileClock(tmp_path / "no such folder")
     begin(0, steps(0.2), 3600)
     assert find_hung_runs(run_statuses(campaign, store), clock, lambda _: 0.2) == {}
@@ -225,7 +225,7 @@ def test_the_clock_leaves_no_file_behind(tmp_path: Path) -> None:
 def test_status_shows_it_to_people_and_programs(
     campaign: Campaign, store: CampaignStore, begin: Begin
 ) -> None:
-    """And chooses runs by it."""
+    """`--state hung` selects it."""
     begin(0, steps(0.2), 100)
     command = ["status", str(campaign.path), "--results", str(store.path.parent)]
     assert "seed=1 on here: hangs?" in CliRunner().invoke(main, command).output
@@ -245,10 +245,10 @@ def test_status_shows_it_to_people_and_programs(
         ("local", None, "cancel", None),
     ],
 )
-def test_what_cannot_be_done_about_hung_runs_is_refused_first(
+def test_an_impossible_action_on_hung_runs_is_refused_first(
     campaign: Campaign, scheduler: str, requeue: bool | None, what: str, part: str | None
 ) -> None:
-    """With what to use instead."""
+    """With the option to use instead."""
     cluster: Cluster = replace(campaign.cluster, scheduler=scheduler, requeue=requeue)
     other = replace(campaign, cluster=cluster)
     if part is None:

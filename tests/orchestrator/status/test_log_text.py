@@ -38,10 +38,10 @@ def test_a_log_s_end_is_its_last_lines_as_they_are_read(
 
 @given(st.lists(st.sampled_from([b"", b"a", b"bb\r", b"\xff"]), max_size=9), st.integers(1, 12))
 @pytest.mark.parametrize("end", [b"", b"\n"])
-def test_the_last_lines_begin_where_splitting_says(
+def test_the_last_lines_equal_those_of_split(
     tmp_path_factory: pytest.TempPathFactory, end: bytes, lines: list[bytes], number: int
 ):
-    """With and without a newline at the end, and in logs longer than what is read at once."""
+    """With and without a newline at the end, and in logs longer than one block."""
     path = tmp_path_factory.getbasetemp() / "output.log"
     for filler in (b"", b"x" * 70_000 + b"\n"):
         log = filler + b"\n".join(lines) + end
@@ -67,7 +67,7 @@ ESCAPES: dict[str, tuple[bytes, str]] = {
 
 @pytest.mark.parametrize(("log", "text"), ESCAPES.values(), ids=ESCAPES)
 def test_a_terminal_is_shown_a_log_and_not_controlled_by_it(log: bytes, text: str):
-    """The same text results if the log comes byte by byte."""
+    """The result is the same if the log comes byte by byte."""
     assert "".join(terminal_text([log])) == text
     assert "".join(terminal_text(log[place : place + 1] for place in range(len(log)))) == text
 

@@ -1,4 +1,4 @@
-"""The status of a campaign of many runs: a summary, and what needs attention."""
+"""The status of a campaign of many runs: a summary, and the runs that need attention."""
 
 import re
 from dataclasses import replace
@@ -159,7 +159,7 @@ def test_configurations_never_look_the_same(
 
 @pytest.mark.parametrize(("count", "last"), [(5, "r5"), (30, "and 25 more hang: --state hung")])
 def test_of_many_runs_that_hang_the_first_are_reported(count: int, last: str) -> None:
-    """A file system that is away hangs all of them."""
+    """A file system that is unavailable makes all of them hang."""
     one = HungRun(
         label="",
         node_list=None,
@@ -225,7 +225,7 @@ def test_runs_are_chosen_by_state_or_outcome(
     ],
 )
 def test_an_unknown_state_is_a_sentence(texts: list[str], problems: list[str]) -> None:
-    """All of them at once."""
+    """With all unknown words at once."""
     with pytest.raises(UserError) as caught:
         parse_states(texts)
     assert len(caught.value.problems) == len(problems)
@@ -234,7 +234,7 @@ def test_an_unknown_state_is_a_sentence(texts: list[str], problems: list[str]) -
 
 
 def test_reasons_are_explained_only_for_jobs_that_wait(statuses: list[RunStatus]) -> None:
-    """With what releases a job, except one that an administrator holds."""
+    """With the command that releases a job, unless an administrator holds it."""
     jobs = [
         with_job(statuses[0], "PENDING", reason="JobHeldAdmin"),
         with_job(statuses[1], "RUNNING", reason="Priority"),
@@ -277,6 +277,6 @@ def test_the_command_summarises_many_runs(store: CampaignStore, tmp_path: Path) 
 
 
 def test_a_filter_that_holds_of_no_run_is_a_sentence(store: CampaignStore, tmp_path: Path) -> None:
-    """As it is for `report`."""
+    """As in `report`."""
     answer = status_of(tmp_path, "--filter", "micro_batch_size == 3")
     assert "'micro_batch_size == 3' matches no run" in f"{answer.output}{answer.exception}"

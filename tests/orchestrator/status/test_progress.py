@@ -1,4 +1,4 @@
-"""How far a run has come, by a log that grows, of which each byte is read once."""
+"""A run's progress from a growing log, of which each byte is read once."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -77,7 +77,7 @@ def test_a_log_that_grows_in_pieces_shows_what_the_whole_log_shows(
 
 
 def test_bytes_that_were_read_are_not_read_again(tmp_path: Path, planned: PlannedRun) -> None:
-    """Were the beginning read twice, what now stands there would be noticed."""
+    """The test changes the beginning, which would be noticed if it were read again."""
     log = tmp_path / "log"
     log.write_text("noise\n" * 300 + STEP.format(number=1))
     first = read_on(log, planned, LogSoFar(), complete=False)
@@ -101,7 +101,7 @@ def test_a_log_that_does_not_grow_gives_the_very_same_records(
 
 
 def test_a_log_that_was_cut_short_is_read_again(tmp_path: Path, planned: PlannedRun) -> None:
-    """Nothing of what it said before stays."""
+    """None of its earlier records stay."""
     log = tmp_path / "log"
     log.write_text("".join(STEP.format(number=number) for number in (1, 2, 3)))
     first = read_on(log, planned, LogSoFar(), complete=False)
@@ -124,7 +124,7 @@ def test_a_job_that_starts_again_begins_again(tmp_path: Path, planned: PlannedRu
 
 
 def records(tmp_path: Path, planned: PlannedRun, text: str) -> LogSoFar:
-    """Return what a log with this text says."""
+    """Return the records of a log with this text."""
     (tmp_path / "log").write_text(text)
     return read_on(tmp_path / "log", planned, LogSoFar(), complete=True)
 
@@ -151,10 +151,8 @@ def test_during_the_warm_up_nothing_is_reported_about_the_speed(
     assert progress.seconds_left is None
 
 
-def test_what_the_log_says_of_the_number_of_iterations_counts(
-    tmp_path: Path, run_of: Callable[..., Run]
-) -> None:
-    """A script goes on as long as it likes; where it passes the campaign's end none is known."""
+def test_the_log_s_number_of_iterations_counts(tmp_path: Path, run_of: Callable[..., Run]) -> None:
+    """A script may run longer than the campaign's number; then the end is unknown."""
     run = run_of(train_iters=10)
     planned = PlannedRun(run, "id", "label", ())
     read_back = records(tmp_path, planned, STEP.format(number=12)).records

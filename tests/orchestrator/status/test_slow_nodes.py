@@ -12,7 +12,7 @@ Placed = tuple[str, str | None, float | None]
 
 
 def speeds(*runs: Placed, deviation: float = 0.0) -> dict[str, NodeSpeed]:
-    """Return the nodes of runs, each given by its kind, its nodes and its step time."""
+    """Return the node speeds of runs, each given by its kind, its nodes and its step time."""
     timed = {
         str(index): TimedRun(
             label="",
@@ -31,7 +31,7 @@ def slow(found: dict[str, NodeSpeed]) -> list[str]:
 
 
 def test_a_node_is_slow_whose_runs_are() -> None:
-    """Of each of two kinds one run was on it."""
+    """One run of each of two kinds was on it."""
     nodes = speeds(
         *(("a", node, 0.2) for node in ("n1", "n3", "n4", "n5")),
         ("a", "n2", 0.4),
@@ -55,7 +55,7 @@ def test_a_node_without_a_slow_run_is_not_slow_compared_with_its_siblings() -> N
 
 
 def test_a_run_on_several_nodes_counts_for_each() -> None:
-    """What makes them slow is the node that all of them have."""
+    """The slow node is the one that all slow runs share."""
     nodes = speeds(
         ("a", "n[1-2]", 0.4), ("a", "n[2-3]", 0.4), ("a", "n[3-4]", 0.2),
         ("a", "n[1,4]", 0.2), ("a", "n[1,3]", 0.2),
@@ -91,7 +91,7 @@ def test_a_machine_whose_steps_vary_much_makes_no_node_slow() -> None:
 
 
 def test_the_table_marks_the_slow_node() -> None:
-    """What is not known is a dash."""
+    """Unknown values are shown as a dash."""
     rows = as_text(
         node_table(list(speeds(("a", "n1", 0.2), ("a", "n2", 0.4), ("b", "n3", 0.2)).values()))
     ).splitlines()
@@ -114,7 +114,7 @@ def test_the_table_marks_the_slow_node() -> None:
     )
 )
 def test_no_node_and_no_run_is_lost(runs: list[Placed]) -> None:
-    """Every run counts on each of its nodes, and the slowest stands first."""
+    """Every run counts on each of its nodes, and the slowest node comes first."""
     found = speeds(*runs)
     nodes = {"n1": ["n1"], "n2": ["n2"], "n[1-3]": ["n1", "n2", "n3"], "n[2,4]": ["n2", "n4"]}
     placed = sum(len(nodes[where or ""]) for _, where, _ in runs)

@@ -1,4 +1,4 @@
-"""Which runs are slow: far above those that do the same, and beyond what those differ by."""
+"""Slow runs: far above comparable runs, and beyond their usual variation."""
 
 import statistics
 from dataclasses import replace
@@ -22,7 +22,7 @@ from orchestrator.status.slow_runs import (
 
 
 def run(seconds: float | None, *, deviation: float = 0.0, **values: Any) -> TimedRun:
-    """Return a run whose steps take so long; of one kind with the others."""
+    """Return a run with this step time, of the same kind as the others."""
     times = None if seconds is None else StepTimes(seconds, deviation)
     return TimedRun(**{"label": "a", "kind": "k", "times": times, **values})
 
@@ -71,14 +71,14 @@ def test_only_runs_of_one_kind_are_compared() -> None:
 
 
 def test_runs_are_siblings_that_differ_only_in_repeat(run_of) -> None:
-    """Whatever they are called; a time limit makes no difference to them."""
+    """With any names; a time limit makes no difference."""
     first = run_of(seed=1, repeat=1)
     assert kind_of(first) == kind_of(run_of(seed=1, repeat=5, time_limit=7))
     assert kind_of(first) != kind_of(run_of(seed=2, repeat=1))
 
 
 def test_a_run_without_siblings_is_compared_with_its_earlier_attempts() -> None:
-    """And so is one whose siblings are as slow."""
+    """So is a run whose siblings are equally slow."""
     before = (StepTimes(0.20, 0.0), StepTimes(0.22, 0.0))
     alone = {"a": run(0.42, earlier=before)}
     assert slow_runs(alone)["a"].others == "earlier attempts"
@@ -88,7 +88,7 @@ def test_a_run_without_siblings_is_compared_with_its_earlier_attempts() -> None:
 
 
 def test_a_run_is_compared_with_other_campaigns_if_no_closer_runs_exist() -> None:
-    """So runs that are all slow alike are found out, too."""
+    """So equally slow runs of one campaign are found, too."""
     before = (StepTimes(0.20, 0.0), StepTimes(0.22, 0.0))
     all_slow = {"a": run(0.42, elsewhere=before), "b": run(0.43, elsewhere=before)}
     assert {one.others for one in slow_runs(all_slow).values()} == {"earlier runs"}
@@ -130,13 +130,13 @@ SLOW = SlowRun(
 def test_a_sentence_names_the_run_its_nodes_and_both_times(
     changes: dict[str, Any], sentence: str
 ) -> None:
-    """And nothing in it speaks to a terminal."""
+    """Without terminal control codes."""
     text = str(replace(SLOW, **changes))
     assert text.replace("\N{MULTIPLICATION SIGN}", "x") == sentence
 
 
 def test_the_slowest_is_named_first() -> None:
-    """Whatever the order of the campaign."""
+    """In any order of the campaign."""
     worse = replace(SLOW, label="worse", step_seconds=0.9)
     assert [line.partition(" on")[0] for line in slow_run_lines([SLOW, worse])] == [
         "worse",
@@ -174,7 +174,7 @@ sound = st.floats(0.1, 10.0)
 def test_the_rule_does_not_know_units_and_rises_with_the_time(
     value: float, others: list[float], scale: float
 ) -> None:
-    """Milliseconds or seconds; and what is slower than a slow run is slow."""
+    """Milliseconds or seconds; and a run slower than a slow one is slow."""
     is_outlier = stands_out(value, others)
     bounds = (
         FACTOR * statistics.median(others),

@@ -59,8 +59,8 @@ def test_a_status_is_that_of_the_last_attempt(standing: list[RunStatus]):
     ]
 
 
-def test_the_table_has_a_line_a_run(standing: list[RunStatus]):
-    """What has not happened is a dash."""
+def test_the_table_has_one_line_per_run(standing: list[RunStatus]):
+    """A dash for each event that has not happened."""
     table = statuses.status_table(standing)
     assert [row["label"] for row in as_records(table)] == [f"seed={seed}" for seed in (1, 2, 3, 4)]
     lines = [line.split()[1:] for line in as_text(table).splitlines()[2:]]
@@ -153,5 +153,5 @@ def test_a_record_shows_all_of_the_last_attempt(standing: list[RunStatus]):
 def test_the_totals_are_one_line(
     standing: list[RunStatus], chosen: list[int], gone: list[str], line: str
 ):
-    """How many runs are where, and what is kept of those that are gone."""
+    """The number of runs in each state, and kept results of removed runs."""
     assert statuses.totals([standing[index] for index in chosen], gone) == line

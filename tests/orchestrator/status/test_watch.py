@@ -1,4 +1,4 @@
-"""Looking at a campaign again and again, and what is shown of it."""
+"""Watch a campaign repeatedly, and show it."""
 
 import io
 import os
@@ -54,7 +54,7 @@ def campaign(campaign_of: CampaignOf) -> Campaign:
 
 @pytest.fixture
 def store(campaign: Campaign, tmp_path: Path) -> CampaignStore:
-    """Where its results are."""
+    """The store of its results."""
     return campaign_store(tmp_path / "results", campaign.name)
 
 
@@ -96,7 +96,7 @@ def runs(campaign: Campaign, store: CampaignStore, attempt_in: AttemptIn) -> Ite
 def test_a_look_shows_state_progress_and_time_left_of_every_run(
     campaign: Campaign, store: CampaignStore, runs: Supervised
 ) -> None:
-    """As the log grows, the next look tells more."""
+    """As the log grows, the next look shows more."""
     log = runs.begin(0, steps(5)).log
     watch = Watch(campaign, store)
     first, *others = watch.look().runs
@@ -134,7 +134,7 @@ def test_the_slow_one_of_the_siblings_is_reported_while_it_runs(
 def test_a_run_that_is_started_again_is_compared_with_itself(
     campaign: Campaign, store: CampaignStore, runs: Supervised
 ) -> None:
-    """And its progress is that of the new attempt, though the watch saw the end of the old one."""
+    """Its progress is that of the new attempt, though the watch saw the old one end."""
     runs.begin(0, steps(9))
     runs.end(0, "FAILED")
     watch = Watch(campaign, store)
@@ -149,7 +149,7 @@ def test_a_run_that_is_started_again_is_compared_with_itself(
 def test_a_run_is_compared_with_the_same_run_of_other_campaigns(
     campaign: Campaign, store: CampaignStore, runs: Supervised, attempt_in: AttemptIn
 ) -> None:
-    """Of which only those that completed count, and no rehearsal."""
+    """Only completed runs count, and no rehearsals."""
     before = replace(campaign, name="last-week")
     others = Supervised(before, campaign_store(store.path.parent, before.name), attempt_in)
     others.begin(0, steps(20, 0.01))
@@ -165,7 +165,7 @@ def test_a_run_is_compared_with_the_same_run_of_other_campaigns(
 def test_of_many_other_campaigns_those_last_submitted_count(
     campaign: Campaign, store: CampaignStore, runs: Supervised, attempt_in: AttemptIn
 ) -> None:
-    """Five at most: what is measured every week is no more to read every time."""
+    """At most five, so that weekly measurements do not slow down the watch."""
     for week in range(8):
         before = replace(campaign, name=f"week-{week}")
         other = campaign_store(store.path.parent, before.name)
@@ -223,7 +223,7 @@ class Clock:
 def test_slurm_is_asked_every_ten_seconds_and_its_logs_are_read_each_time(
     campaign_of: CampaignOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However short the interval. The squeue here knows nothing, and notes that it was asked."""
+    """For any shorter interval. This squeue knows no jobs, and records each call."""
     (tmp_path / "slurm.yaml").write_text("gpus_per_node: 1\n")
     campaign = campaign_of(CAMPAIGN + "cluster: slurm.yaml\n")
     store = campaign_store(tmp_path / "results", campaign.name)
@@ -273,7 +273,7 @@ def look(campaign: Campaign, store: CampaignStore, runs: Supervised) -> Look:
 
 
 def said(looks: list[Look]) -> tuple[list[str], list[str]]:
-    """Return what a pipe gets of some looks, and the complaints."""
+    """Return the output of some looks on a pipe, and the complaints."""
     texts: list[str] = []
     complaints: list[str] = []
     show_plain(looks, texts.append, complaints.append)
@@ -307,7 +307,7 @@ def test_a_note_is_reported_once(look: Look) -> None:
 
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (160, 50), (40, 10), (80, 8), (300, 20)])
 def test_the_picture_fits_the_terminal(look: Look, width: int, height: int) -> None:
-    """Whatever is in it: no line is too long, and none too many."""
+    """For any content: no line is too long, and there are not too many."""
     many = tuple(
         replace(
             one,
@@ -327,7 +327,7 @@ def test_the_picture_fits_the_terminal(look: Look, width: int, height: int) -> N
 
 
 def test_text_from_a_file_does_not_control_the_terminal(look: Look) -> None:
-    """Neither codes of the terminal nor markup of rich."""
+    """Neither terminal codes nor rich's markup."""
     first = look.runs[0]
     planned = replace(first.status.planned, label="[red]a\x1b[2J[/red]")
     evil = replace(first, status=replace(first.status, planned=planned), node_list="\x1b]0;x\x07")
@@ -344,7 +344,7 @@ def test_text_from_a_file_does_not_control_the_terminal(look: Look) -> None:
 
 
 def state(run: WatchedRun, word: str, outcome: str | None = None, **seen: Any) -> WatchedRun:
-    """Return the run in another state, of which Slurm says more."""
+    """Return the run in another state, with more details from Slurm."""
     attempts = tuple(
         replace(attempt, job=JobState("7", word, by="squeue", **seen))
         for attempt in run.status.attempts
@@ -369,7 +369,7 @@ def state(run: WatchedRun, word: str, outcome: str | None = None, **seen: Any) -
 def test_a_state_is_in_slurms_words(
     look: Look, word: str, outcome: str | None, seen: dict[str, Any], text: str
 ) -> None:
-    """In brackets why it waits, how often it began, and what the log knows better."""
+    """In brackets the reason of waiting, the number of starts, and details from the log."""
     assert state_text(state(look.runs[0], word, outcome, **seen).status) == text
 
 
@@ -389,7 +389,7 @@ def test_where_not_all_fit_those_that_run_and_ended_lately_are_shown(look: Look)
 def test_a_run_that_waits_is_of_less_interest_than_one_that_has_ended(
     look: Look, word: str
 ) -> None:
-    """Whatever Slurm calls its waiting."""
+    """In any of Slurm's waiting states."""
     _, ended, *_ = look.runs
     waiting = state(look.runs[0], word, None)
     assert chosen((waiting, ended), 1) == [ended]
@@ -405,7 +405,7 @@ def test_a_mangled_step_time_stops_no_watch(seconds: float) -> None:
 
 
 class _Running:
-    """A status of which only these are looked at."""
+    """A status with only the fields that the test uses."""
 
     state = "RUNNING"
     outcome = None
@@ -414,7 +414,7 @@ class _Running:
 def test_once_is_once_and_an_end_is_the_end(
     campaign: Campaign, store: CampaignStore, runs: Supervised
 ) -> None:
-    """Exit code 1 where all have ended and one has failed, with what starts it again."""
+    """Exit code 1 if all have ended and one has failed, with the command to start it again."""
 
     def watch(*arguments: str) -> Any:
         results = str(store.path.parent)

@@ -22,7 +22,7 @@ CAMPAIGNS = sorted([*(ROOT / "examples").glob("*.yaml"), *(ROOT / "tests/scripts
 
 @pytest.fixture
 def record_of(campaign_of: Callable[[str], Campaign], tmp_path: Path) -> Callable[[str], Any]:
-    """Return a function that gives the run.json of a small GPT, with parameters of its own."""
+    """Return a function that returns the run.json of a small GPT with given parameters."""
 
     def make(lines: str) -> Any:
         campaign = campaign_of(
@@ -40,7 +40,7 @@ def record_of(campaign_of: Callable[[str], Campaign], tmp_path: Path) -> Callabl
 def test_the_runs_of_every_campaign_are_those_in_their_files(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By identity, and in every size, whatever the framework."""
+    """With equal identities and sizes, for any framework."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     campaign = load_campaign(path)
     store = CampaignStore(tmp_path)
@@ -55,7 +55,7 @@ def test_the_runs_of_every_campaign_are_those_in_their_files(
 
 @pytest.mark.parametrize("seconds", [60, 3600, 86400 * 14])
 def test_a_time_limit_of_any_length_is_taken(record_of: Callable[[str], Any], seconds: int) -> None:
-    """Two weeks are none too long."""
+    """Even two weeks."""
     run = recorded_run(record_of(f"  time_limit: {seconds // 60}\n"))
     assert run is not None
     assert run.resources.time_limit_seconds == seconds
@@ -110,6 +110,6 @@ def test_a_folder_shows_what_its_campaign_file_shows(
 
 
 def test_a_folder_without_a_run_is_none(tmp_path: Path) -> None:
-    """It says what to give."""
+    """The message shows what to give instead."""
     with pytest.raises(UserError, match="holds no run that was started"):
         recorded_campaign(CampaignStore(tmp_path))

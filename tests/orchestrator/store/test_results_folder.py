@@ -65,7 +65,7 @@ def test_the_nearest_folder_counts(
 
 
 def test_a_file_named_results_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The search goes on above it."""
+    """The search continues above it."""
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "results").write_text("")
@@ -118,7 +118,7 @@ def test_every_command_names_its_folder(project: Path, command: list[str]) -> No
 def test_results_under_the_current_directory_are_reported(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An earlier teralog wrote them there; nothing runs twice, unless one asks for it."""
+    """An earlier teralog wrote them there; no run is repeated unless the user asks for it."""
     old = project / "sub" / "results"
     teralog("submit", "c.yaml", "--results", str(old))
     monkeypatch.chdir(project / "sub")
@@ -156,14 +156,14 @@ def test_results_of_another_campaign_of_that_name_are_not_reported(
 
 
 def test_lines_to_type_next_name_the_folder_that_was_given(project: Path) -> None:
-    """Else they would start the runs again in the campaign's own folder."""
+    """Otherwise they would start the runs again in the default folder."""
     (project / "stand-in").write_text("#!/bin/bash\nexit 3\n")
     failed = teralog("submit", "c.yaml", "--results", "else where")
     assert "teralog retry c.yaml --results 'else where' starts" in failed.stderr
 
 
 def test_the_library_finds_the_same_folder(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the path of the file alone."""
+    """From the path of the file alone."""
     teralog("submit", "c.yaml")
     monkeypatch.chdir(project / "sub")
     assert list(runs("../c.yaml")["state"]) == ["COMPLETED", "COMPLETED"]

@@ -1,4 +1,4 @@
-"""What the folders under results/ say: attempts, states, runs, and what a disk refuses."""
+"""The folders under results/: attempts, states, runs, and refusals of the disk."""
 
 import errno
 import os
@@ -67,7 +67,7 @@ def ended(state: str) -> Ended:
 
 
 def test_attempts_are_numbered_from_one(run: RunFolder) -> None:
-    """And listed in the order of their numbers, the tenth after the ninth."""
+    """They are listed in the order of their numbers, the tenth after the ninth."""
     assert run.attempts() == []
     assert [run.new_attempt().number for _ in range(11)] == list(range(1, 12))
     assert [one.number for one in run.attempts()] == list(range(1, 12))
@@ -157,7 +157,7 @@ def submitted(tmp_path: Path) -> CampaignStore:
 
 
 def test_a_run_is_submitted_from_the_receipt_of_its_batch_on(submitted: CampaignStore) -> None:
-    """Until Slurm itself says something of it."""
+    """Until Slurm reports a state."""
     two = submitted.run("two")
     assert two.state() == "SUBMITTING"
     submitted.batch("batch").close(Receipt("7", "2026-01-02T03:04:06+00:00"))
@@ -255,7 +255,7 @@ def test_a_run_whose_batch_was_withdrawn_was_not_submitted(submitted: CampaignSt
 
 
 def test_a_deleted_attempt_is_found_by_the_index_of_its_task(submitted: CampaignStore) -> None:
-    """Which need not be its place in the batch."""
+    """The index may differ from its place in the batch."""
     submitted.batch("batch").close(Receipt("7", "2026-01-02T03:04:06+00:00"))
     assert list(submitted.deleted_attempts()) == []
     shutil.rmtree(submitted.run("two").path)
@@ -265,7 +265,7 @@ def test_a_deleted_attempt_is_found_by_the_index_of_its_task(submitted: Campaign
 def test_a_run_is_saved_with_its_parameters_and_its_files(
     campaign_of: Callable[[str], Campaign], tmp_path: Path
 ) -> None:
-    """In run.json, under the names that a plan gives them."""
+    """In run.json, under the same names as in a plan."""
     campaign = campaign_of("name: c\ndefaults: {framework: gpt, model: s}\nmatrix: {seed: [7]}\n")
     planned = campaign.runs[0]
     store = campaign_store(tmp_path / "results", "c")
@@ -278,7 +278,7 @@ def test_a_run_is_saved_with_its_parameters_and_its_files(
 
 
 def test_a_submission_is_remembered(campaign_of: Callable[[str], Campaign], tmp_path: Path) -> None:
-    """The runs that it had, by identity and label; there is none at first."""
+    """Its runs, by identity and label; at first there is none."""
     campaign = campaign_of(
         "name: c\ndefaults: {framework: gpt, model: s}\nmatrix: {seed: [7, 8]}\n"
     )
@@ -313,7 +313,7 @@ def test_runs_that_have_left_the_campaign_are_reported(
     ],
 )
 def test_a_refusal_of_the_disk_is_reported_in_a_sentence(number: int, remedy: str) -> None:
-    """It says where, what, and what to try."""
+    """With the place, the problem, and the remedy."""
     with (
         pytest.raises(UserError, match=f"^/results/c: cannot be written: {remedy}"),
         store.disk_errors(Path("/results/c")),

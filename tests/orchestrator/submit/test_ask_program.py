@@ -1,4 +1,4 @@
-"""`plan --ask-program` shows what the programs of a campaign refuse, and what was not asked."""
+"""`plan --ask-program` shows the refusals of a campaign's programs, and what was not asked."""
 
 import json
 import sys

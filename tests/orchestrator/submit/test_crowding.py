@@ -69,14 +69,14 @@ def test_a_variable_allows_it_too(strict, value: str, refused: bool) -> None:
 
 
 def test_a_rehearsal_may_have_more_ranks_than_cores(strict) -> None:
-    """Its ranks check what they see, and are not timed."""
+    """Its ranks are not timed."""
     done = strict.teralog("submit", "campaign.yaml", "--rehearse")
     assert PROBLEM not in done.stderr
 
 
 @pytest.mark.skipif(cores() < 2, reason="two runs at once need two cores")
 def test_runs_at_once_count_each_other(playground) -> None:
-    """Runs of two campaigns, each of which waits for the other; a run after them is alone."""
+    """Runs of two campaigns that wait for each other; a run after them counts none."""
     meet = 'touch "$LEDGER.$run.here"; until [[ $(ls "$LEDGER".*.here | wc -l) -ge 2 ]]; do :; done'
     playground.write_campaign(f"{meet}; sleep 1", matrix="seed: [1]")
     text = (playground.path / "campaign.yaml").read_text()

@@ -33,7 +33,7 @@ def disk(playground) -> Iterator[Disk]:
 
 
 def the_sentence(done: "subprocess.CompletedProcess[str]") -> str:
-    """Return the one thing that teralog says, to a user who has to see to it."""
+    """Return the only sentence that teralog prints."""
     assert (done.returncode, done.stdout) == (1, "")
     lines = done.stderr.splitlines()
     assert len(lines) == 1
@@ -48,7 +48,7 @@ def folders(disk: Disk) -> set[str]:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_full_disk_is_one_sentence(disk: Disk, command: str) -> None:
-    """Nothing half-written is left, not even a temporary file."""
+    """No half-written or temporary file is left."""
     disk.fill()
     said = the_sentence(disk.teralog(command, *COMMANDS[command]))
     assert said.endswith(f": cannot be written: {FULL}")
@@ -76,7 +76,7 @@ def test_a_disk_that_can_hold_no_more_files_is_one_sentence(disk: Disk) -> None:
 
 
 def test_a_full_disk_loses_no_earlier_results(disk: Disk) -> None:
-    """What was measured stays as it is, and what is new comes once there is room again."""
+    """Measured results stay, and new ones follow once there is room again."""
     assert disk.teralog("submit").returncode == 0
     before = disk.files()
     assert "play/report.md" in before
@@ -95,7 +95,7 @@ def test_a_full_disk_loses_no_earlier_results(disk: Disk) -> None:
 
 
 def test_commands_that_look_print_the_same_on_a_read_only_and_a_full_disk(disk: Disk) -> None:
-    """They write nothing."""
+    """They write no file."""
     assert disk.teralog("submit").returncode == 0
 
     def looked() -> dict[str, tuple[int, str, str]]:
@@ -113,7 +113,7 @@ def test_commands_that_look_print_the_same_on_a_read_only_and_a_full_disk(disk: 
 
 
 def test_a_run_is_not_started_where_its_attempt_cannot_be_written(disk: Disk) -> None:
-    """Rendered runs stay as they are, and start when there is room."""
+    """Rendered runs stay unchanged, and start when there is room."""
     assert disk.teralog("render").returncode == 0
     before = disk.files()
     disk.fill()

@@ -82,7 +82,7 @@ def test_edits_of_a_campaign_are_reported(
     instead: str,
     said: list[str],
 ) -> None:
-    """By the parameters of runs with the same label; new and gone are those that have none."""
+    """Runs are matched by label; runs without a match are new or removed."""
     store = CampaignStore(tmp_path / "results")
     campaign = campaign_of(RAN)
     render_runs(campaign, campaign.runs, store)

@@ -1,4 +1,4 @@
-"""Giving up: which runs are not started, given how others ended; and that they are not."""
+"""Giving up: which runs are not started because of others, and that they do not start."""
 
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ members = st.lists(
 def test_a_run_is_given_up_when_and_only_when_one_of_its_series_with_less_has_failed(
     runs: list[tuple[str, int]], data: st.DataObject
 ):
-    """Whatever the order of the file; the first that failed is named."""
+    """In any order of the file; the first failed run is named."""
     ids = {f"{rest}{value}": (rest, value) for rest, value in runs}
     failed = data.draw(st.sets(st.sampled_from(sorted(ids))))
     series = all_series("n", [(run_id, rest, value) for run_id, (rest, value) in ids.items()])
@@ -72,7 +72,7 @@ def test_the_runs_of_a_series_come_one_after_another(runs: list[tuple[str, int]]
 
 
 def test_a_series_is_of_runs_that_differ_in_the_parameter_alone(campaign_of: CampaignOf):
-    """However their batches follow from it; repeats and all else are series of their own."""
+    """Derived batches may differ, too; repeats and other settings form separate series."""
     campaign = campaign_of(SWEEP + "repeats: 2\n")
     by_label = {run.label: run for run in campaign.runs}
     ids = {run.run_id: run.label for run in campaign.runs}
@@ -84,8 +84,8 @@ def test_a_series_is_of_runs_that_differ_in_the_parameter_alone(campaign_of: Cam
     ]
 
 
-def test_what_is_not_given_is_what_the_run_s_own_framework_takes(campaign_of: CampaignOf):
-    """Of several frameworks that have a parameter, each has a default of its own."""
+def test_a_missing_value_is_the_default_of_the_run_s_framework(campaign_of: CampaignOf):
+    """Each framework has its own default for a parameter."""
     campaign = campaign_of(
         "name: sweep\ngive_up: micro_batch_size\n"
         "defaults: {framework: deepspeed, script: train.py}\n"
@@ -137,7 +137,7 @@ def test_only_failures_that_a_larger_value_cannot_fix_give_up_runs(
     first: dict[str, Any] | None,
     given_up: bool,
 ):
-    """Nothing is recorded of those given up: a second try of the first sets them free."""
+    """Given-up runs have no records, so a second try of the first releases them."""
     campaign, store = campaign_of(SWEEP), CampaignStore(tmp_path / "results")
     one = next(run for run in campaign.runs if run.label == "ddp mb1")
     if first is not None:
@@ -171,7 +171,7 @@ def test_a_run_that_ended_on_its_own_keeps_its_end(
 def test_status_and_report_keep_the_row_and_say_why(
     campaign_of: CampaignOf, attempt_in: AttemptIn, tmp_path: Path
 ):
-    """The run that failed is listed with its log; those given up for it are not listed again."""
+    """The failed run is listed with its log; the given-up runs are not listed again."""
     campaign, store = campaign_of(SWEEP), CampaignStore(tmp_path / "results")
     one = next(run for run in campaign.runs if run.label == "ddp mb2")
     attempt_in(store.run(one.run_id), state="FAILED", log=OOM_LOG)
@@ -242,7 +242,7 @@ def starts(playground) -> list[str]:
 
 
 def test_on_this_machine_a_series_goes_up_to_its_first_failure(playground):
-    """In ascending order, whatever the file's; the rest is not started, and the submit goes on."""
+    """In ascending order; the rest is not started, and the submit continues with other series."""
     sweep(playground, 'case "$*" in *"ddp"*"--micro-batch-size 2 "*) exit 3 ;; esac')
     submitted = playground.teralog("submit", "campaign.yaml")
     assert submitted.returncode == 1
@@ -257,7 +257,7 @@ def test_on_this_machine_a_series_goes_up_to_its_first_failure(playground):
 
 
 def test_where_the_failed_run_succeeds_at_last_a_submit_goes_on_with_the_others(playground):
-    """Retry starts what failed; submit what had been given up for it."""
+    """Retry starts the failed run, and submit those that were given up for it."""
     sweep(playground, 'test -e "$LEDGER.go" || exit 3')
     assert playground.teralog("submit", "campaign.yaml").returncode == 1
     assert playground.states() == ["GIVEN_UP", "FAILED", "GIVEN_UP"] * 2
@@ -269,7 +269,7 @@ def test_where_the_failed_run_succeeds_at_last_a_submit_goes_on_with_the_others(
 
 
 def test_a_cancelled_run_gives_up_nothing(playground):
-    """It says nothing of those after it."""
+    """It shows nothing about larger values."""
     sweep(playground, "true")
     playground.teralog("cancel", "campaign.yaml", "ddp mb1")
     assert playground.teralog("submit", "campaign.yaml").returncode == 1

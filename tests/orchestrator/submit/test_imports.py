@@ -1,4 +1,4 @@
-"""Runs whose Python lacks what they import are not started; the line to type is printed."""
+"""Runs whose Python lacks required modules are not started; the command to type is printed."""
 
 import json
 import os
@@ -30,7 +30,7 @@ HERE = "scheduler: local\ngpus_per_node: 0\n"
 
 @pytest.fixture(scope="module")
 def core(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Python that has all that the tests' own has, except what the extras bring."""
+    """A Python with all packages of the tests' own, except those of the extras."""
     folder = tmp_path_factory.mktemp("core")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True, timeout=60)
     (folder / "packages").mkdir()
@@ -97,7 +97,7 @@ def test_a_core_install_plans_and_starts_nothing(
 
 
 def test_a_core_install_reads_logs(core: Path, tmp_path: Path) -> None:
-    """It is whole for what it is made for."""
+    """That needs no extra."""
     recorded = ROOT / "docs" / "recorded" / "zero-stages"
     parsed = teralog(core, tmp_path, "parse", str(recorded), "--json")
     assert parsed.returncode == 0, parsed.stderr
@@ -114,7 +114,7 @@ def test_the_python_of_a_profile_is_asked(core: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("python", ["./no-answer", "./slow-to-fail", "./not-there"])
 def test_a_python_that_gives_no_answer_is_not_judged(tmp_path: Path, python: str) -> None:
-    """A wrapper may do anything; then the run shows what is wrong."""
+    """A wrapper may do anything; then only the run can show a problem."""
     for name, body in (("no-answer", "echo hello"), ("slow-to-fail", "exit 3")):
         (tmp_path / name).write_text(f"#!/bin/bash\n{body}\n")
         (tmp_path / name).chmod(0o755)
@@ -168,5 +168,5 @@ def test_launcher_and_program_need_modules(
     ],
 )
 def test_the_line_to_type_names_extras(modules: list[str], python: str | None, line: str) -> None:
-    """And what no extra brings by its own name."""
+    """Packages outside of extras are named themselves."""
     assert install_line(modules, module_extras(), python) == line

@@ -1,4 +1,4 @@
-"""Submitting on this machine: every run ends once, whatever dies, and nothing is left behind."""
+"""Submit on this machine: every run ends once, whatever is killed, and no process is left."""
 
 import contextlib
 import json
@@ -20,7 +20,7 @@ MOMENTS = int(os.environ.get("TERALOG_MOMENTS", "4"))
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
-    """Wait for something that must come."""
+    """Wait for a condition that must become true."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not happen in time"
@@ -65,7 +65,7 @@ def test_a_killed_submit_loses_and_doubles_nothing(playground, moment: int) -> N
 
 
 def test_a_killed_submit_takes_its_runs_with_it(playground) -> None:
-    """Nothing goes on running for a submit that is no more, even with no second submit."""
+    """No run continues without its submit, even if there is no second submit."""
     playground.write_campaign("sleep 600")
     submit = playground.start("submit", "campaign.yaml")
     wait_until(lambda: bool(playground.events()))
@@ -77,7 +77,7 @@ def test_a_killed_submit_takes_its_runs_with_it(playground) -> None:
 
 
 def test_a_killed_supervisor_leaves_a_job_that_the_next_submit_ends(playground) -> None:
-    """Where the supervising process is killed too, the job's processes are found and ended."""
+    """The job's processes are found and ended."""
     playground.write_campaign(
         'test -e "$LEDGER.once" || { touch "$LEDGER.once"; setsid sleep 600; }',
         matrix="seed: [1]",
@@ -99,7 +99,7 @@ def test_a_killed_supervisor_leaves_a_job_that_the_next_submit_ends(playground) 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_stopped_submit_stops_its_runs_and_goes_on_later(playground, number: int) -> None:
-    """Ctrl-C, or a signal that asks to end, leaves no process, and a second submit goes on."""
+    """Ctrl-C, or SIGTERM, leaves no process, and a second submit continues."""
     playground.write_campaign('test -e "$LEDGER.go" || sleep 600')
     submit = playground.start("submit", "campaign.yaml")
     wait_until(lambda: bool(playground.events()))
@@ -130,7 +130,7 @@ def test_following_a_log_ends_quietly(playground) -> None:
 
 
 def test_a_run_that_takes_too_long_is_ended(playground) -> None:
-    """The time limit is kept, for children that left the process group too."""
+    """The time limit also applies to children outside of the process group."""
     playground.write_campaign("setsid sleep 600 & sleep 600", matrix="seed: [1]", time_limit="0:01")
     submit = playground.teralog("submit", "campaign.yaml")
     assert submit.returncode == 1
@@ -183,7 +183,7 @@ def test_retry_starts_only_runs_with_the_given_outcomes(playground) -> None:
 
 
 def test_a_retry_before_any_failure_is_reported(playground) -> None:
-    """And what starts the runs that have not been started."""
+    """With the command that starts the missing runs."""
     playground.write_campaign("true", matrix="seed: [1, 2]")
     before = playground.teralog("retry", "campaign.yaml")
     assert before.returncode == 0
@@ -224,7 +224,7 @@ def test_cancel_reports_only_the_runs_that_it_ended(playground) -> None:
 def test_cancel_ends_only_what_it_is_given(
     playground, options: tuple[str, ...], code: int, said: str
 ) -> None:
-    """Neither a forgotten name nor a campaign that was never started makes it mark runs."""
+    """A forgotten name, or a campaign that was never started, marks no runs."""
     playground.write_campaign("true", matrix="seed: [1, 2]")
     result = playground.teralog("cancel", "campaign.yaml", *options)
     assert (result.returncode, said in result.stderr) == (code, True), result.stderr
@@ -284,7 +284,7 @@ def test_slots_bound_how_many_runs_there_are_at_once(playground) -> None:
 
 
 def test_a_submit_that_finds_no_room_says_that_it_waits(playground) -> None:
-    """Once, and it goes on when another campaign's run has left its GPUs."""
+    """Once; it continues when another campaign's run has released its GPUs."""
     playground.environment |= {"CUDA_VISIBLE_DEVICES": "0", "GPUS": "1"}
     playground.write_campaign("until [[ -e $(dirname $0)/go ]]; do sleep 0.1; done", "seed: [1]")
     campaign = playground.path / "campaign.yaml"
@@ -338,7 +338,7 @@ def test_a_campaign_edited_after_it_ran_is_not_run_by_mistake(playground) -> Non
 
 
 def test_an_out_of_memory_is_distinguished_from_another_failure(playground) -> None:
-    """The log's end says what the exit code does not; submit and report quote it."""
+    """The log's end shows it, not the exit code; submit and report quote it."""
     message = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has"
     playground.write_campaign(f"echo '{message}'; exit 1", matrix="seed: [1]")
     submit = playground.teralog("submit", "campaign.yaml")
@@ -351,7 +351,7 @@ def test_an_out_of_memory_is_distinguished_from_another_failure(playground) -> N
 
 
 def on_a_terminal(playground, command: str) -> subprocess.CompletedProcess[str]:
-    """Run a command of teralog on a terminal, which `script` gives it."""
+    """Run a command of teralog on a terminal, made by `script`."""
     teralog = playground.start("--version").args[0]
     words = ["script", "--quiet", "--return", "--command", f"{teralog} {command}", os.devnull]
     return subprocess.run(
@@ -375,7 +375,7 @@ def test_a_terminal_gets_a_live_display(playground) -> None:
 
 
 def test_a_job_killed_by_a_signal_without_a_name_has_failed(playground) -> None:
-    """A real-time signal is an end like any other."""
+    """A real-time signal counts like any other."""
     playground.write_campaign("kill -35 $PPID", matrix="seed: [1]")
     assert playground.teralog("submit", "campaign.yaml").returncode == 1
     [run] = playground.status()
@@ -418,7 +418,7 @@ def kill_supervisors(playground) -> None:
 
 
 def test_a_job_without_its_supervisor_does_not_run_next_to_the_next(playground) -> None:
-    """Its device is free again only when what is left of it has been ended."""
+    """Its device is free again only when its remaining processes have been ended."""
     playground.write_campaign('test -e "$LEDGER.go" || sleep 600', matrix="seed: [1, 2]")
     submit = playground.start("submit", "campaign.yaml", "--slots", "1")
     wait_until(lambda: "sleep" in playground.process_names())
@@ -444,7 +444,7 @@ def test_cancel_ends_a_job_that_no_one_supervises_any_more(playground) -> None:
 
 
 def test_a_retry_does_not_make_an_edited_campaign_the_submitted_one(playground) -> None:
-    """After it, submit still asks before it starts what is new."""
+    """After it, submit still asks before it starts new runs."""
     playground.write_campaign("true", matrix="seed: [1, 2]")
     playground.teralog("submit", "campaign.yaml")
     playground.write_campaign("true", matrix="seed: [2, 3]")
@@ -462,7 +462,7 @@ def test_text_from_a_log_does_not_control_the_terminal(playground) -> None:
 
 
 def test_submit_retry_and_cancel_have_json(playground) -> None:
-    """One object for each run that they were about, and nothing else on stdout."""
+    """One object for each run concerned, and nothing else on stdout."""
     playground.write_campaign("true", matrix="seed: [1, 2]")
     assert playground.teralog("cancel", "campaign.yaml", "--all", "--json").stdout == "[]\n"
     submit = playground.teralog("submit", "campaign.yaml", "--json")

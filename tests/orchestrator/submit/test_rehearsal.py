@@ -1,4 +1,4 @@
-"""Rehearsed campaigns: every script runs, no rank trains, and what would fail has failed."""
+"""Rehearsed campaigns: every script runs, no rank trains, and mistakes appear."""
 
 import json
 import re
@@ -15,7 +15,7 @@ from orchestrator.submit.rehearsal import rehearsal_order
 
 
 def call_this_python(playground: Any, more: str = "") -> None:
-    """Have the profile name this Python in place of the stand-in, and hold these lines more."""
+    """Change the profile to use this Python, with some additional lines."""
     (playground.path / "here.yaml").write_text(
         f"scheduler: local\ngpus_per_node: 0\npython: {sys.executable}\n{more}"
     )
@@ -82,7 +82,7 @@ def test_what_was_rehearsed_is_kept_apart_from_what_is_measured(playground) -> N
 
 
 def test_a_script_that_ends_before_the_checker_has_rehearsed_nothing(playground) -> None:
-    """Whatever its exit code; hints name the rehearsal, and not the run."""
+    """With any exit code; hints name the rehearsal, not the run."""
     playground.write_campaign("true", matrix="seed: [1, 2]")
     profile = playground.path / "here.yaml"
     profile.write_text(f"{profile.read_text()}setup: [exit 0]\n")
@@ -112,7 +112,7 @@ def test_what_is_forecast_not_to_fit_can_be_rehearsed(playground) -> None:
 
 @pytest.mark.train
 def test_gpus_that_are_rehearsed_here_need_not_be_there(playground) -> None:
-    """Nor does DeepSpeed's launcher look for them."""
+    """DeepSpeed's launcher does not look for them, either."""
     pytest.importorskip("deepspeed")
     (playground.path / "train.py").touch()
     (playground.path / "gpus.yaml").write_text(

@@ -1,4 +1,4 @@
-"""A job script keeps to the GPUs that its run was given."""
+"""A job script uses only the GPUs of its run."""
 
 import os
 import subprocess

@@ -63,13 +63,13 @@ def compiling(lock: Path) -> Iterator[None]:
 
 
 def age(lock: Path, seconds: float) -> None:
-    """Make a lock so old."""
+    """Set the age of a lock."""
     then = time.time() - seconds
     os.utime(lock, (then, then))
 
 
 def test_here_a_lock_is_kept_as_long_as_a_process_holds_it(lock: Path, start: Start) -> None:
-    """However old it is: what was killed releases nothing."""
+    """At any age. A killed process does not remove its lock."""
     age(lock, 3600)
     with compiling(lock):
         assert start("local").wait() == 0
@@ -79,14 +79,14 @@ def test_here_a_lock_is_kept_as_long_as_a_process_holds_it(lock: Path, start: St
 
 
 def test_here_a_lock_of_this_very_second_is_kept(lock: Path, start: Start) -> None:
-    """Each rank takes it for a moment, and may have done so while we looked who holds it."""
+    """Each rank holds it for a moment, maybe while the script looks for its holder."""
     age(lock, -60)
     assert start("local").wait() == 0
     assert lock.exists()
 
 
 def test_on_a_cluster_a_job_waits_for_a_lock_with_a_message(lock: Path, start: Start) -> None:
-    """Who holds it may be on another node; it goes on as soon as the lock is gone."""
+    """Its holder may be on another node; the job continues when the lock is gone."""
     job = start("slurm")
     assert job.stdout is not None
     assert job.stdout.readline() == (
@@ -99,7 +99,7 @@ def test_on_a_cluster_a_job_waits_for_a_lock_with_a_message(lock: Path, start: S
 
 
 def test_on_a_cluster_a_lock_older_than_ten_minutes_is_abandoned(lock: Path, start: Start) -> None:
-    """Nothing compiles for so long."""
+    """No compilation takes that long."""
     age(lock, 11 * 60)
     assert start("slurm").communicate() == ("", None)
     assert not lock.exists()

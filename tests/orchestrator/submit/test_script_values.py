@@ -1,4 +1,4 @@
-"""Values that a shell could trip over reach the program, and sbatch, as they were written.
+"""Values with special characters reach the program, and sbatch, unchanged.
 
 The scripts are run for real, with stand-ins for the program, for srun and for scontrol.
 """
@@ -77,7 +77,7 @@ class Sandbox:
         return Cluster(name="here", python=str(self.path / "bin" / "python"), **values)
 
     def run(self, script: str) -> None:
-        """Run a script as a batch job, and see that it makes and removes nothing."""
+        """Run a script as a batch job, and assert that it makes and removes no file."""
         for name in ("arguments", "ranks", "modules"):
             (self.path / name).unlink(missing_ok=True)
         before = sorted(self.path.rglob("*/*"))
@@ -92,7 +92,7 @@ class Sandbox:
         assert sorted(self.path.rglob("*/*")) == before
 
     def given(self, name: str) -> list[str]:
-        """Return what the stand-ins wrote down."""
+        """Return what the stand-ins recorded."""
         return (self.path / name).read_text(encoding="utf-8").split("\0")[:-1]
 
 
@@ -179,7 +179,7 @@ def test_a_program_gets_its_arguments_as_they_were_written(
     name: str,
     label: str,
 ) -> None:
-    """Whatever starts it; and nothing else is run, made or removed."""
+    """With any launcher; and nothing else is run, made or removed."""
     if launcher == "srun":
         scheduler = "slurm"
     run = run_of(framework="deepspeed", launcher=launcher, script=script, script_args=arguments)
