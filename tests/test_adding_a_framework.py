@@ -1,4 +1,4 @@
-"""docs/adding-a-framework.md is true: following it literally gives a framework that passes."""
+"""docs/adding-a-framework.md is true: following it exactly gives a framework that passes."""
 
 import os
 import re
@@ -97,7 +97,7 @@ def test_document_has_five_files() -> None:
 
 
 def test_added_framework_passes_all_contracts(project: Path) -> None:
-    """The whole files are run, so that the framework breaks no test of another one either."""
+    """All tests of these files run, so the framework breaks no test of another one, either."""
     options = ("-q", "-n", "0", "-p", "no:cacheprovider", "-m", "not train and not slurm")
     done = run(project, sys.executable, "-m", "pytest", *options, *CONTRACTS)
     assert done.returncode == 0, done.stdout

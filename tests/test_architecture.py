@@ -1,6 +1,6 @@
-"""What packages hold, what importing them loads, and what is shipped.
+"""The content of packages, the cost of importing them, and the files of the wheel.
 
-Who may import whom is kept by import-linter: the contracts are in pyproject.toml.
+import-linter checks who may import whom: the contracts are in pyproject.toml.
 """
 
 import ast
@@ -29,7 +29,7 @@ def relative(path: Path) -> str:
     ids=relative,
 )
 def test_init_holds_one_sentence_and_no_code(folder: Path) -> None:
-    """Importing a package does nothing; its sentence says what it is for."""
+    """Importing a package runs no code; its sentence states its purpose."""
     (docstring,) = ast.parse((folder / "__init__.py").read_text()).body
     assert isinstance(docstring, ast.Expr)
     sentence = ast.literal_eval(docstring.value)
@@ -51,7 +51,7 @@ def test_every_folder_of_code_is_a_package() -> None:
 
 
 def test_parsers_read_is_loaded_when_it_is_asked_for() -> None:
-    """`import parsers` alone does nothing, either."""
+    """`import parsers` alone loads no other module."""
     code = """if True:
         import sys, parsers
         assert not any(name.startswith("parsers.") for name in sys.modules)
@@ -63,7 +63,7 @@ def test_parsers_read_is_loaded_when_it_is_asked_for() -> None:
 
 
 def test_help_loads_nothing_heavy() -> None:
-    """`teralog --help` is instant because what a command needs is imported in the command."""
+    """`teralog --help` is fast because each command imports its own modules."""
     heavy = {
         "pandas",
         "numpy",
@@ -115,7 +115,7 @@ def test_help_loads_no_model(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
-    """The wheel, really built."""
+    """Build the wheel."""
     folder = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", folder, ROOT]
     subprocess.run(command, check=True, timeout=300)
@@ -129,7 +129,7 @@ def test_the_wheel_ships_the_four_packages_and_nothing_else(wheel: zipfile.ZipFi
 
 
 def test_the_wheel_ships_every_source_template_and_record(wheel: zipfile.ZipFile) -> None:
-    """What works in a checkout works installed."""
+    """So everything that works in a checkout works installed."""
     tracked = subprocess.run(
         ["git", "ls-files", *PACKAGES], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout.split()

@@ -37,7 +37,7 @@ _NUMBER = re.compile(r"\d[\d.,]*(e[-+]\d+)?")
 
 
 def masked(text: str) -> list[str]:
-    """Return the lines of an output without what is measured: numbers, checksums, order."""
+    """Return the lines of an output without measured values: numbers, checksums, order."""
     without = re.sub(r"sha256 [0-9a-f]+", "sha256 #", text)
     without = re.sub(r"\d{4}-\d\d-\d\d", "#", without)
     lines = (re.sub(r"[ -]+", " ", _NUMBER.sub("#", line)) for line in without.splitlines())
@@ -98,13 +98,13 @@ def prose_lines(lines: list[str]) -> Iterator[str]:
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_a_relative_link_leads_to_a_file(path: Path) -> None:
-    """No document points at what is not there."""
+    """No link leads to a missing file."""
     for link in _LINK.finditer(path.read_text()):
         assert (path.parent / link["target"]).exists(), link["target"]
 
 
 def test_every_command_has_help() -> None:
-    """A command that no one can find does not exist."""
+    """Users find commands by their help."""
     assert {one for commands in SECTIONS.values() for one in commands} == {*main.commands.values()}
     for name, command in main.commands.items():
         assert command.help
@@ -157,7 +157,7 @@ def test_reference_has_every_outcome_name_and_option_of_parse() -> None:
 def test_the_python_of_the_tutorial_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As it is shown there, on a log of that name."""
+    """Exactly as shown, on a log of that name."""
     tutorial = ROOT / "docs" / "tutorial" / "3-logs-you-have.md"
     (code,) = re.findall(r"```python\n(.*?)```", tutorial.read_text(), re.DOTALL)
     report = (
@@ -171,7 +171,7 @@ def test_the_python_of_the_tutorial_runs(
 
 
 def test_the_starter_and_the_examples_plan_without_a_problem(tmp_path: Path) -> None:
-    """What we give people to start from works."""
+    """Users start from these files."""
     starter = tmp_path / "campaign.yaml"
     starter.write_text(STARTER.format(file=starter.name, schema="teralog.schema.json"))
     for path in (starter, *sorted((ROOT / "examples").glob("*.yaml"))):

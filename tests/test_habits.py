@@ -1,4 +1,4 @@
-"""The git hooks check what `make lint types` checks, with the same tools."""
+"""The git hooks run the same checks as `make lint types`, with the same tools."""
 
 import subprocess
 import sys
@@ -17,7 +17,7 @@ def test_pre_commit_accepts_its_configuration() -> None:
 
 
 def test_hooks_run_tools_of_the_environment() -> None:
-    """A version of a tool is chosen in pyproject.toml alone."""
+    """The version of each tool is set only in pyproject.toml."""
     repositories = yaml.safe_load(CONFIG.read_text())["repos"]
     assert [repository["repo"] for repository in repositories] == ["local"]
     beside_python = Path(sys.executable).parent

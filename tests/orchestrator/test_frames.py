@@ -44,7 +44,7 @@ def test_a_frame_of_steps_has_a_row_for_each_report(runs: Any):
 
 
 def test_a_frame_of_steps_has_its_columns_without_a_report_too(runs: Any):
-    """What is written for a campaign that has run works for one that has not."""
+    """So a script works before the campaign has run."""
     _, collected = runs
     full, empty = (collected_steps_frame(some) for some in (collected, collected[1:]))
     assert len(empty) == 0
@@ -66,7 +66,7 @@ def test_a_frame_of_runs_has_a_row_for_each_run(runs: Any):
 def test_a_column_of_numbers_is_one_of_numbers_too_where_all_are_absent(
     runs: Any, chosen: slice
 ) -> None:
-    """What is reckoned with in a script works for a campaign that has not begun."""
+    """So computations in a script work before the campaign has begun."""
     _, collected = runs
     every, each = collected_runs_frame(collected[chosen]), collected_steps_frame(collected[chosen])
     for frame, names in (
@@ -104,7 +104,7 @@ def test_a_line_gives_the_frames_of_a_campaign_file(
 
 
 def test_a_line_gives_the_frames_of_a_folder_without_its_file(saved: Any, tmp_path: Path) -> None:
-    """Those of what was started, with the warm-up that the campaign had."""
+    """Those of started runs, with the campaign's warm-up."""
     campaign, collected = saved
     campaign.path.unlink()
     frame = frames.runs(tmp_path / "stages")
@@ -114,7 +114,7 @@ def test_a_line_gives_the_frames_of_a_folder_without_its_file(saved: Any, tmp_pa
 
 
 def test_the_docstring_names_every_column(runs: Any) -> None:
-    """But for those that belong to a framework alone."""
+    """Except columns of a single framework."""
     _, collected = runs
     own = option_names("gpt") | {"zero_stage", "activation_checkpointing", "model"}
     pairs = [

@@ -15,7 +15,7 @@ sys.path.append(str(Path(__file__).parent))
 
 @pytest.fixture
 def outcome(tmp_path: Path) -> Callable[..., Outcome | None]:
-    """Return a function that gives the outcome of a log of some text, written to `tmp_path/log`."""
+    """Return a function that returns the outcome of a log with some text, in `tmp_path/log`."""
 
     def outcome_of(log: str, *, complete: bool = True) -> Outcome | None:
         path = tmp_path / "log"

@@ -1,4 +1,4 @@
-"""What programs print: for each format, a report with random numbers, and what is read in it."""
+"""Output of programs: for each format, a report with random numbers, and its records."""
 
 import math
 from collections.abc import Callable
@@ -31,7 +31,7 @@ class Printed:
 
     @property
     def log(self) -> str:
-        """All its lines."""
+        """All its lines, as one text."""
         return (f"{self.header}\n" if self.header else "") + self.text
 
 
@@ -187,7 +187,7 @@ def bigscience(random: Random) -> Printed:
 
 @prints("Megatron")
 def neox(random: Random) -> Printed:
-    """EleutherAI's gpt-neox, whose rate comes first."""
+    """A report of EleutherAI's gpt-neox, whose rate comes first."""
     n, of = count(random), count(random)
     rate, time, flops = number(random, ".3f"), number(random, ".1f"), number(random, ".1f")
     return Printed(
@@ -342,7 +342,7 @@ def pipeline(random: Random) -> Printed:
 
 @prints("DeepSpeed-Chat, end to end")
 def chat(random: Random) -> Printed:
-    """Of the third step, before May 2023."""
+    """A report of the third step, in the form before May 2023."""
     n, value = count(random), loss(random, ".6f")
     seconds, rate, mean = (number(random, ".2f") for _ in range(3))
     return Printed(
@@ -395,7 +395,7 @@ def chat_since_may_2023(random: Random) -> Printed:
 
 @prints("DeepSpeed overflow")
 def overflow(random: Random) -> Printed:
-    """Of the first rank."""
+    """A message of the first rank."""
     scale = 2 ** random.randint(1, 32)
     return Printed(
         "[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale:"
@@ -510,7 +510,7 @@ def hf_loss(random: Random) -> Printed:
 
 @prints("Hugging Face Trainer, block of metrics")
 def hf_block(random: Random) -> Printed:
-    """As printed since 2021."""
+    """The block of metrics, as printed since 2021."""
     hundredths, samples = random.randrange(3 * 86_400_00), number(random, ".3f")
     seconds, part = divmod(hundredths, 100)
     days = ("", "1 day, ", "2 days, ")[seconds // 86_400]
@@ -534,7 +534,7 @@ def hf_block(random: Random) -> Printed:
 
 @prints("ColossalAI Chat, performance")
 def colossalai(random: Random) -> Printed:
-    """Of one GPU, as up to 0.2.8, or of all; of both phases."""
+    """Throughputs of one GPU, as up to 0.2.8, or of all; of both phases."""
     per_gpu, learn = random.random() < 0.5, random.random() < 0.5
     form = ".3f" if per_gpu else ".2f"
     samples, flops = number(random, form), number(random, form)

@@ -1,4 +1,4 @@
-"""What programs print of which the formats are declared, as in `printed`."""
+"""Output of programs whose formats are declared, as in `printed`."""
 
 from collections.abc import Callable
 from random import Random
@@ -21,7 +21,7 @@ def _printed(text: str, **values: Any) -> Printed:
 
 @prints("torchtitan")
 def torchtitan(random: Random) -> Printed:
-    """Of 2025, with thousands commas."""
+    """A report of 2025, with thousands commas."""
     n, rate, value = count(random), count(random, 10**6), loss(random, ".5f")
     it = _numbers(random, {"norm": ".4f", "memory": ".2f", "tflops": ".2f", "mfu": ".2f"})
     return _printed(
@@ -63,7 +63,7 @@ def nemo(random: Random) -> Printed:
 
 @prints("MaxText")
 def maxtext(random: Random) -> Printed:
-    """As of 2026."""
+    """A report of 2026."""
     n, value = count(random), loss(random, ".3f")
     it = _numbers(random, {"seconds": ".3f", "tflops": ".3f", "tokens": ".3f"})
     return _printed(

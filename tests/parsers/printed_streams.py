@@ -1,4 +1,4 @@
-"""What programs write as JSON, and reports of several lines, as in `printed`."""
+"""JSON output of programs, and reports of several lines, as in `printed`."""
 
 import json
 from random import Random
@@ -125,7 +125,7 @@ def swift(random: Random) -> Printed:
 
 @prints("verl metrics")
 def verl_metrics(random: Random) -> Printed:
-    """Of its file logger."""
+    """A line of its file logger."""
     n, seconds, tokens = count(random), _rate(random), _rate(random)
     return _object(
         {"step": n, "data": {"timing_s/step": seconds, "perf/throughput": tokens}},
@@ -246,7 +246,7 @@ def olmo(random: Random) -> Printed:
 
 @prints("peaks for the MFU")
 def peak(random: Random) -> Printed:
-    """Of torchtitan."""
+    """A line of torchtitan with the peak."""
     tenths = random.randint(1000, 9999)
     value = f"{tenths / 10:.10g}"
     setting = Setting(name="mfu_peak_tflops", value=value, source="report", offset=0)

@@ -1,4 +1,4 @@
-"""What programs print, continued: OneFlow's benchmarks, nvidia-smi, and settings."""
+"""Output of programs, continued: OneFlow's benchmarks, nvidia-smi, and settings."""
 
 from random import Random
 
@@ -201,7 +201,7 @@ def dmon(random: Random) -> Printed:
 
 @prints("argument dump")
 def arguments(random: Random) -> Printed:
-    """Of Megatron."""
+    """Megatron's argument dump."""
     value = count(random)
     return Printed(
         f"  tensor_model_parallel_size {'.' * 21} {value}",
@@ -211,14 +211,14 @@ def arguments(random: Random) -> Printed:
 
 @prints("shell echo")
 def echo(random: Random) -> Printed:
-    """Of `set -x`."""
+    """Commands echoed by `set -x`."""
     value = count(random)
     return Printed(f"+ NHIDDEN={value}", settings("echo", hidden_size=value), alone=True)
 
 
 @prints("DeepSpeed configuration")
 def deepspeed_json(random: Random) -> Printed:
-    """Of four digits at most, plain; else in scientific notation."""
+    """Numbers of at most four digits are plain; others are in scientific notation."""
     value = count(random, 10**6)
     printed = str(value) if value < 1000 else f"{value:.6e}"
     return Printed(
@@ -230,7 +230,7 @@ def deepspeed_json(random: Random) -> Printed:
 
 @prints("parallel sizes")
 def sizes(random: Random) -> Printed:
-    """Of Megatron."""
+    """Sizes printed by Megatron."""
     world, data, tensor = count(random), count(random), count(random)
     return Printed(
         f"using world size: {world}, data-parallel-size: {data}, tensor-model-parallel size:"
@@ -241,7 +241,7 @@ def sizes(random: Random) -> Printed:
 
 @prints("parameter counts")
 def parameters(random: Random) -> Printed:
-    """Of a rank."""
+    """The number of parameters of a rank."""
     stage, value = random.randrange(64), count(random)
     return Printed(
         f" > number of parameters on (tensor, pipeline) model parallel rank (1, {stage}): {value}",
@@ -251,7 +251,7 @@ def parameters(random: Random) -> Printed:
 
 @prints("batch counts")
 def batches(random: Random) -> Printed:
-    """Of the Trainer."""
+    """Batch sizes printed by the Trainer."""
     value = count(random)
     return Printed(
         "[INFO|trainer.py:1147] 2021-05-25 06:45:27,011 >>   Total train batch size"
@@ -262,7 +262,7 @@ def batches(random: Random) -> Printed:
 
 @prints("vocabulary")
 def vocabulary(random: Random) -> Printed:
-    """As Megatron pads it."""
+    """The vocabulary as Megatron pads it."""
     size, more = count(random), count(random)
     return Printed(
         f" > padded vocab (size: {size}) with {more} dummy tokens (new size: {size + more})",
@@ -282,7 +282,7 @@ def gpus(random: Random) -> Printed:
 
 @prints("versions")
 def versions(random: Random) -> Printed:
-    """Of torch."""
+    """The version of torch."""
     version = f"{random.randrange(9)}.{random.randrange(99)}.{random.randrange(9)}+cu121"
     return Printed(
         f"torch version .................... {version}", settings("report", torch_version=version)
@@ -291,7 +291,7 @@ def versions(random: Random) -> Printed:
 
 @prints("hosts")
 def hosts(random: Random) -> Printed:
-    """Of NCCL."""
+    """Hosts printed by NCCL."""
     host = f"r{random.randrange(9)}i{random.randrange(9)}n{random.randrange(99)}"
     return Printed(
         f"{host}:37339:37339 [0] NCCL INFO Bootstrap : Using [0]ib0:10.148.8.41<0>",

@@ -1,4 +1,4 @@
-"""The search for many anchors at once finds what looking for each of them finds."""
+"""Searching many anchors at once gives the same matches as searching for each of them."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,7 +23,7 @@ def slow_lines(data: bytes, anchors: list[bytes]) -> list[tuple[int, int, tuple[
 
 @given(data=texts, anchors=st.lists(words, min_size=1, max_size=8, unique=True))
 def test_every_anchor_of_a_line_is_found(data: bytes, anchors: list[bytes]) -> None:
-    """Also those that overlap with another one, or stand within it."""
+    """Also anchors that overlap with another one, or are part of it."""
     search = AnchorSearch(anchors)
     assert list(search.lines(data, memoryview(data), 0, len(data))) == slow_lines(data, anchors)
 
@@ -55,5 +55,5 @@ def test_there_may_be_more_anchors_than_are_searched_for_at_once() -> None:
 
 
 def test_without_anchors_nothing_is_found() -> None:
-    """There is nothing to look for."""
+    """The search accepts an empty list."""
     assert list(AnchorSearch([]).lines(b"a\nb", memoryview(b"a\nb"), 0, 3)) == []

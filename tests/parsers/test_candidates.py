@@ -1,4 +1,4 @@
-"""One pass gives the same lines as a slow one, however it is cut into chunks and segments."""
+"""A pass gives the same lines as a slow one, for any division into chunks and segments."""
 
 import io
 import subprocess
@@ -34,7 +34,7 @@ bounds = st.builds(
 
 
 def slow_pass(data: bytes, wanted: Mapping[bytes, int], bounds: Bounds) -> list[Candidate]:
-    """Do what a pass does, line by line."""
+    """Do the same as a pass, line by line."""
     *lines, last = data.split(b"\n")
     if bounds.complete and last:
         lines.append(last)
@@ -58,7 +58,7 @@ def slow_pass(data: bytes, wanted: Mapping[bytes, int], bounds: Bounds) -> list[
 
 @given(data=texts, bounds=bounds)
 def test_chunks_change_nothing(data: bytes, bounds: Bounds) -> None:
-    """Neither the lines, nor those that follow them, nor their numbers."""
+    """Neither the lines, nor their following lines, nor their numbers."""
     with open_source(io.BytesIO(data)) as source:
         found = Pass(source, Wanted(WANTED), bounds, count_lines=True)
         assert list(found) == slow_pass(data, WANTED, bounds)
@@ -100,7 +100,7 @@ def test_segments_change_nothing(
 def test_other_anchors_hold_from_the_next_line_on(
     data: bytes, bounds: Bounds, changes: int
 ) -> None:
-    """Whoever searches ahead must not have searched for the old ones."""
+    """Even if other lines were already searched ahead."""
     more = {b"-": 0, b"\0": 1}
     expected, after = [], 0
     for number, wanted in enumerate([WANTED, *([WANTED | more, WANTED] * 2)]):
@@ -134,7 +134,7 @@ def test_what_is_held_back_is_given_whole_when_the_log_has_grown(data: bytes, cu
 
 
 def test_the_process_stays_small_on_a_gigabyte_without_newline(tmp_path: Path) -> None:
-    """As the system counts its memory, with all that is read of a log."""
+    """By the system's count, while all formats are read."""
     log = tmp_path / "log"
     with log.open("wb") as file:
         file.truncate(2**30)

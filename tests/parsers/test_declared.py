@@ -287,7 +287,7 @@ NOTHING = {
 
 @pytest.mark.parametrize(("log_format", "line"), NOTHING.values(), ids=NOTHING)
 def test_other_lines_report_no_step(log_format: LogFormat, line: str) -> None:
-    """However much they resemble one."""
+    """However similar they are."""
     assert parse(log_format, line) == []
 
 
@@ -310,7 +310,7 @@ def test_lines_without_a_number_are_counted_unless_another_program_numbers_them(
 
 
 def test_the_time_of_a_step_is_the_difference_of_two_times_since_the_start() -> None:
-    """If a program reports no other; the first report has none."""
+    """If a program reports no step time; the first report has none."""
     text = "".join(f"step:{n}/40 train_time:{20 * n * n}ms step_avg:1.00ms\n" for n in (10, 20, 40))
     (run,) = read(io.BytesIO(text.encode()))
     run_summary = summarise(run, Warmup.parse("none"))
@@ -391,8 +391,8 @@ def test_real_logs_have_the_rates_that_were_computed_apart(
 
 @real_logs
 @pytest.mark.parametrize(("name", "expected"), OUTCOMES.items(), ids=OUTCOMES)
-def test_real_logs_ended_as_their_readers_say(name: str, expected: OutcomeKind) -> None:
-    """The cause wins over what the other ranks print of it."""
+def test_real_logs_have_the_outcomes_found_by_hand(name: str, expected: OutcomeKind) -> None:
+    """The cause wins over the messages of other ranks."""
     outcome = read(LOGS / name)[-1].outcome
     assert outcome is not None
     assert outcome.kind is expected

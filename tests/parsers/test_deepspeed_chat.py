@@ -42,7 +42,7 @@ def summary(text: str, warmup: str = "first") -> RunSummary:
     ("# " + LOSS.format(3) + E2E, E2E),
 )
 def test_no_time_of_another_step_is_read(text: str, records: list[object]) -> None:
-    """The line of the losses has the number, the other one the time; the last step has none."""
+    """One line has the step's number, the next one its time; the last step has no time."""
     assert parse(DEEPSPEED_CHAT, text) == records
 
 
@@ -54,7 +54,7 @@ def test_losses_alone_leave_the_rates_of_the_engine() -> None:
 
 
 def test_times_and_rates_are_end_to_end() -> None:
-    """The engine's timer measures its own training alone; its memory is the process's."""
+    """The engine's timer measures only its own training; its memory is the process's."""
     steps = [LOSS.format(n) + E2E + (TIMER.format(n + 1) if n % 5 == 4 else "") for n in range(20)]
     run_summary = summary("".join(steps))
     assert (run_summary.step_seconds.n, run_summary.step_seconds.mean) == (19, 4.0)

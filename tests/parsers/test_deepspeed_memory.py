@@ -70,7 +70,7 @@ NO_REPORTS = (
 
 @cases(REPORTS, NO_REPORTS)
 def test_two_lines_are_one_report(text: str, records: list[Record]) -> None:
-    """The line of the device, and that of the node if it follows soon; torn lines are none."""
+    """The device's line, and the node's if it follows soon; torn lines give no report."""
     assert parse(DEEPSPEED_MEMORY, text) == records
 
 
@@ -102,7 +102,7 @@ def test_the_installed_deepspeed_s_report_is_read(capsys: pytest.CaptureFixture[
     ],
 )
 def test_each_report_of_the_published_logs_is_read_with_its_node(name: str, reports: int) -> None:
-    """As many as the log has lines with the words."""
+    """The number of reports equals that of matching lines."""
     lines = (LOGS / name).read_text().splitlines()
     usages = [
         usage

@@ -60,7 +60,7 @@ def test_other_lines_with_the_words_are_none(line: str) -> None:
 
 @pytest.mark.parametrize("line", OVERFLOWS)
 def test_an_overflow_without_an_iteration_is_no_step(line: str) -> None:
-    """No wording says of which iteration it speaks."""
+    """No form of the message contains the iteration."""
     assert list(DEEPSPEED_TIMER.parse(0, line)) == []
 
 
@@ -98,7 +98,7 @@ def test_a_torn_line_shows_no_other_scale(rank: int, power: int, least: int, end
 
 
 def test_a_step_that_several_ranks_skip_is_one() -> None:
-    """A line of one of them may have been lost."""
+    """Even if one of their lines is missing."""
     lines = [
         (rank, f"OVERFLOW! Rank {rank} Skipping step. Attempted loss scale: {scale}, reducing to 1")
         for scale in (4, 2)

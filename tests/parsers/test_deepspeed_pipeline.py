@@ -35,7 +35,7 @@ def test_a_line_is_read_as_the_steps_that_it_reports(text: str, records: list[ob
 
 
 def test_a_loss_that_is_no_number_is_kept() -> None:
-    """That training diverged is a fact of the log."""
+    """It shows that the training diverged."""
     (step,) = parse(DEEPSPEED_PIPELINE, LINE.replace("0.0625", "nan"))
     assert isinstance(step, Step)
     assert str(step.loss) == "nan"

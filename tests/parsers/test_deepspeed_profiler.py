@@ -107,7 +107,7 @@ SUMMARIES = {
 def test_a_summary_gives_totals_and_times_of_the_profiled_step(
     text: str, records: list[Record]
 ) -> None:
-    """However it was logged, and only as far as the log has it."""
+    """In any logging form, with only the values that the log has."""
     assert parse(DEEPSPEED_PROFILER, text) == records
 
 
@@ -177,7 +177,7 @@ leave(0)
 
 @pytest.mark.train
 def test_the_installed_deepspeed_s_summary_is_read(tmp_path: Path) -> None:
-    """Its own words, of a model whose size is known."""
+    """For a model of known size."""
     pytest.importorskip("deepspeed.utils.timer", exc_type=ImportError)
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],

@@ -7,7 +7,7 @@ from parsers.records import Setting
 
 
 def parse(line: str) -> list[tuple[str, str]]:
-    """Return name and value of what any format reads in a line."""
+    """Return name and value of everything that any format reads in a line."""
     return [
         (record.name, record.value)
         for log_format in ENVIRONMENT
@@ -86,14 +86,16 @@ LINES = {
 
 
 @pytest.mark.parametrize(("line", "settings"), LINES.values(), ids=LINES.keys())
-def test_a_line_names_what_the_run_ran_on(line: str, settings: list[tuple[str, str]]) -> None:
-    """And other lines with the same words name nothing."""
+def test_a_line_names_hardware_or_software_of_the_run(
+    line: str, settings: list[tuple[str, str]]
+) -> None:
+    """Other lines with the same words give no setting."""
     assert parse(line) == settings
 
 
 @pytest.mark.parametrize("label", ["0: ", "[default7]:", "\r 50%|█ | 5/10\r"])
 def test_a_label_changes_nothing(label: str) -> None:
-    """Of srun or torchrun, or a progress bar in front."""
+    """A label of srun or torchrun, or a progress bar before the line."""
     for line, settings in LINES.values():
         if not line.startswith("#"):
             assert parse(label + line) == settings

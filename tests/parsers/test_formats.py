@@ -9,7 +9,7 @@ from parsers.scan.reader import LogFormat, TableFormat
 
 
 def test_every_format_is_in_the_table() -> None:
-    """Whatever a module of the package calls a format."""
+    """This includes every format that a module of the package defines."""
     made = {
         value.name
         for module in pkgutil.walk_packages(formats.__path__, "parsers.formats.")
@@ -20,13 +20,13 @@ def test_every_format_is_in_the_table() -> None:
 
 
 def test_names_of_formats_are_their_own() -> None:
-    """What is counted by format is counted by name."""
+    """Counts by format use the name."""
     names = [one.name for one in ALL_FORMATS]
     assert len(set(names)) == len(names)
 
 
 def test_anchors_can_be_searched_for() -> None:
-    """None is empty, and none goes beyond its line."""
+    """No anchor is empty or contains a newline."""
     for one in ALL_FORMATS:
         anchors = [*one.anchors, *([one.header] if isinstance(one, TableFormat) else [])]
         assert all(anchor and b"\n" not in anchor for anchor in anchors)

@@ -85,7 +85,7 @@ NO_RECORDS = (
 
 @cases(LINES, NO_RECORDS)
 def test_a_line_is_read_whatever_is_around_it(text: str, records: list[object]) -> None:
-    """Start, iteration and end are each a record; torn and foreign lines are none."""
+    """Start, iteration and end are one record each; torn and foreign lines give none."""
     assert parse(GPT_WORKLOAD, text) == records
 
 
@@ -105,7 +105,7 @@ def test_a_package_that_is_not_used_has_no_version() -> None:
 
 @pytest.mark.parametrize("loss", ["nan", "inf", "-inf"])
 def test_a_loss_that_is_no_number_is_kept(loss: str) -> None:
-    """That training diverged is a fact of the log, not something unknown."""
+    """It shows that the training diverged, so it is not unknown."""
     (step,) = parse(GPT_WORKLOAD, ITERATION.replace("6.238123", loss))
     (totals,) = parse(GPT_WORKLOAD, FINISHED.replace("6.238123", loss))
     assert isinstance(step, Step)

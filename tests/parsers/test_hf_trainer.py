@@ -117,7 +117,7 @@ def test_the_result_is_read_whatever_is_around_it(text: str, records: list[Recor
 
 
 def test_a_mean_loss_of_nan_is_kept() -> None:
-    """That training diverged is a fact of the log."""
+    """It shows that the training diverged."""
     (totals,) = parse(HF_TRAINER_RESULT, DICTIONARY.replace("0.456", "nan"))
     assert isinstance(totals, RunTotals)
     assert str(totals.mean_loss) == "nan"

@@ -86,7 +86,7 @@ def test_the_bar_behind_a_report_gives_its_step(text: str, records: list[Record]
 
 
 def test_a_loss_of_nan_is_an_outcome() -> None:
-    """Though the line does not say of which step it is."""
+    """Though the line does not contain its step."""
     log = OLD + "\n" + OLD.replace("2.2788", "nan") + "\n"
     (run,) = read(io.BytesIO(log.encode()))
     assert run.outcome is not None
@@ -104,7 +104,7 @@ def test_trainings_one_after_the_other_are_distinguished() -> None:
 
 
 def trainer_log(path: Path, *, buffered: bool, seconds: float) -> bytes:
-    """Return what transformers' own callback prints of ten steps, into one file."""
+    """Return the output of transformers' own callback about ten steps, in one file."""
     callbacks = pytest.importorskip("transformers.trainer_callback")
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     out, err = sys.stdout, sys.stderr
@@ -132,7 +132,7 @@ def trainer_log(path: Path, *, buffered: bool, seconds: float) -> bytes:
 @pytest.mark.train
 @pytest.mark.parametrize("seconds", [0.0, 0.12])
 def test_the_steps_of_the_real_callback_are_read(tmp_path: Path, seconds: float) -> None:
-    """With every bar drawn, and with bars left out since they come too fast."""
+    """With every bar drawn, and with bars that tqdm skips because they come too fast."""
     log = trainer_log(tmp_path / "log", buffered=False, seconds=seconds)
     (run,) = read(io.BytesIO(log))
     assert [(step.iteration, step.iterations) for step in run.steps] == [

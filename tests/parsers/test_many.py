@@ -1,4 +1,4 @@
-"""Many logs, read by several processes, give what each of them gives alone."""
+"""Many logs, read by several processes, give the same results as one by one."""
 
 import gzip
 import threading
@@ -14,7 +14,7 @@ from parsers.runs.run import LogRun
 
 
 def summary(runs: list[LogRun]) -> list[tuple[str, int, str]]:
-    """Return some plain values of a log's runs: what a process can send."""
+    """Return some plain values of a log's runs, which can be sent between processes."""
     return [
         (run.path, len(run.steps), run.outcome.kind.value)
         for run in runs
@@ -35,7 +35,7 @@ def logs(tmp_path: Path) -> list[Path]:
 def test_every_log_comes_in_its_turn(
     logs: list[Path], monkeypatch: pytest.MonkeyPatch, processes: int
 ) -> None:
-    """Whoever has read it."""
+    """Whichever process has read it."""
     monkeypatch.setattr(parsers.runs.many, "_WORTH_PROCESSES_BYTES", 0)
     monkeypatch.setattr(parsers.runs.many, "_BATCH_LOGS", 7)
     found = list(read_each(logs, summary, processes=processes))
@@ -85,7 +85,7 @@ def test_no_logs_are_no_error() -> None:
 
 
 def test_progress_within_one_large_log_is_reported_in_bytes(tmp_path: Path) -> None:
-    """As its parts are read, and as much as there is."""
+    """While its parts are read; the sum is its size."""
     log = tmp_path / "large.log"
     log.write_bytes(b"a line of no meaning\n" * 2_000_000)
     told: list[int] = []
@@ -97,7 +97,7 @@ def test_progress_within_one_large_log_is_reported_in_bytes(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("processes", [1, 2])
 def test_progress_adds_up_to_the_sizes_of_the_logs(tmp_path: Path, processes: int) -> None:
-    """Of those that are compressed, too."""
+    """Including compressed ones."""
     logs = [tmp_path / f"{number}.log" for number in range(3)]
     for log in logs:
         log.write_bytes(b"a line of no meaning\n" * 400_000)

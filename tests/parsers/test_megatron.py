@@ -166,8 +166,8 @@ NO_STEPS = (
 
 
 @pytest.mark.parametrize(("line", "step"), LINES.values(), ids=LINES.keys())
-def test_a_report_is_a_step_with_what_its_own_line_says(line: str, step: Step) -> None:
-    """Every version's and dialect's fields, with what may stand around them."""
+def test_a_report_is_a_step_with_the_values_of_its_line(line: str, step: Step) -> None:
+    """The fields of every version and dialect, with text that may surround them."""
     assert parse(MEGATRON, line) == [step]
 
 
@@ -178,7 +178,7 @@ def test_reports_glued_to_each_other_are_as_many_steps() -> None:
 
 @pytest.mark.parametrize("line", NO_STEPS)
 def test_a_line_that_is_not_a_report_gives_no_step(line: str) -> None:
-    """Torn, quoted and foreign lines, and values that are none."""
+    """Torn, quoted and foreign lines, and invalid values."""
     assert parse(MEGATRON, line) == parse(NANOTRON, line) == []
 
 

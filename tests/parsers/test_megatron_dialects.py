@@ -164,13 +164,13 @@ NANOTRON_STEP = Step(
 
 
 @pytest.mark.parametrize(("line", "step"), LINES.values(), ids=LINES.keys())
-def test_a_report_is_a_step_with_what_its_own_line_says(line: str, step: Step) -> None:
+def test_a_report_is_a_step_with_the_values_of_its_line(line: str, step: Step) -> None:
     """In each dialect's words and units."""
     assert parse(MEGATRON, line) == [step]
 
 
 def test_a_rate_in_front_of_a_report_belongs_to_it() -> None:
-    """And not to the report that it is glued to."""
+    """And not to the previous report on the same line."""
     slower = NEOX.replace("51.250", "48.500")
     slower_step = replace(NEOX_STEP, samples_per_second=48.5)
     assert parse(MEGATRON, NEOX + slower) == [NEOX_STEP, slower_step]

@@ -1,4 +1,4 @@
-"""A line that is read by its layout says what it says when it is read field by field."""
+"""Reading a line by its layout gives the same values as field by field."""
 
 import random
 
@@ -86,7 +86,7 @@ CHANGES += ["iteration 1/ 2 |", "x: 1 | "]
 
 
 def fresh(log_format: LogFormat, line: str) -> list[Record]:
-    """Return what a line says to a reader that knows no layout."""
+    """Return the values of a line from a reader that knows no layout."""
     dialect, layouts = log_format.parse.args  # type: ignore[attr-defined]
     unknown = KnownLayouts(layouts._header, layouts._in_front, layouts._fields)
     return list(log_format.parse.func(dialect, unknown, 0, line))  # type: ignore[attr-defined]
@@ -97,7 +97,7 @@ def fresh(log_format: LogFormat, line: str) -> list[Record]:
 def test_a_known_layout_changes_nothing(
     log_format: LogFormat, line: str, data: st.DataObject
 ) -> None:
-    """However a line differs from those of which the layout was learnt."""
+    """However a line differs from those by which the layout was learnt."""
     for _ in range(3):
         assert list(log_format.parse(0, line)) == fresh(log_format, line) != []
     begin = data.draw(st.integers(0, len(line)))
@@ -108,7 +108,7 @@ def test_a_known_layout_changes_nothing(
 
 
 def test_a_layout_is_learnt_where_two_lines_in_a_row_have_it() -> None:
-    """One alone may be the only one; and few layouts are kept."""
+    """A single line may be the only one; and few layouts are kept."""
     *_, layouts = MEGATRON.parse.args  # type: ignore[attr-defined]
     known = KnownLayouts(layouts._header, layouts._in_front, layouts._fields)
     names = [f"field {number}" for number in range(9)]

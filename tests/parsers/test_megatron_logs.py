@@ -26,12 +26,12 @@ HF = "gpt2-hf-ds/hf_ds_gpt2_base_n4-1832555.out"
 
 
 def records(name: str, *formats: LogFormat) -> list[object]:
-    """Return what the formats read in a log."""
+    """Return the records of the formats in a log."""
     return list(read_records(LOGS / name, formats))
 
 
 def settings(name: str, *sources: str) -> dict[str, set[str]]:
-    """Return the values that a log gives to each setting."""
+    """Return the values of each setting in a log."""
     values: dict[str, set[str]] = {}
     for record in records(name, *SETTINGS, *ENVIRONMENT):
         if isinstance(record, Setting) and (not sources or record.source in sources):
@@ -44,7 +44,7 @@ def settings(name: str, *sources: str) -> dict[str, set[str]]:
     [(N4, 16, 30806), (N16, 64, 30346), (N64, 256, 27196), (PIPELINE, 1, 23330), (ZERO, 1, 28234)],
 )
 def test_memory_reports_are_counted_not_lines(name: str, reports: int, highest_mib: int) -> None:
-    """As many as there are ranks, or one where only the first rank reports."""
+    """As many as there are ranks, or one if only the first rank reports."""
     usages = [record for record in records(name, MEGATRON_MEMORY) if isinstance(record, Usage)]
     assert len(usages) == reports
     assert len({usage.rank for usage in usages}) == reports
@@ -63,8 +63,8 @@ def test_deepspeed_s_line_repeats_megatron_s() -> None:
 
 
 @pytest.mark.parametrize(("name", "lines"), [(N4, 22), (N16, 11), (N64, 8), (PERF, 5), (ZERO, 4)])
-def test_timers_stand_below_each_report(name: str, lines: int) -> None:
-    """And once or twice before the training."""
+def test_timers_are_below_each_report(name: str, lines: int) -> None:
+    """Also once or twice before the training."""
     assert len(records(name, TIMERS)) == lines
 
 

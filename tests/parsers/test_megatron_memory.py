@@ -15,7 +15,7 @@ def report(rank: int) -> str:
 
 
 def usage(rank: int | None) -> Usage:
-    """Return what `report` says."""
+    """Return the record of `report`."""
     return Usage(
         source=UsageSource.TORCH,
         iteration=20,
@@ -75,7 +75,7 @@ NO_REPORTS = (
 
 @cases(LINES, NO_REPORTS)
 def test_each_report_is_a_usage(text: str, records: list[object]) -> None:
-    """In the words of every version, glued or not; torn, quoted and foreign lines are none."""
+    """In every version's form, separate or joined; torn, quoted and foreign lines give none."""
     assert parse(MEGATRON_MEMORY, text) == records
 
 

@@ -126,7 +126,7 @@ def test_a_line_that_is_not_a_timer_gives_no_record(line: str) -> None:
 
 @pytest.mark.parametrize(("text", "timers"), BLOCKS.values(), ids=BLOCKS.keys())
 def test_timers_below_a_title(text: str, timers: list[tuple[tuple[str, float], ...]]) -> None:
-    """Those of the slowest rank, up to the first line that holds none."""
+    """Those of the slowest rank, up to the first line without a timer."""
     assert parse(MEGATRON_TIMERS, text) == timers
     assert any(anchor.decode() in text for anchor in MEGATRON_TIMERS.anchors)
 

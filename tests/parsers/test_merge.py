@@ -9,7 +9,7 @@ from parsers.steps.merge import merge_settings, merge_totals, merged_steps
 
 
 def megatron(iteration: int, seconds: float = 2.0, **values: Any) -> Step:
-    """Return what a line of Megatron's says."""
+    """Return the record of a Megatron line."""
     return Step(
         iteration=iteration,
         iterations=100,
@@ -21,12 +21,12 @@ def megatron(iteration: int, seconds: float = 2.0, **values: Any) -> Step:
 
 
 def log_interval(value: str) -> Setting:
-    """Return what an argument dump says."""
+    """Return the record of an argument dump."""
     return Setting(name="log_interval", value=value, source="arguments", offset=0)
 
 
 def test_of_two_programs_lines_the_one_that_knows_the_end_is_believed() -> None:
-    """DeepSpeed's pipeline engine rounds what Megatron then prints with more digits."""
+    """DeepSpeed's pipeline engine prints fewer digits than Megatron does."""
     pipeline = Step(
         iteration=1, step_seconds=150.471, samples_per_second=6.805, loss=12.79, offset=0
     )
@@ -64,7 +64,7 @@ def test_megatrons_extra_first_line_does_not_count(records: list[Record], kept: 
 
 
 def result(seconds: float, rate: float, **values: Any) -> RunTotals:
-    """Return what one node prints at the end."""
+    """Return the result that one node prints at the end."""
     return RunTotals(train_seconds=seconds, samples_per_second=rate, offset=0, **values)
 
 
@@ -97,7 +97,7 @@ def test_a_result_that_every_node_prints_counts_once(records: list[RunTotals], c
 
 
 def test_the_program_is_believed_before_the_script() -> None:
-    """And the first of its values; hosts and GPUs are listed."""
+    """The first of its values counts; hosts and GPUs are listed."""
     told = [
         ("micro_batch_size", "4", "echo"),
         ("hidden_size", "8192", "echo"),

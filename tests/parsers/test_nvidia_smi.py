@@ -10,7 +10,7 @@ from parsers.scan.reader import TableFormat
 
 
 def rows(table: TableFormat, header: str) -> Callable[[int, str], Iterator[Record]]:
-    """Return what parses the rows below a header."""
+    """Return the parser of the rows below a header."""
     row = table.row(header)
     assert row is not None
     return row
@@ -81,7 +81,7 @@ CSV = {
 def test_a_row_is_read_by_the_names_of_its_columns(
     header: str, row: str, records: list[Record]
 ) -> None:
-    """With and without units, in any order, and nothing else is a row."""
+    """With and without units, in any order; other lines are not rows."""
     assert list(rows(NVIDIA_SMI_CSV, header)(7, row)) == records
 
 
@@ -100,19 +100,19 @@ def test_a_row_is_read_by_the_names_of_its_columns(
     ],
 )
 def test_other_lines_with_the_word_are_no_header(line: str) -> None:
-    """Commands whose output brings its header, and everything else."""
+    """For example, commands whose output has the header."""
     assert NVIDIA_SMI_CSV.row(line) is None
 
 
 def test_a_query_of_memory_alone_is_a_table_of_its_own() -> None:
-    """And a query with both is not read twice."""
+    """A query with both is not read twice."""
     row = rows(NVIDIA_SMI_MEMORY_CSV, "index, memory.used [MiB], memory.total [MiB]")
     assert list(row(7, "3, 4096 MiB, 81920 MiB")) == [MEMORY_ONLY]
     assert NVIDIA_SMI_MEMORY_CSV.row(HEADER) is None
 
 
 def test_a_row_without_an_end_mark_is_read_as_far_as_it_goes() -> None:
-    """`nounits` prints nothing behind the last number."""
+    """With `nounits`, nothing follows the last number."""
     (usage,) = rows(NVIDIA_SMI_CSV, "index, utilization.gpu [%], memory.used [MiB]")(7, "3, 85, 40")
     assert isinstance(usage, Usage)
     assert usage.memory_allocated_gib == 40 / 1024

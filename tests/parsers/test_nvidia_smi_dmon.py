@@ -9,7 +9,7 @@ from parsers.records import Record, Usage, UsageSource
 
 
 def rows(header: str) -> Callable[[int, str], Iterator[Record]]:
-    """Return what parses the rows below a header of dmon."""
+    """Return the parser of the rows below a header of dmon."""
     row = NVIDIA_SMI_DMON.row(header)
     assert row is not None
     return row
@@ -92,7 +92,7 @@ def test_a_sample_of_dmon_is_read_by_the_names_of_its_columns(
     ],
 )
 def test_other_lines_with_a_gpu_are_no_header_of_dmon(line: str) -> None:
-    """Nor is that of processes."""
+    """That of processes is not, either."""
     assert NVIDIA_SMI_DMON.row(line) is None
 
 

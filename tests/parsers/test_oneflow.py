@@ -1,4 +1,4 @@
-"""What OneFlow's GPT benchmarks print: iterations, a table of them, memory, arguments."""
+"""Output of OneFlow's GPT benchmarks: iterations, a table of them, memory, arguments."""
 
 from collections.abc import Callable, Iterator
 
@@ -10,7 +10,7 @@ from parsers.records import Record, Setting, Step, Usage, UsageSource
 
 
 def table(header: str) -> Callable[[int, str], Iterator[Record]]:
-    """Return what parses the rows below a header."""
+    """Return the parser of the rows below a header."""
     row = ONEFLOW_TABLE.row(header)
     assert row is not None
     return row
@@ -62,7 +62,7 @@ NO_STEPS = (
 
 @cases(LINES, NO_STEPS)
 def test_a_report_is_a_step_whatever_is_around_it(text: str, records: list[Record]) -> None:
-    """Of both programs; torn lines and those of other programs report no step."""
+    """For both programs; torn lines and those of other programs report no step."""
     assert parse(ONEFLOW_STEP, text) == records
 
 
@@ -165,7 +165,7 @@ TOLD = {
 
 @pytest.mark.parametrize("before", ["", "0: ", "[rank0]: ", "[default7]:"])
 def test_arguments_are_reported_up_to_the_rule(before: str) -> None:
-    """Values as text, with their spaces; names as they are called elsewhere."""
+    """Values as text, with their spaces; names are the project's."""
     text = "\n".join(before + line for line in ARGUMENTS)
     assert list(ONEFLOW_ARGUMENTS.parse(7, text)) == [
         Setting(name=name, value=value, source="arguments", offset=7)

@@ -1,4 +1,4 @@
-"""Each wording of an end, and the false friends that only look like one."""
+"""Each message of an end, and similar lines that mean something else."""
 
 from collections.abc import Callable
 from string import ascii_letters
@@ -210,7 +210,7 @@ def test_a_line_shows_how_the_run_ended(
 
 @pytest.mark.parametrize("line", [line for line in LINES if line.startswith("slurmstepd: ")])
 def test_slurmstepd_is_known_where_it_adds_its_node_s_name(outcome: Read, line: str) -> None:
-    """As it does where a machine has the daemons of several nodes."""
+    """It does so on a machine with the daemons of several nodes."""
     found = outcome(line.replace("slurmstepd: ", "slurmstepd-gpu001: "))
     assert found is not None
     assert found.kind is LINES[line][0]
@@ -230,7 +230,7 @@ letterless = st.binary(max_size=50).map(lambda noise: noise.translate(None, asci
 def test_noise_around_an_end_does_not_hide_it(
     tmp_path_factory: pytest.TempPathFactory, noise: list[bytes]
 ) -> None:
-    """Bytes that are no UTF-8, carriage returns and digits change neither line nor offset."""
+    """Invalid UTF-8, carriage returns and digits change neither line nor offset."""
     log = tmp_path_factory.getbasetemp() / "end.log"
     around = b"\n".join(noise)
     assume(compression(around) is None)

@@ -32,7 +32,7 @@ def logs(tmp_path: Path) -> tuple[Path, Path]:
 def test_the_steps_of_one_log_and_the_end_in_the_other_are_one_run(
     logs: tuple[Path, Path],
 ) -> None:
-    """The outcome names the log whose line tells it."""
+    """The outcome names the log whose line shows it."""
     output, errors = logs
     output.write_text(STEPS)
     errors.write_text("some warning\n" + OUT_OF_MEMORY)
@@ -112,7 +112,7 @@ def test_a_log_of_errors_may_show_all(logs: tuple[Path, Path]) -> None:
 
 
 def test_two_logs_that_contain_nothing_are_of_no_run(logs: tuple[Path, Path]) -> None:
-    """They are not said to be cut off."""
+    """They are not reported as cut off."""
     output, errors = logs
     output.write_text("hello\n")
     (run,) = read_pair(output, errors)
@@ -120,8 +120,8 @@ def test_two_logs_that_contain_nothing_are_of_no_run(logs: tuple[Path, Path]) ->
     assert run.outcome.kind is OutcomeKind.UNKNOWN
 
 
-def test_of_several_launches_no_one_knows_what_belongs_together(logs: tuple[Path, Path]) -> None:
-    """All that both logs tell is given, apart."""
+def test_logs_with_several_launches_are_not_combined(logs: tuple[Path, Path]) -> None:
+    """The contents of both logs are returned separately."""
     output, errors = logs
     output.write_text(STEPS + STEPS.replace("1500", "1400").replace("2.5E", "2.4E"))
     errors.write_text(OUT_OF_MEMORY)

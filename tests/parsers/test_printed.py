@@ -1,4 +1,4 @@
-"""Whatever is printed in a format's own words is read back, however logs are mangled."""
+"""Output in a format's own form is read back, however logs are damaged."""
 
 import io
 from collections.abc import Iterator
@@ -66,7 +66,7 @@ ELSEWHERE = {"Megatron-Bridge"}
 
 
 def test_every_format_is_printed() -> None:
-    """What is not printed here is neither read back nor mutated."""
+    """A format without a printer would not be tested here."""
     assert set(PRINTERS) == set(FORMATS) - ELSEWHERE
 
 
@@ -94,7 +94,7 @@ def test_a_printed_report_is_read_back(
 def test_a_report_is_understood_whole_and_by_its_own_format(
     name: str, printer: Printer, random: Random
 ) -> None:
-    """No other format takes it for one of its own reports."""
+    """No other format reads it as its own report."""
     one = printer(random)
     (run,) = read(io.BytesIO(f"{one.log}\n".encode()))
     assert run.not_understood == ()
@@ -139,7 +139,7 @@ def test_a_torn_report_contains_no_other_number(
 def test_a_long_line_of_one_thing_is_no_report_and_no_hang(
     name: str, printer: Printer, unit: str
 ) -> None:
-    """Alone, and with the beginning of a report in front of it."""
+    """Alone, and with the beginning of a report before it."""
     one = printer(Random(0))
     long = unit * (50_000 // len(unit))
     header = f"{one.header}\n" if one.header else ""

@@ -65,7 +65,7 @@ FIGURES = {
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_the_figures_are_those_counted_by_hand(name: str) -> None:
-    """Each log is one run, and every line that looks like a report is understood."""
+    """Each log is one run, and every line that looks like a report is parsed."""
     reports, mean, mean_without_first, memory_reports, world_size, kind = FIGURES[name]
     (run,) = read(LOGS / name)
     times = [1000 * step.step_seconds for step in run.steps if step.step_seconds is not None]

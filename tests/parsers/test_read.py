@@ -30,7 +30,7 @@ LOG = (
 
 
 def test_a_run_contains_all_records_of_its_log(tmp_path: Path) -> None:
-    """Records, configuration, outcome, and in which formats they were said."""
+    """Records, configuration, outcome, and their formats."""
     log = tmp_path / "log"
     log.write_text(LOG)
     (run,) = read(log)
@@ -87,7 +87,7 @@ def test_only_the_formats_asked_for_are_read() -> None:
     ],
 )
 def test_problems_of_a_log_are_reported(tmp_path: Path, content: bytes, note: str | None) -> None:
-    """It is read, and nothing is found."""
+    """It is read, but contains no records."""
     (tmp_path / "log").write_bytes(content)
     (run,) = read(tmp_path / "log")
     assert run.outcome == Outcome(kind=OutcomeKind.UNKNOWN)
@@ -96,7 +96,7 @@ def test_problems_of_a_log_are_reported(tmp_path: Path, content: bytes, note: st
 
 @pytest.mark.parametrize("log", ["missing", "."])
 def test_an_unreadable_file_is_an_error(tmp_path: Path, log: str) -> None:
-    """That names it."""
+    """The error names it."""
     with pytest.raises(OSError, match=log):
         read(tmp_path / log)
 
@@ -111,7 +111,7 @@ def test_no_bytes_raise_an_error(data: bytes, anchors: list[bytes]) -> None:
 
 
 def test_line_ends_of_windows_change_nothing(tmp_path: Path) -> None:
-    """But the offsets."""
+    """Except the offsets."""
     (one,) = read(io.BytesIO(LOG.encode()))
     (other,) = read(io.BytesIO(LOG.replace("\n", "\r\n").encode()))
     assert [repr(record).partition("offset")[0] for record in one.records] == [
@@ -123,7 +123,7 @@ def test_line_ends_of_windows_change_nothing(tmp_path: Path) -> None:
 
 
 def test_processes_change_nothing(tmp_path: Path) -> None:
-    """Neither records nor line numbers: a log of several segments, with all sorts of lines."""
+    """Neither records nor line numbers, in a log of several segments with lines of all kinds."""
     log = tmp_path / "log"
     log.write_bytes((LOG.encode() + b"\0" * 5000 + b"\n" + b"noise\n" * 5000) * 1200)
     assert log.stat().st_size > WORTH_SHARING_BYTES
@@ -131,7 +131,7 @@ def test_processes_change_nothing(tmp_path: Path) -> None:
 
 
 def test_standard_error_may_be_a_log_of_its_own(tmp_path: Path) -> None:
-    """The outcome names the one that tells it."""
+    """The outcome names the log that shows it."""
     out, err = tmp_path / "out", tmp_path / "err"
     out.write_text(OWN_STEP.format(1) + "Killing subprocess 5\n")
     err.write_text("noise\nRuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB\n")
@@ -179,7 +179,7 @@ def test_memory_stays_bounded_on_a_gigabyte_without_newline() -> None:
 
 
 def test_what_nvidia_smi_samples_is_no_report_of_a_process() -> None:
-    """Neither with the use of the GPU nor without, as in a query of memory alone."""
+    """Neither with the use of the GPU nor in a query of memory alone."""
     log = (
         "index, memory.used [MiB]\n0, 4096 MiB\n"
         "| N/A   46C    P0    44W / 300W |   4096MiB / 32510MiB |     N/A      Default |\n"

@@ -1,4 +1,4 @@
-"""What is appended to a log is read once, and another log is noticed."""
+"""Appended bytes of a log are read once, and a replaced log is noticed."""
 
 import gzip
 from pathlib import Path
@@ -55,7 +55,7 @@ def test_a_log_that_grows_in_pieces_is_read_exactly_once(
 
 
 def test_only_appended_bytes_are_read(tmp_path: Path) -> None:
-    """The state tells how far it was read."""
+    """The state contains the position."""
     log = tmp_path / "log"
     log.write_text(OWN_STEP.format(1) * 3 + OWN_STEP.format(4)[:50])
     first = read_appended(log, ALL_FORMATS)
@@ -82,7 +82,7 @@ def test_the_rows_of_a_table_are_known_by_a_header_read_before(tmp_path: Path) -
 
 
 def rotated(log: Path) -> None:
-    """Move the log away and begin another one, of which more is there already."""
+    """Move the log away and begin a longer one in its place."""
     log.rename(log.with_suffix(".1"))
     log.write_text("noise\n" * 99 + OWN_STEP.format(1))
 
@@ -117,7 +117,7 @@ CHANGES = {
 
 @pytest.mark.parametrize(("change", "reason"), CHANGES.values(), ids=CHANGES)
 def test_another_log_is_read_from_its_beginning(tmp_path: Path, change, reason: str) -> None:
-    """And the call says why."""
+    """The call returns the reason."""
     log = tmp_path / "log"
     log.write_text(OWN_STEP.format(50) * 12)
     state = read_appended(log, ALL_FORMATS).state

@@ -1,4 +1,4 @@
-"""How runs end as their steps tell it, and what looks like a report but is none."""
+"""Ends of runs shown by their steps, and lines that look like a report but are not."""
 
 import io
 
@@ -91,7 +91,7 @@ def test_the_last_step_is_shown_as_the_line_that_ends_a_run() -> None:
 
 
 def test_while_a_log_is_being_written_its_last_run_has_no_outcome() -> None:
-    """But those before it have."""
+    """Earlier runs have one."""
     log = START + megatron(10, 20) + START + megatron(10)
     one, two = read(io.BytesIO(log.encode()), complete=False)
     assert one.outcome is not None
@@ -119,10 +119,8 @@ NOT_UNDERSTOOD = {
 
 
 @pytest.mark.parametrize(("log", "expected"), NOT_UNDERSTOOD.values(), ids=NOT_UNDERSTOOD)
-def test_what_looks_like_a_report_and_is_none_is_counted(
-    log: str, expected: dict[str, int]
-) -> None:
-    """By the format that it looks like; known harmless lines are not."""
+def test_lines_that_only_look_like_a_report_are_counted(log: str, expected: dict[str, int]) -> None:
+    """By the format that it resembles; known harmless lines are not counted."""
     (run,) = runs_of(log)
     assert dict(run.not_understood) == expected
 

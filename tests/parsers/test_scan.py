@@ -63,7 +63,7 @@ def test_a_half_written_last_line_is_no_record_while_the_run_goes_on(tmp_path: P
 
 
 def test_reading_goes_on_at_the_offset_of_any_record(tmp_path: Path) -> None:
-    """What a grown log has to say after a record is read without what came before."""
+    """The records of a grown log after a record do not depend on earlier ones."""
     log = tmp_path / "log"
     log.write_bytes(b"".join(b"noise\n" + REPORT % number + b"\n" for number in range(1, 9)))
     for record in list(read_records(log, FORMATS)):

@@ -10,7 +10,7 @@ from parsers.scan.reader import decode
 
 
 def parse(line: str) -> list[tuple[str, str, str]]:
-    """Return name, value and source of what any format of settings reads in a line."""
+    """Return name, value and source of every setting in a line, by any format."""
     records = [
         record
         for log_format in SETTINGS
@@ -191,7 +191,7 @@ def test_a_setting_has_the_project_s_name_and_the_line_s_value(
 def test_a_setting_is_read_whatever_its_label_and_colour(
     case: tuple[str, str, list[tuple[str, str]]], label: str, colour: int, end: bool
 ) -> None:
-    """In front of it a rank's label, in it a colour, behind it a carriage return."""
+    """With a rank's label before it, a colour in it, a carriage return after it."""
     line, source, settings = case
     coloured = label + line[:colour] + "\x1b[92m" + line[colour:] + "\r" * end
     assert parse(decode(coloured.encode())) == [(*setting, source) for setting in settings]
@@ -212,10 +212,10 @@ def test_a_torn_line_shows_no_other_number(
     case=st.sampled_from(CASES),
     changes=st.lists(st.tuples(st.integers(0, 300), st.binary(max_size=4)), max_size=4),
 )
-def test_no_setting_says_what_is_not_in_its_line(
+def test_a_setting_has_only_values_of_its_line(
     case: tuple[str, str, list[tuple[str, str]]], changes: list[tuple[int, bytes]]
 ) -> None:
-    """Whatever bytes are changed; counts may be printed in other words."""
+    """For any damaged bytes; counts may be printed in other forms."""
     line = bytearray(case[0].encode())
     for position, replacement in changes:
         line[position : position + len(replacement)] = replacement

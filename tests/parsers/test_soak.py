@@ -1,6 +1,6 @@
-"""Random bytes and mangled reports: the reader neither crashes, nor hangs, nor makes up numbers.
+"""Random bytes and damaged reports: the reader neither crashes, nor hangs, nor invents numbers.
 
-Some thousands of cases; as many as the environment variable TERALOG_SOAK says.
+Some thousands of cases; their number is set by the environment variable TERALOG_SOAK.
 """
 
 import io
@@ -57,7 +57,7 @@ MARKS = [
 
 
 def mutated(random: Random) -> bytes:
-    """Return some reports with pieces cut out, put in, doubled and moved, and random bytes."""
+    """Return some reports with pieces removed, inserted, doubled and moved, and random bytes."""
     texts = [random.choice(PRINTERS_OF_ALL)(random).log for _ in range(random.randint(1, 4))]
     texts.insert(random.randint(0, 4), random.choice(["", *MARKS]))
     log = random.choice(["\n", "", "\r"]).join(texts).encode()
@@ -110,7 +110,7 @@ def values_in(text: str) -> set[float]:
 
 
 def numbers_of(record: Record) -> Iterator[tuple[str, float]]:
-    """Yield the numbers that a record says are printed."""
+    """Yield the printed numbers of a record."""
     if isinstance(record, Timers):
         yield from record.seconds
         return
@@ -122,7 +122,7 @@ def numbers_of(record: Record) -> Iterator[tuple[str, float]]:
 
 
 class Text:
-    """What a log says, and the numbers in it."""
+    """The text of a log, and its numbers."""
 
     def __init__(self, log: bytes) -> None:
         """Read the numbers."""
@@ -131,7 +131,7 @@ class Text:
         self.digits = {digits(value) for value in self.values}
 
     def holds(self, value: float) -> bool:
-        """Tell whether a number is in it, in some unit: of powers of 1000 or of 1024."""
+        """Return whether a number is in it, in some unit: of powers of 1000 or of 1024."""
         if not math.isfinite(value):
             return str(value).strip("-") in self.text.lower()
         if any(digits(value * 1024.0**power) in self.digits for power in range(-4, 5)):
@@ -167,8 +167,8 @@ def check(log: bytes) -> None:
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-def test_a_mangled_log_is_read_without_error_and_says_only_what_it_holds(part: int) -> None:
-    """Each case has a seed of its own, with which it can be made again."""
+def test_a_damaged_log_gives_no_error_and_no_invented_number(part: int) -> None:
+    """Each case has its own seed, with which it can be repeated."""
     for seed in range(part, CASES, PARTS):
         log = mutated(Random(seed))
         try:
@@ -179,7 +179,7 @@ def test_a_mangled_log_is_read_without_error_and_says_only_what_it_holds(part: i
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_random_bytes_contain_nothing(part: int) -> None:
-    """However many."""
+    """Any number of them."""
     for seed in range(part, CASES // 4, PARTS):
         random = Random(-1 - seed)
         for run in read(io.BytesIO(random.randbytes(random.randint(0, 2000)))):

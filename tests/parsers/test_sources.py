@@ -1,4 +1,4 @@
-"""The same bytes come out, however they are kept."""
+"""A log gives the same bytes in any form of storage."""
 
 import bz2
 import gzip
@@ -48,7 +48,7 @@ PACKS: dict[str, Pack] = {
 
 
 def plain(log: LogPath, piece: int = 2**16) -> tuple[bytes, list[str]]:
-    """Return all the bytes of a log, and what was wrong with them."""
+    """Return all the bytes of a log, and its problems."""
     found = bytearray()
     view = memoryview(bytearray(piece))
     with open_source(log) as source:
@@ -109,7 +109,7 @@ def test_of_a_log_that_is_damaged_the_beginning_counts(pack: Pack) -> None:
 
 
 def test_of_a_damaged_log_little_is_lost(tmp_path: Path) -> None:
-    """Nor is it said to be empty."""
+    """It is not reported as empty."""
     packed = bytearray(gzip.compress(LOG + bytes(range(33, 127)) * 1000))
     packed[-6] ^= 255
     log = tmp_path / "log"
@@ -124,7 +124,7 @@ def test_of_a_damaged_log_little_is_lost(tmp_path: Path) -> None:
 @pytest.mark.parametrize("magic", [b"\x1f\x8b\x08", b"\x28\xb5\x2f\xfd"])
 @given(data=st.binary(max_size=200))
 def test_bytes_that_only_begin_as_compressed_ones_are_no_error(magic: bytes, data: bytes) -> None:
-    """Nothing comes out, and a sentence says why."""
+    """They give no bytes, and a sentence explains why."""
     _, notes = plain(io.BytesIO(magic + data))
     assert len(notes) <= 1
 
@@ -147,7 +147,7 @@ def test_memory_stays_bounded_however_far_a_few_bytes_unfold(pack: Pack) -> None
 
 
 def test_other_compression_is_read_as_it_is(tmp_path: Path) -> None:
-    """It is a binary file like any other, in which nothing is found."""
+    """It counts as a binary file without records."""
     log = tmp_path / "log.Z"
     log.write_bytes(b"\x1f\x9d" + zlib.compress(LOG))
     assert list(read_records(log, ())) == []

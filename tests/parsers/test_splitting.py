@@ -1,4 +1,4 @@
-"""Which lines of a log belong to which run, and which launches are restarts."""
+"""Assign lines of a log to runs, and recognize restarts."""
 
 import io
 from collections.abc import Sequence
@@ -180,7 +180,7 @@ def test_every_byte_belongs_to_one_segment() -> None:
 
 
 def test_each_run_has_its_own_settings_and_outcome() -> None:
-    """As the two runs of a script that lowers the micro-batch size until it fits."""
+    """For example, two runs of a script that lowers the micro-batch size until it fits."""
     killed = OMP + INIT + ARGUMENTS.format(32) + KILL
     one, two = runs_of(killed + OMP + INIT + ARGUMENTS.format(8) + RESULT * 4)
     assert (one.config["micro_batch_size"], two.config["micro_batch_size"]) == ("32", "8")
@@ -201,7 +201,7 @@ def test_what_a_script_echoes_belongs_to_the_launch_that_it_prepares() -> None:
 
 
 def test_what_a_script_echoes_at_its_end_is_no_launch() -> None:
-    """Nothing follows it."""
+    """No launch follows it."""
     (run,) = runs_of(START + megatron(10) + KILL + "+ MICRO_BATCH_SIZE=8\n+ echo done\n")
     assert run.config["micro_batch_size"] == "4"
 

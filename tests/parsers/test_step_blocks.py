@@ -85,7 +85,7 @@ def runs_of(log: bytes, formats: Sequence[object] = ALL_FORMATS) -> list[LogRun]
 
 
 def told(runs: Sequence[LogRun]) -> str:
-    """Return all that the runs of a log say, nan as equal to nan."""
+    """Return all records of a log's runs, with nan equal to nan."""
     summaries = [summarise(run, Warmup(rule="auto")) for run in runs]
     return repr(
         (
@@ -98,7 +98,7 @@ def told(runs: Sequence[LogRun]) -> str:
 
 @st.composite
 def stretches(draw: st.DrawFn) -> list[str]:
-    """Draw reports in a row that differ in numbers alone, mostly; some are odd."""
+    """Draw adjacent reports that mostly differ only in numbers; some are odd."""
     layout, front = draw(st.sampled_from(LAYOUTS)), draw(st.sampled_from(FRONTS))
     first = draw(st.integers(0, 60))
     mixed = st.lists(st.sampled_from([1, 1, 1, 1, 2, 2, 0, -1, -9]), max_size=12)
@@ -132,10 +132,10 @@ def stretches(draw: st.DrawFn) -> list[str]:
     ),
     newline=st.sampled_from([b"\n", b"\n", b"\r\n", b"\r\r\n"]),
 )
-def test_nothing_is_read_otherwise(
+def test_blocks_give_the_same_records_as_single_lines(
     parts: list[list[str]], changes: list[tuple[int, int, bytes]], newline: bytes
 ) -> None:
-    """Whatever stands between the reports, whatever is odd about them, and whatever is mangled."""
+    """For any text between the reports, odd reports, and damaged ones."""
     log = newline.join(one.encode() for part in parts for one in part) + newline
     learn()
     for at, length, change in changes:
@@ -219,8 +219,8 @@ def test_processes_read_the_same(tmp_path: Path) -> None:
     assert sum(isinstance(part, StepBlock) for part in one.parts) > 2
 
 
-def test_records_are_a_sequence_of_what_the_lines_say() -> None:
-    """Equal to any other, and sent to other processes as they are."""
+def test_records_behave_like_a_sequence() -> None:
+    """They equal any other sequence of them, and can be sent to other processes."""
     steps = [Step(iteration=at, loss=2.5, offset=100 * at) for at in range(5)]
     records = Records([steps[0], StepBlock.of(steps[1:4]), steps[4]])
     assert list(records) == steps == list(pickle.loads(pickle.dumps(records)))
@@ -232,7 +232,7 @@ def test_records_are_a_sequence_of_what_the_lines_say() -> None:
 
 
 def test_blocks_are_joined_by_field() -> None:
-    """What one of them lacks is absent there."""
+    """A field that one of them lacks is absent there."""
     steps = [Step(iteration=1, loss=2.5, offset=0), Step(iteration=2, grad_norm=1.0, offset=9)]
     assert joined_steps([StepBlock.of(steps[:1]), *steps[1:]]).steps() == steps
     assert joined_steps([]).steps() == []
@@ -263,7 +263,7 @@ def test_declared_lines_are_read_at_once_as_they_are_read_alone(name: str) -> No
 
 @pytest.mark.parametrize("name", AT_ONCE)
 def test_rising_lines_of_a_declaration_are_read_at_once(name: str) -> None:
-    """However many there are."""
+    """Any number of them."""
     printed = {}
     for seed in range(400):
         report = PRINTERS[name][0](Random(seed))

@@ -1,4 +1,4 @@
-"""Of how many iterations a time is the mean; and Megatron's extra line of the first iteration."""
+"""Over how many iterations a time is the mean; and Megatron's extra line of the first iteration."""
 
 import io
 import statistics
@@ -21,14 +21,14 @@ LOADED = "  successfully loaded checkpoint from /save [ t 1/2, p 1/1 ] at iterat
 
 
 def duration_ms(iteration: int) -> float:
-    """Return what an iteration takes; no two take the same."""
+    """Return the duration of an iteration; all are different."""
     return 1000.0 + iteration
 
 
 def core_016(interval: int, start: int, end: int, *, dump: bool) -> str:
-    """Return what Megatron core 0.16 prints of the iterations after `start` up to `end`.
+    """Return the output of Megatron core 0.16 for the iterations after `start` up to `end`.
 
-    The time of its extra line is not taken from the line after.
+    The time of its extra line is not subtracted from the next line.
     """
     text = DUMP.format(interval) if dump else "using torch.float16 for parameters ...\n"
     if start:
@@ -92,7 +92,7 @@ def test_the_first_iteration_s_line_counts_where_it_is_the_only_one(start: int, 
 
 @pytest.mark.parametrize("dump", [True, False])
 def test_each_launch_of_a_run_has_its_own_first_line(dump: bool):
-    """A restart from a checkpoint does again what was done since."""
+    """A restart repeats the iterations after its checkpoint."""
     run = run_of(
         core_016(5, 0, 23, dump=dump) + "Killing subprocess 7\n" + core_016(5, 20, 30, dump=dump)
     )
@@ -104,14 +104,14 @@ def test_each_launch_of_a_run_has_its_own_first_line(dump: bool):
 
 
 def megatron(iteration: int, *, seconds: float | None = 2.0) -> Step:
-    """Return what a line of Megatron's says."""
+    """Return the record of a Megatron line."""
     return Step(
         iteration=iteration, iterations=100, step_seconds=seconds, skipped_iterations=0, offset=0
     )
 
 
 def pipeline(iteration: int) -> Step:
-    """Return what the line of DeepSpeed's pipeline engine says."""
+    """Return the record of a line of DeepSpeed's pipeline engine."""
     line = f"steps: {iteration} loss: 2.5000 iter time (s): 2.000 samples/sec: 32.000"
     (step,) = DEEPSPEED_PIPELINE.parse(0, line)
     assert isinstance(step, Step)
@@ -119,7 +119,7 @@ def pipeline(iteration: int) -> Step:
 
 
 def log_interval(value: str) -> Setting:
-    """Return what an argument dump says."""
+    """Return the record of an argument dump."""
     return Setting(name="log_interval", value=value, source="arguments", offset=0)
 
 
@@ -171,6 +171,6 @@ def test_a_mean_s_interval_follows_from_the_reports_around_it(
 
 
 def test_of_two_means_the_more_precise_keeps_its_own_interval():
-    """Where nothing tells it, the other program's is not put in its place."""
+    """If it cannot be determined, the other program's is not used."""
     records = [pipeline(35), pipeline(40), megatron(40)]
     assert [step.log_interval for step in merged_steps(records).steps()] == [None, None]

@@ -216,7 +216,7 @@ def test_a_trainer_state_is_read_as_a_log() -> None:
 
 
 def test_a_trainer_state_of_a_checkpoint_has_no_end() -> None:
-    """The training goes on."""
+    """The training continued."""
     outcome = run_of(trainer_state()).outcome
     assert outcome is not None
     assert outcome.kind is OutcomeKind.TRUNCATED
@@ -305,8 +305,8 @@ CURRENT = (
 
 @pytest.mark.parametrize("form", [AUTOMODEL_LINE, CURRENT])
 @pytest.mark.parametrize("odd", ["1.5e999", "NaN", "01", "1.2.3", "null", '"7"', '7, "x": 1'])
-def test_lines_of_json_read_together_say_what_they_say_alone(form: str, odd: str) -> None:
-    """Also a line among them whose numbers are odd, or no numbers of JSON at all."""
+def test_lines_of_json_read_together_give_the_same_records(form: str, odd: str) -> None:
+    """Including a line with odd or invalid numbers."""
     lines = [form.format(at=at, mem=odd if at == 20 else f"{at}.25") for at in range(10, 40)]
     alone = [step for line in lines for step in run_of("", line, "").records]
     together = run_of(*lines).records
@@ -315,7 +315,7 @@ def test_lines_of_json_read_together_say_what_they_say_alone(form: str, odd: str
 
 
 def test_a_number_of_json_that_no_float_can_hold_is_not_infinite() -> None:
-    """It is torn: the loss is neither that nor infinite."""
+    """It is torn, so the loss is unknown."""
     (step,) = run_of('{"step": 1, "loss": 2.5e99999, "mem": Infinity, "tps_per_gpu": 5}').steps
     assert (step.loss, step.max_memory_allocated_gib) == (None, None)
 
@@ -325,6 +325,6 @@ def test_a_number_of_json_that_no_float_can_hold_is_not_infinite() -> None:
     [("3.120e+14", "312"), ("312000000000001", "312.000000000001"), ("95371441969135e+14", None)],
 )
 def test_a_peak_for_the_mfu_has_all_its_digits(text: str, tflops: str | None) -> None:
-    """A number that goes on is none."""
+    """A number that is cut off is not read."""
     run = run_of(f"[titan] INFO - Peak FLOPS used for computing MFU: {text}")
     assert run.config.get("mfu_peak_tflops") == tflops

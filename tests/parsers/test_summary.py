@@ -1,4 +1,4 @@
-"""The numbers of a run: which reports count, and what is worked out from what."""
+"""The numbers of a run: the reports that count, and the values computed from others."""
 
 import json
 import os
@@ -71,7 +71,7 @@ def test_warm_up_and_skipped_updates_are_left_out(
 
 
 def test_the_statistics_are_those_of_a_sample() -> None:
-    """What n forbids is not known."""
+    """With too few values they are None."""
     assert StepSeconds.of([2.0, 1.0, 4.0, 1.0]) == StepSeconds(
         n=4, mean=2.0, median=1.5, std=pytest.approx(2**0.5), min=1.0, max=4.0, first=2.0
     )
@@ -112,7 +112,7 @@ def test_a_mangled_size_is_none(log: Path, size: str) -> None:
 
 
 def test_samples_are_divided_by_the_seconds_that_they_took(log: Path) -> None:
-    """Of a batch that grows, each report counts with its own; tokens follow from the sequence."""
+    """If a batch grows, each report counts with its own; tokens follow from the sequence length."""
     dump = "------------------------ arguments ------------------------\n  seq_length ..... 1024\n"
     steps = line(1, 9000, batch=16) + line(2, 1000, batch=16) + line(3, 3000, batch=32)
     run_summary = summary(log, dump + steps)
@@ -134,7 +134,7 @@ def test_rates_without_a_batch_are_each_of_as_many_samples(log: Path) -> None:
 
 
 def test_rates_are_weighed_by_their_seconds(log: Path) -> None:
-    """A slow step counts for as long as it lasts, though rounding leaves nothing of its rate."""
+    """A slow step counts by its duration, even if its rounded rate is 0."""
     claimed = "throughput per GPU (TFLOP/s/GPU): {} | "
     steps = "".join(
         line(at, ms, extra=claimed.format(tflops))
@@ -180,7 +180,7 @@ def test_every_launch_of_a_run_has_its_warm_up(log: Path) -> None:
 
 
 def test_a_cumulative_count_of_skipped_steps_is_read_by_its_rises(log: Path) -> None:
-    """DeepSpeed tells how many were skipped so far."""
+    """DeepSpeed reports how many were skipped so far."""
     words = "[2026-01-02 03:04:05,678] [INFO] [logging.py:96:log_dist] [Rank 0] "
     rate = "RunningAvgSamplesPerSec={0}, CurrSamplesPerSec={0}, MemAllocated=1.0GB, "
     rate += "MaxMemAllocated=2.0GB"
@@ -196,7 +196,7 @@ def test_a_cumulative_count_of_skipped_steps_is_read_by_its_rises(log: Path) -> 
 
 
 def test_a_running_mean_is_the_rate_of_the_whole_run(log: Path) -> None:
-    """DeepSpeed up to 0.6 tells nothing else; what it told last is of the most steps."""
+    """DeepSpeed up to 0.6 reports only this; its last value covers the most steps."""
     words = "[2021-01-02 03:04:05,678] [INFO] [timer.py:157:stop] "
     text = "".join(
         f"{words}0/{at}, SamplesPerSec={rate}\n" for at, rate in ((100, 64.5), (200, 65.25))
@@ -226,7 +226,7 @@ def test_the_peak_of_a_device_is_one_of_the_training(
 
 
 def test_a_log_of_no_run_contains_nothing(log: Path) -> None:
-    """Nothing is known, and nothing is invented."""
+    """All values are None."""
     run_summary = summary(log, "Dear diary,\n")
     assert run_summary.says_nothing
     assert run_summary.outcome.kind is OutcomeKind.UNKNOWN
@@ -304,7 +304,7 @@ def test_the_object_of_a_run_keeps_the_contract(log: Path) -> None:
 def test_a_setting_has_the_type_of_its_value(
     log: Path, name: str, text: str, value: float | str
 ) -> None:
-    """Versions and names stay text, and so does what only resembles a number."""
+    """Versions, names, and texts that only resemble a number stay text."""
     dump = f"---------- arguments ----------\n  {name} ....... {text}\n"
     config = run_object(summary(log, dump + line(1, 9000)))["config"]
     assert (config[name], type(config[name])) == (value, type(value))
@@ -352,7 +352,7 @@ def test_runs_and_steps_are_frames(log: Path) -> None:
 def test_seconds_and_samples_per_second_give_the_batch(
     log: Path, reports: list[tuple[float, float]], batch: int | None
 ) -> None:
-    """As far as the rounded products are one whole number."""
+    """If the rounded products agree on one integer."""
     lines = (
         f"steps: {n} loss: 0.0625 iter time (s): {seconds:.3f} samples/sec: {rate:.3f}\n"
         for n, (seconds, rate) in enumerate(reports, 1)

@@ -20,7 +20,7 @@ ParseLine = Callable[[int, str], Iterator[Record]]
 
 
 def _column(header: str) -> ParseLine | None:
-    """Read the column whose title is `rank`, of cells with commas between them."""
+    """Read the column with the title `rank` from cells with commas between them."""
     titles = header.strip().split(",")
     if "rank" not in titles:
         return None
@@ -35,7 +35,7 @@ def _column(header: str) -> ParseLine | None:
 
 
 class InThisProcess(Executor):
-    """Does what it is given at once."""
+    """Runs its tasks immediately, in this process."""
 
     def __init__(self, file: SharedFile) -> None:
         """Prepare as each process does."""
@@ -60,7 +60,7 @@ LONG_BLOCK = LogFormat(name="long block", anchors=(b"BEGIN", b"ALSO"), parse=_wo
 
 
 def ranks(log: Path, formats: tuple[AnyFormat, ...] = (TABLE,)) -> list[int | None]:
-    """Return the ranks that a log's rows tell."""
+    """Return the ranks in a log's rows."""
     return [record.rank for record in read_records(log, formats) if isinstance(record, Usage)]
 
 
@@ -78,13 +78,13 @@ LOGS = {
 
 @pytest.mark.parametrize(("text", "expected"), LOGS.values(), ids=LOGS)
 def test_rows_count_below_their_header(tmp_path: Path, text: str, expected: list[int]) -> None:
-    """And with its columns."""
+    """They are read with its columns."""
     (tmp_path / "log").write_bytes(text.encode())
     assert ranks(tmp_path / "log") == expected
 
 
 def test_a_table_without_rows_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Until its header comes again: a long log must not be searched for every comma."""
+    """Until its header comes again, because searching a long log for every comma is slow."""
     monkeypatch.setattr(parsers.scan.reader, "_LINES_WITHOUT_ROW", 3)
     log = tmp_path / "log"
     log.write_text("rank,b\n" + "1,2\nx,y\nx,y\nx,y\n" * 2 + "x,y\n5,6\nrank,b\n7,8\n")
@@ -118,7 +118,7 @@ def test_neither_chunks_nor_segments_change_what_is_read(
 
 
 def texts(log: Path, *formats: LogFormat) -> list[str]:
-    """Return what the formats were given to parse."""
+    """Return the texts that the formats had to parse."""
     return [record.value for record in read_records(log, formats) if isinstance(record, Setting)]
 
 

@@ -21,7 +21,7 @@ def test_a_line_has_its_number_and_its_text() -> None:
 
 @given(st.lists(LINES, max_size=30))
 def test_the_lines_are_those_that_a_run_counts(lines: list[str]) -> None:
-    """As many, and in their order."""
+    """The same number, and in their order."""
     text = "".join(f"{line}\n" for line in lines).encode()
     unparsed = list(unparsed_lines(io.BytesIO(text)))
     counted = [count for run in read(io.BytesIO(text)) for _, count in run.not_understood]

@@ -142,12 +142,12 @@ def test_a_run_that_never_settles_is_reported_as_unsteady() -> None:
 
 @pytest.mark.parametrize("count", range(6))
 def test_of_a_handful_of_reports_none_is_left_out(count: int) -> None:
-    """They are too few to say what is steady; alone, the last one would look so."""
+    """They are too few to find a steady state; the last one alone would look steady."""
     assert steady_state([9.0, 3.0, 1.1, 1.0, 1.2][:count]) == (0, True)
 
 
 def squared_errors(observations: list[float]) -> list[float]:
-    """Return what the rule makes least, for each truncation, by its definition, term by term."""
+    """Return the value that the rule minimizes, for each truncation, by its definition."""
     errors = []
     for left_out in range(len(observations) - 5 + 1):
         rest = observations[left_out:]
@@ -171,7 +171,7 @@ def test_the_truncation_is_that_of_the_definition(observations: list[float]) -> 
 
 @given(st.lists(st.integers(1, 1000).map(float), min_size=10, max_size=40, unique=True))
 def test_five_equal_reports_weigh_as_their_mean(means: list[float]) -> None:
-    """From fifty on, means of five are the observations."""
+    """From fifty reports on, means of five are the observations."""
     times = [time for mean in means for time in (mean - 0.5, mean, mean, mean, mean + 0.5)]
     left_out, steady = steady_state(means)
     assert steady_state(times) == (5 * left_out, steady)

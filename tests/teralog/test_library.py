@@ -1,4 +1,4 @@
-"""`import teralog`: four functions, which return what the commands print, and import late."""
+"""`import teralog`: four functions, which return the commands' output, and import late."""
 
 import json
 import re
@@ -25,7 +25,7 @@ CAMPAIGN = ROOT / "examples" / "zero-stages.yaml"
 
 
 def in_new_process(code: str, *path: Path) -> str:
-    """Return what Python prints of this code, with these folders first on its path."""
+    """Return the output of Python for this code, with these folders first on its path."""
     start = f"import sys; sys.path[:0] = {[str(folder) for folder in path]!r}\n"
     done = subprocess.run(
         [sys.executable, "-P", "-c", start + code],
@@ -39,7 +39,7 @@ def in_new_process(code: str, *path: Path) -> str:
 
 
 def test_four_functions_are_public() -> None:
-    """Each has a docstring, and hints for what it takes and returns."""
+    """Each has a docstring, and annotations for its arguments and result."""
     assert teralog.__all__ == ["estimate", "read", "runs", "steps"]
     for name in teralog.__all__:
         function = getattr(teralog, name)
@@ -48,7 +48,7 @@ def test_four_functions_are_public() -> None:
 
 
 def test_import_loads_the_standard_library_alone() -> None:
-    """Whoever imports teralog waits for pandas only in a function that needs it."""
+    """Only a function that needs pandas imports it."""
     loaded = set(in_new_process("import teralog; print(*sys.modules)").split())
     before = set(in_new_process("print(*sys.modules)").split())
     roots = {name.partition(".")[0] for name in loaded - before}
@@ -159,7 +159,7 @@ def test_packages_of_the_user_stay_theirs(tmp_path: Path, first: bool) -> None:
 
 
 def test_without_such_packages_names_stay_ours() -> None:
-    """So objects can be pickled, and are of the classes that are imported later."""
+    """So objects can be pickled, and have the classes that are imported later."""
     printed = in_new_process(
         f"import pickle, teralog; runs = teralog.read({str(LOG)!r})\n"
         "from parsers.runs.run import LogRun\n"

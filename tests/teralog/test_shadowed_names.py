@@ -1,4 +1,4 @@
-"""Other packages and modules with the names of ours change nothing, wherever they are."""
+"""Other packages and modules with the names of teralog's change nothing, wherever they are."""
 
 import json
 import os
@@ -88,7 +88,7 @@ def test_every_way_to_start_the_command_gets_its_own_packages(others: Path) -> N
 
 
 def test_python_m_names_itself_in_its_help() -> None:
-    """What a user types again works."""
+    """So the user can type the command again."""
     shown = run(ROOT, sys.executable, "-m", "teralog", "plan", "--help")
     assert shown.stdout.startswith("Usage: python -m teralog plan ")
 

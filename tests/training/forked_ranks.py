@@ -1,7 +1,8 @@
 """Train several times with ranks forked from one process, which loads torch and DeepSpeed once.
 
-A launcher loads torch, and so does every rank it starts: seconds of CPU for trainings of less than
-one. Tests of what is trained start ranks this way; tests of launchers start the launchers.
+A launcher loads torch, and so does every rank it starts, which takes seconds of CPU for trainings
+of less than one second. Tests of training start ranks this way; tests of launchers start the
+launchers.
 """
 
 import importlib

@@ -1,4 +1,4 @@
-"""Training programs started as launchers start them, and what they leave behind."""
+"""Start training programs as launchers do, and collect their results."""
 
 import os
 import re
@@ -25,7 +25,7 @@ SHAPE = {
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """What a process left behind."""
+    """The results of an ended process."""
 
     exit_code: int
     stdout: str

@@ -1,4 +1,4 @@
-"""Job scripts: each as it is recorded in tests/scripts, and each sound bash."""
+"""Job scripts equal their records in tests/scripts, and are valid bash."""
 
 import os
 import re
@@ -41,7 +41,7 @@ def test_script_is_rendered_as_recorded(name: str, rendered: dict[str, Script]) 
 
 
 def test_every_script_is_recorded_once(rendered: dict[str, Script]) -> None:
-    """No record is missing, and none is left over."""
+    """No record is missing, and none is superfluous."""
     assert names() == sorted(rendered)
 
 
@@ -228,7 +228,7 @@ CPU_STEPS = {
 def test_an_optimizer_that_steps_on_the_cpu_has_all_cores_of_a_rank(
     name: str, values: str, threads: int, campaign_of: Callable[[str], Campaign]
 ) -> None:
-    """Wherever its states are kept; with one thread it would take many times as long."""
+    """Wherever its states are kept; one thread would take many times as long."""
     campaign = campaign_of(
         f"name: c\ncluster: {RECORDS / 'clusters' / 'v100.yaml'}\n"
         f"defaults: {{framework: {name}, model: s, gpus_per_node: 4, {values}}}\n"

@@ -31,7 +31,7 @@ def test_every_value_that_does_not_fit_is_named(
 
 
 def test_resources_of_slurm_are_refused_on_this_machine(campaign_of: CampaignOf) -> None:
-    """None that is given is ignored; without one nothing changes."""
+    """No given option is ignored; without options nothing changes."""
     campaign = campaign_of(CAMPAIGN.format(cluster="local"))
     assert with_resources(campaign, memory=None) == campaign
     with pytest.raises(UserError, match="--memory, --qos: is for Slurm"):

@@ -33,7 +33,7 @@ def answer_of(name, folder, *, program=None, arguments=(), config=None, world_si
 
 
 def blamed(answer):
-    """Return by argument what is refused of it."""
+    """Return the refusals by argument."""
     return {one["argument"]: one["message"] for one in answer["problems"]}
 
 

@@ -67,7 +67,7 @@ def test_rank_has_the_numa_node_of_the_gpu_that_cuda_gives_it(
     local_rank: int,
     node: int | None,
 ) -> None:
-    """In the order of CUDA_VISIBLE_DEVICES; a task that sees one GPU takes that."""
+    """In the order of CUDA_VISIBLE_DEVICES; a task that sees one GPU uses that one."""
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     assert bind_rank.gpu_numa_node(local_rank, machine) == node
@@ -138,7 +138,7 @@ def test_rank_without_a_known_numa_node_reports_it(machine: Path) -> None:
     ],
 )
 def test_rank_becomes_its_program(tmp_path: Path, arguments: list[str], expected: str) -> None:
-    """With its arguments, and first what an old launcher hands to each rank."""
+    """With its arguments, after the one that an old launcher adds for each rank."""
     program = tmp_path / "program.py"
     program.write_text("import os, sys; print(os.environ.get('BY', '-'), sys.argv[1:])")
     words = [word.format(program=program) for word in arguments]

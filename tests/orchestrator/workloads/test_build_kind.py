@@ -38,14 +38,14 @@ def kind(
 
 
 def test_name_contains_what_people_look_for(tmp_path: Path) -> None:
-    """Without importing torch, which takes seconds."""
+    """It is made without importing torch, which takes seconds."""
     found = kind(tmp_path, version=VERSION.format("2.6.0+cu126", "'12.6'"))
     tag = re.escape(str(sys.implementation.cache_tag))
     assert re.fullmatch(rf"{tag}-torch-2\.6\.0\+cu126-12\.6-[0-9a-f]{{10}}", found)
 
 
 def test_name_differs_if_a_part_differs_and_only_then(tmp_path: Path) -> None:
-    """A clock and an interrupt are nothing that is compiled for."""
+    """CPU flags for clocks and interrupts do not affect compiled code."""
     old, new = VERSION.format("2.6.0", "'12.4'"), VERSION.format("2.6.0", "'12.6'")
     names = [
         kind(tmp_path, version=old),

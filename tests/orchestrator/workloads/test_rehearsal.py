@@ -36,7 +36,7 @@ RANK = {
 
 
 def prepare(folder: Path, order: dict[str, Any]) -> None:
-    """Write what the ranks read, and make the folder in which they meet."""
+    """Write the files that the ranks read, and make the folder in which they meet."""
     (folder / "meeting").mkdir(parents=True, exist_ok=True)
     (folder / "rehearsal.json").write_text(json.dumps(order))
     (folder / "train.py").touch()
@@ -59,7 +59,7 @@ def start(folder: Path, rank: int, **environment: str) -> Any:
 
 
 def rehearse(folder: Path, order: dict[str, Any], **environment: str) -> tuple[list[int], str]:
-    """Let four ranks meet; return their exit codes, and what all of them print."""
+    """Let four ranks meet; return their exit codes and their output."""
     with socket.create_server(("", 0)) as free:
         port = str(free.getsockname()[1])
     address = {"MASTER_ADDR": "localhost", "MASTER_PORT": port}
