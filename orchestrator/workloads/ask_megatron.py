@@ -135,12 +135,14 @@ class _Megatron:
             answers.append(asking.in_another_process(lambda: _answer_to(order, arguments)))
             return [asking.ProgramRefusal(*problem) for problem in answers[-1]["problems"]]
 
-        problems = []
+        problems: list[asking.ProgramRefusal] = []
         groups = asking.grouped(order.arguments)
         for problem in asking.problems_of(groups, refused, asking.option_name):
-            problems.append(problem)
-            # Without its cause, validation may miss what was left out: that is not reported.
-            if not any(problem.message in answer["of_parser"] for answer in answers):
+            of_parser = any(problem.message in answer["of_parser"] for answer in answers)
+            # Without a cause, validation may miss what was left out: that is not reported.
+            if of_parser or not problems:
+                problems.append(problem)
+            if not of_parser:
                 break
         return asking.ProgramAnswer(
             asked=answers[0]["asked"],

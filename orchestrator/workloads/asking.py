@@ -283,8 +283,10 @@ def _cause(
 ) -> Any | None:
     """Return the thing without which this is not refused, first of those that the message names."""
 
-    def named(thing: Any) -> bool:
-        return names_argument(name(thing), refusal.message) or _has_value(thing, refusal.message)
+    def likely(thing: Any) -> tuple[bool, int]:
+        named = names_argument(name(thing), refusal.message)
+        common = _common_words(name(thing), refusal.message)
+        return named or _has_value(thing, refusal.message), common
 
     def comes_first(thing: Any) -> bool:
         return name(thing) not in last or _has_value(thing, refusal.message)
@@ -292,12 +294,16 @@ def _cause(
     suspects = [thing for thing in things if comes_first(thing)]
     for some in (suspects, [thing for thing in things if not comes_first(thing)]):
         other = None
-        for thing in sorted(some, key=named, reverse=True):
+        for thing in sorted(some, key=likely, reverse=True):
             rest = ask([one for one in things if one is not thing])
             if not rest:
                 return thing
             messages = [one.message for one in rest]
-            if other is None and refusal.message not in messages and not _lacks(messages):
+            if (
+                other is None
+                and refusal.message not in messages
+                and not _lacks(name(thing), refusal, messages)
+            ):
                 other = thing
         if other is not None:
             return other
@@ -310,9 +316,20 @@ def _has_value(thing: Sequence[Any], message: str) -> bool:
     return any(re.search(rf"\b{re.escape(value)}\b", message) for value in values)
 
 
-def _lacks(messages: Sequence[str]) -> bool:
-    """Return whether a parser only misses an option that was taken out."""
-    return any("arguments are required" in message for message in messages)
+def _lacks(name: str, refusal: ProgramRefusal, messages: Sequence[str]) -> bool:
+    """Return whether a program only misses the argument that was taken out."""
+    if any("arguments are required" in message for message in messages):
+        return True
+    missed = any(names_argument(name, message) for message in messages)
+    return missed and not names_argument(name, refusal.message)
+
+
+def _common_words(name: str, message: str) -> int:
+    """Return how many words of an argument's name are in a message."""
+    words_of_name, words_of_message = (
+        set(re.findall(r"[a-z]+", text.lower())) for text in (name, message)
+    )
+    return len(words_of_name & words_of_message)
 
 
 def names_argument(name: str, message: str) -> bool:

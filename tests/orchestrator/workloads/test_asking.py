@@ -61,6 +61,20 @@ def test_what_is_refused_only_without_the_cause_is_not_reported():
     assert list(asking.problems_of("ab", ask, str)) == [ProgramRefusal("no b here", "b")]
 
 
+def test_an_argument_that_the_program_needs_is_not_the_cause():
+    def ask(things):
+        for needed in ("--micro-batch-size", "--hidden-size"):
+            if needed not in things:
+                return [ProgramRefusal(f"assert args.{needed[2:].replace('-', '_')}")]
+        if "--expert-model-parallel-size" in things:
+            return [ProgramRefusal("there must be experts to use expert model parallelism")]
+        return [ProgramRefusal("something without a cause")]
+
+    things = ["--micro-batch-size", "--hidden-size", "--lr", "--expert-model-parallel-size"]
+    (first, *_) = asking.problems_of(things, ask, str)
+    assert first.argument == "--expert-model-parallel-size"
+
+
 @pytest.mark.parametrize(
     ("message", "arguments"),
     [
