@@ -23,7 +23,6 @@ from orchestrator.common.text import counted
 from orchestrator.frameworks.accepted_options import argument_findings
 from orchestrator.hardware.cluster import Cluster
 from orchestrator.memory.forecast import MemoryForecast
-from orchestrator.model.huggingface import read_model_config
 from orchestrator.run.identity import run_id
 from orchestrator.run.model import Run, sizes
 from parsers.summary.warmup import Warmup
@@ -114,6 +113,8 @@ def _with_configs(checked: Checked, folder: Path) -> Checked:
         config = model.get("config") if isinstance(model, Mapping) else None
         if not isinstance(model, Mapping) or not isinstance(config, str):
             return dict(values)
+        from orchestrator.model.huggingface import read_model_config
+
         try:
             found = read_model_config(Path(absolute(config, folder)))
         except UserError as error:

@@ -15,7 +15,7 @@ from orchestrator.common.text import counted
 from orchestrator.frameworks.base import Framework
 from orchestrator.frameworks.table import FRAMEWORKS
 from orchestrator.hardware.time_limit import time_limit_seconds
-from orchestrator.run.chosen_model import chosen_shape, is_plain, source_of
+from orchestrator.run.chosen_model import chosen_shape, source_of
 from orchestrator.run.model import Batch, Parallelism, Resources, Run, Training
 from orchestrator.run.shape import ModelShape
 
@@ -99,7 +99,10 @@ def make_run(entry: Entry, cluster: str, repeat: int = 1) -> Run:
         cluster=cluster,
         model=model if isinstance(model, ModelShape) else None,
         model_name=_model_name(values.get("model")),
-        model_choice=None if not choice or is_plain(choice) else json.dumps(choice),
+        # Sizes are recorded one by one; what they do not say is recorded as it was chosen.
+        model_choice=json.dumps(choice)
+        if isinstance(model, ModelShape) and model.variants
+        else None,
         parallelism=parallelism,
         batch=_batch(values, 0 if rest else replicas),
         resources=resources,

@@ -10,13 +10,10 @@ from dataclasses import fields, replace
 from functools import cache
 from typing import Any
 
-from orchestrator.model.description import Attention, Experts, Mlp, Model
-from orchestrator.model.huggingface import ConfigError, model_of_config
-from orchestrator.model.named import is_named, named_model
-from orchestrator.run.described import described_shape, description
 from orchestrator.run.presets import is_preset, preset
 from orchestrator.run.shape import ModelShape
 
+# Descriptions are imported where they are made: most campaigns have none.
 SOURCES = ("preset", "name", "config")
 _NEEDED = ("num_layers", "hidden_size", "num_attention_heads", "vocab_size", "seq_length")
 _SHAPE_FIELDS = tuple(field.name for field in fields(ModelShape) if field.name != "described")
@@ -29,7 +26,11 @@ _LAYER_KEYS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 
 def source_of(key: str) -> dict[str, str]:
     """Return what a plain `model: key` stands for: a preset, or else a name."""
-    return {"name": key} if not is_preset(key) and is_named(key) else {"preset": key}
+    if is_preset(key):
+        return {"preset": key}
+    from orchestrator.model.named import is_named
+
+    return {"name": key} if is_named(key) else {"preset": key}
 
 
 def chosen_shape(choice: Mapping[str, Any]) -> ModelShape | str:
@@ -40,30 +41,22 @@ def chosen_shape(choice: Mapping[str, Any]) -> ModelShape | str:
     return _chosen(json.dumps(choice, sort_keys=True))
 
 
-def is_plain(choice: Mapping[str, Any]) -> bool:
-    """Return whether six sizes, and no more, are what a choice makes."""
-    shape = chosen_shape(choice)
-    if isinstance(shape, str):
-        return True
-    sizes = {name: getattr(shape, name) for name in (*_NEEDED, "ffn_hidden_size")}
-    return shape == ModelShape(**sizes)
-
-
 @cache
 def _chosen(text: str) -> ModelShape | str:
     choice: dict[str, Any] = json.loads(text)
     sources = [name for name in SOURCES if name in choice]
     if len(sources) > 1:
         return f"the model has {' and '.join(sources)}; give one of them"
-    try:
-        if sources and sources != ["preset"]:
-            return _described(choice, sources[0])
-        return _from_sizes(choice)
-    except ConfigError as error:
-        return f"the model cannot be described: {error}"
+    if sources and sources != ["preset"]:
+        return _described(choice, sources[0])
+    return _from_sizes(choice)
 
 
 def _described(choice: dict[str, Any], source: str) -> ModelShape | str:
+    from orchestrator.model.huggingface import ConfigError, model_of_config
+    from orchestrator.model.named import named_model
+    from orchestrator.run.described import described_shape
+
     given = choice.pop(source)
     wrong = [name for name in choice if name not in _CHANGEABLE]
     if wrong:
@@ -77,7 +70,11 @@ def _described(choice: dict[str, Any], source: str) -> ModelShape | str:
         config, length = named.config, named.seq_length
     if "num_layers" in choice:
         config = _with_layers(config, choice.pop("num_layers"))
-    return described_shape(replace(model_of_config(config, length), **choice))
+    try:
+        model = model_of_config(config, length)
+    except ConfigError as error:
+        return f"the model cannot be described: {error}"
+    return described_shape(replace(model, **choice))
 
 
 def _with_layers(config: Mapping[str, Any], count: int) -> dict[str, Any]:
@@ -112,6 +109,9 @@ def _from_sizes(choice: dict[str, Any]) -> ModelShape | str:
 
 def _with_variants(shape: ModelShape, more: Mapping[str, int]) -> ModelShape | str:
     """Return the shape of a model with another size of heads, or with experts in each layer."""
+    from orchestrator.model.description import Attention, Experts, Mlp
+    from orchestrator.run.described import described_shape, description
+
     number = more.get("num_experts")
     if number is None and {*more} - {"head_dim"}:
         return f"{', '.join(sorted({*more} - {'head_dim'}))}: needs num_experts"
@@ -134,12 +134,16 @@ def _with_variants(shape: ModelShape, more: Mapping[str, int]) -> ModelShape | s
             router_bias=mlp.biases,
         )
         changed = replace(changed, mlp=experts)
-    described: Model = replace(model, layers=(changed,) * shape.num_layers)
+    described = replace(model, layers=(changed,) * shape.num_layers)
     return shape if described == model else described_shape(described)
 
 
 def check_source(source: str, key: str) -> None:
     """Raise UserError if there is no preset or no model with this name."""
+    if is_preset(key) and source == "preset":
+        return
+    from orchestrator.model.named import is_named, named_model
+
     if source == "name":
         named_model(key)
     elif not is_named(key):

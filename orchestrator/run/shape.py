@@ -3,7 +3,7 @@
 The values of options and keys are here too, because the command line needs only these to start.
 """
 
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from typing import TYPE_CHECKING
 
 from orchestrator.run.choices import Biases, Norm
@@ -14,11 +14,6 @@ if TYPE_CHECKING:
     from orchestrator.model.description import Model
 
 GPT2_PARAMETERS = "l·(12·h² + 13·h) + V·h + s·h + 2·h"
-
-_VARIANTS = (
-    *("num_key_value_heads", "gated_mlp", "untied_head", "position_table", "embedding_norm"),
-    *("biases", "norm"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +52,7 @@ class ModelShape:
         """What differs from GPT-2 apart from sizes, by name; `layers` if they are described."""
         if self.described is not None:
             return ("layers",)
-        usual = ModelShape(1, 1, 1, 1, 1)
-        return tuple(name for name in _VARIANTS if getattr(self, name) != getattr(usual, name))
+        return tuple(name for name, usual in _VARIANTS.items() if getattr(self, name) != usual)
 
     @property
     def ffn_width(self) -> int:
@@ -161,3 +155,11 @@ class ModelShape:
 def padded_vocab_size(vocab_size: int, multiple: int) -> int:
     """Return the vocabulary rounded up to a multiple."""
     return -(-vocab_size // multiple) * multiple
+
+
+# What a model has if it is GPT-2 of other sizes.
+_VARIANTS = {
+    field.name: field.default
+    for field in fields(ModelShape)
+    if field.name not in {"ffn_hidden_size", "described"} and field.default is not MISSING
+}

@@ -21,7 +21,6 @@ from orchestrator.frameworks.base import (
 from orchestrator.frameworks.megatron import argument_rules, memory, pipeline, releases, shared
 from orchestrator.frameworks.megatron.shared import MegatronOptions
 from orchestrator.memory.placement import Placement, megatron_placement
-from orchestrator.model.huggingface import ConfigError
 from orchestrator.run.model import Parallelism, Run
 from parsers.formats.megatron import iterations
 from parsers.formats.megatron.memory import MEGATRON_MEMORY
@@ -103,6 +102,10 @@ def model_problems(run: Run) -> Iterator[str]:
     if not run.options.is_core:
         yield from only_gpt2(run)
         return
+    if run.model is None or not run.model.variants:
+        return
+    from orchestrator.model.huggingface import ConfigError
+
     try:
         model_arguments(run)
     except ConfigError as error:
