@@ -38,7 +38,7 @@ ELSEWHERE = {
     "optimizer": ("legacy_fusion", "params", "type"),
     "scheduler": ("params", "type"),
 }
-# Of earlier versions, and ignored today without a word: `intra_op_parallelism` took its place.
+# Of earlier versions, and silently ignored today: `intra_op_parallelism` replaced it.
 IGNORED_TODAY = {"aio": ("thread_count",)}
 
 

@@ -33,7 +33,7 @@ def read_attempt_log(
     *,
     complete: bool,
 ) -> AttemptLog:
-    """Return the content of an attempt's log; nothing if there is no log.
+    """Return the content of an attempt's log, which is empty without a log.
 
     configured: the configuration of its run. complete: no program writes to the log any more.
     Raises OSError.

@@ -71,7 +71,7 @@ class MeasuredRun:
 
     @property
     def trouble(self) -> str | None:
-        """Why there is no step time; None if there is one."""
+        """The reason for a missing step time, or None."""
         if self.seconds is not None:
             return None
         if self.overflowed:

@@ -46,8 +46,8 @@ class PastRun:
 class PastRuns:
     """The completed runs of a configuration, oldest first, and runs that were not read.
 
-    unknown: runs, as `campaign/run`, whose run.json this version cannot read. damaged: a sentence
-    for each run with an unreadable file.
+    unknown: runs whose run.json this version cannot read, in the form `campaign/run`. damaged: a
+    sentence for each run with an unreadable file.
     """
 
     runs: tuple[PastRun, ...]

@@ -177,7 +177,7 @@ def _pooled(pairing: Pairing) -> Iterator[str]:
 
 
 def _apart(one: Compared) -> Iterator[str]:
-    """Yield that all runs of A are on one side of all runs of B, if there is no verdict."""
+    """Yield that all runs of A are on one side of all runs of B, if the verdict is missing."""
     a, b = (
         [_timing(run, in_tokens=one.per == "tokens").speed for run in side if run.seconds]
         for side in (one.pairing.runs, one.pairing.others)

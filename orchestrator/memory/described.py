@@ -60,7 +60,7 @@ def routed_parameters(
 
 
 def placed_experts(model: Model, *, ranks: int, tensor_ranks: int) -> ExpertPlacement | None:
-    """Return the experts of a description over so many ranks; None if it has none."""
+    """Return the experts of a description, placed on `ranks` ranks; None without experts."""
     some = model.experts
     if some is None:
         return None

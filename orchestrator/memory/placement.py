@@ -117,13 +117,13 @@ def deepspeed_placement(precision: str, zero_stage: int) -> Placement:
 
 
 def bf16_optimizer_placement(zero_stage: int, *, sure: bool) -> Placement:
-    """Return the states of DeepSpeed's BF16_Optimizer; sure: whether it is certainly that one.
+    """Return the states of DeepSpeed's BF16_Optimizer; sure: it is certainly used.
 
-    It adds gradients up in fp32 for all parameters of a rank, 4 bytes beside the 2 of the bf16
-    gradients, which it may free at once, and divides master weights, momentum and variance over
-    the data-parallel ranks in stage 0 too (runtime/bf16_optimizer.py). Which optimizer wraps a
-    bf16 model in stages 0 and 1 depends on the version and on `data_types.grad_accum_dtype`: if it
-    is not sure, the least is that of ZeRO, and the most that of both.
+    It adds up gradients in fp32 for all parameters of a rank: 4 bytes in addition to the 2 of the
+    bf16 gradients, which it may free at once. It divides master weights, momentum and variance over
+    the data-parallel ranks in stage 0 too (runtime/bf16_optimizer.py). Which optimizer wraps a bf16
+    model in stages 0 and 1 depends on the version and on `data_types.grad_accum_dtype`. If it is
+    not sure, the low end is that of ZeRO, and the high end that of both.
     """
     usual = deepspeed_placement("bf16", zero_stage)
     if sure:

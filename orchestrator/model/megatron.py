@@ -342,9 +342,10 @@ def named_arguments(arguments: Sequence[str]) -> dict[str, str]:
 
 
 def read_megatron_arguments(path: Path) -> Model:
-    """Return the model of arguments in a file, written as in a shell script; # begins a comment.
+    """Return the model of the arguments in a file; # begins a comment.
 
-    Raises UserError if it cannot be read, and ConfigError, with the file, as `model_of_megatron`.
+    The file is written like a shell script. Raises UserError if it cannot be read, and ConfigError,
+    with the file, for the reasons of `model_of_megatron`.
     """
     try:
         text = path.read_text("utf-8").replace("\\\n", " ")

@@ -1,4 +1,4 @@
-"""Call Slurm's commands with a time limit; return values, or why there is no answer.
+"""Call Slurm's commands with a time limit; return values, or the reason for a missing answer.
 
 A failed query is not an empty result: it never means that a job is gone.
 """

@@ -67,7 +67,7 @@ class BatchFolder:
         return read_record(self.path / "batch.json", RunBatch)
 
     def receipt(self) -> Receipt | None:
-        """Return the recorded result of the submission; None if there is no record."""
+        """Return the recorded result of the submission, or None without a record."""
         return read_record(self.path / "receipt.json", Receipt)
 
     def jobs(self) -> dict[tuple[str, int], str] | None:
@@ -356,5 +356,5 @@ def note_ended(attempt: Path, ended: Ended) -> str | None:
 
 
 def note_job_state(attempt: Path, state: JobState) -> str | None:
-    """Record the reported state of an attempt's job; if the disk refuses, as `note_ended`."""
+    """Record the reported state of an attempt's job, in memory if the disk refuses."""
     return write_or_keep(attempt / "slurm.json", state)

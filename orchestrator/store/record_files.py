@@ -51,9 +51,9 @@ def keep_again(records: Mapping[Path, Any]) -> None:
 
 
 def read_record(path: Path, kind: type[Record]) -> Record | None:
-    """Read the record in a file; None if there is no file. Keys of other versions are ignored.
+    """Read the record in a file, or return None if the file does not exist.
 
-    Raises UserError if a key is missing.
+    Keys of other versions are ignored. Raises UserError if a key is missing.
     """
     if _unwritten and isinstance(kept := _unwritten.get(path), kind):
         return kept

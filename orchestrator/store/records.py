@@ -216,5 +216,5 @@ class Receipt:
 
     @property
     def withdrawn(self) -> bool:
-        """Whether there is no job."""
+        """Whether the batch has no job."""
         return self.job_id is None and not self.lost

@@ -64,8 +64,8 @@ def submitted_runs(campaign: Campaign, store: CampaignStore) -> list[PlannedRun]
 def refuse_edited(campaign: Campaign, store: CampaignStore) -> None:
     """Raise UserError if the campaign differs from the last submission, which has runs.
 
-    The message names what was changed, added and removed; the results stay where they are. A
-    campaign of which nothing has started yet may be edited freely.
+    The message names what was changed, added and removed; the results are kept. A campaign of which
+    nothing has started yet may be edited freely.
     """
     started = any(store.run(identity).attempts() for identity in store.submitted_runs())
     changes = edits(campaign, store) if started else []

@@ -144,7 +144,7 @@ def salloc_line(
     """Return the salloc line that allocates enough for the largest of `runs`.
 
     If no time is given, it is enough for all runs one after another. Raises UserError if the
-    campaign's cluster has no allocations, or there is no run.
+    campaign's cluster has no allocations, or if `runs` is empty.
     """
     _require_allocations(campaign, runs)
     return ["salloc", *_asking_for(campaign, [runs], store, time_limit_seconds)]

@@ -209,7 +209,7 @@ def read_outcome(
     """Return how the run of a log ended; the last one, if the log contains several.
 
     While a program still writes the log, pass `complete=False`: a half-written last line is then
-    not read, and None means that there is no end yet. A complete log without an end is TRUNCATED.
+    not read, and None means that the run has not ended. A complete log without an end is TRUNCATED.
     `count_lines`: include the number of the line. Raises OSError.
     """
     outcome = _last_ends(log, Bounds(complete=complete), count_lines).outcome()

@@ -14,8 +14,8 @@ class RunSegment:
     """One launch of a run: the bytes from `begin` to `end` of its log, and their content.
 
     resumed_from: the iteration of the checkpoint that it continued from, if the log shows it.
-    outcome: how it ended; None if a program still writes its log and there is no end yet. ends: all
-    signs of its end in its log, to be weighed against those in another log.
+    outcome: how it ended; None if a program still writes its log and the run has not ended. ends:
+    all signs of its end in its log, to be weighed against those in another log.
     """
 
     begin: int

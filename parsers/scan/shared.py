@@ -148,7 +148,7 @@ class SharedPass:
         return ReadLine(candidate, known)
 
     def _alone(self, first: Candidate, lines: int) -> Iterator[ReadLine]:
-        """Read from a line on in this process; in front of its segment stand so many lines."""
+        """Read from a line on in this process; `lines` is the number of lines before its segment."""
         reader = LineReader(self._file.formats, self._file.more_anchors)
         before = lines + first.number - 1 if first.number else 0
         with open_source(self._file.path) as source:
@@ -168,7 +168,7 @@ class SharedPass:
 def _pass(
     file: SharedFile, source: Source, reader: LineReader, start: int, stop: int | None
 ) -> Pass:
-    # Whether a line begins at `start` is told by the byte before.
+    # The byte before `start` shows whether a line begins there.
     within = start > file.begin
     return Pass(
         source,

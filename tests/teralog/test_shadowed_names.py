@@ -113,7 +113,7 @@ def test_supervisors_of_runs_get_their_own_packages(others: Path) -> None:
     ],
 )
 def test_ranks_get_their_own_packages(tmp_path: Path, run_of: str, options: list[str]) -> None:
-    """A training and a rehearsal, each by another launcher and program, see no other project."""
+    """A training and a rehearsal, with different launchers and programs, see no other project."""
     _packages(tmp_path)
     (tmp_path / "here.yaml").write_text("scheduler: local\ngpus_per_node: 0\n")
     (tmp_path / "c.yaml").write_text(CAMPAIGN + f"include: [{{{run_of}}}]")

@@ -16,7 +16,7 @@ def reserved_ports(count: int) -> Iterator[tuple[int, ...]]:
     """Yield ports of 127.0.0.1 that no other program, or call of this, gets meanwhile.
 
     Each is bound without SO_REUSEADDR, which fails if any program has it. Then it is opened to
-    programs that ask for reuse and listen, as Slurm's daemons do.
+    programs that ask for reuse and listen, e.g. Slurm's daemons.
     """
     with ExitStack() as stack:
         yield tuple(islice(_free_ports(stack), count))

@@ -71,7 +71,7 @@ class ColossalaiOptions:
 
     @property
     def launcher(self) -> str:
-        """The launcher of the ranks; there is no choice."""
+        """The launcher of the ranks, which is always the same."""
         return "torchrun"
 
 

@@ -75,9 +75,9 @@ def _unequal(rows: Sequence[RatedRow]) -> Iterator[TableFinding]:
 
 
 def _accepted(rows: Sequence[RatedRow], way: Way | None, keys: Keys) -> list[Way]:
-    """Return the ways to count that are no finding, first the one that is named as right.
+    """Return the ways of counting that give no finding, the correct one first.
 
-    A title that says only TFLOPs may stand for hardware FLOPs, or for causal attention or not.
+    A title with only TFLOPs may mean hardware FLOPs, or attention with or without a causal mask.
     """
     model = rows[0].model
     if model is None or way is None:

@@ -141,7 +141,7 @@ def ways_of_page(rated: Sequence[RatedRow], keys: Keys | None = None) -> Mapping
 
 
 def fits_way(one: RatedRow, way: Way, slack: Fraction = SLACK) -> bool:
-    """Return whether the FLOPs per token of a row are those of a way, but for rounding."""
+    """Return whether the FLOPs per token of a row follow this way, except for rounding."""
     if one.model is None:
         return False
     flops = Fraction(flops_per_token(one.model, one.seq_length, way))

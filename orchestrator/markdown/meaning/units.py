@@ -45,7 +45,7 @@ _PARAMETERS = {
     **dict.fromkeys(("t", "trillion", "trillions"), 1e12),
 }
 _GPU = {"gpu", "gpus", "device", "card", "rank", "chip", "accelerator"}
-# Tokens per second, as a word, and tokens per second and GPU.
+# Tokens per second in words, and tokens per second and GPU.
 _SHORT = {"tps": "tokens/s", "wps": "tokens/s", "tgs": "tokens/s/gpu"}
 _PER = re.compile(r"\s*/\s*|\s+per\s+")
 _WORDS_OF_SIZE = re.compile(r"\s*\b(?:of\s+)?(?:params?|parameters)\b")

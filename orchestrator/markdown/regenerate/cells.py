@@ -104,7 +104,7 @@ class ColumnForm:
 
 
 def common_form(raws: Iterable[bytes], is_share: bool, in_percent: bool) -> Form | None:
-    """Return the most frequent format of numbers in some cells; None if there is no number."""
+    """Return the most frequent format of numbers in some cells, or None without numbers."""
     forms: Counter[Form] = Counter()
     for raw in raws:
         # A text without a number has no format.

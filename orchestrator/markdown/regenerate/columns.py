@@ -80,8 +80,8 @@ def _tflops(row: BenchmarkRow, settings: PageSettings, factor: int) -> float:
 def _published_tflops(row: BenchmarkRow, settings: PageSettings) -> float | None:
     """Return the model TFLOPs of a row from its speed and the description of its model.
 
-    Those that it has are kept if they are right but for rounding. None if it names no published
-    model, or has no speed from which tokens/s per GPU follow.
+    Existing numbers are kept if they are correct except for rounding. None if the row names no
+    published model, or has no speed from which tokens/s per GPU follow.
     """
     model, speed = row.model, tokens_per_second_per_gpu(row)
     length = row.numbers.get(Meaning.SEQ_LENGTH)

@@ -22,7 +22,7 @@ from orchestrator.store.records import Attempt
 class PageColumn:
     """A column of the table.
 
-    filter: the page offers its values as a filter. minor: it is hidden first if there is no room.
+    filter: the page offers its values as a filter. minor: it is hidden first on a narrow screen.
     """
 
     name: str

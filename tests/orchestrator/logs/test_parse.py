@@ -32,7 +32,7 @@ OOM = "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 G
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the log of a run; the one that we are in."""
+    """Return the current folder, with the log of a run in it."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "run.log").write_text(RUN)
     return tmp_path

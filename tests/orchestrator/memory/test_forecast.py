@@ -209,7 +209,7 @@ def test_full_recomputation_needs_less_than_selective_and_that_less_than_none(
 def test_activations_are_those_of_korthikanti_table_2(
     split_run: RunOf, mode: str, sequence_parallel: bool, each: float
 ):
-    """Bytes a layer and hidden element, in fp16; the high end, which has the dropout masks."""
+    """In bytes per layer and hidden element, in fp16; the high end includes the dropout masks."""
     run = split_run("52B", 4, tensor=4)
     found = made(run, recomputation=mode, sequence_parallel=sequence_parallel)
     assert part(found, "activations")[1] * GIB == pytest.approx(each * 1024 * 8192 * 64)

@@ -42,7 +42,7 @@ def test_sizes_are_exact_where_they_are_published_so(name: str):
 @pytest.mark.train
 @pytest.mark.parametrize("named", MODELS.values(), ids=MODELS)
 def test_sizes_are_those_of_the_real_class(named: NamedModel):
-    """Difference 0, at full size, on the device that holds no numbers."""
+    """The difference is 0, at full size, on the meta device, which stores no numbers."""
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
     transformers.logging.set_verbosity_error()

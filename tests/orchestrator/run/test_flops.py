@@ -58,7 +58,7 @@ COUNTED = {
 
 @pytest.mark.parametrize(("sizes", "step", "recomputed"), COUNTED.values(), ids=COUNTED)
 def test_exact_products_are_what_torch_counts(sizes: tuple[int, ...], step: int, recomputed: int):
-    """Known without torch too."""
+    """Torch's counts are recorded here, so the test needs no torch."""
     layers, hidden, vocab, seq, sequences = sizes
     model = ModelShape(layers, hidden, 1, vocab, seq)
     assert flops("model", model, global_batch_size=sequences) == step

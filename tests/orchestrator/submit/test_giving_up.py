@@ -210,9 +210,9 @@ def test_status_and_report_keep_the_row_and_say_why(
 def test_a_job_that_slurm_cancelled_for_another_is_distinguished_from_one_that_a_person_did(
     tmp_path: Path, by: str, state: str, reason: str | None, chained: bool, recorded: str
 ):
-    """In the words of 22.05; of the former the attempt counts as never made.
+    """Slurm 22.05's words for a job cancelled by a dependency mean that it was never attempted.
 
-    A job that was submitted when the other had failed already never waited: sacct has no reason.
+    A job that was submitted after the other had failed never waited, so sacct has no reason.
     """
     folder = RunFolder(tmp_path / "run")
     folder.path.mkdir()

@@ -124,8 +124,10 @@ def test_a_python_that_gives_no_answer_is_not_judged(tmp_path: Path, python: str
     assert "1 run: 1 " in submitted.stderr
 
 
-def test_a_rehearsal_finds_what_a_job_s_own_environment_lacks(core: Path, tmp_path: Path) -> None:
-    """With set-up lines only the job itself has it; its launcher is not even started."""
+def test_a_rehearsal_finds_missing_modules_of_the_job_s_environment(
+    core: Path, tmp_path: Path
+) -> None:
+    """Only the job has the environment of the set-up lines; its launcher is not even started."""
     write(tmp_path, f"python: {core}\nsetup: ['true']\n", "framework: gpt")
     assert teralog(sys.executable, tmp_path, "plan", "campaign.yaml").stderr.count("cannot") == 0
     done = teralog(sys.executable, tmp_path, "submit", "campaign.yaml", "--rehearse")
