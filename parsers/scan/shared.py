@@ -148,7 +148,7 @@ class SharedPass:
         return ReadLine(candidate, known)
 
     def _alone(self, first: Candidate, lines: int) -> Iterator[ReadLine]:
-        """Read from a line on in this process; `lines` is the number of lines before its segment."""
+        """Read from a line on in this process; `lines` are those before its segment."""
         reader = LineReader(self._file.formats, self._file.more_anchors)
         before = lines + first.number - 1 if first.number else 0
         with open_source(self._file.path) as source:
