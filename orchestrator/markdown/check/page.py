@@ -12,7 +12,7 @@ from orchestrator.markdown.check.changes import relative_changes
 from orchestrator.markdown.check.findings import TableFinding
 from orchestrator.markdown.check.formulas import tflops_unlike_the_others
 from orchestrator.markdown.check.model_flops import named_model_flops
-from orchestrator.markdown.check.peaks import named_gpus, tflops_range
+from orchestrator.markdown.check.peaks import gpus_of_row, named_gpus, tflops_range
 from orchestrator.markdown.check.products import global_batch_size, world_size
 from orchestrator.markdown.check.rates import throughput
 from orchestrator.markdown.check.sizes import model_size, tells_of_other_models
@@ -34,7 +34,8 @@ def check_page(page: BenchmarkPage, gpus: Sequence[Gpu] = ()) -> list[TableFindi
             findings += global_batch_size(row)
             findings += world_size(row)
             findings += throughput(row)
-            findings += tflops_range(row, measured_on, judge_tuning=bool(gpus))
+            own = gpus or gpus_of_row(row) or measured_on
+            findings += tflops_range(row, own, judge_tuning=bool(gpus))
             findings += model_size(row) if gpt_only else ()
     findings += relative_changes(page.tables)
     findings += named_model_flops(page.tables)

@@ -20,6 +20,16 @@ _UNKNOWN = re.compile(
 # Formats of eight bits and less have other peaks.
 _NARROW = frozenset({"FP8", "INT8", "FP4", "NVFP4", "MXFP8", "MXFP4", "E4M3"})
 
+_FORMAT = re.compile(r"FP4|FP8|BF16|FP16|FP32", re.IGNORECASE)
+_PEAKS = {
+    "FP4": frozenset({"fp4"}),
+    "FP8": frozenset({"fp8"}),
+    "BF16": frozenset({"bf16", "fp16"}),
+    "FP16": frozenset({"bf16", "fp16"}),
+    # It may be computed in TF32, at half the rate of 16 bits.
+    "FP32": frozenset({"fp32", "bf16", "fp16"}),
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Usual:
@@ -55,15 +65,22 @@ def gpus_called(name: str) -> list[Gpu]:
     return found
 
 
+def gpus_of_row(row: BenchmarkRow) -> list[Gpu]:
+    """Return the GPUs that a row's cell or a heading names; none if it names no known one."""
+    return matching(row.gpu_name) if row.gpu_name else []
+
+
 def tflops_range(
     row: BenchmarkRow, gpus: Sequence[Gpu], *, judge_tuning: bool
 ) -> Iterator[TableFinding]:
     """Find TFLOPs above the peak of the GPUs, or far from the usual range."""
-    number = row.numbers.get(Meaning.TFLOPS_PER_GPU)
+    number = row.numbers.get(Meaning.MODEL_TFLOPS_PER_GPU) or row.numbers.get(
+        Meaning.TFLOPS_PER_GPU
+    )
     if number is None or not gpus:
         return
     low, high = (number.printed.interval().low, number.printed.interval().high)
-    peak, usual = _highest_peak(gpus), _usual_tflops(gpus)
+    peak, usual = _highest_peak(gpus, row.precision), _usual_tflops(gpus)
     names = " or ".join(dict.fromkeys(gpu.model for gpu in gpus))
     if peak is not None and low > peak:
         total = "; if it is of all GPUs, the title should say so"
@@ -87,9 +104,25 @@ def tflops_range(
         )
 
 
-def _highest_peak(gpus: Sequence[Gpu]) -> float | None:
-    """Return the highest peak of the GPUs, of whole cards, or None if there is no GPU."""
-    return max((peak * gpu.dies for gpu in gpus for peak in gpu.peak_tflops.values()), default=None)
+def _highest_peak(gpus: Sequence[Gpu], precision: str | None) -> float | None:
+    """Return the highest peak of the GPUs, of whole cards, at the precision of a row.
+
+    Without a precision it is that of any. None if there is no GPU, or a peak is not known.
+    """
+    names = _names_of(precision)
+    peaks = [
+        [peak * gpu.dies for name, peak in gpu.peak_tflops.items() if not names or name in names]
+        for gpu in gpus
+    ]
+    if not all(peaks):
+        return None
+    return max((peak for each in peaks for peak in each), default=None)
+
+
+def _names_of(precision: str | None) -> frozenset[str]:
+    """Return the names of the peaks that a precision such as FP8-MX may reach; none if unknown."""
+    found = _FORMAT.search(precision or "")
+    return _PEAKS[found[0].upper()] if found else frozenset()
 
 
 def _usual_tflops(gpus: Sequence[Gpu]) -> _Usual | None:

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from orchestrator.hardware.gpus import (
     GPUS,
+    Gpu,
     compute_capability,
     full_names,
     matching,
@@ -53,9 +54,9 @@ NAMES: list[tuple[str, list[str], float | None, int | None]] = [
     ("AMD Instinct MI300X", ["MI300X OAM"], 1307.4, 192),
     ("NVIDIA GeForce RTX 3090", ["RTX3090 PCIe"], 71, 24),
     ("NVIDIA GeForce RTX 5070 Ti", ["RTX5070TI PCIe"], 87.9, 16),
-    ("NVIDIA GeForce RTX 5070", [], None, None),
+    ("NVIDIA GeForce RTX 5070", ["RTX5070 PCIe"], 61.7, 12),
     ("NVIDIA GeForce RTX 4090 Laptop GPU", [], None, None),
-    ("NVIDIA GeForce RTX 3090 Ti", [], None, None),
+    ("NVIDIA GeForce RTX 3090 Ti", ["RTX3090TI PCIe"], 80, 24),
     ("NVIDIA GeForce RTX 4090", ["RTX4090 PCIe"], 165.2, 24),
     ("NVIDIA GeForce RTX 5090", ["RTX5090 PCIe"], 209.5, 32),
     ("NVIDIA RTX A6000", ["A6000 PCIe"], 154.8, 48),
@@ -66,7 +67,7 @@ NAMES: list[tuple[str, list[str], float | None, int | None]] = [
     ("NVIDIA GB200", ["GB200 module"], 2500, None),
     ("NVIDIA GB300", ["GB300 module"], 2500, None),
     ("AMD Instinct MI355X", ["MI355X OAM"], 2516.6, 288),
-    ("Intel Gaudi 3", ["GAUDI3 OAM"], 1835, 128),
+    ("Intel Gaudi 3", ["GAUDI3 OAM"], 459, 128),
     ("TPU v5p", ["TPUV5P chip"], None, 95),
     ("NVIDIA R200", [], None, None),
     ("cpu", [], None, None),
@@ -176,3 +177,28 @@ def test_a_compute_capability_goes_by_the_model(name: str, expected: tuple[int, 
 
 def test_all_of_nvidia_s_gpus_have_a_compute_capability():
     assert all(gpu.compute_capability for gpu in GPUS if not gpu.model.startswith(_OTHER_MAKERS))
+
+
+@pytest.mark.parametrize("gpu", GPUS, ids=lambda gpu: gpu.name)
+def test_no_peak_is_one_with_sparsity(gpu: Gpu) -> None:
+    """Half the bits are at most twice as fast, so a sparse figure next to a dense one is seen."""
+    peaks = gpu.peak_tflops
+    sixteen = peaks.get("bf16") or peaks["fp16"]
+    assert peaks.get("fp8", sixteen) <= 2.05 * sixteen
+    assert peaks.get("fp4", sixteen) <= 4.05 * sixteen
+    if gpu.model.startswith("RTX"):
+        assert sixteen == pytest.approx(2 * peaks["fp32"], rel=0.01)
+    assert gpu.source
+
+
+@pytest.mark.parametrize(
+    ("name", "bf16"),
+    [
+        ("DGX-GB300", 2500), ("DGX-B300", 2250), ("DGX H100 80GB HBM3", 989.5), ("H20", 148),
+        ("NVIDIA GeForce RTX 4070 Ti", 80.2), ("TPU v6e", 918), ("Ironwood", None),
+        ("NVIDIA GeForce RTX 4080 SUPER", None), ("Intel Gaudi 3", 1677.7), ("MI355X", 2516.6),
+    ],
+)  # fmt: skip
+def test_names_that_pages_use(name: str, bf16: float | None) -> None:
+    """An unknown name has no peak, and never another GPU's."""
+    assert peak_tflops(name, "bf16").value == bf16

@@ -81,7 +81,7 @@ def test_multi_token_prediction_counts() -> None:
 
 def test_adapters_have_no_gradients_of_frozen_weights() -> None:
     """A heading or a cell says that LoRA is trained; then two thirds of the work are right."""
-    rows = [row("7481", "2086", "4096"), row("7447", "2072", "4096")]
+    rows = [row("2643", "735", "4096"), row("2551", "710", "4096")]
     assert found(page("LLAMA3_70B", *rows, above="### LoRA Performance")) == []
     assert len(found(page("LLAMA3_70B", *rows))) == 2
 
@@ -123,3 +123,26 @@ def test_the_shared_page_has_one_model_counted_otherwise() -> None:
     assert kind is FindingKind.MODEL_FLOPS
     assert "nemotron3-nano" in message
     assert "inner width of 2h" in message
+
+
+@pytest.mark.parametrize(
+    ("gpu", "precision", "tflops", "above"),
+    [
+        ("DGX-H100", "BF16", 1100, "989.5"),
+        ("DGX-H100", "FP8", 1100, None),
+        ("DGX-H100", "FP8", 2100, "1979"),
+        ("H100-PCIe", "BF16", 800, "756.5"),
+        ("DGX-GB300", "NVFP4", 9000, None),
+        ("Secret GPU", "BF16", 9000, None),
+    ],
+)
+def test_tflops_above_the_peak_of_the_row(
+    gpu: str, precision: str, tflops: int, above: str | None
+) -> None:
+    """Each row has its own GPU and number format; an unknown peak says nothing."""
+    titles = "| System | Precision | Model TFLOP / sec / GPU |"
+    data = f"# P\n\n{titles}\n|---|---|---|\n| {gpu} | {precision} | {tflops} |\n".encode()
+    assert [kind for kind, _ in found(data)] == [FindingKind.TFLOPS_ABOVE_PEAK] * bool(above)
+    assert all(
+        f"peak of {gpu.split('-')[1][:4]}" in said for _, said in found(data) if "DGX" in gpu
+    )
