@@ -124,7 +124,10 @@ def model_of_megatron(values: Mapping[str, str]) -> Model:
         raise ConfigError("hybrid_layer_pattern: is missing, although is_hybrid_model is set")
     hidden = a.size("hidden_size")
     vocabulary = a.optional("padded_vocab_size")
-    position = (a.given("position_embedding_type") or "learned_absolute").lower()
+    # Here `none` is a value: no positions, as hybrid models have.
+    position = (a.values.get("position_embedding_type") or "learned_absolute").lower()
+    if a.flag("use_rotary_position_embeddings"):
+        position = "rope"
     sequence = a.size("seq_length")
     learned = position == "learned_absolute" and a.flag("add_position_embedding", default=True)
     rows = a.optional("max_position_embeddings") or sequence
@@ -200,6 +203,8 @@ def _attention(a: _Arguments) -> Attention:
     # Without the flag the number of groups is one that is printed and not used.
     groups = a.size("num_query_groups", 1) if a.flag("group_query_attention") else heads
     biases: AttentionBiases = "none"
+    # An L2 norm has no parameters.
+    unweighted = a.flag("qk_l2_norm") or a.flag("export_qk_l2_norm")
     if a.flag("add_bias_linear", default=True):
         biases = "all"
     elif a.flag("add_qkv_bias"):
@@ -209,7 +214,7 @@ def _attention(a: _Arguments) -> Attention:
         key_value_heads=groups,
         head_size=a.optional("kv_channels") or a.size("hidden_size") // heads,
         biases=biases,
-        query_key_norm="head" if a.flag("qk_layernorm") else "none",
+        query_key_norm="head" if a.flag("qk_layernorm") and not unweighted else "none",
         output_gate=a.flag("attention_output_gate"),
         sinks=a.given("softmax_type") == "learnable",
     )

@@ -75,6 +75,7 @@ def test_defaults_are_those_of_megatron():
         ("--disable-bias-linear", {"biases": "none"}),
         ("--disable-bias-linear --add-qkv-bias", {"biases": "qkv"}),
         ("--qk-layernorm", {"query_key_norm": "head"}),
+        ("--qk-layernorm --qk-l2-norm", {}),
         ("--attention-output-gate", {"output_gate": True}),
         ("--softmax-type learnable", {"sinks": True}),
         ("--window-size 31,0", {"window": 32}),
@@ -85,6 +86,22 @@ def test_an_argument_changes_attention(arguments: str, changed: dict[str, object
     """As its layers are built."""
     usual = Attention(heads=4, key_value_heads=4, head_size=16, biases="all")
     assert model_of(arguments).layers[0].mixer == replace(usual, **changed)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "rows"),
+    [
+        ("", 128),
+        ("--max-position-embeddings 256", 256),
+        ("--position-embedding-type rope", None),
+        ("--position-embedding-type none", None),
+        ("--use-rotary-position-embeddings", None),
+        ("--no-position-embedding", None),
+    ],
+)
+def test_only_learned_positions_have_a_table(arguments: str, rows: int | None):
+    """`none` is a kind of positions, too, and not an option that is not set."""
+    assert model_of(arguments).position_rows == rows
 
 
 @pytest.mark.parametrize(
