@@ -57,6 +57,7 @@ _NAME = re.compile(r"[A-Za-z_]\w+")
 _NO_GPU = re.compile(r"NVIDIA driver|not compiled with CUDA|No CUDA GPUs|CUDA error|NCCL error")
 # Likewise of a Python without Transformer Engine.
 _NO_ENGINE = re.compile(r"install (TE|Transformer ?Engine)|transformer_engine", re.IGNORECASE)
+_PACKAGE = re.compile(r"(?<![\w-])[a-z]\w*(?:-\w+)+")
 _FSDP = {"--use-torch-fsdp2", "--use-megatron-fsdp"}
 _CONNECTIONS = "CUDA_DEVICE_MAX_CONNECTIONS"
 
@@ -306,7 +307,20 @@ def _is_of_this_machine(error: BaseException) -> bool:
     if isinstance(error.__cause__ or error.__context__, ImportError):
         return True
     lacks_engine = importlib.util.find_spec("transformer_engine") is None
-    return bool(_NO_GPU.search(str(error)) or (lacks_engine and _NO_ENGINE.search(str(error))))
+    words = str(error)
+    return bool(
+        _NO_GPU.search(words)
+        or (lacks_engine and _NO_ENGINE.search(words))
+        or _asks_for_a_package(words)
+    )
+
+
+def _asks_for_a_package(message: str) -> bool:
+    """Return whether a message asks to install a package that this Python lacks."""
+    return "install" in message and any(
+        importlib.util.find_spec(name.replace("-", "_")) is None
+        for name in _PACKAGE.findall(message)
+    )
 
 
 def _not_asked(order: asking.ProgramOrder, stand_ins: _StandIns) -> Iterator[str]:

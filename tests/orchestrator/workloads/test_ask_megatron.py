@@ -138,7 +138,11 @@ def test_the_gpu_that_is_shown_has_the_capability_of_the_run_s(
 
 @pytest.mark.parametrize(
     ("option", "lacking"),
-    [("--needs-package", "package_that_is_not_here"), ("--needs-driver", "no NVIDIA driver")],
+    [
+        ("--needs-package", "package_that_is_not_here"),
+        ("--needs-driver", "no NVIDIA driver"),
+        ("--needs-installation", "no-such-package"),
+    ],
 )
 def test_what_this_machine_lacks_is_not_the_program_s_refusal(
     tmp_path: Path, option: str, lacking: str

@@ -28,6 +28,7 @@ def parse_args(extra_args_provider=None, ignore_unknown_args=False):
         "--other",
         "--needs-package",
         "--needs-driver",
+        "--needs-installation",
         "--fuse-rope",
         "--group-options",
     ):
@@ -48,6 +49,7 @@ def validate_args(args, defaults):
         assert torch.cuda.get_device_capability() >= (8, 9), "--fp8 needs a later GPU"
     if args.opaque and not args.other:
         raise ValueError("this does not work")
+    assert not args.needs_installation, "A compatible no-such-package installation is required."
     if args.needs_driver:
         raise RuntimeError("Found no NVIDIA driver on your system.")
     if args.needs_package:
