@@ -76,7 +76,8 @@ def runs(campaign: str | PathLike[str], results: str | PathLike[str] | None = No
     - framework and cluster; the framework's own parameters, e.g. strategy; precision, train_iters,
       learning_rate, seed, repeat and similar ones of the campaign file.
     - num_layers, hidden_size, num_attention_heads, ffn_hidden_size, vocab_size, seq_length:
-      the model's; padded_vocab_size, parameters, parameters_billions (10**9): what follows.
+      the model's; padded_vocab_size, parameters, parameters_billions (10**9): derived sizes;
+      model_choice: how the campaign file chose the model, None without such a choice.
     - nodes, gpus_per_node, world_size, tensor_parallel_size, pipeline_parallel_size,
       context_parallel_size, data_parallel_size: in ranks, except nodes.
     - micro_batch_size, global_batch_size: sequences; num_microbatches: an optimizer step and rank.
