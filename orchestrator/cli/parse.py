@@ -267,10 +267,9 @@ def _read_on_slurm(
 
 
 def _bytes_of(log: "Log") -> int:
-    parts = (log.path, *([log.errors] if log.errors else []))
     return sum(
         (part.stat().st_size if part.is_file() else 0) if isinstance(part, Path) else part.size
-        for part in parts
+        for part in log.files
     )
 
 

@@ -1,22 +1,26 @@
 """Find logs by the user's paths, folders and globs."""
 
 import glob
+import math
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
+from operator import itemgetter
+from pathlib import Path, PurePath
 
 from orchestrator.logs.tar_files import is_tar, tar_members
 from parsers.runs.pairs import output_of
+from parsers.runs.streams import is_stream
 from parsers.scan.sources import LogSlice
 
 # What is called as a log is one: slurm-123.out, log.txt.gz, train.o1234, rank0.log.2, smi.csv, and
 # off.mem, of OneFlow's benchmarks
 _LOG = re.compile(
-    r"\.(?:(?:out|err|log|txt|csv|jsonl|mem|stdout|stderr)(?:\.[0-9]+)?|[oe][0-9]+)(?:\.(?:gz|zst|xz|bz2))?$",
+    r"^trainer_state\.json$|\.(?:(?:out|err|log|txt|csv|jsonl|mem|stdout|stderr)(?:\.[0-9]+)?|[oe][0-9]+)(?:\.(?:gz|zst|xz|bz2))?$",
     re.IGNORECASE,
 )
+_CHECKPOINT = re.compile(r"checkpoint-(?P<step>[0-9]{1,15})")
 _NO_LOG = (
     "no file whose name ends in .out, .err, .log or .txt (.gz, .zst, .xz, .bz2); name the files "
     "themselves"
@@ -27,12 +31,19 @@ _NO_LOG = (
 class Log:
     """A log, and the log with the errors of the same run if there is one.
 
-    named: the user named it, rather than its folder.
+    named: the user named it, rather than its folder. streams: files with metrics as JSON that lie
+    in its folder or below, without another log nearer to them.
     """
 
     path: Path | LogSlice
     errors: Path | LogSlice | None = None
     named: bool = True
+    streams: tuple[Path | LogSlice, ...] = ()
+
+    @property
+    def files(self) -> tuple[Path | LogSlice, ...]:
+        """All its files; the first is the log."""
+        return (self.path, *([] if self.errors is None else [self.errors]), *self.streams)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +88,7 @@ def find_logs(
         if not members and not problem and found[one.path]:
             problems.append(f"{one.path}: there is no log in this archive: {_NO_LOG}")
         found_logs += _paired_members(members)
-    return FoundLogs(tuple(found_logs), tuple(problems))
+    return FoundLogs(tuple(_with_streams(found_logs)), tuple(problems))
 
 
 def _meant(text: str) -> list[Path]:
@@ -123,3 +134,46 @@ def _paired(found: dict[Path, bool]) -> Iterator[Log]:
     for path, named in found.items():
         if path not in errors.values():
             yield Log(path, errors.get(path), named)
+
+
+def _with_streams(logs: Sequence[Log]) -> Iterator[Log]:
+    """Yield logs, each with the streams that may be of the same run.
+
+    A stream that lies near several logs stays a log of its own. Of the states that a training saved
+    with its checkpoints, the last one contains the others.
+    """
+    consoles: dict[PurePath, list[Log]] = {}
+    for log in logs:
+        if not is_stream(str(log.path)):
+            consoles.setdefault(PurePath(str(log.path)).parent, []).append(log)
+    streams: dict[Log, list[Log]] = {}
+    alone = []
+    for log in _last_states(logs):
+        near = next(filter(None, map(consoles.get, PurePath(str(log.path)).parents)), [])
+        if len(near) == 1:
+            streams.setdefault(near[0], []).append(log)
+        else:
+            alone.append(log)
+    for log in logs:
+        if not is_stream(str(log.path)):
+            yield replace(log, streams=tuple(one.path for one in streams.get(log, [])))
+        elif log in alone:
+            yield log
+
+
+def _last_states(logs: Sequence[Log]) -> Iterator[Log]:
+    """Yield the streams; of the states of one training that a folder contains, only the last."""
+    states: dict[PurePath, list[tuple[float, Log]]] = {}
+    for log in logs:
+        path = PurePath(str(log.path))
+        if not is_stream(path.name):
+            continue
+        if not path.name.startswith("trainer_state.json") or log.named:
+            yield log
+            continue
+        saved = _CHECKPOINT.fullmatch(path.parent.name)
+        folder = path.parent.parent if saved else path.parent
+        step = float(saved["step"]) if saved else math.inf
+        states.setdefault(folder, []).append((step, log))
+    for found in states.values():
+        yield max(found, key=itemgetter(0))[1]

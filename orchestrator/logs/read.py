@@ -110,7 +110,7 @@ def gather_logs(logs: Sequence[Log], found: Iterable[Found]) -> ReadLogs:
 
 
 def _to_read(log: Log) -> LogPaths:
-    return (log.path, log.errors) if log.errors else log_source(log.path)
+    return log.files if len(log.files) > 1 else log_source(log.path)
 
 
 def log_source(path: Path | LogSlice) -> Path | LogSlice | str:

@@ -15,9 +15,7 @@ def unparsed_records(logs: Sequence[Log], problems: list[str]) -> Iterator[dict[
     problems: gets a sentence for each log that cannot be read.
     """
     for log in logs:
-        for path in (log_source(log.path), log.errors):
-            if path is None:
-                continue
+        for path in map(log_source, log.files):
             try:
                 for line in unparsed_lines(path):
                     yield {

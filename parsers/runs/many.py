@@ -17,6 +17,7 @@ from parsers.formats.table import ALL_FORMATS
 from parsers.runs.pairs import read_pair
 from parsers.runs.reading import read, sharing_processes
 from parsers.runs.run import LogRun
+from parsers.runs.streams import is_stream, with_stream
 from parsers.scan.reader import AnyFormat
 from parsers.scan.shared import process_context
 from parsers.scan.sources import LogSlice
@@ -24,8 +25,8 @@ from parsers.scan.sources import LogSlice
 T = TypeVar("T")
 Digest = Callable[[list[LogRun]], T]
 LogFile = Path | str | LogSlice
-LogPaths = LogFile | tuple[LogFile, LogFile]
-"""A log, or the two of a run's output and errors."""
+LogPaths = LogFile | tuple[LogFile, ...]
+"""A log, or those of one run: its output, its errors if they are a log, and streams of metrics."""
 Read = tuple[LogPaths, T | OSError]
 Tell = Callable[[int], None]
 """Is called with numbers of bytes, as they have been read."""
@@ -120,11 +121,22 @@ def _read_one(
     formats: Sequence[AnyFormat],
     count_lines: bool,
 ) -> T:
-    if isinstance(path, tuple):
-        return digest(
-            read_pair(*path, formats, count_lines=count_lines, processes=processes, tell=tell)
+    read_alone = partial(read, formats=formats, count_lines=count_lines, tell=tell)
+    if not isinstance(path, tuple):
+        return digest(read_alone(path, processes=processes))
+    output, *others = path
+    streams = [one for one in others if is_stream(str(one))]
+    errors = [one for one in others if one not in streams]
+    runs = (
+        read_pair(
+            output, errors[0], formats, count_lines=count_lines, processes=processes, tell=tell
         )
-    return digest(read(path, formats, count_lines=count_lines, processes=processes, tell=tell))
+        if errors
+        else read_alone(output, processes=processes)
+    )
+    for stream in streams:
+        runs = with_stream(output, runs, read_alone(stream, processes=processes))
+    return digest(runs)
 
 
 def _batches(paths: Sequence[LogPaths], sizes: Sequence[int]) -> Iterator[list[LogPaths]]:

@@ -134,7 +134,11 @@ class Text:
         """Return whether a number is in it, in some unit: of powers of 1000 or of 1024."""
         if not math.isfinite(value):
             return str(value).strip("-") in self.text.lower()
-        if any(digits(value * 1024.0**power) in self.digits for power in range(-4, 5)):
+        # A number in the middle between two that have as many digits may be rounded to either.
+        near = [value, value * (1 + 1e-12), value * (1 - 1e-12)]
+        if any(
+            digits(one * 1024.0**power) in self.digits for power in range(-4, 5) for one in near
+        ):
             return True
         # Counts of parameters and of tokens are rounded to whole ones.
         return isinstance(value, int) and any(

@@ -49,11 +49,12 @@ class Reader:
 
 @dataclass(frozen=True, slots=True)
 class StampedLog:
-    """A log, or a run's output and error logs, with their sizes and times at one moment."""
+    """The logs of one run, with their sizes and times at one moment."""
 
     path: Path
     errors: Path | None
     stamps: tuple[Stamp, ...]
+    streams: tuple[Path, ...] = ()
 
     @property
     def bytes(self) -> int:
@@ -63,7 +64,7 @@ class StampedLog:
     @property
     def log(self) -> Log:
         """What to read."""
-        return Log(self.path, self.errors)
+        return Log(self.path, self.errors, streams=self.streams)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +93,10 @@ def code_fingerprint() -> str:
 def stamped(log: Log) -> StampedLog:
     """Return a log of its own file with the stamps of those that decide how it is read."""
     path, errors = Path(str(log.path)), None if log.errors is None else Path(str(log.errors))
-    files = (path,) if errors is None else (path, errors)
+    streams = tuple(Path(str(one)) for one in log.streams)
+    files = (path, *([] if errors is None else [errors]), *streams)
     stamps = map(_stamp, (*files, *record_files(path)))
-    return StampedLog(path, errors, tuple(stamps))
+    return StampedLog(path, errors, tuple(stamps), streams)
 
 
 def in_shards(

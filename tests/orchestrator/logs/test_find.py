@@ -101,3 +101,42 @@ def test_a_path_without_a_log_is_reported(folder: Path, path: str, said: str) ->
 def test_standard_input_and_missing_files_are_for_the_reader(folder: Path) -> None:
     """The reader reports their problems."""
     assert names("-", "missing.out") == ["-", "missing.out"]
+
+
+def streams_of(folder: Path) -> dict[str, list[str]]:
+    """Return the logs found in a folder, each with its streams."""
+    found = find_logs([str(folder)], folder / "unpacked")
+    return {
+        str(log.path.relative_to(folder)): [
+            str(Path(str(one)).relative_to(folder)) for one in log.streams
+        ]
+        for log in found.logs
+        if isinstance(log.path, Path)
+    }
+
+
+def write_files(folder: Path, *names: str) -> None:
+    """Make files."""
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("x\n")
+
+
+def test_a_stream_goes_with_the_only_log_near_it(tmp_path: Path) -> None:
+    """In its folder, or the next one above that has logs."""
+    write_files(tmp_path, "a/train.log", "a/out/metrics.jsonl", "b/1.out", "b/2.out", "b/m.jsonl")
+    assert streams_of(tmp_path) == {
+        "a/train.log": ["a/out/metrics.jsonl"],
+        "b/1.out": [],
+        "b/2.out": [],
+        "b/m.jsonl": [],
+    }
+
+
+def test_of_the_states_of_one_training_only_the_last_is_read(tmp_path: Path) -> None:
+    """It contains the others; a state in the output folder itself is the last."""
+    states = [f"a/out/checkpoint-{at}/trainer_state.json" for at in (5, 10, 100)]
+    write_files(tmp_path, "a/train.log", *states)
+    assert streams_of(tmp_path) == {"a/train.log": ["a/out/checkpoint-100/trainer_state.json"]}
+    write_files(tmp_path, "a/out/trainer_state.json")
+    assert streams_of(tmp_path) == {"a/train.log": ["a/out/trainer_state.json"]}

@@ -1,0 +1,126 @@
+"""Combine the console log of a run with the metrics that its program wrote into files of their own.
+
+A stream is such a file: JSON lines, or `trainer_state.json`. It belongs to a run in a console log
+if both report the same losses: at the same iterations, or one after the other if the console does
+not state the iteration. Then each step is there once, with what either of them states of it.
+"""
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from parsers.records import LossReport, Record, Step
+from parsers.runs.outcome import common_outcome
+from parsers.runs.run import LogRun
+from parsers.scan.sources import LogPath, name_of
+from parsers.steps.blocks import Records, record_parts
+
+_STREAM = re.compile(r"(?:\.jsonl|(?:^|[/\\])trainer_state\.json)(?:\.(?:gz|zst|xz|bz2))?$")
+# Consoles print four digits or more.
+_ROUNDING = 2e-3
+_FEWEST_ALIKE = 2
+_COMPARED = ("loss", "grad_norm", "tokens_per_second_per_gpu", "tokens_per_second", "step_seconds")
+
+
+def is_stream(name: str) -> bool:
+    """Return whether a file has the name of a stream."""
+    return _STREAM.search(name) is not None
+
+
+def with_stream(
+    console: LogPath, runs: Sequence[LogRun], streamed: Sequence[LogRun]
+) -> list[LogRun]:
+    """Return the runs of a console log, one of them with the contents of a stream.
+
+    If none or several of them can be meant, the runs of the stream follow them.
+    """
+    launches = [one for run in streamed for one in _launches(run)]
+    combined = {
+        at: found
+        for at, run in enumerate(runs)
+        if (found := _with_launches(console, run, launches)) is not None
+    }
+    if len(combined) != 1:
+        return [*runs, *streamed]
+    ((same, run),) = combined.items()
+    both = (runs[same], *streamed)
+    run = replace(
+        run,
+        lines=sum(one.lines for one in both),
+        formats=tuple(dict.fromkeys(name for one in both for name in one.formats)),
+        not_understood=tuple(one for part in both for one in part.not_understood),
+        notes=tuple(dict.fromkeys(note for one in both for note in one.notes)),
+    )
+    return [run if at == same else one for at, one in enumerate(runs)]
+
+
+def _launches(run: LogRun) -> list[LogRun]:
+    return [replace(run, segments=(one,)) for one in run.segments]
+
+
+def _with_launches(console: LogPath, run: LogRun, streamed: Sequence[LogRun]) -> LogRun | None:
+    """Return a run with the launches of a stream; None if they are of another run.
+
+    A program that was restarted begins its stream again, or appends to it.
+    """
+    if len(streamed) == 1:
+        return _combined(console, run, streamed[0]) if _is_same(run, streamed[0]) else None
+    pairs = [*zip(_launches(run), streamed, strict=False)]
+    if len(run.segments) != len(streamed) or not all(_is_same(*pair) for pair in pairs):
+        return None
+    launches = [_combined(console, *pair).segments for pair in pairs]
+    return replace(run, segments=tuple(launch for (launch,) in launches))
+
+
+def _is_same(run: LogRun, stream: LogRun) -> bool:
+    """Return whether a run in a console log is that of a stream."""
+    # Of steps that were done twice a stream may have only the last.
+    steps = [*{step.iteration: step for step in run.steps}.values()]
+    streamed = stream.steps
+    if not steps:
+        losses = [one.loss for one in run.reports if isinstance(one, LossReport)]
+        pairs = [*zip(losses, (one.loss for one in streamed), strict=False)]
+        return len(pairs) >= min(_FEWEST_ALIKE, len(streamed)) > 0 and all(
+            _alike(one, other) for one, other in pairs
+        )
+    known = {step.iteration: step for step in streamed}
+    common = [(step, known[step.iteration]) for step in steps if step.iteration in known]
+    compared = [(_said(one), _said(other)) for one, other in common]
+    told = [
+        all(_alike(one[name], other[name]) for name in both)
+        for one, other in compared
+        if (both := [name for name in _COMPARED if name in one and name in other])
+    ]
+    return all(told) and len(told) >= max(1, min(_FEWEST_ALIKE, len(steps), len(streamed)))
+
+
+def _said(step: Step) -> dict[str, float]:
+    values = ((name, getattr(step, name)) for name in _COMPARED)
+    return {name: value for name, value in values if value is not None}
+
+
+def _alike(one: float | None, other: float | None) -> bool:
+    if one is None or other is None:
+        return False
+    return repr(one) == repr(other) or math.isclose(one, other, rel_tol=_ROUNDING, abs_tol=1e-4)
+
+
+def _combined(console: LogPath, run: LogRun, stream: LogRun) -> LogRun:
+    """Return a run with the records of its stream, each in the launch that made the step."""
+    (source,) = stream.segments
+    left = [*source.records]
+    segments = []
+    for number, segment in reversed([*enumerate(run.segments)]):
+        first = next(iter(segment.step_columns.column("iteration")), None)
+        mine: list[Record] = []
+        rest: list[Record] = []
+        for one in left:
+            later = isinstance(one, Step) and first is not None and one.iteration >= first
+            (mine if later or number == 0 else rest).append(one)
+        left = rest
+        segments.append(replace(segment, records=Records([*record_parts(segment.records), *mine])))
+    last, *earlier = segments
+    outcome = common_outcome((name_of(console), last.ends), (stream.path, source.ends))
+    last = replace(last, outcome=outcome or last.outcome)
+    return replace(run, segments=(*reversed(earlier), last))
