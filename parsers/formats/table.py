@@ -8,10 +8,11 @@ from parsers.formats.declared.json_lines import JSON_LINES
 from parsers.formats.declared.litgpt import LITGPT
 from parsers.formats.declared.maxtext import MAXTEXT
 from parsers.formats.declared.mlperf import MLPERF
-from parsers.formats.declared.nanogpt import MODDED_NANOGPT, NANOCHAT
+from parsers.formats.declared.nanogpt import MODDED_NANOGPT, NANOCHAT, NANOGPT_MEMORY
 from parsers.formats.declared.nemo import MEGATRON_BRIDGE, NEMO
 from parsers.formats.declared.olmo import OLMO_CORE
 from parsers.formats.declared.paddle import PADDLE
+from parsers.formats.declared.small_trainers import AUTOMODEL_CONSOLE, PICOTRON, PRIME_RL
 from parsers.formats.declared.torchtitan import TORCHTITAN
 from parsers.formats.declared.verl import VERL
 from parsers.formats.deepspeed import DEEPSPEED_OVERFLOW, DEEPSPEED_PIPELINE, DEEPSPEED_TIMER
@@ -53,6 +54,9 @@ DECLARED: tuple[LogFormat, ...] = (
     LITGPT,
     PADDLE,
     OLMO_CORE,
+    PICOTRON,
+    PRIME_RL,
+    AUTOMODEL_CONSOLE,
     *JSON_LINES,
 )
 """Formats of one line for each report."""
@@ -86,6 +90,7 @@ ALL_FORMATS: tuple[AnyFormat, ...] = (
     MEGATRON,
     NANOTRON,
     MEGATRON_MEMORY,
+    NANOGPT_MEMORY,
     TIMERS,
     MEGATRON_TIMERS,
     MEGATRON_RANK_TIMERS,

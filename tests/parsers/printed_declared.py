@@ -6,7 +6,7 @@ from typing import Any
 
 from printed import Printed, count, loss, number, prints
 
-from parsers.records import Step
+from parsers.records import Step, Usage, UsageSource
 
 Template = Callable[[dict[str, str]], str]
 
@@ -169,4 +169,89 @@ def mlperf(random: Random) -> Printed:
         iteration=n,
         step_seconds=float(seconds),
         loss=float(value),
+    )
+
+
+@prints("picotron")
+def picotron(random: Random) -> Printed:
+    """Large numbers are rounded, with a letter."""
+    n, value = count(random), loss(random, ".4f")
+    it = _numbers(random, {"all": ".2f", "gpu": ".2f", "mfu": ".2f"})
+    return _printed(
+        f"[rank 2] Step: {n:<5} | Loss: {value:>6} | Global batch size:   2.05K | Tokens/s: "
+        f"{it['all']:>7}K | Tokens/s/GPU: {it['gpu']:>7} | Tokens:   2.05K | MFU: {it['mfu']:>5}% "
+        "| Memory usage:   1.75GB",
+        iteration=n,
+        loss=float(value),
+        tokens_per_second=float(it["all"]) * 1e3,
+        tokens_per_second_per_gpu=float(it["gpu"]),
+        reported_mfu=None if it["mfu"] == "0.00" else float(it["mfu"]) / 100,
+    )
+
+
+@prints("prime-rl")
+def prime_rl(random: Random) -> Printed:
+    """Of 2025, and of 2026."""
+    n, value, rate = count(random), loss(random, ".4f"), count(random, 10**6)
+    forms = {"seconds": ".2f", "norm": ".4f", "lr": ".2e", "mfu": ".1f", "memory": ".1f"}
+    it = _numbers(random, forms)
+    if random.random() < 0.5:
+        text = (
+            f"12:00:00 SUCCESS Step {n} | Time: {it['seconds']}s | Loss: {value} | Entropy: 0.1234 "
+            f"| Grad. Norm: {it['norm']} | LR: {it['lr']} | Throughput: {rate} tokens/s | MFU: "
+            f"{it['mfu']}% | Peak Mem.: {it['memory']}/79.1 GiB (37.3%)"
+        )
+    else:
+        text = (
+            f"Step {n} | {it['seconds']:>6}s | Loss {value} | Grad. Norm {it['norm']} | LR "
+            f"{it['lr']} | Throughput {rate} tokens/s | MFU {it['mfu']}% | Peak Mem. "
+            f"{it['memory']} GiB"
+        )
+    return _printed(
+        text,
+        iteration=n,
+        log_interval=1,
+        step_seconds=float(it["seconds"]),
+        loss=float(value),
+        grad_norm=float(it["norm"]),
+        learning_rate=float(it["lr"]),
+        tokens_per_second=float(rate) if rate else None,
+        reported_mfu=None if it["mfu"] == "0.0" else float(it["mfu"]) / 100,
+        max_memory_reserved_gib=float(it["memory"]),
+    )
+
+
+@prints("Automodel")
+def automodel_console(random: Random) -> Printed:
+    """Its line for people."""
+    n, value = count(random), loss(random, ".4f")
+    it = _numbers(random, {"norm": ".4f", "lr": ".2e", "mem": ".2f", "all": ".2f", "gpu": ".2f"})
+    return _printed(
+        f"2026-04-01 16:06:16 | INFO | root | step {n} | epoch 0 | loss {value} | grad_norm "
+        f"{it['norm']} | lr {it['lr']} | mem {it['mem']} GiB | tps {it['all']}({it['gpu']}/gpu) | "
+        "num_label_tokens 4096",
+        iteration=n,
+        loss=float(value),
+        grad_norm=float(it["norm"]),
+        learning_rate=float(it["lr"]),
+        max_memory_allocated_gib=float(it["mem"]),
+        tokens_per_second=float(it["all"]),
+        tokens_per_second_per_gpu=float(it["gpu"]),
+    )
+
+
+@prints("peak of modded-nanogpt")
+def nanogpt_peak(random: Random) -> Printed:
+    """In MiB."""
+    allocated, reserved = count(random), count(random)
+    return Printed(
+        f"peak memory allocated: {allocated} MiB reserved: {reserved} MiB",
+        (
+            Usage(
+                source=UsageSource.TORCH,
+                max_memory_allocated_gib=allocated / 1024,
+                max_memory_reserved_gib=reserved / 1024,
+                offset=0,
+            ),
+        ),
     )

@@ -218,7 +218,7 @@ def from_olmo(text: str) -> float:
 def olmo(random: Random) -> Printed:
     """A header, and a line for each metric."""
     n, of = count(random), count(random)
-    tokens, mfu, memory, value = (of_olmo(_rate(random)) for _ in range(4))
+    tokens, mfu, memory, value = (of_olmo(_rate(random) or 1.0) for _ in range(4))
     trillions = random.randint(100, 900)
     return Printed(
         f"2026-06-22 19:07:43.123 host:0 olmo_core.train:93 INFO [step={n}/{of},epoch=1,eta=1h2m]\n"

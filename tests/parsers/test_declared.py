@@ -424,3 +424,14 @@ def test_json_may_hold_any_value() -> None:
             "metadata": {"step": value},
         }
         parse(MLPERF, f":::MLLOG {json.dumps(event)}")
+
+
+def test_a_count_that_is_not_whole_is_none() -> None:
+    """It is torn, and another number put behind it."""
+    line = (
+        "Training epoch 0, iteration 4/99 | global_step: 4 | train_step_timing in s: 1.5 | "
+        "consumed_samples: 315678e-02"
+    )
+    (run,) = read(io.BytesIO(f"{line}\n".encode()))
+    (step,) = run.steps
+    assert (step.step_seconds, step.consumed_samples) == (1.5, None)

@@ -221,6 +221,8 @@ def _value(one: Field, match: re.Match[str]) -> float | int | None:
     number = float(match["value"].replace(",", "")) * _SUFFIXES.get(match["suffix"] or "", 1.0)
     if not math.isfinite(number):
         return number if one.name in _ANY_NUMBER else None
+    if one.name in _COUNTS and not number.is_integer():
+        return None
     return _scaled(one, [number])[0]
 
 
@@ -242,6 +244,8 @@ def _column(one: Field, factor: float, texts: Sequence[str]) -> Sequence[float] 
         texts = joined.replace(",", "").split(" ")
     numbers = array("d", map(float, texts))
     if one.name not in _ANY_NUMBER and not math.isfinite(sum(numbers)):
+        raise ValueError(one.name)
+    if one.name in _COUNTS and not all(map(float.is_integer, numbers)):
         raise ValueError(one.name)
     return _scaled(one, numbers if factor == 1 else [number * factor for number in numbers])
 

@@ -26,7 +26,7 @@ from typing import Any
 
 from parsers.fields import LABELS, finite_json, is_quoted, json_float, json_numbers, parse_json
 from parsers.formats.declared.blocks import LinePatterns
-from parsers.formats.declared.json_blocks import Keys, json_pattern
+from parsers.formats.declared.json_blocks import json_pattern
 from parsers.formats.hf_keys import ELAPSED, STEPS, integration_fields, step_of
 from parsers.records import Step
 from parsers.scan.reader import LogFormat
@@ -69,8 +69,7 @@ class JsonLines:
     """A format of one object for each report.
 
     name: for people. keys: of which each such line has one, with its quote. fields: of a Step, by
-    key, with what the value is divided by. counts: keys of the iteration and of how many there are
-    to be. step: takes an object; returns its iteration and how
+    key, with what the value is divided by. step: takes an object; returns its iteration and how
     many there are to be. inner: the key under which the metrics are. only: values that an object
     must have. integrations: the keys of Hugging Face's integrations count, too.
     """
@@ -78,7 +77,6 @@ class JsonLines:
     name: str
     keys: tuple[str, ...]
     fields: Mapping[str, tuple[str, float]]
-    counts: Keys = field(default_factory=lambda: {"step": ("iteration", 1.0)})
     step: Callable[[Json], tuple[int | None, int | None]] = _own_step
     inner: str | None = None
     only: Mapping[str, str] = field(default_factory=dict)
@@ -95,7 +93,7 @@ class _ObjectReader:
 
     def read_lines(self, offsets: Sequence[int], text: str) -> StepBlock | None:
         """Return the steps of the first lines that are alike."""
-        keys = {**self.declared.fields, **self.declared.counts}
+        keys = {"step": ("iteration", 1.0), **self.declared.fields}
         make = partial(json_pattern, keys=keys, parse=self)
         columns = self.line_patterns.columns(text, len(offsets), make)
         if columns is None:
@@ -145,7 +143,7 @@ def _format(declared: JsonLines) -> LogFormat:
         name=declared.name,
         anchors=tuple(key.encode() for key in declared.keys),
         parse=reader,
-        parse_lines=reader.read_lines,
+        parse_lines=None if declared.integrations else reader.read_lines,
         report=re.compile(looks),
     )
 
@@ -204,7 +202,6 @@ LLAMA_FACTORY = _format(
         name="LLaMA-Factory's log",
         keys=('"current_steps"',),
         fields=_OF_TRAINER,
-        counts={"current_steps": ("iteration", 1.0), "total_steps": ("iterations", 1.0)},
         step=_current_steps,
         integrations=True,
     )

@@ -3,12 +3,17 @@
     step 00200/35280 (0.57%) | loss: 5.147944 | lrm: 1.00 | dt: 558.89ms | tok/sec: 58,679 |
         bf16_mfu: 0.00
     step:1390/1390 train_time:80605ms step_avg:57.99ms
+    peak memory allocated: 30908 MiB reserved: 46472 MiB
 
 nanochat's rate is of all ranks, and its MFU 0 on a device that it does not know. modded-nanogpt
 prints the time since the start of the training, or since step 10 in older versions; the time of a
 step is the difference of two reports. Lines with `val_loss` report a validation.
 """
 
+import re
+from collections.abc import Iterator
+
+from parsers.fields import COUNT, line_parts
 from parsers.formats.declared.declaration import (
     ITERATION,
     ITERATIONS,
@@ -18,6 +23,8 @@ from parsers.formats.declared.declaration import (
     Field,
     line_format,
 )
+from parsers.records import Usage, UsageSource
+from parsers.scan.reader import LogFormat
 
 NANOCHAT = line_format(
     Declaration(
@@ -61,4 +68,30 @@ MODDED_NANOGPT = line_format(
         whole=r" step_avg:(?:[0-9]+\.[0-9]{2}|nan)ms",
         never=r" val_loss:",
     )
+)
+
+# peak memory consumption: 30908 MiB                                                of 2024
+_PEAK = re.compile(
+    rf"(?<!\w)peak memory (?:allocated|consumption): (?P<mib>{COUNT}) MiB"
+    rf"(?: reserved: (?P<reserved>{COUNT}) MiB)?(?!\w)"
+)
+
+
+def _parse_memory(offset: int, line: str) -> Iterator[Usage]:
+    for part in line_parts(line):
+        for match in _PEAK.finditer(part):
+            reserved = match["reserved"]
+            yield Usage(
+                source=UsageSource.TORCH,
+                max_memory_allocated_gib=int(match["mib"]) / 1024,
+                max_memory_reserved_gib=None if reserved is None else int(reserved) / 1024,
+                offset=offset,
+            )
+
+
+NANOGPT_MEMORY = LogFormat(
+    name="peak of modded-nanogpt",
+    anchors=(b"peak memory ",),
+    parse=_parse_memory,
+    report=re.compile(r"(?<!\w)peak memory (?:allocated|consumption): [0-9]"),
 )

@@ -63,8 +63,10 @@ def _parse(offset: int, text: str) -> Iterator[Step]:
             break
         name, divisor = _FIELDS.get(metric["name"], (None, 1.0))
         value = float(metric["value"].replace(",", "")) * _SUFFIXES[metric["suffix"]]
-        # FLOPs are many; without the letter behind them their number is torn.
+        # FLOPs are many; without the letter behind them their number is torn. 0.0 is a zero, or the
+        # beginning of another number.
         torn = name == "reported_tflops_per_gpu" and not metric["suffix"]
+        torn |= metric["value"].endswith("0.0") and not float(metric["value"])
         if name is not None and not torn and (name in _ANY_NUMBER or math.isfinite(value)):
             found.setdefault(name, value / divisor)
     if found:

@@ -1,0 +1,102 @@
+"""Parse the lines of picotron, prime-rl and NVIDIA's Automodel.
+
+    [rank 2] Step: 3     | Loss: 8.9219 | Global batch size:   2.05K | Tokens/s:  10.61K |
+        Tokens/s/GPU:   1.33K | Tokens:   6.14K | MFU:  0.43% | Memory usage:   1.75GB
+    Step 11 | Time: 38.00s | Loss: 1.1000 | Grad. Norm: 4.8000 | LR: 2.00e-05 | Throughput:
+        1300 tokens/s | MFU: 5.5% | Peak Mem.: 29.5/31.0 GiB (95.2%)
+    step 12 | epoch 0 | loss 1.2345 | grad_norm 0.5000 | lr 1.00e-05 | mem 12.34 GiB |
+        tps 1234.56(154.32/gpu) | num_label_tokens 4096
+
+Each is one line. picotron's memory is in 10**9 bytes and not the peak; its batch is in tokens, and
+rounded: neither is read. prime-rl's throughput is of all ranks and 0 before the second step, as is
+its MFU; its memory is the reserved peak. Since 2026 it prints `Step 11 |  38.00s | Loss 1.1 | …`.
+Automodel prints the allocated peak, tokens/s of all ranks and of one, and writes the same as JSON.
+"""
+
+from parsers.formats.declared.declaration import ITERATION, PERCENT, Declaration, Field, line_format
+
+_END = r"(?= *(?:\||$))"
+
+PICOTRON = line_format(
+    Declaration(
+        name="picotron",
+        anchors=(b"| Tokens/s/GPU: ",),
+        head=rf"(?<!\w)Step: {ITERATION} +\| Loss: ",
+        fields=(
+            Field(name="loss", before=r"\| Loss: +", after=_END, needed=True),
+            Field(name="tokens_per_second", before=r"\| Tokens/s: +", after=_END),
+            Field(
+                name="tokens_per_second_per_gpu",
+                before=r"\| Tokens/s/GPU: +",
+                after=_END,
+                needed=True,
+            ),
+            Field(
+                name="reported_mfu",
+                before=r"\| MFU: +(?!0\.00%)",
+                after=r"%",
+                scale=PERCENT,
+            ),
+        ),
+        whole=r"\| Memory usage: +[0-9]+\.[0-9]{2}GB",
+    )
+)
+
+PRIME_RL = line_format(
+    Declaration(
+        name="prime-rl",
+        anchors=(b"| Peak Mem.",),
+        head=rf"(?<!\w)Step {ITERATION} +\| +(?:Time: +)?[0-9.]+s +\| ",
+        fields=(
+            Field(
+                name="step_seconds",
+                before=r"(?<!\w)Step [0-9]+ +\| +(?:Time: +)?",
+                after=r"s(?= +\|)",
+                needed=True,
+            ),
+            Field(name="loss", before=r"\| (?:KL )?Loss:? +", after=_END),
+            Field(name="grad_norm", before=r"\| Grad\. Norm:? +", after=_END),
+            Field(name="learning_rate", before=r"\| LR:? +", after=_END),
+            Field(
+                name="tokens_per_second",
+                before=r"\| Throughput:? +(?!0 )",
+                after=" tokens/s",
+            ),
+            Field(
+                name="reported_mfu",
+                before=r"\| MFU:? +(?!0\.0%)",
+                after="%",
+                scale=PERCENT,
+            ),
+            Field(
+                name="max_memory_reserved_gib",
+                before=r"\| Peak Mem\.:? +",
+                after=r"(?:/[0-9.]+)? GiB",
+            ),
+        ),
+        whole=r"\| Peak Mem\.:? +[0-9./]+ GiB",
+        log_interval=1,
+    )
+)
+
+AUTOMODEL_CONSOLE = line_format(
+    Declaration(
+        name="Automodel",
+        anchors=(b"/gpu)",),
+        head=rf"(?<!\w)step {ITERATION} \| epoch [0-9]+ \| loss ",
+        fields=(
+            Field(name="loss", before=r"\| loss ", after=_END, needed=True),
+            Field(name="grad_norm", before=r"\| grad_norm ", after=_END),
+            Field(name="learning_rate", before=r"\| lr ", after=_END),
+            Field(name="max_memory_allocated_gib", before=r"\| mem ", after=" GiB"),
+            Field(name="tokens_per_second", before=r"\| tps ", after=r"(?=\()", needed=True),
+            Field(
+                name="tokens_per_second_per_gpu",
+                before=r"(?<=[0-9])\(",
+                after=r"/gpu\)",
+                needed=True,
+            ),
+        ),
+        whole=r"/gpu\)",
+    )
+)
