@@ -24,8 +24,8 @@ NEMO = line_format(
     Declaration(
         name="NeMo 2",
         anchors=(b"train_step_timing in s: ",),
-        head=r"Training epoch [0-9]+, iteration [0-9]+/[0-9]+ \|"
-        rf".*?\| global_step: {ITERATION}(?= \|)",
+        head=r"Training epoch [0-9]+, iteration [0-9]+/[0-9]+ (?=\|)"
+        rf"(?:.*? )?\| global_step: {ITERATION}(?= \|)",
         fields=(
             Field(
                 name="step_seconds",
