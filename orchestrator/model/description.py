@@ -199,6 +199,11 @@ class Model:
         return next((layer.mlp.gated for layer in self.layers if layer.mlp is not None), False)
 
     @property
+    def attention(self) -> Attention | None:
+        """The attention of the first layer that has some, or None if it is latent or absent."""
+        return next((one for one in self._attentions() if isinstance(one, Attention)), None)
+
+    @property
     def experts(self) -> Experts | None:
         """The experts of the first layer that has some, or None."""
         mlps = (layer.mlp for layer in self.layers)

@@ -182,6 +182,7 @@ def sizes(run: Run) -> dict[str, Any]:
         "vocab_size": model and model.vocab_size,
         "padded_vocab_size": run.padded_vocab_size,
         "seq_length": model and model.seq_length,
+        **_variants(model),
         "model_choice": None if run.model_choice is None else json.loads(run.model_choice),
         "parameters": parameters,
         "parameters_billions": None if parameters is None else parameters / 1e9,
@@ -200,6 +201,44 @@ def sizes(run: Run) -> dict[str, Any]:
         "sbatch": [*resources.sbatch] or None,
         "srun": [*resources.srun] or None,
     }
+
+
+def _variants(model: ModelShape | None) -> dict[str, Any]:
+    """Return how a model differs from GPT-2, by the names of a campaign's parameters."""
+    if model is None:
+        return dict.fromkeys(_VARIANTS)
+    described = model.described
+    if described is None:
+        heads = model.num_attention_heads
+        return {
+            **dict.fromkeys(_VARIANTS),
+            "num_key_value_heads": model.num_key_value_heads or heads,
+            "gated_mlp": model.gated_mlp,
+            "untied_head": model.untied_head,
+            "position_table": model.position_table,
+            "biases": model.biases,
+            "norm": model.norm,
+        }
+    experts = described.experts
+    attention = described.attention
+    return {
+        **dict.fromkeys(_VARIANTS),
+        "num_key_value_heads": attention and attention.key_value_heads,
+        "head_dim": attention and attention.head_size,
+        "gated_mlp": described.gated_mlp,
+        "untied_head": not described.tied_head,
+        "position_table": described.position_rows is not None,
+        "norm": described.norm,
+        "num_experts": experts and experts.number,
+        "num_experts_per_token": experts and experts.top_k,
+        "expert_ffn_hidden_size": experts and experts.width,
+    }
+
+
+_VARIANTS = (
+    *("num_key_value_heads", "head_dim", "gated_mlp", "untied_head", "position_table", "biases"),
+    *("norm", "num_experts", "num_experts_per_token", "expert_ffn_hidden_size"),
+)
 
 
 @dataclass(frozen=True, slots=True)

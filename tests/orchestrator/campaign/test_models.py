@@ -91,6 +91,27 @@ def test_a_named_model_is_counted_as_described(folder: Path):
     assert planned.memory is not None
 
 
+def test_runs_are_excluded_by_variants(folder: Path):
+    """A variant is a parameter as any other, also of a model with a name."""
+    path = folder / "campaign.yaml"
+    text = {
+        "name": "models",
+        "defaults": {"framework": "megatron", "source": "x"},
+        "matrix": {
+            "model": [SIZES],
+            "num_key_value_heads": [1, 4],
+            "gated_mlp": [False, True],
+        },
+        "include": [
+            {"model": "mixtral-8x7b"},
+            {"model": "llama3-8b"},
+        ],
+        "exclude": ["num_key_value_heads == 1 and gated_mlp", "num_experts == 8"],
+    }
+    path.write_text(json.dumps(text))
+    assert len(load_campaign(path).runs) == 4
+
+
 def test_equal_models_are_one_run(folder: Path):
     """Whatever they are called; defaults that are written out change nothing."""
     config = named_model("llama3-8b").config
