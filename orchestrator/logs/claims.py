@@ -37,6 +37,15 @@ _ROUNDING = {
 # Those of Megatron-Bridge have two decimals.
 _COARSE_SECONDS = 0.005
 _TERA = 1e12
+# Rates whose work per iteration is the same if every iteration has the same batch.
+_PER_SECOND = (
+    "reported_tflops_per_gpu",
+    "tokens_per_second",
+    "tokens_per_second_per_gpu",
+)
+# So few reports do not show that the work is the same; with more unlike ones it is not.
+_FEWEST, _MOST_UNLIKE = 5, 0.25
+_LIKE_AN_AVERAGE = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +91,14 @@ def claims(summary: RunSummary, given: Given = NOTHING_GIVEN) -> tuple[Claim, ..
     """Return the claims of a log that its other values allow to check."""
     if summary.engine_samples_per_second is not None:
         return ()  # of single engines, which generate and train in turn
-    return tuple(one for one in _checks(summary, given) if one is not None)
+    found = [one for one in _checks(summary, given) if one is not None]
+    rows, known = _rows(summary), {one.quantity for one in found}
+    same_work = (
+        _same_work(rows, name)
+        for name in _PER_SECOND
+        if name.removeprefix("reported_") not in known
+    )
+    return (*found, *(one for one in same_work if one is not None))
 
 
 def _checks(summary: RunSummary, given: Given) -> Iterator[Claim | None]:
@@ -154,6 +170,36 @@ def _rate(
         f"{what.format(batch=size)} in {seconds:.4g} s",
         relative=_COARSE_SECONDS / seconds,
     )
+
+
+def _same_work(rows: Sequence[Row], name: str) -> Claim | None:
+    """Return the claim of a rate from the work of the other iterations, which is the same.
+
+    A rate times the seconds of its iteration is its work. The claim is of the report that is
+    farthest off. None if the work differs between iterations, as that of packed samples does, or if
+    there are too few reports.
+    """
+    known = _stated(rows, name, "step_seconds")
+    if len(known) < _FEWEST or len({row["global_batch_size"] for row in known}) > 1:
+        return None
+    work = median(row[name] * row["step_seconds"] for row in known)
+    checked = [
+        _claim(
+            name,
+            row[name],
+            work / row["step_seconds"],
+            f"the work of {len(known)} reports in {row['step_seconds']:.4g} s",
+            relative=_COARSE_SECONDS / row["step_seconds"],
+        )
+        for row in known
+    ]
+    unlike = [one for one in checked if one.contradicted]
+    usual = median(row[name] for row in known)
+    # A rate that stays when a step is slow is an average over more than this step.
+    averaged = any(abs(one.stated - usual) <= _LIKE_AN_AVERAGE * usual for one in unlike)
+    if averaged or len(unlike) > len(checked) * _MOST_UNLIKE:
+        return None
+    return max(checked, key=lambda one: (one.contradicted, abs(one.stated / one.computed - 1)))
 
 
 def _share(rows: Sequence[Row], gpus: int) -> Claim | None:

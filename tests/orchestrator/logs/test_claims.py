@@ -100,8 +100,42 @@ def test_an_mfu_on_an_unknown_gpu_is_not_checked() -> None:
     assert "mfu" not in claims_of(titan("NVIDIA GeForce RTX 6090", 52.79))
 
 
-def test_a_log_without_configuration_has_no_claims() -> None:
+def test_a_log_without_configuration_has_claims_of_equal_work_only() -> None:
     """Its numbers cannot be checked."""
     line = "completed step: {}, seconds: 3.4, TFLOP/s/device: 413.4, Tokens/s/device: 7138.9, "
     log = "".join(line.format(n) + "total_weights: 1, loss: 2.136\n" for n in range(5))
-    assert claims_of(log) == {}
+    found = claims_of(log)
+    assert {*found} == {"tflops_per_gpu", "tokens_per_second_per_gpu"}
+    assert not any(claim.contradicted for claim in found.values())
+
+
+BRIDGE = "Step Time : {seconds:.2f}s GPU utilization: {tflops:.1f}MODEL_TFLOP/s/GPU\n"
+
+
+def bridge(*works: float) -> str:
+    """Return a log of Megatron-Bridge, whose steps have so many TFLOP per GPU in 2 to 9 s."""
+    seconds = [2.0 + (index * 7 % 8) for index in range(len(works))]
+    pairs = zip(seconds, works, strict=True)
+    return "".join(BRIDGE.format(seconds=each, tflops=work / each) for each, work in pairs)
+
+
+def test_a_report_of_other_work_than_the_rest_is_contradicted() -> None:
+    """Without a configuration, the work of the other reports says what one ought to state."""
+    claim = claims_of(bridge(*[2600.0] * 9))["tflops_per_gpu"]
+    assert not claim.contradicted
+    claim = claims_of(bridge(*[2600.0] * 8, 3900.0))["tflops_per_gpu"]
+    assert claim.contradicted
+    assert claim.stated == pytest.approx(1.5 * claim.computed, rel=0.01)
+    assert "the work of 9 reports" in claim.formula
+
+
+def test_work_that_differs_everywhere_is_no_claim() -> None:
+    """Packed samples have other lengths in each iteration."""
+    assert claims_of(bridge(*(2000.0 + 300 * index for index in range(9)))) == {}
+    assert claims_of(bridge(2600.0, 2600.0, 3900.0)) == {}
+
+
+def test_a_running_average_does_not_contradict_a_slow_step() -> None:
+    """A rate that stays the same when a step takes twice as long is not of this step."""
+    steps = [BRIDGE.format(seconds=2.0, tflops=1300.0) for _ in range(8)]
+    assert claims_of("".join(steps) + BRIDGE.format(seconds=4.0, tflops=1290.0)) == {}

@@ -271,10 +271,10 @@ def test_matrices_of_few_bits_have_no_peak_of_16_bits(
     folder: Path, changed: dict[str, str], low: str | None
 ) -> None:
     """Though parameters are bf16; the user may give the peak."""
-    Path("run.log").write_text(log(ARGUMENTS | changed).replace("Tesla V100-SXM2-32GB", "H200"))
+    Path("run.log").write_text(log(ARGUMENTS | changed).replace("Tesla V100-SXM2-32GB", "A100-SXM4-80GB"))
     errors = parse("run.log").stderr
     assert (figures("run.log")["mfu"] is None) == (low is not None)
-    assert (f"no {low} peak is known of H200 SXM5; give --gpu-peak-tflops" in errors) == bool(low)
+    assert (f"no {low} peak is known of A100 SXM4; give --gpu-peak-tflops" in errors) == bool(low)
     values = figures("run.log", "--gpu-peak-tflops=1979")
     assert values["mfu"] == pytest.approx(values["model_tflops_per_gpu"] / 1979)
 
