@@ -271,7 +271,9 @@ def test_matrices_of_few_bits_have_no_peak_of_16_bits(
     folder: Path, changed: dict[str, str], low: str | None
 ) -> None:
     """Though parameters are bf16; the user may give the peak."""
-    Path("run.log").write_text(log(ARGUMENTS | changed).replace("Tesla V100-SXM2-32GB", "A100-SXM4-80GB"))
+    Path("run.log").write_text(
+        log(ARGUMENTS | changed).replace("Tesla V100-SXM2-32GB", "A100-SXM4-80GB")
+    )
     errors = parse("run.log").stderr
     assert (figures("run.log")["mfu"] is None) == (low is not None)
     assert (f"no {low} peak is known of A100 SXM4; give --gpu-peak-tflops" in errors) == bool(low)
