@@ -72,12 +72,12 @@ def _gpu_warnings(cluster: Cluster, gpu: str, precision: str) -> Iterator[str]:
     if precision not in (cluster.gpu_peak_tflops or {}):
         missing["gpu_peak_tflops"] = "no MFU"
     if cluster.gpu_memory_gib is None:
-        missing["gpu_memory_gib"] = "no verdict whether runs fit"
+        missing["gpu_memory_gib"] = "no check that runs fit"
     if missing:
         near = did_you_mean(gpu.upper(), full_names())
         else_give = f"{near} Else give" if near.startswith("; did") else "; give"
         yield (
-            f"gpu: {gpu!r} is not a GPU that teralog knows, so there will be "
+            f"gpu: {gpu!r} is not a GPU that teralog knows: there will be "
             f"{', and '.join(missing.values())}{else_give} {' and '.join(missing)} in the cluster "
             "profile"
         )

@@ -55,13 +55,19 @@ class CampaignFile:
     give_up: Annotated[
         str | None,
         Field(
-            description="A parameter with numbers: if a run fails, runs with a larger value of "
-            "it and are equal otherwise do not start."
+            description=(
+                "A parameter with numbers: if a run fails, equal runs with a larger value do not "
+                "start."
+            )
         ),
     ] = None
     order: Annotated[
         Literal["file", "interleaved"],
-        Field(description="Order of the runs: the file's, or A B B A, one at a time."),
+        Field(
+            description=(
+                "Order of the runs: as in the file, or interleaved (A B B A), one run at a time."
+            )
+        ),
     ] = "file"
     order_seed: Annotated[
         int, Field(description="Seed that draws the first run of each interleaved block.")
@@ -110,7 +116,10 @@ def read_campaign_file(path: Path) -> Checked:
         problems.append(_name_problem(name))
     problems += _give_up_problems(data)
     if data.get("give_up") is not None and data.get("order") == "interleaved":
-        problems.append("order: interleaved starts every run; remove give_up, or the order")
+        problems.append(
+            "give_up: cannot be used with order: interleaved, which starts every run; remove one "
+            "of them"
+        )
     rules, rule_problems = _rules(data)
     warmup, warmup_problems = _warmup(data)
     cluster, cluster_problems = _cluster(data, path.parent)

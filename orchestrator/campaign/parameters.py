@@ -123,7 +123,11 @@ class CommonParameters(ModelSizes):
     ] = None
     num_microbatches: Annotated[
         Size | None,
-        Field(description="Micro-batches per step and copy of the model; for global_batch_size."),
+        Field(
+            description=(
+                "Micro-batches per step and copy of the model; give this or global_batch_size."
+            )
+        ),
     ] = None
     train_iters: Annotated[Size, Field(description="Optimizer steps.")] = _TRAINING.train_iters
     precision: Annotated[Precision, Field(description="Number format of the training.")] = (
@@ -139,7 +143,7 @@ class CommonParameters(ModelSizes):
     time_limit: Annotated[
         int | str,
         AfterValidator(time_limit_seconds),
-        Field(description="Longest a run may take: minutes, or Slurm's H:MM:SS."),
+        Field(description="Time limit of a run: minutes, or Slurm's H:MM:SS."),
     ] = _RESOURCES.time_limit_seconds // 60
     sbatch: Annotated[
         Arguments,
@@ -232,7 +236,7 @@ def parameter_problems(
             elif name in elsewhere:
                 near = f"; {elsewhere[name]}"
             elif name in _CALLED_ELSEWHERE:
-                near = f"; here it is {_CALLED_ELSEWHERE[name]}"
+                near = f"; use {_CALLED_ELSEWHERE[name]}"
             else:
                 near = did_you_mean(str(name), known)
             yield f"{where}: unknown key {name!r}{near}"

@@ -143,8 +143,8 @@ def _memory_record(row: _Planned) -> dict[str, Any] | None:
 def calibration_lines(known: Calibrations) -> list[str]:
     """Return one sentence for each framework whose forecasts are corrected."""
     return [
-        f"memory of {framework}: calibrated on {calibration.runs} finished runs, whose peaks are "
-        f"{calibration.lowest:.2f} to {calibration.highest:.2f} of the middle of their forecasts"
+        f"memory of {framework}: calibrated on {calibration.runs} finished runs, whose peaks were "
+        f"{calibration.lowest:.2f} to {calibration.highest:.2f} times the middle of their forecasts"
         for framework, calibration in known.items()
     ]
 

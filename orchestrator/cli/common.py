@@ -288,8 +288,8 @@ def refresh_records(campaign: "Campaign", store: "CampaignStore") -> bool:
         complain(note)
     if store.only_rehearsed:
         complain(
-            f"{campaign.name} was rehearsed, and no run of it was started: "
-            f"`teralog status {campaign.arguments} --rehearsed` shows the rehearsal"
+            f"{campaign.name} was only rehearsed; none of its runs was started: `teralog status "
+            f"{campaign.arguments} --rehearsed` shows the rehearsal"
         )
     return not notes
 
@@ -407,7 +407,7 @@ def exit_for(failed: "Sequence[RunStatus]", campaign: "Campaign") -> None:
         click.echo(failure_line(status), err=True)
     if failed:
         again = f"teralog retry {campaign.arguments}{' --rehearsed' if campaign.rehearsal else ''}"
-        click.echo(f"{again} starts what did not complete again", err=True)
+        click.echo(f"{again} starts the runs again that did not complete", err=True)
         sys.exit(1)
 
 

@@ -184,7 +184,9 @@ def _matched(
 
     both = [run.label for run in chosen if any(run is other for other in others)]
     if both:
-        raise UserError(f"--a and --b: hold of the same runs, as {both[0]}")
+        raise UserError(
+            f"--a and --b: both choose some runs, e.g. {both[0]}; make them exclude each other"
+        )
     pairings, alone = matched(chosen, others)
     if not pairings:
         raise UserError("no run of A has a partner in B that is equal in everything else")

@@ -345,7 +345,7 @@ def _refuse_model(options: dict[str, Any]) -> None:
     if given:
         name = given[0].replace("_", "-")
         raise click.UsageError(
-            f"--{name} is for a model; a campaign contains its own: leave out one of them"
+            f"--{name}: cannot be used with a campaign, which has its own value; remove one of them"
         )
 
 
@@ -359,7 +359,7 @@ def models(model: str | None, seq_length: int | None, layout: str) -> None:
     from orchestrator.estimate.models import model_sentences, models_table, parts_table, read_model
 
     if model is None and seq_length is not None:
-        raise click.UsageError("--seq-length goes with MODEL")
+        raise click.UsageError("--seq-length: give a MODEL too")
     described = None if model is None else read_model(model, seq_length)
     table = models_table() if described is None else parts_table(described)
     sentences = [] if described is None else model_sentences(described)

@@ -133,7 +133,7 @@ def parse(
     with _status() as tell_archive:
         logs = find_logs(paths, unpack_into, tell_archive)
     if on_slurm is None and (shards or work):
-        raise click.UsageError("--shards and --work are for --on-slurm PROFILE")
+        raise click.UsageError("--shards and --work need --on-slurm PROFILE")
     if unparsed:
         if on_slurm is not None:
             raise click.UsageError("--unparsed reads the logs here: leave out --on-slurm")
@@ -182,7 +182,7 @@ def _print_unparsed(found: "FoundLogs", layout: str) -> None:
             printed = True
             click.echo(printable(f"{record['path']}:{record['line']}: {record['text']}"))
         if not printed and found.logs:
-            click.echo("all lines that look like a report were understood", err=True)
+            click.echo("all lines that look like step reports were parsed", err=True)
     else:
         from orchestrator.common.tables import records_table
 
@@ -261,7 +261,10 @@ def _read_on_slurm(
     def tell(sentence: str) -> None:
         click.echo(sentence, err=True)
 
-    stopped = "stopped; the jobs go on. The same command waits for them again; scancel ends them"
+    stopped = (
+        "stopped waiting; the jobs continue. The same command waits for them again; scancel ends "
+        "them"
+    )
     with interruptible(stopped):
         return read_on_slurm(logs, reader, cluster, work, count=count or _SHARDS, tell=tell)
 

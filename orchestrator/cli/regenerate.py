@@ -93,7 +93,7 @@ def regenerate_tflops(
     from orchestrator.markdown.regenerate.page import regenerate, title_keys
 
     if in_place and (diff or check):
-        raise click.UsageError("--in-place goes neither with --diff nor with --check")
+        raise click.UsageError("--in-place cannot be used with --diff or --check")
     if in_place and "-" in files:
         raise click.UsageError("--in-place cannot write to standard input")
     if as_json and not check:

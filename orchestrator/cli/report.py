@@ -117,11 +117,14 @@ def report(
     from orchestrator.report.write import today, write_report
 
     if by_node and (as_html or only is not None or by is not None or update or write or output):
-        raise click.UsageError("--by-node prints another table, and goes with --format alone")
+        raise click.UsageError(
+            "--by-node prints its own table: of the other options, use only --format, --results "
+            "and --slurm-timeout"
+        )
     if only is not None and (write or as_html):
         option = "--html" if as_html else "--write"
         raise click.UsageError(
-            f"{option} writes the report of all runs, and --filter leaves some out; write the "
+            f"{option} writes the report of all runs, but --filter leaves some out; write the "
             f"chosen runs with `-o FILE{'.html' if as_html else '.md'}`"
         )
     file_layout = _file_layout(output, layout) if output else None
@@ -184,7 +187,8 @@ def _refuse_full_report(file: Path, store: "CampaignStore") -> None:
     place = file.resolve()
     if place.parent == store.path.resolve() and place.stem == "report":
         raise UserError(
-            f"{file}: is the report of all runs, and --filter leaves some out; give another file"
+            f"{file}: is the file of the full report, but --filter leaves some runs out; give "
+            "another file"
         )
 
 

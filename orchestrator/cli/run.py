@@ -332,7 +332,7 @@ def cancel(
     if not (runs or all_runs or state):
         raise UserError(f"{campaign}: no run given; give ids or labels, --state STATE, or --all")
     if runs and all_runs:
-        raise UserError("--all: cancels all runs; leave it out, or the names of runs")
+        raise UserError("--all: cancels all runs; remove --all, or do not name runs")
     chosen = choose(loaded.runs, runs) if runs else submitted_runs(loaded, store)
     state = state and state.upper()
     if state in (SUBMITTING, SUBMITTED):
@@ -340,7 +340,7 @@ def cancel(
         state = "PENDING"
     if state is not None and state not in UNENDED:
         hint = did_you_mean(state, UNENDED)
-        raise UserError(f"--state: {state!r} is not a state of runs that have not ended{hint}")
+        raise UserError(f"--state: {state!r} is not a state of an unfinished run{hint}")
     if store.only_rehearsed and not runs:
         # After a rehearsal, a user rarely means runs that were never started.
         raise UserError(
@@ -491,7 +491,9 @@ def salloc(
     from orchestrator.submit.slurm import batch_line, salloc_line
 
     if as_json and execute:
-        raise click.UsageError("--json prints the line, and --run runs it; leave one out")
+        raise click.UsageError(
+            "--json and --run: remove one; --json prints the line, --run runs it"
+        )
     loaded, store = open_campaign(campaign, results)
     if results is None:
         refuse_runs_elsewhere(loaded, store, other_results(loaded, store))

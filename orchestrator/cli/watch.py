@@ -20,7 +20,7 @@ from orchestrator.cli.common import (
 )
 from orchestrator.common.text import counted
 
-_STOPPED = "watch ended; the runs go on"
+_STOPPED = "stopped watching; the runs continue"
 
 
 @click.command()

@@ -164,6 +164,9 @@ def parse_outcomes(text: str) -> tuple[str, ...]:
     unknown = [word for word in words if word not in UNSUCCESSFUL]
     if unknown:
         raise UserError(
-            *(f"--only: no run ends {word!r}{did_you_mean(word, UNSUCCESSFUL)}" for word in unknown)
+            *(
+                (f"--only: there is no outcome {word!r}{did_you_mean(word, UNSUCCESSFUL)}")
+                for word in unknown
+            )
         )
     return words or tuple(word for word in UNSUCCESSFUL if word != RunOutcome.UNKNOWN)

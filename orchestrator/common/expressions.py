@@ -59,7 +59,7 @@ def compile_expression(text: str, names: Iterable[str]) -> Callable[[Values], bo
         tree = ast.parse(text.strip(), mode="eval")
         evaluate = _translate(tree.body, frozenset(names))
     except SyntaxError as error:
-        hint = "; values are compared by ==" if _ASSIGNMENT.search(text) else ""
+        hint = "; compare values with ==" if _ASSIGNMENT.search(text) else ""
         raise UserError(f"{text!r} is not an expression: {error.msg}{hint}") from None
     except (RecursionError, MemoryError, ValueError):
         raise UserError(f"{text!r} is not a valid expression") from None
@@ -149,7 +149,7 @@ def _comparison(parts: list[Evaluate], ops: list[ast.cmpop]) -> Evaluate:
 
     for op in ops:
         if type(op) not in _ORDER and type(op) not in _EQUALITY:
-            raise UserError("an expression compares with == != < <= > >= in and not in only")
+            raise UserError("an expression can compare only with == != < <= > >= in and not in")
     return evaluate
 
 

@@ -167,7 +167,7 @@ def _turned(turn: Turn, basis: str) -> str:
     return (
         f"Steps take {_percent(turn.ratio).lstrip('+-')} {longer} since {_name(turn.first)}: "
         f"{shown(turn.seconds)} s before, {shown(turn.seconds_after)} s from then on, by {basis}; "
-        f"chance gives such a clear change in {_chance(turn.change)}."
+        f"such a clear change occurs by chance in {_chance(turn.change)}."
     )
 
 
@@ -178,12 +178,12 @@ def _place(told: History, wanted: PastRun) -> int:
 
 def _why_not(told: History) -> str:
     if fewest_on_a_side(told.units) is None:
-        return f": that takes at least {FEWEST} separate runs"
+        return f": at least {FEWEST} separate runs are needed"
     if told.turn is None:
         return ""
     return (
-        f": the clearest, {_percent(told.turn.ratio)} since {_name(told.turn.first)}, is as clear "
-        f"by chance in {_chance(told.turn.change)}, and at most {100 * LEVEL:.3g}% would be"
+        f": the clearest, {_percent(told.turn.ratio)} since {_name(told.turn.first)}, occurs by "
+        f"chance in {_chance(told.turn.change)}, and the limit is {100 * LEVEL:.3g}%"
     )
 
 
@@ -191,7 +191,7 @@ def _basis(told: History) -> str:
     runs = f"{'this' if told.timed == 1 else 'these'} {counted(told.timed, 'run')}"
     if told.units == told.timed:
         return runs
-    return f"{runs} in {counted(told.units, 'allocation')}, each of which counts once,"
+    return f"{runs} in {counted(told.units, 'allocation')} (each counts once)"
 
 
 def _differences(turn: Turn) -> str:

@@ -140,7 +140,10 @@ def _verdict(one: Compared) -> str:
     if found.more is None and found.low is None:
         return f"{begin}; no number of runs would give a verdict."
     if found.more is None and min(found.units) == 1:
-        return f"{begin}; how a single run varies is unknown, and so is how many more are needed."
+        return (
+            f"{begin}; the variation of a single run is unknown, so the number of runs needed is "
+            "unknown."
+        )
     if found.more is None:
         return (
             f"{begin}; the runs so far show no sign of a difference, so the number of runs "

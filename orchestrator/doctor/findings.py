@@ -199,7 +199,7 @@ def _gpus(nvidia_smi: Answer | None) -> Iterator[Finding]:
     names = Counter(nvidia_smi.lines)
     problem = nvidia_smi.problem or (None if names else "nvidia-smi names no GPU")
     if problem:
-        remedy = f"{problem}; see that the driver is loaded"
+        remedy = f"{problem}; check that the driver is loaded"
         yield Finding("GPU", "nvidia-smi", False, True, None, remedy)
     else:
         gpu_names = ", ".join(f"{count} x {name}" for name, count in names.items())
@@ -235,7 +235,7 @@ def _cpp_compiler() -> Finding:
 
 def _extension_folder() -> Finding:
     named, home = os.environ.get("TORCH_EXTENSIONS_DIR"), os.environ.get("HOME")
-    remedy: str | None = "export TORCH_EXTENSIONS_DIR=<a folder that takes files>"
+    remedy: str | None = "export TORCH_EXTENSIONS_DIR=<a writable folder>"
     if not named and not home:
         return Finding("folder", "torch extensions", False, True, None, remedy)
     folder = Path(named or f"{home}/.cache/teralog/torch_extensions")

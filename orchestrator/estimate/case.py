@@ -98,7 +98,7 @@ def campaign_cases(campaign: Campaign) -> list[Case]:
     """
     cases = [case for planned in campaign.runs for case in _run_case(campaign, planned)]
     if not cases:
-        raise UserError(f"{campaign.path}: no run of it has a model to estimate for")
+        raise UserError(f"{campaign.path}: none of its runs has a model to estimate for")
     return cases
 
 

@@ -41,7 +41,7 @@ def suggestion_lines(run: Run, cluster: Cluster, warmup: Warmup) -> list[str]:
         return [f"no settings to suggest: {what} is not known; see `teralog plan`"]
     needs = f"forecast {_interval(own)} GiB, and {room.owner} has {gib(room.gib)}"
     if fits(own, room) == "yes":
-        return [f"{needs}: by that it fits; see whether another program used this memory"]
+        return [f"{needs}: it should fit; check whether another program used the memory"]
     found = nearest_fitting(run, cluster, warmup, room)
     if not found:
         return [f"{needs}: no settings tried here fit; use more ranks or a smaller model"]

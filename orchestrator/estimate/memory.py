@@ -77,7 +77,7 @@ def campaign_estimates(campaign: Campaign) -> list[MemoryEstimate]:
         if planned.memory is not None
     ]
     if not found:
-        raise UserError(f"{campaign.path}: no run of it has a memory forecast")
+        raise UserError(f"{campaign.path}: none of its runs has a memory forecast")
     return found
 
 
@@ -176,7 +176,10 @@ def estimate_record(estimate: MemoryEstimate) -> dict[str, Any]:
 
 def _parts_text(estimate: MemoryEstimate) -> str:
     whole = estimate.forecast
-    told = f"the rank that needs most needs {gib(whole.low_gib)} to {gib(whole.high_gib)} GiB"
+    told = (
+        f"the rank that needs the most memory needs {gib(whole.low_gib)} to {gib(whole.high_gib)} "
+        "GiB"
+    )
     if estimate.label:
         told = f"{estimate.label}: {told}"
     if estimate.rooms:

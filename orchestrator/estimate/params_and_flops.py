@@ -323,7 +323,7 @@ def _counted(convention: Convention, iteration: Iteration) -> str:
     title = f"{convention.name}: {convention.title}"
     formula = convention.formula(iteration)
     if formula is None:
-        return f"{title}\n  not for this model: it assumes {convention.assumes}"
+        return f"{title}\n  does not apply to this model: it assumes {convention.assumes}"
     lines = (
         title,
         f"  {formula}",

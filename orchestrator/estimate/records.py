@@ -172,6 +172,6 @@ def _problems(what: str, campaign: Path | None, given: Mapping[str, Any]) -> Ite
         if name not in known:
             yield f"{name}: unknown option of {what}{did_you_mean(name, known)}"
         elif campaign is not None and name not in _WITH_A_CAMPAIGN.get(what, ()):
-            yield f"{name}: goes with a model, not with a campaign, which has its own"
+            yield f"{name}: cannot be used with a campaign, which has its own value"
         else:
             yield from field_problems(name, OPTIONS[what], name, value)

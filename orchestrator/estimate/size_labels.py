@@ -45,7 +45,12 @@ def label_sentence(label: str, parameters: int) -> str | None:
         case LabelUnit.BILLION:
             return f"{label} agrees with {billions} * 10**9"
         case LabelUnit.GIBI:
-            return f"{label} agrees with {gibi} * 2**30, the old way; it is {billions} * 10**9"
+            return (
+                f"{label} agrees with {gibi} * 2**30, an older convention; it is {billions} * 10**9"
+            )
         case LabelUnit.NEITHER:
-            return f"{label} agrees with neither {billions} * 10**9 nor {gibi} * 2**30, the old way"
+            return (
+                f"{label} agrees with neither {billions} * 10**9 nor {gibi} * 2**30, an older "
+                "convention"
+            )
     return None

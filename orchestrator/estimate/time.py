@@ -92,7 +92,7 @@ def durations(
     of an iteration. Raises UserError if neither is given completely, or a training lacks a value.
     """
     if (tokens is None) != (tflops_per_gpu is None):
-        raise UserError("--tokens and --tflops-per-gpu go together")
+        raise UserError("--tokens and --tflops-per-gpu: give both, or neither")
     if tokens is None and step_seconds is None:
         raise UserError("give --tokens and --tflops-per-gpu, or --step-seconds, or all of them")
     found = []

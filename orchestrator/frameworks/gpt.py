@@ -29,10 +29,10 @@ class GptOptions:
         Field(description="torch DistributedDataParallel (ddp), or a ZeRO stage of DeepSpeed."),
     ] = "ddp"
     offload_optimizer: Annotated[
-        zero.OffloadDevice, Field(description="Where ZeRO keeps the optimizer states.")
+        zero.OffloadDevice, Field(description="Device that keeps ZeRO's optimizer states.")
     ] = "none"
     offload_param: Annotated[
-        zero.OffloadDevice, Field(description="Where ZeRO-3 keeps the parameters.")
+        zero.OffloadDevice, Field(description="Device that keeps ZeRO-3's parameters.")
     ] = "none"
     launcher: Annotated[
         zero.DeepspeedLauncher,
@@ -40,7 +40,7 @@ class GptOptions:
     ] = "torchrun"
     deepspeed: Annotated[
         dict[str, Any],
-        Field(description="Laid over the DeepSpeed configuration, section by section."),
+        Field(description="Changes to the DeepSpeed configuration, section by section."),
     ] = field(default_factory=dict)
 
     @property
@@ -54,7 +54,7 @@ def problems(run: Run) -> Iterator[str]:
     options: GptOptions = run.options
     yield from unsplit(run)
     if options.strategy == "ddp" and options.deepspeed:
-        yield "strategy ddp runs without DeepSpeed: take the key 'deepspeed' out or choose a zero"
+        yield "strategy=ddp does not use DeepSpeed; remove the key deepspeed, or choose a zero"
     yield from zero.problems(run)
 
 

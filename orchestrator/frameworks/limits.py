@@ -12,7 +12,7 @@ def unsplit(run: Run) -> Iterator[str]:
     tensor, pipeline = run.parallelism.tensor_parallel_size, run.parallelism.pipeline_parallel_size
     if tensor * pipeline > 1:
         yield (
-            f"framework {run.framework} splits no layers: tensor_parallel_size={tensor} and "
+            f"framework {run.framework} cannot split layers: tensor_parallel_size={tensor} and "
             f"pipeline_parallel_size={pipeline} must both be 1"
         )
     yield from whole_sequences(run)
@@ -22,8 +22,8 @@ def whole_sequences(run: Run) -> Iterator[str]:
     """Yield a problem if a run splits sequences, and its program cannot."""
     if (context := run.parallelism.context_parallel_size) > 1:
         yield (
-            f"framework {run.framework} splits no sequences: "
-            f"context_parallel_size={context} must be 1"
+            f"framework {run.framework} cannot split sequences: context_parallel_size={context} "
+            "must be 1"
         )
 
 
@@ -31,7 +31,7 @@ def unaccumulated(run: Run) -> Iterator[str]:
     """Yield a problem if a run has several micro-batches, and its program steps after each."""
     if (run.num_microbatches or 1) > 1:
         yield (
-            f"framework {run.framework} accumulates no gradients: "
+            f"framework {run.framework} cannot accumulate gradients: "
             f"global_batch_size={run.batch.global_batch_size} must be "
             f"micro_batch_size*world_size={run.batch.micro_batch_size * run.world_size}"
         )
@@ -42,7 +42,7 @@ def unheard(run: Run, *names: str) -> Iterator[str]:
     for name in names:
         value = getattr(run.training, name)
         if value != getattr(_DEFAULT, name):
-            yield f"framework {run.framework} hands no {name} to its program; take {value} out"
+            yield f"framework {run.framework} cannot set {name}; remove the value {value}"
 
 
 def said_twice(parameter: str, arguments: Sequence[str], said: Mapping[str, str]) -> Iterator[str]:
@@ -54,7 +54,7 @@ def said_twice(parameter: str, arguments: Sequence[str], said: Mapping[str, str]
     by_words = {_words(option): name for option, name in said.items()}
     for option in dict.fromkeys(argument.partition("=")[0] for argument in arguments):
         if option.startswith("-") and (name := by_words.get(_words(option))):
-            yield f"{parameter}: {option} is what {name} says; take it out"
+            yield f"{parameter}: {option} is set by {name}; remove it"
 
 
 def _words(option: str) -> str:

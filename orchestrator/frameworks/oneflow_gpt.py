@@ -66,7 +66,7 @@ def problems(run: Run) -> Iterator[str]:
     yield from unaccumulated(run)
     yield from unheard(run, "activation_checkpointing", "seed")
     if run.training.precision == "bf16":
-        yield f"framework {run.framework} knows fp16 and fp32, not precision=bf16"
+        yield f"framework {run.framework} has no precision=bf16; use fp16 or fp32"
     if run.model is not None and run.model.ffn_width != 4 * run.model.hidden_size:
         yield (
             f"framework {run.framework} has an MLP of 4*hidden_size={4 * run.model.hidden_size}, "
@@ -74,8 +74,8 @@ def problems(run: Run) -> Iterator[str]:
         )
     if run.training.train_iters < REPORT_INTERVAL:
         yield (
-            f"train_iters={run.training.train_iters} is less than the {REPORT_INTERVAL} after "
-            "which the program reports for the first time"
+            f"train_iters={run.training.train_iters} is too small: the program first reports after "
+            f"{REPORT_INTERVAL} iterations"
         )
 
 
@@ -88,8 +88,8 @@ def warnings(run: Run) -> Iterator[str]:
         and not run.options.dataset.endswith(_TOKENS)
     ):
         yield (
-            f"vocab_size={model.vocab_size} is less than GPT-2's {GPT2_VOCAB_SIZE} tokens, as "
-            "which the program reads texts"
+            f"vocab_size={model.vocab_size} is less than the {GPT2_VOCAB_SIZE} tokens of GPT-2, "
+            "which the program uses for texts"
         )
 
 

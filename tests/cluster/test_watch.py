@@ -153,7 +153,7 @@ def test_ctrl_c_ends_the_watching_and_no_run(play) -> None:
     watching.send_signal(signal.SIGINT)
     _, complaints = watching.communicate(timeout=TERALOG_SECONDS)
     assert watching.returncode == 130
-    assert complaints == f"{RESULTS}watch ended; the runs go on\n"
+    assert complaints == f"{RESULTS}stopped watching; the runs continue\n"
     assert play.states() == ["RUNNING"] * 4
     play.go()
     play.wait_for(["COMPLETED"] * 4)

@@ -30,7 +30,7 @@ class ColossalaiOptLoraOptions(shared.ColossalaiOptions):
         int, Field(description="Rank of LoRA's matrices; 0 trains all weights.", ge=0)
     ] = 4
     cuda_mem_frac: Annotated[
-        float, Field(description="Part of a GPU's memory that a rank may take.", gt=0, le=1)
+        float, Field(description="Fraction of a GPU's memory that a rank may use.", gt=0, le=1)
     ] = 1.0
 
     @property

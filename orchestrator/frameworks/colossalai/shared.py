@@ -35,7 +35,7 @@ FOLDER = "applications/Chat/benchmarks"
 LOG_FORMATS = (COLOSSALAI_MODELS, COLOSSALAI_THROUGHPUT)
 MEASURED_BY = (
     "samples/s and TFLOPS per GPU: as ColossalAI's benchmark prints them, without the first "
-    "episode; it counts 2 FLOPs a parameter and token for each model that a token passes, 6 where "
+    "episode; it counts 2 FLOPs per parameter and token for each model that a token passes, 6 if "
     "actor and critic learn, and no attention; peak: of the first rank's allocator"
 )
 
@@ -54,19 +54,22 @@ class ColossalaiOptions:
     ] = DEFAULT_STRATEGY
     experience_batch_size: Annotated[
         int | None,
-        Field(description="Prompts a GPU takes at a time; micro_batch_size if not given.", ge=1),
+        Field(
+            description=("Prompts that a GPU processes at a time; micro_batch_size if not given."),
+            ge=1,
+        ),
     ] = None
     num_episodes: Annotated[
-        int, Field(description="Episodes, of which the first does not count.", ge=1)
+        int, Field(description="Number of episodes; the first is not measured.", ge=1)
     ] = 3
     max_timesteps: Annotated[
-        int, Field(description="Batches of experience made in an episode.", ge=1)
+        int, Field(description="Batches of experience that an episode makes.", ge=1)
     ] = 8
     update_timesteps: Annotated[
-        int, Field(description="Batches of experience after which is learned.", ge=1)
+        int, Field(description="Batches of experience between two phases of learning.", ge=1)
     ] = 8
     max_epochs: Annotated[
-        int, Field(description="How often is learned from the same experience.", ge=1)
+        int, Field(description="Passes of learning over the same experience.", ge=1)
     ] = 3
 
     @property
@@ -113,13 +116,13 @@ def _model_problems(run: Run, models: Mapping[str, ModelShape]) -> Iterator[str]
     key = (run.model_name or "").removeprefix("opt-")
     if key not in models:
         yield (
-            f"framework {run.framework} has its own models, and none called {run.model_name!r}; "
-            f"it has {', '.join(models)}"
+            f"framework {run.framework} has no model {run.model_name!r}; choose one of "
+            f"{', '.join(models)}"
         )
     elif run.model != models[key]:
         yield (
-            f"framework {run.framework} has a model {key!r} of other sizes than these, and takes "
-            f"nothing but its key{_own_name(run, key)}"
+            f"framework {run.framework} has its own sizes for model {key!r}; give only this key, "
+            f"without sizes{_own_name(run, key)}"
         )
 
 
@@ -138,17 +141,20 @@ def _phase_problems(run: Run) -> Iterator[str]:
     options: ColossalaiOptions = run.options
     episodes, steps, update = options.num_episodes, options.max_timesteps, options.update_timesteps
     if episodes < 2:
-        yield "num_episodes=1 leaves nothing: the first episode does not count"
+        yield (
+            "num_episodes=1: the first episode is not measured, so nothing is left; give at least 2"
+        )
     elif episodes * steps // update == steps // update:
         yield (
-            f"update_timesteps={update} is never reached after the first of "
-            f"num_episodes={episodes} of max_timesteps={steps}: nothing is learned that counts"
+            f"update_timesteps={update} is not reached after the first episode "
+            f"(num_episodes={episodes}, max_timesteps={steps}), which is not measured: no learning "
+            "would be measured; give a smaller update_timesteps"
         )
     made, batch = experience_batch_size(run) * update, run.batch.micro_batch_size
     if made < batch:
         yield (
-            f"experience_batch_size*update_timesteps={made} makes less experience than "
-            f"one batch to learn from, micro_batch_size={batch}"
+            f"experience_batch_size*update_timesteps={made} is less than micro_batch_size={batch}, "
+            "one batch to learn from"
         )
 
 

@@ -179,7 +179,7 @@ def contradictions(
     for path, (parameter, value) in said.items():
         found = value_at(config, path, absent=value)
         if found != value and not (filled_in and found == "auto"):
-            yield f"deepspeed: {path}={found} contradicts the run's {parameter}; take it out"
+            yield f"deepspeed: {path}={found} contradicts the run's {parameter}; remove it"
     for section in ("fp16", "bf16"):
         if config.get(section) and section != training.precision:
             enabled = value_at(config, f"{section}.enabled", absent=False)
@@ -187,8 +187,8 @@ def contradictions(
             only_auto = filled_in and config[section] == {"enabled": "auto"}
             if enabled is False or (filled_in and enabled == "auto" and not only_auto):
                 yield (
-                    f"deepspeed: what {section} says is for precision={section}, and this run's is "
-                    f"{training.precision}"
+                    f"deepspeed: section {section} is for precision={section}, but this run has "
+                    f"precision={training.precision}; remove the section"
                 )
 
 

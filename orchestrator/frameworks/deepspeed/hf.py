@@ -59,10 +59,10 @@ class HfDeepspeedOptions:
         Field(description="teralog's own program, or run_clm.py of transformers' examples."),
     ] = "hf_gpt"
     script: Annotated[
-        str | None, Field(description="Where run_clm.py is, relative to the campaign file.")
+        str | None, Field(description="Path of run_clm.py, relative to the campaign file.")
     ] = None
     script_args: Annotated[
-        Arguments, Field(description="Further arguments for run_clm.py, behind all others.")
+        Arguments, Field(description="Further arguments of run_clm.py, after all others.")
     ] = field(default_factory=list)
     dataset: Annotated[
         str | None,
@@ -74,20 +74,20 @@ class HfDeepspeedOptions:
     ] = "gpt2"
     zero_stage: Annotated[int, Field(description="ZeRO stage, 0 to 3.", ge=0, le=3)] = 2
     offload_optimizer: Annotated[
-        zero.OffloadDevice, Field(description="Where ZeRO keeps the optimizer states.")
+        zero.OffloadDevice, Field(description="Device that keeps ZeRO's optimizer states.")
     ] = "none"
     offload_param: Annotated[
-        zero.OffloadDevice, Field(description="Where ZeRO-3 keeps the parameters.")
+        zero.OffloadDevice, Field(description="Device that keeps ZeRO-3's parameters.")
     ] = "none"
     warmup_steps: Annotated[
-        int, Field(description="Steps over which the learning rate rises.", ge=0)
+        int, Field(description="Steps in which the learning rate rises.", ge=0)
     ] = 0
     launcher: Annotated[zero.DeepspeedLauncher, Field(description="What starts the ranks.")] = (
         "torchrun"
     )
     deepspeed: Annotated[
         dict[str, Any],
-        Field(description="Laid over the DeepSpeed configuration, section by section."),
+        Field(description="Changes to the DeepSpeed configuration, section by section."),
     ] = field(default_factory=dict)
 
 
@@ -126,8 +126,8 @@ def problems(run: Run) -> Iterator[str]:
         if run.model and run.model.ffn_width != 4 * run.model.hidden_size:
             # GPT2Config.update_from_string changes no value that is None at first, as n_inner is.
             yield (
-                f"ffn_hidden_size={run.model.ffn_width} cannot be told to run_clm.py, whose models "
-                f"have 4*hidden_size={4 * run.model.hidden_size}; program=hf_gpt takes any"
+                f"ffn_hidden_size={run.model.ffn_width} cannot be set in run_clm.py, whose models "
+                f"have 4*hidden_size={4 * run.model.hidden_size}; use program=hf_gpt"
             )
     else:
         for name, value in given.items():

@@ -31,7 +31,7 @@ def _unknown_keys(config: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[
         where = ".".join((*path, key))
         if path and key in _SECTIONS:
             yield (
-                f"DeepSpeed knows no key {where!r}: {key} is a section of its own, beside {path[0]}"
+                f"DeepSpeed has no key {where!r}: {key} is a section of its own, next to {path[0]}"
             )
         elif key not in known:
             today = {*known} - _renamed(path).keys() - _earlier(path)

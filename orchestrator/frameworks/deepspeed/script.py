@@ -42,17 +42,18 @@ class DeepspeedOptions:
     ] = field(default_factory=list)
     zero_stage: Annotated[int, Field(description="ZeRO stage, 0 to 3.", ge=0, le=3)] = 0
     offload_optimizer: Annotated[
-        Literal["none", "cpu", "nvme"], Field(description="Where ZeRO keeps the optimizer states.")
+        Literal["none", "cpu", "nvme"],
+        Field(description=("Device that keeps ZeRO's optimizer states.")),
     ] = "none"
     offload_param: Annotated[
-        Literal["none", "cpu", "nvme"], Field(description="Where ZeRO-3 keeps the parameters.")
+        Literal["none", "cpu", "nvme"], Field(description="Device that keeps ZeRO-3's parameters.")
     ] = "none"
     launcher: Annotated[zero.DeepspeedLauncher, Field(description="What starts the ranks.")] = (
         "torchrun"
     )
     deepspeed: Annotated[
         dict[str, Any],
-        Field(description="Laid over the DeepSpeed configuration, section by section."),
+        Field(description="Changes to the DeepSpeed configuration, section by section."),
     ] = field(default_factory=dict)
 
 
@@ -61,13 +62,13 @@ def problems(run: Run) -> Iterator[str]:
     if run.training.activation_checkpointing:
         # It would count in the TFLOPs, and the script hears nothing of it.
         yield (
-            "framework deepspeed hands no activation_checkpointing to the script; "
-            "say it in script_args"
+            "framework deepspeed does not pass activation_checkpointing to the script; set it in "
+            "script_args"
         )
     if any(argument.partition("=")[0] == _CONFIG for argument in run.options.script_args):
         yield (
-            f"script_args: {_CONFIG} is added behind them; take it out, and say under deepspeed "
-            "what is to be otherwise"
+            f"script_args: teralog adds {_CONFIG}; remove it, and write changes to the "
+            "configuration under deepspeed"
         )
     yield from zero.pipeline_problems(run)
     yield from zero.problems(run)

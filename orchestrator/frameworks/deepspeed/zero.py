@@ -65,8 +65,8 @@ def pipeline_problems(run: Run) -> Iterator[str]:
     stage, stages = run.zero_stage or 0, run.parallelism.pipeline_parallel_size
     if stage > 1 and stages > 1:
         yield (
-            f"zero_stage={stage} divides gradients, which a pipeline adds up: "
-            f"pipeline_parallel_size={stages} goes with 0 and 1"
+            f"zero_stage={stage} divides gradients, which pipeline_parallel_size={stages} must add "
+            "up; use zero_stage 0 or 1, or no pipeline"
         )
 
 
@@ -91,7 +91,7 @@ def warnings(run: Run) -> Iterator[str]:
     yield from _silent_steps(run)
     if run.options.offload_optimizer == "nvme" and run.zero_stage != _NVME_STAGE:
         stage = f"ZeRO stage {_NVME_STAGE}"
-        yield f"offload_optimizer=nvme keeps the states in memory but for {stage}"
+        yield f"offload_optimizer=nvme keeps the states in memory except with {stage}"
 
 
 def _silent_steps(run: Run) -> Iterator[str]:

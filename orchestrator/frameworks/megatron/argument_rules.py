@@ -12,12 +12,12 @@ from orchestrator.frameworks.megatron.shared import DATA_PATH
 from orchestrator.run.model import Run
 
 _NOT_FOR_RUNS = {
-    "--yaml-cfg": "puts a file in place of all arguments; say them one by one",
-    "--skip-train": "leaves nothing to measure; take it out",
-    "--use-checkpoint-args": "takes sizes from a checkpoint; the run says them",
+    "--yaml-cfg": "replaces all arguments with those of a file; write them one by one",
+    "--skip-train": "leaves nothing to measure; remove it",
+    "--use-checkpoint-args": "takes sizes from a checkpoint, but the run sets them; remove it",
     "--warmup": "is no longer valid; use --lr-warmup-fraction",
-    "--encoder-seq-length": "is what seq_length says; take it out",
-    "--encoder-num-layers": "is what num_layers says; take it out",
+    "--encoder-seq-length": "is set by seq_length; remove it",
+    "--encoder-num-layers": "is set by num_layers; remove it",
 }
 _SPLIT_DATA = ("--train-data-path", "--valid-data-path", "--test-data-path")
 # Options that give Megatron core data of the user's own.
@@ -51,8 +51,7 @@ def common_problems(run: Run) -> Iterator[str]:
             option == "--lr-warmup-samples" and whole_number(options, option) == 0
         ):
             yield (
-                f"extra_args: {option} is for a training by samples, and this one is by "
-                "iterations, as train_iters says; take it out"
+                f"extra_args: {option} counts samples, but train_iters counts iterations; remove it"
             )
     warmup = whole_number(options, "--lr-warmup-iters") or 0
     given_decay = whole_number(options, "--lr-decay-iters")

@@ -43,7 +43,7 @@ class MegatronDeepspeedOptions(MegatronOptions):
     launcher: Annotated[MegatronLauncher, Field(description="What starts the ranks.")] = "launch"
     deepspeed: Annotated[
         dict[str, Any],
-        Field(description="Laid over the DeepSpeed configuration, section by section."),
+        Field(description="Changes to the DeepSpeed configuration, section by section."),
     ] = field(default_factory=dict)
 
 
@@ -66,20 +66,19 @@ def optimizer_problems(run: Run) -> Iterator[str]:
     """Yield a problem for an `optimizer` section: DeepSpeed uses Megatron's optimizer."""
     if "optimizer" in run.options.deepspeed:
         yield (
-            "deepspeed: optimizer is ignored, for the program has one of its own; say what it "
-            "should be in extra_args"
+            "deepspeed: optimizer is ignored: the program has its own; set that one in extra_args"
         )
 
 
 def version_1_problems(run: Run) -> Iterator[str]:
     """Yield the options that Megatron 1.1.5 does not have."""
     if run.training.precision == "bf16":
-        yield "Megatron 1.1.5 has no precision=bf16; try fp16"
+        yield "Megatron 1.1.5 has no bf16; use precision=fp16"
     model = run.model
     if model is not None and not model.has_gpt2_layers:
         yield (
-            f"Megatron 1.1.5 has no MLP of ffn_hidden_size={model.ffn_width}: "
-            f"it is 4*hidden_size={4 * model.hidden_size}"
+            f"Megatron 1.1.5 cannot set ffn_hidden_size={model.ffn_width}: its MLP has "
+            f"4*hidden_size={4 * model.hidden_size}"
         )
     unique = whole_number(given(run.options.extra_args), "--num-unique-layers")
     if unique is not None and model is not None and (unique < 1 or model.num_layers % unique):
@@ -110,8 +109,8 @@ def warnings(run: Run) -> Iterator[str]:
     """Yield warnings about valid but unusual settings."""
     if run.options.launcher != "launch":
         yield (
-            f"launcher={run.options.launcher} hands no --local_rank to the program, which "
-            "DeepSpeed of 2021 (0.3) insists on; launcher=launch does"
+            f"launcher={run.options.launcher} does not pass --local_rank, which DeepSpeed of 2021 "
+            "(0.3) needs; use launcher=launch"
         )
     yield from shared.option_warnings(run)
     yield from memory.warnings(run)

@@ -51,11 +51,9 @@ class MegatronDeepspeed3dOptions(MegatronDeepspeedOptions):
     ] = "new"
     engine: Annotated[
         Literal["deepspeed", "megatron"],
-        Field(description="Under DeepSpeed, or Megatron alone, which the new branch can."),
+        Field(description="Megatron with DeepSpeed, or alone (new branch only)."),
     ] = "deepspeed"
-    zero_stage: Annotated[
-        int, Field(description="ZeRO stage; its pipeline goes with 0 and 1.", ge=0, le=3)
-    ] = 0
+    zero_stage: Annotated[int, Field(description="ZeRO stage, 0 or 1.", ge=0, le=3)] = 0
 
 
 def problems(run: Run) -> Iterator[str]:
@@ -80,14 +78,14 @@ def _without_deepspeed(run: Run) -> Iterator[str]:
     options: MegatronDeepspeed3dOptions = run.options
     yield from pipeline.even_problems(run)
     if options.branch == "old":
-        yield "branch=old runs under DeepSpeed only: engine must be deepspeed"
+        yield "branch=old needs engine=deepspeed"
     else:
         yield from pipeline.checkpoint_problems_of_2(run)
         yield from _interleaving_problems(run)
     asked = deepspeed.checkpointing(run)
     asked += ["zero_stage"] * bool(options.zero_stage) + ["deepspeed"] * bool(options.deepspeed)
     if asked:
-        yield f"engine=megatron runs without DeepSpeed: take {', '.join(asked)} out"
+        yield f"engine=megatron does not use DeepSpeed; remove {', '.join(asked)}"
 
 
 def _interleaving_problems(run: Run) -> Iterator[str]:
@@ -112,16 +110,16 @@ def _under_deepspeed(run: Run) -> Iterator[str]:
     if options.zero_stage > 1:
         # The program makes a pipeline of one stage too, and DeepSpeed asks for the kind of model.
         yield (
-            f"zero_stage={options.zero_stage} divides gradients, which a pipeline adds up, one of "
-            "one stage too: framework megatron_deepspeed_3d goes with 0 and 1, and "
-            "megatron_deepspeed_zero with 2 and 3"
+            f"zero_stage={options.zero_stage} divides gradients, which DeepSpeed's pipeline must "
+            "add up, even with one stage; use zero_stage 0 or 1, or framework "
+            "megatron_deepspeed_zero"
         )
     if layers is not None and layers < stages:
-        yield f"num_layers={layers} is fewer than pipeline_parallel_size={stages}"
+        yield f"num_layers={layers} is less than pipeline_parallel_size={stages}"
     if options.zero_stage and run.training.precision != "fp16":
-        yield f"zero_stage={options.zero_stage} of 2021's DeepSpeed needs precision=fp16"
+        yield f"zero_stage={options.zero_stage} needs precision=fp16 in DeepSpeed of 2021"
     elif options.branch == "new" and run.training.precision == "bf16":
-        yield "2021's DeepSpeed has no precision=bf16; try fp16"
+        yield "DeepSpeed of 2021 has no bf16; use precision=fp16"
     yield from deepspeed.checkpointing_problems(run)
     yield from deepspeed.optimizer_problems(run)
     yield from zero.config_problems(run, config_files(run), kept=deepspeed.KEYS_OF_2021)
@@ -143,8 +141,8 @@ def warnings(run: Run) -> Iterator[str]:
     layers, stages = _layers_and_stages(run)
     if layers is not None and layers % stages:
         yield (
-            f"num_layers={layers} over pipeline_parallel_size={stages}: DeepSpeed gives some "
-            "stages a layer more, and the others wait for them"
+            f"num_layers={layers} is not divisible by pipeline_parallel_size={stages}: DeepSpeed "
+            "gives some stages one more layer, and the other stages wait for them"
         )
 
 

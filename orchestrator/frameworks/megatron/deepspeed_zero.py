@@ -37,19 +37,19 @@ class MegatronDeepspeedZeroOptions(MegatronDeepspeedOptions):
 
     zero_stage: Annotated[int, Field(description="ZeRO stage, 1 to 3.", ge=1, le=3)] = 3
     offload_optimizer: Annotated[
-        zero.OffloadDevice, Field(description="Where ZeRO keeps the optimizer states.")
+        zero.OffloadDevice, Field(description="Device that keeps ZeRO's optimizer states.")
     ] = "none"
     offload_param: Annotated[
-        zero.OffloadDevice, Field(description="Where ZeRO-3 keeps the parameters.")
+        zero.OffloadDevice, Field(description="Device that keeps ZeRO-3's parameters.")
     ] = "none"
     scattered_embeddings: Annotated[
         bool, Field(description="Divide the embedding's activations over tensor-parallel ranks.")
     ] = False
     split_transformers: Annotated[
-        bool, Field(description="Take a layer as two, with a checkpoint between them.")
+        bool, Field(description="Treat each layer as two, with a checkpoint between them.")
     ] = False
     memory_centric_tiled_linear: Annotated[
-        bool, Field(description="Take linear layers tile by tile; ZeRO-3 only.")
+        bool, Field(description="Compute linear layers tile by tile; ZeRO-3 only.")
     ] = False
     tile_factor: Annotated[
         int, Field(description="Tiles are hidden_size/tile_factor wide.", ge=1)
@@ -66,8 +66,8 @@ def problems(run: Run) -> Iterator[str]:
         )
     if (count := run.num_microbatches) is not None and count > 1:
         yield (
-            f"num_microbatches={count}: the program takes a step after each micro-batch, so that "
-            "global_batch_size is micro_batch_size*data_parallel_size"
+            f"num_microbatches={count}: the program takes a step after each micro-batch; set "
+            "global_batch_size to micro_batch_size*data_parallel_size, or remove both"
         )
     if run.training.precision == "fp32":
         yield f"zero_stage={options.zero_stage} of 2021's DeepSpeed needs precision=fp16"
@@ -97,8 +97,8 @@ def _checkpoint_problems(run: Run) -> Iterator[str]:
     yield from shared.checkpoint_problems(
         run,
         run.model.num_layers * (2 if split else 1),
-        "the model" + (", two for one by split_transformers" if split else ""),
-        "the program would go on with the first after the last",
+        "the model" + (", which split_transformers doubles" if split else ""),
+        "after the last layer the program would start again at the first",
     )
 
 

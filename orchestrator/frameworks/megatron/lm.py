@@ -92,7 +92,7 @@ def problems(run: Run) -> Iterator[str]:
         yield from _sequence_problems(run)
         yield from argument_rules.data_source_problems(run)
         if (options.vocab_file is None) != (options.merge_file is None):
-            yield "vocab_file and merge_file belong together: give both, or neither"
+            yield "vocab_file, merge_file: give both, or neither"
     yield from argument_rules.common_problems(run)
     yield from shared.megatron_option_problems(run, _selective(run))
 
@@ -155,11 +155,12 @@ def _sequence_problems(run: Run) -> Iterator[str]:
         yield f"context_parallel_size={context} needs transformer_impl=transformer_engine"
     elif context > 1 and run.training.precision == "fp32":
         # Transformer Engine splits sequences in fused attention alone, which has no fp32.
-        yield (
-            f"context_parallel_size={context} needs precision=bf16 or fp16, as fused attention does"
-        )
+        yield (f"context_parallel_size={context} needs precision=bf16 or fp16 for fused attention")
     elif context > 1 and _unfused(options):
-        yield f"context_parallel_size={context} needs another --attention-backend than unfused"
+        yield (
+            f"context_parallel_size={context} does not work with --attention-backend unfused; "
+            "choose another"
+        )
     if run.model is None:
         return
     length = run.model.seq_length
@@ -186,7 +187,7 @@ def warnings(run: Run) -> Iterator[str]:
     yield from pipeline.forecast_warnings(run)
     yield from memory.warnings(run)
     for option in _selective(run):
-        yield f"extra_args: FLOPs do not count what {option} computes again"
+        yield f"extra_args: TFLOPs will be too low: they do not count what {option} computes again"
     if run.options.sequence_parallel and run.parallelism.tensor_parallel_size == 1:
         yield (
             "sequence_parallel=true with tensor_parallel_size=1 has no effect: the program turns "
@@ -199,9 +200,9 @@ def warnings(run: Run) -> Iterator[str]:
         and not run.options.gives("--loss-scale", "--initial-loss-scale")
     ):
         yield (
-            f"train_iters={iterations} with precision=fp16: the loss scale starts at 2**32, and "
-            "until it has come down updates are skipped, some 18 of the first 20, and left out of "
-            "the numbers; extra_args: [--initial-loss-scale, 4096] starts lower"
+            f"train_iters={iterations} with precision=fp16: the loss scale starts at 2**32, so "
+            "about 18 of the first 20 updates are skipped and left out of the numbers; to start "
+            "lower, add extra_args: [--initial-loss-scale, 4096]"
         )
 
 

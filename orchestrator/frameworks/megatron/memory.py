@@ -153,4 +153,4 @@ def warnings(run: Run) -> Iterator[str]:
     told = shared.unreckoned(run)
     for option in given(run.options.extra_args):
         if option in _SAVES and option not in told:
-            yield f"extra_args: the forecast knows nothing of {option}"
+            yield f"extra_args: the memory forecast does not count {option}"

@@ -74,7 +74,7 @@ def checkpoint_problems_of_2(run: Run, chunks: int = 1) -> Iterator[str]:
             run,
             layers,
             whose if chunks == 1 else f"a chunk of {whose}",
-            "the program would look for one after the last, and die",
+            "the program would crash at the end of the last one",
         )
 
 
@@ -113,4 +113,6 @@ def forecast_warnings(run: Run) -> Iterator[str]:
     options = given(run.options.extra_args)
     for option in (_LAYOUT, *_ENDS):
         if option in options:
-            yield f"extra_args: the forecast takes stages as alike, and knows nothing of {option}"
+            yield (
+                f"extra_args: the memory forecast assumes equal stages and does not count {option}"
+            )

@@ -230,10 +230,13 @@ def unreckoned(run: Run) -> list[str]:
 
 def _argument_warnings(run: Run) -> Iterator[str]:
     for option in unreckoned(run):
-        yield f"extra_args: sizes, FLOPs and the forecast know nothing of {option}"
+        yield f"extra_args: sizes, FLOPs and the memory forecast do not count {option}"
     for option in given(run.options.extra_args):
         if option in _TOUCHES_DISK:
-            yield f"extra_args: {option} has runs share checkpoints, and is timed with the steps"
+            yield (
+                f"extra_args: {option} makes runs share checkpoints, and its time counts in the "
+                "steps; remove it"
+            )
         elif option in _ENDS:
             yield (
                 f"extra_args: {option} may end a run before its {run.training.train_iters} "
@@ -242,8 +245,8 @@ def _argument_warnings(run: Run) -> Iterator[str]:
     interval = whole_number(given(run.options.extra_args), "--log-interval")
     if interval is not None and interval > run.training.train_iters:
         yield (
-            f"extra_args: of train_iters={run.training.train_iters} steps none is reported with "
-            f"--log-interval {interval}"
+            f"extra_args: --log-interval {interval} exceeds "
+            f"train_iters={run.training.train_iters}: no step would be reported"
         )
 
 
@@ -264,6 +267,6 @@ def option_warnings(run: Run, chunks: int = 1) -> Iterator[str]:
     model = run.model
     if run.options.vocab_file and model is not None and model.vocab_size != GPT2_VOCAB_SIZE:
         yield (
-            f"vocab_size={model.vocab_size} is not told to the program: its vocabulary is that of "
-            f"vocab_file, and GPT-2's has {GPT2_VOCAB_SIZE}"
+            f"vocab_size={model.vocab_size} is not passed to the program, which takes its "
+            f"vocabulary from vocab_file; GPT-2's has {GPT2_VOCAB_SIZE}"
         )

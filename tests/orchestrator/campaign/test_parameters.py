@@ -103,8 +103,8 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "what others call it": (
         {"train_batch_size": 8, "lr": 1},
         [
-            "defaults: unknown key 'train_batch_size'; here it is global_batch_size",
-            "defaults: unknown key 'lr'; here it is learning_rate",
+            "defaults: unknown key 'train_batch_size'; use global_batch_size",
+            "defaults: unknown key 'lr'; use learning_rate",
         ],
     ),
     "unknown, like nothing": ({"zzz": 2}, ["defaults: unknown key 'zzz'"]),

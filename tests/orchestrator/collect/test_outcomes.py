@@ -170,6 +170,6 @@ def test_an_unknown_outcome_is_refused_with_the_nearest():
     with pytest.raises(UserError) as caught:
         parse_outcomes("oom,timeot,completed")
     assert caught.value.problems == (
-        "--only: no run ends 'timeot'; did you mean 'timeout'?",
-        "--only: no run ends 'completed'; choose one of " + ", ".join(sorted(UNSUCCESSFUL)),
+        "--only: there is no outcome 'timeot'; did you mean 'timeout'?",
+        "--only: there is no outcome 'completed'; choose one of " + ", ".join(sorted(UNSUCCESSFUL)),
     )

@@ -83,7 +83,7 @@ def test_an_absent_value_is_neither_large_nor_small(text: str):
 REFUSED = {
     "": "is not an expression",
     "world_size >": "is not an expression",
-    "world_size = 8": "; values are compared by ==",
+    "world_size = 8": "; compare values with ==",
     "world_size > 8; 1": "is not an expression",
     "strategy == ddp": "there is no parameter 'ddp'",
     "wrld_size > 8": "did you mean 'world_size'?",

@@ -28,7 +28,7 @@ def test_the_table_has_a_row_and_a_sentence_for_each_pair(layers: Folder) -> Non
     said = lines[5]
     assert said.startswith("num_layers=2 is slower than num_layers=1: 0.91")
     assert said.endswith("by 6 blocks in 1 allocation.")
-    assert "Within blocks the variance is" in done.stdout
+    assert "Blocks make the variance" in done.stdout
     assert "All runs shared one allocation; another may give a different result." in lines
     assert (
         "num_layers=9 cannot be compared with num_layers=1: no run of num_layers=9 has a step time."
@@ -50,7 +50,7 @@ def test_the_table_has_a_row_and_a_sentence_for_each_pair(layers: Folder) -> Non
         ("--by num_layers --a num_layers==1", 2, "leave out B, --a and --b"),
         ("--by nmu_layers", 1, "did you mean 'num_layers'?"),
         ("--by hidden_size", 1, "all runs have the same"),
-        ("--a num_layers>=1 --b num_layers==2", 1, "hold of the same runs"),
+        ("--a num_layers>=1 --b num_layers==2", 1, "both choose some runs"),
         ("--a num_layers==1 --b num_layers==7", 1, "matches no run"),
         ("--a ddp --b zero1", 1, "no parameter 'ddp'; did you mean \"strategy == 'ddp'\"?"),
         ("--a num_layers==1 --b num_layers=2", 1, "--b: 'num_layers=2' is not an expression"),
@@ -326,7 +326,7 @@ def test_a_single_run_amid_others_gives_no_claim_of_no_difference() -> None:
     verdict = next(comparison_sentences(compared(pairing)))
     assert "are not enough to tell whether a is faster than b" in verdict
     assert verdict.endswith(
-        "how a single run varies is unknown, and so is how many more are needed."
+        "the variation of a single run is unknown, so the number of runs needed is unknown."
     )
 
 

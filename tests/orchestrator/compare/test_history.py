@@ -97,22 +97,22 @@ def test_runs_of_one_allocation_count_once() -> None:
     assert alone.shown is not None
     assert (together.timed, together.units, together.shown) == (12, 2, None)
     assert history_sentences(together)[0].endswith(
-        "these 12 runs in 2 allocations, each of which counts once, could show: that takes at "
-        "least 8 separate runs."
+        "No change is visible in these 12 runs in 2 allocations (each counts once): at least 8 "
+        "separate runs are needed."
     )
 
 
 @pytest.mark.parametrize(
     ("seconds", "said"),
     [
-        ([], "There is no change that these 0 runs could show"),
-        ([1.0], "There is no change that this 1 run could show"),
+        ([], "No change is visible in these 0 runs"),
+        ([1.0], "No change is visible in this 1 run"),
         (
             [1.0, 9.0],
-            "There is no change that these 2 runs could show: that takes at least 8 separate runs",
+            "No change is visible in these 2 runs: at least 8 separate runs are needed",
         ),
-        (noisy(*[1.0] * 9), "There is no change that these 9 runs could show: the clearest, "),
-        ([None, 1.0], "There is no change that this 1 run could show"),
+        (noisy(*[1.0] * 9), "No change is visible in these 9 runs: the clearest, "),
+        ([None, 1.0], "No change is visible in this 1 run"),
     ],
 )
 def test_what_the_runs_cannot_show_is_reported(seconds: Sequence[float | None], said: str) -> None:

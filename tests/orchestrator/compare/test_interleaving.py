@@ -84,7 +84,7 @@ def test_the_order_is_the_file_s_by_default(campaign_of: CampaignOf) -> None:
     assert campaign_of(TEXT.replace("order: interleaved\n", "")).order_seed is None
     assert campaign_of(TEXT).order_seed == 0
     assert campaign_of(f"{TEXT}order_seed: 7\n").order_seed == 7
-    with pytest.raises(UserError, match="order: interleaved starts every run"):
+    with pytest.raises(UserError, match="cannot be used with order: interleaved"):
         campaign_of(f"{TEXT}matrix: {{micro_batch_size: [1, 2]}}\ngive_up: micro_batch_size\n")
     with pytest.raises(UserError, match="order: 'random' is not one of file, interleaved"):
         campaign_of(TEXT.replace("interleaved", "random"))

@@ -110,7 +110,7 @@ def test_the_fewest_changes_that_fit_are_suggested(
         (
             V100,
             "framework: gpt, model: s",
-            "GiB, and V100-SXM2-32GB has 32: by that it fits; see whether another program used",
+            "GiB, and V100-SXM2-32GB has 32: it should fit; check whether another program used",
         ),
         ("", "framework: gpt, model: s", "the memory of a rank is not known; see `teralog plan`"),
         (V100, "framework: deepspeed, script: /x.py", "its memory is not known"),

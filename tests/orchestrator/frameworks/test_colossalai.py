@@ -71,22 +71,28 @@ def test_every_strategy_can_be_run_on_one_gpu_and_on_several_nodes(run_of: RunOf
 @pytest.mark.parametrize(
     ("values", "begins"),
     [
-        ({"model": "opt-125m"}, "framework colossalai_gpt has its own models, and none called 'op"),
-        ({"model": {"preset": "xl", "seq_length": 512}}, "framework colossalai_gpt has a model 'x"),
-        ({"tensor_parallel_size": 2, "gpus_per_node": 2}, "framework colossalai_gpt splits no lay"),
-        ({"num_microbatches": 2}, "framework colossalai_gpt accumulates no gradients: global_batc"),
+        ({"model": "opt-125m"}, "framework colossalai_gpt has no model 'opt-125m'; choose one of"),
+        ({"model": {"preset": "xl", "seq_length": 512}}, "framework colossalai_gpt has its own s"),
+        ({"tensor_parallel_size": 2, "gpus_per_node": 2}, "framework colossalai_gpt cannot split"),
+        (
+            {"num_microbatches": 2},
+            "framework colossalai_gpt cannot accumulate gradients: global_batc",
+        ),
         ({"precision": "bf16"}, "strategy ddp trains in fp32, not in precision=bf16"),
         (
             {"strategy": "colossalai_zero2", "precision": "fp32"},
             "strategy colossalai_zero2 trains in fp16, not in precision=fp32",
         ),
-        ({"train_iters": 50}, "framework colossalai_gpt hands no train_iters to its program; tak"),
-        ({"activation_checkpointing": True}, "framework colossalai_gpt hands no activation_check"),
-        ({"num_episodes": 1}, "num_episodes=1 leaves nothing: the first episode does not count"),
-        ({"update_timesteps": 30}, "update_timesteps=30 is never reached after the first of num_"),
+        ({"train_iters": 50}, "framework colossalai_gpt cannot set train_iters; remove the value"),
+        ({"activation_checkpointing": True}, "framework colossalai_gpt cannot set activation_ch"),
+        (
+            {"num_episodes": 1},
+            "num_episodes=1: the first episode is not measured, so nothing is left; give at least",
+        ),
+        ({"update_timesteps": 30}, "update_timesteps=30 is not reached after the first episode"),
         (
             {"micro_batch_size": 64, "experience_batch_size": 4},
-            "experience_batch_size*update_timesteps=32 makes less experience than one batch to le",
+            "experience_batch_size*update_timesteps=32 is less than micro_batch_size=",
         ),
     ],
 )

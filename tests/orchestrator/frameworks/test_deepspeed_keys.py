@@ -47,34 +47,34 @@ UNKNOWN: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"zero_optimization": {"stage3_param_persitence_threshold": 10}},
         [
             (
-                "DeepSpeed knows no key 'zero_optimization.stage3_param_persitence_threshold'; "
-                "did you mean 'stage3_param_persistence_threshold'?"
+                "DeepSpeed has no key 'zero_optimization.stage3_param_persitence_threshold'; did "
+                "you mean 'stage3_param_persistence_threshold'?"
             )
         ],
     ),
     "at the top": (
         {"zero_optimisation": {"stage": 3}},
-        ["DeepSpeed knows no key 'zero_optimisation'; did you mean 'zero_optimization'?"],
+        ["DeepSpeed has no key 'zero_optimisation'; did you mean 'zero_optimization'?"],
     ),
     "a key of 2021 that is near one with a new name": (
         {"zero_optimization": {"cpu_offload_params": True}},
         [
             (
-                "DeepSpeed knows no key 'zero_optimization.cpu_offload_params'; "
-                "did you mean 'offload_param'?"
+                "DeepSpeed has no key 'zero_optimization.cpu_offload_params'; did you mean "
+                "'offload_param'?"
             )
         ],
     ),
     "two levels down": (
         {"zero_optimization": {"offload_param": {"devise": "cpu", "pin_memory": True}}},
-        ["DeepSpeed knows no key 'zero_optimization.offload_param.devise'; did you mean 'device'?"],
+        ["DeepSpeed has no key 'zero_optimization.offload_param.devise'; did you mean 'device'?"],
     ),
     "several": (
         {"steps_per_prnt": 1, "bf16": {"enable": True}, "optimizer": {"kind": "Adam"}},
         [
-            "DeepSpeed knows no key 'steps_per_prnt'; did you mean 'steps_per_print'?",
-            "DeepSpeed knows no key 'bf16.enable'; did you mean 'enabled'?",
-            "DeepSpeed knows no key 'optimizer.kind'; choose one of legacy_fusion, params, type",
+            "DeepSpeed has no key 'steps_per_prnt'; did you mean 'steps_per_print'?",
+            "DeepSpeed has no key 'bf16.enable'; did you mean 'enabled'?",
+            "DeepSpeed has no key 'optimizer.kind'; choose one of legacy_fusion, params, type",
         ],
     ),
     "a value where a section belongs": ({"fp16": True, "zero_optimization": None}, []),
@@ -101,8 +101,9 @@ RENAMED: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"zero_optimization": {"stage3_gather_fp16_weights_on_model_save": False}},
         [
             (
-                "DeepSpeed calls 'zero_optimization.stage3_gather_fp16_weights_on_model_save' "
-                f"{GATHERED!r} today; write that"
+                "DeepSpeed has renamed "
+                "'zero_optimization.stage3_gather_fp16_weights_on_model_save' "
+                f"to {GATHERED!r}; use the new name"
             )
         ],
     ),
@@ -110,8 +111,8 @@ RENAMED: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"zero_optimization": {"max_live_parameters": 1}},
         [
             (
-                "DeepSpeed calls 'zero_optimization.max_live_parameters' "
-                "'stage3_max_live_parameters' today; write that"
+                "DeepSpeed has renamed 'zero_optimization.max_live_parameters' to "
+                "'stage3_max_live_parameters'; use the new name"
             )
         ],
     ),
@@ -136,16 +137,16 @@ RENAMED: dict[str, tuple[dict[str, Any], list[str]]] = {
         },
         [
             (
-                "deepspeed: zero_optimization.cpu_offload is what the run's offload_optimizer "
-                "says; take it out"
+                "deepspeed: zero_optimization.cpu_offload is set by the run's offload_optimizer; "
+                "remove it"
             ),
             (
-                "deepspeed: zero_optimization.cpu_offload_param is what the run's offload_param "
-                "says; take it out"
+                "deepspeed: zero_optimization.cpu_offload_param is set by the run's offload_param; "
+                "remove it"
             ),
             (
-                "deepspeed: zero_optimization.cpu_offload_use_pin_memory is what the run's "
-                "offload_param or offload_optimizer says; take it out"
+                "deepspeed: zero_optimization.cpu_offload_use_pin_memory is set by the run's "
+                "offload_param or offload_optimizer; remove it"
             ),
         ],
     ),

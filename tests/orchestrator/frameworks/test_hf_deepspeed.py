@@ -50,7 +50,7 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
         trainer(gpus_per_node=4, tensor_parallel_size=2, pipeline_parallel_size=2),
         [
             (
-                "framework hf_deepspeed splits no layers: tensor_parallel_size=2 and "
+                "framework hf_deepspeed cannot split layers: tensor_parallel_size=2 and "
                 "pipeline_parallel_size=2 must both be 1"
             )
         ],
@@ -91,31 +91,31 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "hf_gpt with what it does not take": (
         trainer(script="run_clm.py", dataset="wikitext", script_args=["--streaming"]),
         [
-            "script is for program=run_clm, and this run's is hf_gpt",
-            "dataset is for program=run_clm, and this run's is hf_gpt",
-            "script_args is for program=run_clm, and this run's is hf_gpt",
+            "script needs program=run_clm, but this run has program=hf_gpt",
+            "dataset needs program=run_clm, but this run has program=hf_gpt",
+            "script_args needs program=run_clm, but this run has program=hf_gpt",
         ],
     ),
     "arguments that parameters have said": (
         run_clm(script_args=["--streaming", "--max_steps", "5", "--bf16=true"]),
         [
-            "script_args: --max_steps is what train_iters says; take it out",
-            "script_args: --bf16 is what precision says; take it out",
+            "script_args: --max_steps is set by train_iters; remove it",
+            "script_args: --bf16 is set by precision; remove it",
         ],
     ),
     "another model than the one it makes": (
         run_clm(script_args=["--model_name_or_path", "gpt2", "--config_name=gpt2"]),
         [
-            "script_args: --model_name_or_path is what model says; take it out",
-            "script_args: --config_name is what model says; take it out",
+            "script_args: --model_name_or_path is set by model; remove it",
+            "script_args: --config_name is set by model; remove it",
         ],
     ),
     "run_clm, said in its other spelling": (
         run_clm(script_args=["--max-steps", "5", "--output-dir=/elsewhere", "--output_dir", "/x"]),
         [
-            "script_args: --max-steps is what train_iters says; take it out",
-            "script_args: --output-dir is what the script says; take it out",
-            "script_args: --output_dir is what the script says; take it out",
+            "script_args: --max-steps is set by train_iters; remove it",
+            "script_args: --output-dir is set by the script; remove it",
+            "script_args: --output_dir is set by the script; remove it",
         ],
     ),
     "a vocabulary too small for its tokenizer": (
@@ -131,8 +131,8 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
         run_clm(ffn_hidden_size=1000),
         [
             (
-                "ffn_hidden_size=1000 cannot be told to run_clm.py, whose models have "
-                "4*hidden_size=3072; program=hf_gpt takes any"
+                "ffn_hidden_size=1000 cannot be set in run_clm.py, whose models have "
+                "4*hidden_size=3072; use program=hf_gpt"
             )
         ],
     ),
@@ -142,17 +142,22 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
         [
             (
                 "deepspeed: train_micro_batch_size_per_gpu=8 contradicts the run's "
-                "micro_batch_size; take it out"
+                "micro_batch_size; remove it"
             )
         ],
     ),
     "another precision, left to the Trainer": (
         trainer(precision="bf16", deepspeed={"fp16": {"enabled": "auto", "loss_scale": 0}}),
-        ["deepspeed: what fp16 says is for precision=fp16, and this run's is bf16"],
+        [
+            (
+                "deepspeed: section fp16 is for precision=fp16, but this run has precision=bf16; "
+                "remove the section"
+            )
+        ],
     ),
     "a misspelt key": (
         trainer(deepspeed={"zero_optimization": {"overlap_com": True}}),
-        ["DeepSpeed knows no key 'zero_optimization.overlap_com'; did you mean 'overlap_comm'?"],
+        ["DeepSpeed has no key 'zero_optimization.overlap_com'; did you mean 'overlap_comm'?"],
     ),
 }
 

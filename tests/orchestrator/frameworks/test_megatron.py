@@ -67,7 +67,7 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "dummy data in 2021": (
         core(version="2"),
-        ["framework megatron makes up no tokens: give data_path, vocab_file, merge_file"],
+        ["framework megatron needs real data: give data_path, vocab_file, merge_file"],
     ),
     "today's features in 2021": (
         of_2021(
@@ -89,7 +89,7 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "sequences split in fp32": (
         core(gpus_per_node=2, context_parallel_size=2),
-        ["context_parallel_size=2 needs precision=bf16 or fp16, as fused attention does"],
+        ["context_parallel_size=2 needs precision=bf16 or fp16 for fused attention"],
     ),
     "sequences split in a backend that is not fused": (
         core(
@@ -98,7 +98,7 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
             precision="bf16",
             extra_args=["--attention-backend", "unfused"],
         ),
-        ["context_parallel_size=2 needs another --attention-backend than unfused"],
+        ["context_parallel_size=2 does not work with --attention-backend unfused; choose another"],
     ),
     "sequences that do not divide among tensor-parallel ranks": (
         core(
@@ -120,7 +120,7 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "half a tokenizer": (
         core(vocab_file="vocab.json"),
-        ["vocab_file and merge_file belong together: give both, or neither"],
+        ["vocab_file, merge_file: give both, or neither"],
     ),
     "chunks without a pipeline": (
         core(virtual_pipeline_parallel_size=2),
@@ -177,7 +177,7 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
         [
             (
                 "checkpoint_num_layers=2 does not divide the 5 layers of a pipeline stage: the "
-                "program would look for one after the last, and die"
+                "program would crash at the end of the last one"
             )
         ],
     ),
@@ -193,7 +193,7 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
         [
             (
                 "checkpoint_num_layers=10 does not divide the 5 layers of a chunk of a pipeline "
-                "stage: the program would look for one after the last, and die"
+                "stage: the program would crash at the end of the last one"
             )
         ],
     ),
@@ -202,7 +202,7 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
         [
             (
                 "checkpoint_num_layers=3 does not divide the 40 layers of the model: the program "
-                "would look for one after the last, and die"
+                "would crash at the end of the last one"
             )
         ],
     ),
@@ -223,10 +223,10 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
         core(extra_args=["--use-distributed-optimizer", "--transformer-impl", "local"]),
         [
             (
-                "extra_args: --use-distributed-optimizer is what use_distributed_optimizer says; "
-                "take it out"
+                "extra_args: --use-distributed-optimizer is set by use_distributed_optimizer; "
+                "remove it"
             ),
-            "extra_args: --transformer-impl is what transformer_impl says; take it out",
+            "extra_args: --transformer-impl is set by transformer_impl; remove it",
         ],
     ),
     "arguments that parameters have said": (
@@ -238,13 +238,13 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
             ],
         ),
         [
-            "extra_args: --micro-batch-size is what micro_batch_size says; take it out",
-            "extra_args: --bf16 is what precision says; take it out",
-            "extra_args: --data-path is what data_path says; take it out",
-            "extra_args: --train-samples is what train_iters says; take it out",
+            "extra_args: --micro-batch-size is set by micro_batch_size; remove it",
+            "extra_args: --bf16 is set by precision; remove it",
+            "extra_args: --data-path is set by data_path; remove it",
+            "extra_args: --train-samples is set by train_iters; remove it",
             (
-                "extra_args: --num-virtual-stages-per-pipeline-rank is what "
-                "virtual_pipeline_parallel_size says; take it out"
+                "extra_args: --num-virtual-stages-per-pipeline-rank is set by "
+                "virtual_pipeline_parallel_size; remove it"
             ),
         ],
     ),
@@ -291,8 +291,8 @@ WARNINGS: dict[str, tuple[dict[str, Any], list[str]]] = {
         of_2021(vocab_size=32000),
         [
             (
-                "vocab_size=32000 is not told to the program: its vocabulary is that of "
-                "vocab_file, and GPT-2's has 50257"
+                "vocab_size=32000 is not passed to the program, which takes its vocabulary from "
+                "vocab_file; GPT-2's has 50257"
             )
         ],
     ),
@@ -304,9 +304,13 @@ WARNINGS: dict[str, tuple[dict[str, Any], list[str]]] = {
             ]
         ),
         [
-            "extra_args: sizes, FLOPs and the forecast know nothing of --swiglu",
-            "extra_args: sizes, FLOPs and the forecast know nothing of --use-megatron-fsdp",
-            "extra_args: --save has runs share checkpoints, and is timed with the steps",
+            "extra_args: sizes, FLOPs and the memory forecast do not count --swiglu",
+            "extra_args: sizes, FLOPs and the memory forecast do not count --use-megatron-fsdp",
+            (
+                "extra_args: --save makes runs share checkpoints, and its time counts in the "
+                "steps; "
+                "remove it"
+            ),
         ],
     ),
     "a run that may end early": (
@@ -319,25 +323,38 @@ WARNINGS: dict[str, tuple[dict[str, Any], list[str]]] = {
             extra_args=["--use-precision-aware-optimizer", "--optimizer-cpu-offload"],
         ),
         [
-            ("extra_args: sizes, FLOPs and the forecast know nothing of --optimizer-cpu-offload"),
-            "extra_args: the forecast knows nothing of --use-precision-aware-optimizer",
+            (
+                "extra_args: sizes, FLOPs and the memory forecast do not count "
+                "--optimizer-cpu-offload"
+            ),
+            "extra_args: the memory forecast does not count --use-precision-aware-optimizer",
         ],
     ),
     "no report": (
         core(extra_args=["--log-interval", "21"], train_iters=20),
-        ["extra_args: of train_iters=20 steps none is reported with --log-interval 21"],
+        ["extra_args: --log-interval 21 exceeds train_iters=20: no step would be reported"],
     ),
     "tokens of another vocabulary": (
         core(extra_args=["--tokenizer-type", "HuggingFaceTokenizer"]),
-        ["extra_args: sizes, FLOPs and the forecast know nothing of --tokenizer-type"],
+        ["extra_args: sizes, FLOPs and the memory forecast do not count --tokenizer-type"],
     ),
     "scores computed again": (
         core(extra_args=["--recompute-granularity", "selective"]),
-        ["extra_args: FLOPs do not count what --recompute-granularity computes again"],
+        [
+            (
+                "extra_args: TFLOPs will be too low: they do not count what "
+                "--recompute-granularity computes again"
+            )
+        ],
     ),
     "the same in short": (
         core(extra_args=["--recompute-activations"]),
-        ["extra_args: FLOPs do not count what --recompute-activations computes again"],
+        [
+            (
+                "extra_args: TFLOPs will be too low: they do not count what "
+                "--recompute-activations computes again"
+            )
+        ],
     ),
     "sequences split among one": (
         core(sequence_parallel=True),
@@ -454,11 +471,11 @@ def test_a_report_shows_that_recomputed_scores_are_not_counted(run_of: RunOf):
     [
         (
             core(activation_checkpointing=True, extra_args=["--recompute-activations"]),
-            "--recompute-activations is what activation_checkpointing says; take it out",
+            "--recompute-activations is set by activation_checkpointing; remove it",
         ),
         (
             core(extra_args=["--recompute-granularity", "full"]),
-            "--recompute-granularity is what activation_checkpointing says; take it out",
+            "--recompute-granularity is set by activation_checkpointing; remove it",
         ),
     ],
 )

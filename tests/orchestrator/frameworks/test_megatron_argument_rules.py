@@ -44,10 +44,7 @@ def test_a_schedule_by_samples_is_not_for_a_training_by_iterations(
     """All runs train by iterations."""
     option = arguments[0].partition("=")[0]
     assert problems_of(run_of(**program, extra_args=arguments)) == [
-        (
-            f"extra_args: {option} is for a training by samples, and this one is by iterations, "
-            "as train_iters says; take it out"
-        )
+        (f"extra_args: {option} counts samples, but train_iters counts iterations; remove it")
     ]
 
 
@@ -235,15 +232,15 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "a file in place of arguments": (
         {**CORE, "extra_args": ["--yaml-cfg", "all.yaml"]},
-        ["--yaml-cfg puts a file in place of all arguments; say them one by one"],
+        ["--yaml-cfg replaces all arguments with those of a file; write them one by one"],
     ),
     "no training": (
         {**CORE, "extra_args": ["--skip-train"]},
-        ["--skip-train leaves nothing to measure; take it out"],
+        ["--skip-train leaves nothing to measure; remove it"],
     ),
     "layers said by an older name": (
         {**CORE, "extra_args": ["--encoder-num-layers", "40"]},
-        ["--encoder-num-layers is what num_layers says; take it out"],
+        ["--encoder-num-layers is set by num_layers; remove it"],
     ),
 }
 
@@ -285,7 +282,7 @@ def test_a_value_that_is_no_number_breaks_no_rule(run_of: RunOf):
         (["--warmup", "1"], "--warmup is no longer valid; use --lr-warmup-fraction"),
         (
             ["--encoder-seq-length", "1024"],
-            "--encoder-seq-length is what seq_length says; take it out",
+            "--encoder-seq-length is set by seq_length; remove it",
         ),
     ],
 )

@@ -89,7 +89,7 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "an optimizer of stage 2 in host memory": (zero(zero_stage=2, offload_optimizer="cpu"), []),
     "no data": (
         {key: value for key, value in three_d().items() if key not in ("data_path", "vocab_file")},
-        ["framework megatron_deepspeed_3d makes up no tokens: give data_path, vocab_file"],
+        ["framework megatron_deepspeed_3d needs real data: give data_path, vocab_file"],
     ),
     "stages that differ under DeepSpeed": (three_d(model="52B", num_layers=50), []),
     "stages that differ for Megatron alone": (
@@ -98,11 +98,11 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "stages without a layer": (
         three_d(branch="old", num_layers=10),
-        ["num_layers=10 is fewer than pipeline_parallel_size=16"],
+        ["num_layers=10 is less than pipeline_parallel_size=16"],
     ),
     "the old branch without DeepSpeed": (
         three_d(branch="old", engine="megatron"),
-        ["branch=old runs under DeepSpeed only: engine must be deepspeed"],
+        ["branch=old needs engine=deepspeed"],
     ),
     "DeepSpeed's options for Megatron alone": (
         three_d(
@@ -114,8 +114,8 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
         ),
         [
             (
-                "engine=megatron runs without DeepSpeed: take partition_activations, zero_stage, "
-                "deepspeed out"
+                "engine=megatron does not use DeepSpeed; remove partition_activations, zero_stage, "
+                "deepspeed"
             )
         ],
     ),
@@ -124,9 +124,9 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
             three_d(zero_stage=stage, pipeline_parallel_size=stages),
             [
                 (
-                    f"zero_stage={stage} divides gradients, which a pipeline adds up, one of one "
-                    "stage too: framework megatron_deepspeed_3d goes with 0 and 1, and "
-                    "megatron_deepspeed_zero with 2 and 3"
+                    f"zero_stage={stage} divides gradients, which DeepSpeed's pipeline must add "
+                    "up, even with one stage; use zero_stage 0 or 1, or framework "
+                    "megatron_deepspeed_zero"
                 )
             ],
         )
@@ -136,12 +136,7 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "ZeRO-1 with a pipeline": (three_d(zero_stage=1), []),
     "an optimizer for DeepSpeed": (
         three_d(deepspeed={"optimizer": {"type": "Adam"}}),
-        [
-            (
-                "deepspeed: optimizer is ignored, for the program has one of its own; say what it "
-                "should be in extra_args"
-            )
-        ],
+        [("deepspeed: optimizer is ignored: the program has its own; set that one in extra_args")],
     ),
     "chunks that do not divide a stage": (
         three_d(
@@ -186,11 +181,11 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
     },
     "3D in bf16": (
         three_d(precision="bf16"),
-        ["2021's DeepSpeed has no precision=bf16; try fp16"],
+        ["DeepSpeed of 2021 has no bf16; use precision=fp16"],
     ),
     "the old branch in bf16": (
         three_d(branch="old", precision="bf16"),
-        ["Megatron 1.1.5 has no precision=bf16; try fp16"],
+        ["Megatron 1.1.5 has no bf16; use precision=fp16"],
     ),
     "ZeRO with a pipeline": (
         zero(pipeline_parallel_size=4),
@@ -205,27 +200,27 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
         zero(num_microbatches=4),
         [
             (
-                "num_microbatches=4: the program takes a step after each micro-batch, so that "
-                "global_batch_size is micro_batch_size*data_parallel_size"
+                "num_microbatches=4: the program takes a step after each micro-batch; set "
+                "global_batch_size to micro_batch_size*data_parallel_size, or remove both"
             )
         ],
     ),
     "ZeRO in fp32": (
         zero(precision="fp32"),
-        ["zero_stage=3 of 2021's DeepSpeed needs precision=fp16"],
+        ["zero_stage=3 needs precision=fp16 in DeepSpeed of 2021"],
     ),
     "ZeRO with split sequences": (
         zero(context_parallel_size=2),
         [
             (
-                "framework megatron_deepspeed_zero splits no sequences: context_parallel_size=2 "
+                "framework megatron_deepspeed_zero cannot split sequences: context_parallel_size=2 "
                 "must be 1"
             )
         ],
     ),
     "an MLP of another width": (
         zero(ffn_hidden_size=8192),
-        ["Megatron 1.1.5 has no MLP of ffn_hidden_size=8192: it is 4*hidden_size=32768"],
+        ["Megatron 1.1.5 cannot set ffn_hidden_size=8192: its MLP has 4*hidden_size=32768"],
     ),
     "parameters offloaded at stage 2": (
         zero(zero_stage=2, offload_param="cpu"),
@@ -251,7 +246,7 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
         [
             (
                 "checkpoint_num_layers=3 does not divide the 4 layers of a pipeline stage: the "
-                "program would look for one after the last, and die"
+                "program would crash at the end of the last one"
             )
         ],
     ),
@@ -263,8 +258,8 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
         zero(activation_checkpointing=True, checkpoint_num_layers=5),
         [
             (
-                "checkpoint_num_layers=5 does not divide the 64 layers of the model: the program "
-                "would go on with the first after the last"
+                "checkpoint_num_layers=5 does not divide the 64 layers of the model: after the "
+                "last layer the program would start again at the first"
             )
         ],
     ),
@@ -272,8 +267,9 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
         zero(activation_checkpointing=True, split_transformers=True, checkpoint_num_layers=5),
         [
             (
-                "checkpoint_num_layers=5 does not divide the 128 layers of the model, two for one "
-                "by split_transformers: the program would go on with the first after the last"
+                "checkpoint_num_layers=5 does not divide the 128 layers of the model, which "
+                "split_transformers doubles: after the last layer the program would start again at "
+                "the first"
             )
         ],
     ),
@@ -294,8 +290,8 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
         zero(deepspeed={"zero_optimization": {"stage3_param_persitence_threshold": 81920}}),
         [
             (
-                "DeepSpeed knows no key 'zero_optimization.stage3_param_persitence_threshold'; "
-                "did you mean 'stage3_param_persistence_threshold'?"
+                "DeepSpeed has no key 'zero_optimization.stage3_param_persitence_threshold'; did "
+                "you mean 'stage3_param_persistence_threshold'?"
             )
         ],
     ),
@@ -313,8 +309,8 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
         zero(zero_stage=2, deepspeed={"zero_optimization": {"cpu_offload": True}}),
         [
             (
-                "deepspeed: zero_optimization.cpu_offload is what the run's offload_optimizer "
-                "says; take it out"
+                "deepspeed: zero_optimization.cpu_offload is set by the run's offload_optimizer; "
+                "remove it"
             )
         ],
     ),
@@ -323,7 +319,7 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
         [
             (
                 "deepspeed: gradient_accumulation_steps=8 contradicts the run's num_microbatches; "
-                "take it out"
+                "remove it"
             )
         ],
     ),
@@ -403,8 +399,8 @@ def test_a_launcher_that_hands_on_no_local_rank_is_reported_as_a_warning(
     """DeepSpeed of 2021 stops without one; Megatron alone needs none."""
     said = [
         (
-            f"launcher={launcher} hands no --local_rank to the program, which DeepSpeed of 2021 "
-            "(0.3) insists on; launcher=launch does"
+            f"launcher={launcher} does not pass --local_rank, which DeepSpeed of 2021 (0.3) needs; "
+            "use launcher=launch"
         )
     ]
     expected = [] if launcher == "launch" else said

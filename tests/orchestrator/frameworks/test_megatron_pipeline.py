@@ -109,7 +109,7 @@ def test_the_forecast_takes_stages_as_alike(run_of: RunOf, option: str):
     run = run_of(**four_stages(31 if FIRST in option else 32, option))
     name = option.partition("=")[0]
     assert list(run_warnings(run, Cluster(name="far"), Path())) == [
-        f"extra_args: the forecast takes stages as alike, and knows nothing of {name}"
+        f"extra_args: the memory forecast assumes equal stages and does not count {name}"
     ]
 
 

@@ -48,12 +48,15 @@ def oneflow(run_of: RunOf, **values: Any) -> Run:
 @pytest.mark.parametrize(
     ("values", "begins"),
     [
-        ({"tensor_parallel_size": 2, "gpus_per_node": 2}, "framework oneflow_gpt splits no layers"),
-        ({"num_microbatches": 2}, "framework oneflow_gpt accumulates no gradients: global_batch_s"),
-        ({"activation_checkpointing": True}, "framework oneflow_gpt hands no activation_checkpoi"),
-        ({"precision": "bf16"}, "framework oneflow_gpt knows fp16 and fp32, not precision=bf16"),
+        ({"tensor_parallel_size": 2, "gpus_per_node": 2}, "framework oneflow_gpt cannot split lay"),
+        (
+            {"num_microbatches": 2},
+            "framework oneflow_gpt cannot accumulate gradients: global_batch_s",
+        ),
+        ({"activation_checkpointing": True}, "framework oneflow_gpt cannot set activation_check"),
+        ({"precision": "bf16"}, "framework oneflow_gpt has no precision=bf16; use fp16 or fp32"),
         ({"ffn_hidden_size": 1024}, "framework oneflow_gpt has an MLP of 4*hidden_size=3072, not"),
-        ({"train_iters": 5}, "train_iters=5 is less than the 10 after which the program reports"),
+        ({"train_iters": 5}, "train_iters=5 is too small: the program first reports after 10"),
     ],
 )
 def test_what_the_program_cannot_do_is_reported(run_of: RunOf, values: dict[str, Any], begins: str):

@@ -48,18 +48,18 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
         gpt(gpus_per_node=2, tensor_parallel_size=2),
         [
             (
-                "framework gpt splits no layers: tensor_parallel_size=2 and "
+                "framework gpt cannot split layers: tensor_parallel_size=2 and "
                 "pipeline_parallel_size=1 must both be 1"
             )
         ],
     ),
     "gpt with split sequences": (
         gpt(gpus_per_node=2, context_parallel_size=2),
-        ["framework gpt splits no sequences: context_parallel_size=2 must be 1"],
+        ["framework gpt cannot split sequences: context_parallel_size=2 must be 1"],
     ),
     "deepspeed options for ddp": (
         gpt(strategy="ddp", deepspeed={"gradient_clipping": 1.0}),
-        ["strategy ddp runs without DeepSpeed: take the key 'deepspeed' out or choose a zero"],
+        ["strategy=ddp does not use DeepSpeed; remove the key deepspeed, or choose a zero"],
     ),
     "offload without ZeRO": (
         gpt(strategy="ddp", offload_optimizer="cpu", offload_param="cpu"),
@@ -76,8 +76,8 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
         deepspeed(zero_stage=2, gpus_per_node=2, pipeline_parallel_size=2),
         [
             (
-                "zero_stage=2 divides gradients, which a pipeline adds up: "
-                "pipeline_parallel_size=2 goes with 0 and 1"
+                "zero_stage=2 divides gradients, which pipeline_parallel_size=2 must add up; use "
+                "zero_stage 0 or 1, or no pipeline"
             )
         ],
     ),
@@ -89,8 +89,8 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
         deepspeed(script_args=["--epochs", "2", "--deepspeed_config=my.json"]),
         [
             (
-                "script_args: --deepspeed_config is added behind them; take it out, and say under "
-                "deepspeed what is to be otherwise"
+                "script_args: teralog adds --deepspeed_config; remove it, and write changes to the "
+                "configuration under deepspeed"
             )
         ],
     ),
@@ -98,8 +98,8 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
         gpt(strategy="zero2", deepspeed={"zero_optimization": {"cpu_offload": True}}),
         [
             (
-                "deepspeed: zero_optimization.cpu_offload is what the run's offload_optimizer "
-                "says; take it out"
+                "deepspeed: zero_optimization.cpu_offload is set by the run's offload_optimizer; "
+                "remove it"
             )
         ],
     ),
@@ -118,7 +118,7 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
         [
             (
                 "deepspeed: sequence_parallel_size=2 contradicts the run's context_parallel_size; "
-                "take it out"
+                "remove it"
             )
         ],
     ),
@@ -128,7 +128,7 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "a misspelt key": (
         gpt(strategy="zero1", deepspeed={"gradient_cliping": 1.0}),
-        ["DeepSpeed knows no key 'gradient_cliping'; did you mean 'gradient_clipping'?"],
+        ["DeepSpeed has no key 'gradient_cliping'; did you mean 'gradient_clipping'?"],
     ),
     "fp16 where it means nothing": (
         deepspeed(
@@ -138,8 +138,8 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
         ),
         [
             (
-                "DeepSpeed knows no key 'zero_optimization.fp16': fp16 is a section of its own, "
-                "beside zero_optimization"
+                "DeepSpeed has no key 'zero_optimization.fp16': fp16 is a section of its own, next "
+                "to zero_optimization"
             )
         ],
     ),
@@ -147,14 +147,19 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
         deepspeed(zero_stage=2, deepspeed={"zero_optimization": {"all_reduce_bucket_size": 5e8}}),
         [
             (
-                "DeepSpeed knows no key 'zero_optimization.all_reduce_bucket_size'; did you mean "
+                "DeepSpeed has no key 'zero_optimization.all_reduce_bucket_size'; did you mean "
                 "'reduce_bucket_size'?"
             )
         ],
     ),
     "a loss scale for what needs none": (
         deepspeed(zero_stage=1, precision="bf16", deepspeed={"fp16": {"loss_scale": 0}}),
-        ["deepspeed: what fp16 says is for precision=fp16, and this run's is bf16"],
+        [
+            (
+                "deepspeed: section fp16 is for precision=fp16, but this run has precision=bf16; "
+                "remove the section"
+            )
+        ],
     ),
     "fp16 with a scale of its own": (
         deepspeed(

@@ -500,7 +500,7 @@ def test_a_log_that_was_understood_has_no_unparsed_lines(folder: Path) -> None:
     Path("run.log").write_text(log(ARGUMENTS))
     result = parse("run.log", "--unparsed")
     assert (result.exit_code, result.stdout) == (0, "")
-    assert result.stderr == "all lines that look like a report were understood\n"
+    assert result.stderr == "all lines that look like step reports were parsed\n"
     assert parse("run.log", "--unparsed", "--on-slurm", "cpu.yaml").exit_code == 2
 
 

@@ -74,7 +74,7 @@ def test_one_sentence_explains_why_a_run_does_not_fit():
     """With the parts that need most, and the way around."""
     assert memory_problem(FORECAST, Capacity(32, "V100-SXM2-32GB")) == (
         "a rank needs at least 108 GiB of memory (weights 96.8, optimizer 9.07, one layer 1.25), "
-        "and V100-SXM2-32GB has 32; submit --force starts it nevertheless"
+        "but V100-SXM2-32GB has 32; to start it anyway, use submit --force"
     )
 
 

@@ -216,7 +216,7 @@ def test_cancel_reports_only_the_runs_that_it_ended(playground) -> None:
         ((), 1, "no run given; give ids or labels, --state STATE, or --all"),
         (("--rehearsed",), 1, "no run given; "),
         (("",), 1, "there is no run ''"),
-        (("--all", "seed=1"), 1, "--all: cancels all runs; leave it out, or the names of runs"),
+        (("--all", "seed=1"), 1, "--all: cancels all runs; remove --all, or do not name runs"),
         (("--all",), 0, "nothing to cancel: no run of it was submitted"),
         (("--state", "running"), 0, "nothing to cancel: no run of it was submitted"),
     ],
