@@ -57,7 +57,7 @@ _SHARDS = 16
 @click.option(
     "--unparsed",
     is_flag=True,
-    help="Print only the lines that look like a report and could not be parsed.",
+    help="Print only the lines that look like step reports and could not be parsed.",
 )
 @click.option(
     "--global-batch-size",

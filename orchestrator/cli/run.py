@@ -344,8 +344,9 @@ def cancel(
     if store.only_rehearsed and not runs:
         # After a rehearsal, a user rarely means runs that were never started.
         raise UserError(
-            f"{loaded.name} was rehearsed, and no run of it was started; name runs that are never "
-            f"to start: `teralog cancel {loaded.arguments} --rehearsed --all` cancels the rehearsal"
+            f"{loaded.name} was only rehearsed; none of its runs was started: `teralog cancel "
+            f"{loaded.arguments} --rehearsed --all` cancels the rehearsal; to keep a run from "
+            "starting, give its id or label"
         )
     from orchestrator.status.table import run_records, run_statuses
 

@@ -78,7 +78,7 @@ class Cluster:
     scheduler: Annotated[Literal["local", "slurm"], Field(description="What starts the jobs.")] = (
         "slurm"
     )
-    nodes: Annotated[int | None, Field(description="Nodes that a run can have.", ge=1)] = None
+    nodes: Annotated[int | None, Field(description="Nodes that a run can use.", ge=1)] = None
     gpus_per_node: Annotated[
         int | None,
         Field(description="GPUs of a node; 0: no GPUs, ranks are plain processes.", ge=0),

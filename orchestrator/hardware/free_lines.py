@@ -99,8 +99,8 @@ def free_line_problem(command: str, line: str) -> str | None:
     kind = _kind(command, name)
     if kind is None:
         return (
-            f"--{name} is no option of {command} in Slurm {_RECORDED}, nor one that "
-            f"`{command} --help` lists here{did_you_mean(name, _record()[command])}"
+            f"--{name} is not an option of {command} in Slurm {_RECORDED}, and `{command} --help` "
+            f"does not list it here{did_you_mean(name, _record()[command])}"
         )
     if kind == _VALUE and not value:
         return f"--{name}: needs a value; write it as --{name}=VALUE"
@@ -133,16 +133,20 @@ def _reserved(command: str, name: str) -> str | None:
         if name in _KEYS:
             return f"steps get it from the key {_KEYS[name]}; use that"
         if name in _OF_THE_JOB:
-            return "is for the job, not for its steps; give it to the job"
+            return "is an option of the job, not of its steps; give it as an option of sbatch"
         return (
-            "teralog needs it for itself, or a job has no use for it" if name in _SRUN_OWN else None
+            "is not allowed: teralog sets it itself, or it has no effect in a job"
+            if name in _SRUN_OWN
+            else None
         )
     if name in _SBATCH_KEYS:
         return f"use the key {_SBATCH_KEYS[name]}"
     if name in _SBATCH_OPTIONS:
         return f"use {_SBATCH_OPTIONS[name]}"
     return (
-        "teralog needs it for itself, or a job has no use for it" if name in _SBATCH_OWN else None
+        "is not allowed: teralog sets it itself, or it has no effect in a job"
+        if name in _SBATCH_OWN
+        else None
     )
 
 

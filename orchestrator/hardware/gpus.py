@@ -98,7 +98,7 @@ def peak_tflops(name: str, precision: str, *, instead: str = _PEAK) -> Figure:
         return _unknown(name, instead)
     missing = [gpu.name for gpu in gpus if precision not in gpu.peak_tflops]
     if missing:
-        return Figure(None, f"no {precision} peak is known of {_listed(missing)}; give {instead}")
+        return Figure(None, f"no {precision} peak is known for {_listed(missing)}; give {instead}")
     unit = f"TFLOP/s in dense {precision}"
     return _agreed(name, gpus, lambda gpu: (gpu.peak_tflops[precision],), unit, instead)
 

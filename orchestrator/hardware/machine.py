@@ -46,5 +46,5 @@ def oversubscription_problem(ranks: int, core_count: int) -> str | None:
     return (
         f"gpus_per_node={ranks} starts {ranks} ranks, and this machine has "
         f"{counted(core_count, 'core')}: step times would be useless; lower it, or pass "
-        f"--oversubscribe to start them nevertheless; reports mark such runs"
+        "--oversubscribe to start them anyway; reports mark such runs"
     )

@@ -42,8 +42,8 @@ class Devices:
         """Raise UserError if there are fewer GPUs than ranks, so that waiting cannot help."""
         if self.kind == "gpu" and ranks > len(self.names):
             raise UserError(
-                f"gpus_per_node={ranks}, but this machine has {counted(len(self.names), 'GPU')} to "
-                "share out; lower it, or see CUDA_VISIBLE_DEVICES"
+                f"gpus_per_node={ranks}, but this machine has {counted(len(self.names), 'GPU')} "
+                "that runs can use; lower it, or check CUDA_VISIBLE_DEVICES"
             )
 
     def lease(self, ranks: int) -> Lease | None:
@@ -105,5 +105,5 @@ def lock_folder() -> Path:
             f"folder that you can write to, or unset it"
         ) from error
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
-        raise UserError(f"{folder}: is not a folder of yours; move it elsewhere")
+        raise UserError(f"{folder}: is not a folder that belongs to you; move it elsewhere")
     return folder

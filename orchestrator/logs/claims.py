@@ -283,7 +283,7 @@ def _mfu(
         stated,
         computed,
         formula,
-        note=f"the log divides by {_peak(implied, precision)}",
+        note=f"the log divides by a peak of {_peak(implied, precision)}",
         relative=0.05 / tflops if both else 0.0,
     )
 

@@ -32,8 +32,8 @@ def closing_lines(
     lines = sum(summary.lines for summary in summaries)
     puzzling = sum(summary.not_understood for summary in summaries)
     yield (
-        f"{counted(lines, 'line')} understood; of those that look like a report, "
-        f"{counted(puzzling, 'line')} not understood"
+        f"{counted(lines, 'line')} parsed; of the lines that look like step reports, "
+        f"{counted(puzzling, 'line')} not parsed"
         + ("; `--unparsed` prints them" if puzzling else "")
     )
     runs = [(log_name(summary), summary, run_figures(summary, given)) for summary in summaries]
@@ -56,7 +56,7 @@ def closing_lines(
     )
     if read.silent:
         files = counted(read.silent, "file contains", "files contain")
-        yield f"{files} nothing of a run"
+        yield f"{files} no training output"
 
 
 def _by_remark(remarks: Iterable[tuple[str, str]]) -> Iterator[str]:

@@ -221,7 +221,11 @@ def _shape(
         return _shape_of_arguments(config, given)
     for name, usual in _NEOX_LAYERS.items():
         if "pos_emb" in config and config.get(name, usual) != usual:
-            return None, (), f"the log states {name} {config[name]}, which no formula here counts"
+            return (
+                None,
+                (),
+                (f"the log states {name} {config[name]}, which no formula of teralog covers"),
+            )
     values: dict[str, Any] = {}
     if fits and given.shape is not None:
         values = asdict(given.shape)

@@ -71,12 +71,12 @@ def find_logs(
             if path.is_dir():
                 logs = sorted(_logs_below(path))
                 if not logs:
-                    problems.append(f"{path}: there is no log in this folder: {_NO_LOG}")
+                    problems.append(f"{path}: contains no log: {_NO_LOG}")
                 found |= {log: False for log in logs if log not in found}
             else:
                 found[path] = True
         if not meant:
-            problems.append(f"{text or repr(text)}: no file or folder is called so")
+            problems.append(f"{text or repr(text)}: there is no file or folder of this name")
     found_logs: list[Log] = []
     for one in _paired(found):
         if not isinstance(one.path, Path) or not is_tar(one.path):
@@ -86,7 +86,7 @@ def find_logs(
         members, problem = tar_members(one.path, unpack_into, is_log_name)
         problems += [problem] if problem else []
         if not members and not problem and found[one.path]:
-            problems.append(f"{one.path}: there is no log in this archive: {_NO_LOG}")
+            problems.append(f"{one.path}: contains no log: {_NO_LOG}")
         found_logs += _paired_members(members)
     return FoundLogs(tuple(_with_streams(found_logs)), tuple(problems))
 

@@ -98,14 +98,14 @@ def gather_logs(logs: Sequence[Log], found: Iterable[Found]) -> ReadLogs:
             continue
         if puzzling:
             lines = counted(puzzling, "line")
-            problems.append(f"{log.path}: has {lines} like a report, none of them understood")
+            problems.append(f"{log.path}: {lines} look like step reports, but none could be parsed")
         elif not log.named:
             silent += 1
         elif not notes:
-            problems.append(f"{log.path}: nothing in it is of a training run")
+            problems.append(f"{log.path}: contains no training output")
     if silent and not summaries:
         logs_found = counted(silent, "log")
-        problems.append(f"{logs_found} in folders: nothing in them is of a training run")
+        problems.append(f"{logs_found} in folders contain no training output")
     return ReadLogs(tuple(summaries), tuple(problems), silent)
 
 

@@ -21,23 +21,23 @@ def time_remarks(summary: RunSummary) -> Iterator[str]:
     """Yield how the step times of a run were chosen, or why there are none."""
     if not summary.steady:
         yield (
-            "no steady state, the step time still changes in the second half of the log; half of "
-            "the reports are left out"
+            "no steady state: the step time still changes in the second half of the log, so half "
+            "of the reports are left out"
         )
     after = summary.reports - summary.dropped
     if after and not summary.step_seconds.n:
         if summary.skipped == after:
             yield (
-                "no step time, for every report after the warm-up holds a skipped update; "
+                "no step time, because every report after the warm-up contains a skipped update; "
                 "`--skipped keep` counts them"
             )
         elif summary.rates_only:
             yield (
-                "no step time, for its reports give samples/s and no batch size; "
-                "`--global-batch-size N` computes it"
+                "no step time, because its reports contain samples/s but no batch size; add "
+                "`--global-batch-size N`"
             )
         elif summary.step_seconds.mean is None:
-            yield "no step time, for its reports after the warm-up give none"
+            yield "no step time, because its reports after the warm-up contain none"
     if summary.engine_samples_per_second is not None:
         yield (
             "step times and samples/s are end to end; the engines' own timers report "
@@ -50,7 +50,7 @@ def figure_remarks(summary: RunSummary, figures: Figures) -> Iterator[str]:
     if summary.step_seconds.mean is None and summary.samples_per_second is None:
         return
     if summary.batch_changes and figures.model_tflops_per_gpu is not None:
-        yield "TFLOPs follow from samples/s, for the global batch changes during the run"
+        yield "TFLOPs are computed from samples/s, because the global batch changes during the run"
     if figures.uncounted is not None:
         yield f"no TFLOPs: {figures.uncounted}"
     elif figures.tflops_per_gpu is None and figures.lacking:
@@ -87,18 +87,18 @@ def unused_options(summary: RunSummary, given: Given) -> Iterator[str]:
         layers, width = (config.get(name, "?") for name in ("num_layers", "hidden_size"))
         yield (
             f"the log states num_layers {layers} and hidden_size {width}; --model {given.model} is "
-            "not used for it"
+            "ignored"
         )
     precision = stated_precision(config)
     if given.precision is not None and precision not in {None, given.precision}:
-        yield f"the log states {precision}; --precision {given.precision} is not used for it"
+        yield f"the log states {precision}; --precision {given.precision} is ignored"
     recomputed = stated_recomputation(config)
     if given.recomputed is not None and recomputed not in {None, given.recomputed}:
         option = f"--{'' if given.recomputed else 'no-'}activation-checkpointing"
         whether = "that layers are recomputed" if recomputed else "that no layers are recomputed"
-        yield f"the log states {whether}; {option} is not used for it"
+        yield f"the log states {whether}; {option} is ignored"
     gpu = config.get("gpu")
     if gpu is not None and given.gpu is not None and gpu_name(config, given) == gpu:
         names = {gpu.name for gpu in matching(given.gpu)}
         if not names & {one.name for one in matching(gpu)}:
-            yield f"the log states {gpu}; --gpu {given.gpu} is not used for it"
+            yield f"the log states {gpu}; --gpu {given.gpu} is ignored"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _TAR = re.compile(r"\.(?:tar(?:\.(?:gz|zst|xz|bz2))?|tgz|tzst|txz|tbz2?)$", re.IGNORECASE)
 _COPIED_BYTES = 2**20
 _DAMAGED = (tarfile.TarError, ValueError, OverflowError)
-_NOT_WHOLE = "is cut off, damaged, or no tar archive"
+_NOT_WHOLE = "is cut off, damaged, or not a tar archive"
 
 
 def is_tar(path: Path) -> bool:

@@ -57,7 +57,7 @@ def layer_work(rank: Rank) -> Size:
         "full": scaled(layer, rank.placement.checkpoint_num_layers),
         None: (0.0, layer[1]),
     }[rank.placement.recomputation]
-    what = "activations made anew, and their gradients" if made_anew[1] else "their gradients"
+    what = "recomputed activations, and their gradients" if made_anew[1] else "their gradients"
     return added(made_anew, (2 * flow, 8 * flow)), what
 
 

@@ -26,8 +26,10 @@ def left_out(campaign: Campaign, runs: Sequence[Collected], gone: Sequence[str])
     ]
     silent = [run for run in logged if not run.reports]
     if silent:
-        logs = counted(len(silent), "log of a completed run tells", "logs of completed runs tell")
-        yield f"{logs} of no step: {_labels(silent)}"
+        logs = counted(
+            len(silent), ("log of a completed run contains"), "logs of completed runs contain"
+        )
+        yield f"{logs} no step: {_labels(silent)}"
     # A program that times its run as a whole needs none.
     timeless = [run for run in logged if run.reports and run.summary.step_seconds_mean is None]
     overflowed = [run for run in timeless if run.summary.skipped_reports]
@@ -40,13 +42,13 @@ def left_out(campaign: Campaign, runs: Sequence[Collected], gone: Sequence[str])
         )
     untimed = [run for run in timeless if not run.summary.skipped_reports]
     if untimed:
-        one = "completed run has no step time after its warm-up"
-        many = "completed runs have no step time after their warm-up"
+        one = "completed run has no step time after the warm-up"
+        many = "completed runs have no step time after the warm-up"
         warmup = f"(warmup: {campaign.warmup.written})"
         yield f"{counted(len(untimed), one, many)} {warmup}: {_labels(untimed)}"
     if gone:
         runs_are = counted(len(gone), "run is", "runs are")
-        yield f"{runs_are} no longer in {campaign.path}, and left out; the results are kept"
+        yield f"{runs_are} no longer in {campaign.path}, and are left out; their results are kept"
 
 
 def _labels(runs: Sequence[Collected]) -> str:

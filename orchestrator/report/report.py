@@ -48,16 +48,16 @@ _MADE_BY = {
     "step_seconds_mean": "step times over n reports, spread = sample standard deviation; ",
 }
 _OF_WHOLE_RUNS = (
-    "if n is absent, the program times its run as a whole: the mean is the global batch over its "
-    "samples/s, warm-up included, and is used as the median; "
+    "if n is absent, the program times only the whole run: mean and median are the global batch "
+    "over its samples/s, warm-up included; "
 )
 _CROWDED = (
-    "crowded: more ranks than cores, or other runs on this machine at once: such runs are slower "
-    "than alone, and are not part of scaling efficiency; "
+    "crowded: more ranks than cores, or other runs on this machine at once: such runs are slower, "
+    "and do not count in the scaling efficiency; "
 )
 _SAMPLES = (
-    "GPU mem, GPU util: nvidia-smi every 5 s, the highest memory of a device and the median of the "
-    "use from when GPUs are first busy to when they last are; "
+    "GPU mem, GPU util: from nvidia-smi every 5 s; the highest memory of a GPU, and the median "
+    "utilization between the first and the last time that GPUs are busy; "
 )
 
 
@@ -198,7 +198,7 @@ def _of_skipped_updates(runs: Sequence[Collected]) -> Iterator[str]:
             for run in runs
             if run.summary.skipped_reports and not run.summary.reports
         ]
-        of_these = f", and with them all of {named(empty)}" if empty else ""
+        of_these = f", which are all reports of {named(empty)}" if empty else ""
         yield f"{counted(skipped, 'report')} with skipped updates left out{of_these}; "
 
 

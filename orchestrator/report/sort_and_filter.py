@@ -39,7 +39,7 @@ def arranged(
         taken = replace(taken, breaks=group_breaks(taken, len(report.describing)))
     sentences = "".join(
         (
-            f" Shown are {len(order)} of {counted(len(runs), 'run')}: {printable(only)}."
+            f" Shown: {len(order)} of {counted(len(runs), 'run')}: {printable(only)}."
             if only
             else "",
             f" Sorted by {printable(by)}." if by else "",

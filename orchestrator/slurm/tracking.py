@@ -169,7 +169,7 @@ def sync(runs: Iterable[PlannedRun], store: CampaignStore) -> Synced:
     return Synced(
         tuple(f"Slurm gave no answer: {reason}" for reason in silences),
         tuple(
-            f"{store.path}: Slurm's answer cannot be recorded: {reason}; it is shown nevertheless"
+            f"{store.path}: Slurm's answer cannot be recorded: {reason}; it is shown, but not saved"
             for reason in dict.fromkeys(refusals)
         ),
     )

@@ -113,7 +113,7 @@ def watch_warnings(look: Look) -> list[str]:
     lines += slow_runs.slow_run_lines(look.slow)
     if overflowed:
         lines.append(
-            "no step time, as every report after the warm-up holds a skipped update: "
+            "no step time, because every report after the warm-up contains a skipped update: "
             f"{named(overflowed)}"
         )
     if held := held_line(look.statuses):

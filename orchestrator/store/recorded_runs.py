@@ -60,7 +60,7 @@ def started_records(store: CampaignStore) -> list[dict[str, Any]]:
     """Return the run.json of all started runs. Raises UserError if there is none."""
     records = store.run_records()
     if not records:
-        raise UserError(f"{store.path}: holds no run that was started; give results/<campaign>")
+        raise UserError(f"{store.path}: contains no run that was started; give results/<campaign>")
     return records
 
 

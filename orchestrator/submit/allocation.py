@@ -75,8 +75,8 @@ class Allocation:
         if self.overrun or now.seconds_left is None or limit <= now.seconds_left:
             return None
         return Refusal(
-            f"the time limit is {slurm_time(limit)} and the allocation ends before that "
-            "(--overrun starts such runs nevertheless)",
+            f"the time limit is {slurm_time(limit)} and the allocation ends before that (to start "
+            "such runs anyway, use --overrun)",
             of_all=False,
         )
 

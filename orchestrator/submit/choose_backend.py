@@ -13,7 +13,8 @@ def backend(campaign: Campaign, *, here: bool = False) -> Backend:
     slurm = campaign.cluster.scheduler == "slurm"
     if here and not slurm:
         raise UserError(
-            f"--here: the cluster {campaign.cluster.name!r} is this machine; leave the option out"
+            f"--here: needs Slurm, but the cluster {campaign.cluster.name!r} is this machine; "
+            "remove it"
         )
     if slurm and not here:
         from orchestrator.submit.slurm import SlurmBackend

@@ -132,7 +132,9 @@ class LocalSession:
         if self.campaign.order_seed is None:
             return options.slots
         if options.slots not in (None, 1):
-            raise UserError("--slots: order: interleaved runs one after another")
+            raise UserError(
+                "--slots: must be 1, because order: interleaved starts one run at a time"
+            )
         return 1
 
     def _positions(
@@ -143,7 +145,7 @@ class LocalSession:
         seed = self.campaign.order_seed
         if seed is None:
             if blocks is not None:
-                raise UserError("--blocks: is for campaigns with order: interleaved")
+                raise UserError("--blocks: needs a campaign with order: interleaved")
             return [(planned, Position(allocation, place)) for place, planned in enumerate(runs, 1)]
         chosen = {planned.run_id: planned for planned in runs}
         begun = unfinished_blocks(self.campaign.runs, chosen.keys(), seed)[:blocks]
@@ -158,8 +160,8 @@ class LocalSession:
         typed = self.campaign.arguments
         for why, count in Counter(left.values()).items():
             yield (
-                f"{counted(count, 'run')} left: {why}; `teralog submit {typed} --here` in another "
-                f"allocation goes on, and `teralog salloc {typed} --run` gets one"
+                f"{counted(count, 'run')} left: {why}; `teralog submit {typed} --here` continues "
+                f"in another allocation, and `teralog salloc {typed} --run` gets one"
             )
 
     def _places(self, options: StartOptions) -> executor.Places:
@@ -256,12 +258,12 @@ class LocalBackend:
             if value is not None:
                 raise _no_queue(name)
         if options.oversubscribe and self.here:
-            raise UserError("--oversubscribe: is for this machine; leave out --here or the option")
+            raise UserError("--oversubscribe: works only on this machine; remove it, or --here")
         if options.overrun and not self.here:
-            raise UserError("--overrun: is for an allocation; give --here, too")
+            raise UserError("--overrun: works only in an allocation; add --here")
 
 
 def _no_queue(option: str) -> UserError:
     return UserError(
-        f"{option}: is for jobs on a Slurm cluster, and this campaign runs on this machine"
+        f"{option}: works only on a Slurm cluster, but this campaign runs on this machine"
     )

@@ -74,7 +74,7 @@ def refuse_edited(campaign: Campaign, store: CampaignStore) -> None:
     raise UserError(
         f"{campaign.path}: was edited since campaign {campaign.name!r} was submitted: "
         f"{' and '.join(changes)}; nothing was started and all results are kept: pass "
-        "--accept-changes to go on with the new file, or give it another name"
+        "--accept-changes to continue with the new file, or change its name"
     )
 
 
@@ -86,7 +86,7 @@ def refuse_runs_elsewhere(
     missing = {planned.run_id for planned in runs}
     problems = [
         f"{campaign.path}: {counted(len(there), 'run')} missing in {store.path} "
-        f"{'was' if len(there) == 1 else 'were'} started in {other.store.path}; to go on there, "
+        f"{'was' if len(there) == 1 else 'were'} started in {other.store.path}; to continue there, "
         f"give --results {shlex.quote(str(other.results))}; to run them again, give --results "
         f"{shlex.quote(str(store.path.parent))}"
         for other in others
@@ -151,7 +151,7 @@ def with_resources(campaign: Campaign, **asked: str | None) -> Campaign:
     given: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
     if given and campaign.cluster.scheduler != "slurm":
         options = ", ".join(f"--{name}" for name in given)
-        raise UserError(f"{options}: is for Slurm, and cluster {campaign.cluster.name} is local")
+        raise UserError(f"{options}: need Slurm, but cluster {campaign.cluster.name} is local")
     problems = [f"{name}: is empty; give a value" for name, value in given.items() if not value]
     filled = {name: value for name, value in given.items() if value}
     problems += mapping_problems("", Cluster, {"name": campaign.cluster.name, **filled})

@@ -107,12 +107,13 @@ class SlurmBackend:
         """Raise UserError if an option is for this machine."""
         if options.slots is not None:
             raise UserError(
-                "--slots: is for this machine; on Slurm, --throttle bounds the runs of a campaign"
+                "--slots: works only on this machine; on Slurm, use --throttle to limit the runs "
+                "of a campaign"
             )
         if options.blocks is not None:
-            raise UserError("--blocks: is for this machine, and for an allocation, with --here")
+            raise UserError("--blocks: works only on this machine, or in an allocation with --here")
         if options.overrun:
-            raise UserError("--overrun: is for an allocation; give --here, too")
+            raise UserError("--overrun: works only in an allocation; add --here")
 
 
 def _lock(store: CampaignStore, tell: Callable[[str], None]) -> int | None:

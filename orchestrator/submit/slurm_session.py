@@ -143,8 +143,8 @@ class SlurmSession:
         if missed := sum(run.run_id in named for run in runs):
             them = "it" if missed == 1 else "them"
             raise UserError(
-                f"{self.store.path}: {counted(missed, 'run was', 'runs were')} not submitted, for "
-                f"`teralog cancel` names {them}; `teralog retry` starts what was cancelled"
+                f"{self.store.path}: {counted(missed, 'run was', 'runs were')} not submitted, "
+                f"because `teralog cancel` names {them}; `teralog retry` starts what was cancelled"
             )
 
     def _named(self) -> set[str]:

@@ -50,17 +50,17 @@ def bind_to_numa_node(ranks: int, root: Path) -> "str | None":
     """
     local = os.environ.get("LOCAL_RANK", "")
     if not local.isdigit():
-        return "this process has all GPUs of the node, and is not bound"
+        return "not bound: this process uses all GPUs of the node"
     nodes = numa_nodes(root)
     if len(nodes) < 2:
         return None
     spread = sorted(nodes)[int(local) * len(nodes) // ranks] if ranks else None
     node = spread if ranks else gpu_numa_node(int(local), root)
     if node is None or node not in nodes:
-        return "rank " + local + ": the NUMA node of its GPU is not known, and it is not bound"
+        return "rank " + local + ": not bound, because the NUMA node of its GPU is not known"
     cores = nodes[node] & os.sched_getaffinity(0)
     if not cores:
-        return f"rank {local}: the job has no core of NUMA node {node}, and it is not bound"
+        return f"rank {local}: not bound, because the job has no core of NUMA node {node}"
     os.sched_setaffinity(0, cores)
     return None
 

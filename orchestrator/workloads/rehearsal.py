@@ -69,7 +69,9 @@ def rehearsal_main() -> None:
         "answers": list(_answer_lines(answer)),
     }
     if not _register(meeting, rank, told):
-        print(f"[rehearsal] rank {rank} is there twice, again on {_node()}", flush=True)
+        print(
+            (f"[rehearsal] rank {rank} was started twice, the second time on {_node()}"), flush=True
+        )
         raise SystemExit(1)
     if rank == 0:
         passed = _verdict(meeting, order)
@@ -194,8 +196,8 @@ def _launcher_remarks(arguments: Sequence[str], accepted: Mapping[str, Any]) -> 
     words = {argument.partition("=")[0] for argument in arguments}
     if "--local-rank" in words and "--local-rank" not in accepted and "--local_rank" in accepted:
         yield (
-            "[rehearsal] --local-rank is what torch.distributed.launch hands on since torch 2.0, "
-            "and this program knows --local_rank: it needs a torch of before"
+            "[rehearsal] torch.distributed.launch passes --local-rank since torch 2.0, but this "
+            "program needs --local_rank; use an older torch, or another launcher"
         )
 
 
@@ -261,22 +263,22 @@ def rank_problems(environment: Mapping[str, str], order: Mapping[str, Any]) -> I
     for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"):
         text = environment.get(name)
         if text is None or not text.isdecimal():
-            yield f"ValueError: {name} is {text!r}, and must be a number"
+            yield f"ValueError: {name} is {text!r}, but must be a number"
         else:
             numbers[name] = int(text)
     if len(numbers) < 3:
         return
     rank, local, world = numbers["RANK"], numbers["LOCAL_RANK"], numbers["WORLD_SIZE"]
     if world != nodes * per_node:
-        yield f"ValueError: WORLD_SIZE is {world}, and the run has {nodes * per_node} ranks"
+        yield f"ValueError: WORLD_SIZE is {world}, but the run has {nodes * per_node} ranks"
     if not rank < nodes * per_node:
         yield f"ValueError: RANK is {rank}, of {nodes * per_node} ranks"
     if local != rank % per_node:
-        yield f"ValueError: LOCAL_RANK is {local} of rank {rank}, with {per_node} ranks a node"
+        yield f"ValueError: LOCAL_RANK is {local} of rank {rank}, with {per_node} ranks per node"
     node = environment.get("SLURM_NODEID", "")
     if node.isdecimal() and int(node) != rank // per_node:
         # Ranks next to each other share a node: so the groups of a split model are laid out.
-        yield f"ValueError: RANK is {rank} on node {node}, with {per_node} ranks a node"
+        yield f"ValueError: RANK is {rank} on node {node}, with {per_node} ranks per node"
     devices = environment.get("CUDA_VISIBLE_DEVICES")
     if devices and local >= len(devices.split(",")):
         yield f"RuntimeError: CUDA error: invalid device ordinal: rank {rank} sees only {devices}"
@@ -289,7 +291,7 @@ def _address_problems(environment: Mapping[str, str]) -> Iterator[str]:
             yield f"ValueError: {name} is not set"
     port = environment.get("MASTER_PORT")
     if port and _port(environment) is None:
-        yield f"ValueError: MASTER_PORT is {port!r}, and must be a number from 1 to {_LAST_PORT}"
+        yield f"ValueError: MASTER_PORT is {port!r}, but must be a number from 1 to {_LAST_PORT}"
 
 
 def option_problems(
@@ -439,12 +441,12 @@ def _verdict(meeting: Path, order: Mapping[str, Any]) -> bool:
     masters = {told["master"] for told in ranks.values()}
     if len(ranks) < expected:
         missing = sorted(set(range(expected)) - ranks.keys())
-        problems[f"only {len(ranks)} of {expected} ranks came; missing are {missing}"] = []
+        problems[f"only {len(ranks)} of {expected} ranks started; missing: {missing}"] = []
     if order["launcher"] != "node" and len(masters) > 1:
-        problems[f"ranks are told of different masters: {sorted(masters)}"] = []
+        problems[f"ranks have different masters: {sorted(masters)}"] = []
     if len(nodes) != order["nodes"]:
         problems[
-            f"ranks are on {_counted(len(nodes), 'node')}, and the run has {order['nodes']}"
+            f"ranks are on {_counted(len(nodes), 'node')}, but the run has {order['nodes']}"
         ] = []
     for node, there in nodes.items():
         print(f"[rehearsal] {node}: rank {', '.join(map(str, there))}")

@@ -123,4 +123,4 @@ def _oddities(source: Source, end: int) -> list[str]:
             return [oddity]
     if head[_TAR_AT:].startswith(b"ustar"):
         return ["is a tar archive: give it as a file whose name ends in .tar, .tar.gz or similar"]
-    return ["holds NUL bytes: it may be no text"] if b"\0" in head else []
+    return ["contains NUL bytes: it may not be text"] if b"\0" in head else []

@@ -104,20 +104,20 @@ def read_appended(
 def _reason_to_restart(state: ReadState, found: os.stat_result, source: Source) -> str | None:
     """Return why a log cannot be read further from where it stopped; None if it can."""
     if (found.st_dev, found.st_ino) != (state.device, state.inode):
-        return "is another file than before: read from its beginning"
+        return "is another file than before; reading it from the beginning"
     plain = source.descriptor is not None
     if found.st_size < (state.offset if plain else state.size):
-        return "has become shorter: read from its beginning"
+        return "has become shorter; reading it from the beginning"
     head = os.pread(source.file, state.head_bytes, 0)
     if hashlib.sha256(head).hexdigest() != state.head_sha256:
-        return "begins otherwise than before: read from its beginning"
+        return "begins differently than before; reading it from the beginning"
     if not plain and found.st_size != state.size:
-        return "is compressed and has changed: read from its beginning"
+        return "is compressed and has changed; reading it from the beginning"
     if (
         plain
         and state.offset
         and not state.within_line
         and os.pread(source.file, 1, state.offset - 1) != b"\n"
     ):
-        return "has changed before the place reached: read from its beginning"
+        return "has changed in the part already read; reading it from the beginning"
     return None

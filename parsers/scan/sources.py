@@ -66,7 +66,7 @@ class Source:
     def file(self) -> int:
         """The descriptor of the file on the disk. Raises OSError for a stream."""
         if self._file is None:
-            raise UnsupportedOperation(f"{self.name} is no file")
+            raise UnsupportedOperation(f"{self.name} is not a file")
         return self._file
 
     @property

@@ -222,7 +222,7 @@ def test_without_a_place_to_write_slurm_is_shown_and_jobs_are_cancelled(
         lambda: disk.teralog("status").stdout.count("RUNNING") >= 2,
         lambda: str(disk.teralog("status")),
     )
-    sentence = f"Slurm's answer cannot be recorded: {reason}; it is shown nevertheless"
+    sentence = f"Slurm's answer cannot be recorded: {reason}; it is shown, but not saved"
     for command in (["status"], ["watch", "--once"], ["status", "--format", "csv"]):
         shown = disk.teralog(*command)
         assert (shown.returncode, shown.stdout.count("RUNNING") >= 2) == (0, True), shown

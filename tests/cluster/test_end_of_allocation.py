@@ -93,7 +93,7 @@ def test_the_rest_is_left_when_an_allocation_ends(play, slurm, how: str) -> None
         assert re.search(
             "2 runs left: the (allocation has (ended|reached its)|time limit is 0:10:00)", printed
         )
-        assert "--here` in another allocation goes on" in printed
+        assert "--here` continues in another allocation" in printed
     finish(play)
 
 

@@ -93,7 +93,7 @@ def archive(tmp_path: Path, slurm: Cluster) -> Archive:
     (logs / "slurm-1.err").write_bytes(OOM)
     (logs / "empty.log").touch()
     (logs / "nul.log").write_bytes(b"\0" * 100)
-    (logs / "notes.txt").write_text("nothing of a run\n")
+    (logs / "notes.txt").write_text("no training output\n")
     (logs / "named.txt").write_text("nothing either\n")
     (logs / "two.log").write_bytes(plain + OOM + plain)
     environment = {**slurm.environment, "GO": str(tmp_path / "go")}
@@ -184,10 +184,10 @@ def test_ctrl_c_leaves_the_jobs_and_the_next_call_waits_for_them(
     process.send_signal(signal.SIGINT)
     out, code, errors = archive.finish(process)
     assert (out, code) == (b"", 130)
-    assert errors[-1].startswith("stopped; the jobs go on")
+    assert errors[-1].startswith("stopped waiting; the jobs continue")
     second = archive.start(*ON_SLURM)
     assert second.stderr is not None
-    assert second.stderr.readline() == b"4 shards are being read by jobs from before\n"
+    assert second.stderr.readline() == b"4 shards are being read by earlier jobs\n"
     (archive.path / "go").touch()
     out, code, _ = archive.finish(second)
     assert (out, code) == archive.parse()[:2]
@@ -212,7 +212,7 @@ def test_impossible_requests_are_reported(archive: Archive) -> None:
         return done.returncode, done.stderr
 
     code, text = said("-", "--on-slurm", "cpu.yaml")
-    assert (code, "-: --on-slurm: is no file that a job could read" in text) == (1, True)
+    assert (code, "-: --on-slurm: is not a file, so jobs cannot read it" in text) == (1, True)
     code, text = said("logs", "nowhere", "--on-slurm", "cpu.yaml")
     assert (code, "nowhere: does not exist" in text) == (1, True)
     code, text = said("logs", "--on-slurm", "here.yaml")

@@ -423,14 +423,14 @@ def test_an_option_of_the_other_kind_of_cluster_is_refused(playground, bare) -> 
     """--slots is this machine's, --throttle and --wait are Slurm's."""
     bare.write_slurm_campaign("true")
     assert (
-        "--slots: is for this machine"
+        "--slots: works only on this machine"
         in bare.teralog("submit", "campaign.yaml", "--slots", "2").stderr
     )
     playground.write_campaign("true")
     for option in (["--throttle", "2"], ["--wait"]):
         refused = playground.teralog("submit", "campaign.yaml", *option)
         assert refused.returncode == 1
-        assert f"{option[0]}: is for jobs on a Slurm cluster" in refused.stderr
+        assert f"{option[0]}: works only on a Slurm cluster" in refused.stderr
 
 
 @pytest.mark.parametrize("place", ["jobs", "allocation"])

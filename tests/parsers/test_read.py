@@ -82,7 +82,7 @@ def test_only_the_formats_asked_for_are_read() -> None:
         (b"", "is empty"),
         (b"PK\3\4 and so on", "is packed with zip: unpack it"),
         ("text".encode("utf-16"), "is text in UTF-16: convert it to UTF-8"),
-        (bytes(range(256)), "holds NUL bytes: it may be no text"),
+        (bytes(range(256)), "contains NUL bytes: it may not be text"),
         (b"noise\n", None),
     ],
 )

@@ -110,8 +110,8 @@ def rewritten_later(log: Path) -> None:
 CHANGES = {
     "rotated": (rotated, "is another file than before"),
     "truncated": (truncated, "has become shorter"),
-    "rewritten": (rewritten, "begins otherwise than before"),
-    "rewritten later": (rewritten_later, "has changed before the place reached"),
+    "rewritten": (rewritten, "begins differently than before"),
+    "rewritten later": (rewritten_later, "has changed in the part already read"),
 }
 
 
@@ -123,7 +123,7 @@ def test_another_log_is_read_from_its_beginning(tmp_path: Path, change, reason: 
     state = read_appended(log, ALL_FORMATS).state
     change(log)
     appended = read_appended(log, ALL_FORMATS, state)
-    assert appended.restarted == f"{reason}: read from its beginning"
+    assert appended.restarted == f"{reason}; reading it from the beginning"
     assert appended.records == tuple(read_records(log, ALL_FORMATS))
     again = read_appended(log, ALL_FORMATS, appended.state)
     assert (again.records, again.restarted) == ((), None)
@@ -154,7 +154,7 @@ def test_a_compressed_log_is_read_when_it_has_changed(tmp_path: Path) -> None:
         file.write(gzip.compress(OWN_STEP.format(2).encode()))
     grown = read_appended(log, ALL_FORMATS, first.state)
     assert len(grown.records) == 2
-    assert grown.restarted == "is compressed and has changed: read from its beginning"
+    assert grown.restarted == "is compressed and has changed; reading it from the beginning"
 
 
 @pytest.mark.parametrize("log", ["missing", "."])

@@ -49,7 +49,7 @@ def runs_of(log: str) -> list[LogRun]:
 
 
 OUTCOMES = {
-    "nothing of a run": ("noise\n", UNKNOWN),
+    "no training output": ("noise\n", UNKNOWN),
     "nothing at all": ("", UNKNOWN),
     "steps without an end": (megatron(10, 20), TRUNCATED),
     "arguments alone": (ARGUMENTS, TRUNCATED),

@@ -98,7 +98,7 @@ def _silent_steps(run: Run) -> Iterator[str]:
     """Yield settings that keep DeepSpeed from reporting steps, if step times come from it."""
     iterations = run.training.train_iters
     for config in config_files(run).values():
-        none_with = f"deepspeed: of train_iters={iterations} steps DeepSpeed reports none with"
+        none_with = f"deepspeed: DeepSpeed would report none of the {iterations} steps with"
         interval, level = config["steps_per_print"], config["log_level"]
         if interval is None or (isinstance(interval, int) and interval > iterations):
             yield f"{none_with} steps_per_print={'null' if interval is None else interval}"

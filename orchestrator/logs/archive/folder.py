@@ -102,7 +102,9 @@ def work_folder(work: Path, reader: Reader) -> WorkFolder:
     """Make the folder of a reader and return it; other users cannot look into `work`."""
     path = work.absolute() / reader.name
     if "\\" in str(path):
-        raise UserError(f"{path}: sbatch takes no backslash in it; give another folder with --work")
+        raise UserError(
+            f"{path}: sbatch does not accept a backslash in a path; give another folder with --work"
+        )
     work.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.mkdir(exist_ok=True)
     return WorkFolder(path)

@@ -38,7 +38,7 @@ def _require_same_files(shard: Shard, found: Sequence[Found]) -> None:
     for log, said in zip(shard.logs, found, strict=True):
         now = stamped(log.log)
         if isinstance(said, OSError) and now.stamps.count(None) > log.stamps.count(None):
-            raise RuntimeError(f"{log.path}: is not to be seen from here: {said}")
+            raise RuntimeError(f"{log.path}: cannot be read from this node: {said}")
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ def read_on_slurm(
             tell(job)
         if len(missing) > len(new):
             before = counted(len(missing) - len(new), "shard is", "shards are")
-            tell(f"{before} being read by jobs from before")
+            tell(f"{before} being read by earlier jobs")
         _wait(folder, shards, tasks, tell)
         said: dict[StampedLog, Found] = {}
         for shard in shards:
@@ -95,7 +95,7 @@ def _refuse_streams(logs: Sequence[Log]) -> None:
         except OSError:
             mode = stat.S_IFREG
         if str(log.path) == STANDARD_INPUT or not stat.S_ISREG(mode):
-            raise UserError(f"{log.path}: --on-slurm: is no file that a job could read")
+            raise UserError(f"{log.path}: --on-slurm: is not a file, so jobs cannot read it")
 
 
 def _going_on(folder: WorkFolder) -> dict[str, Task]:
@@ -194,7 +194,7 @@ def _wait(
             for number, word in sorted(failed.items())
         )
         raise UserError(
-            *lines, "the same command reads these again; what the other shards say is kept"
+            *lines, "the same command reads these again; the results of the other shards are kept"
         )
 
 

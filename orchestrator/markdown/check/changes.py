@@ -68,8 +68,8 @@ def _changes_below(title: str, columns: Sequence[_Cells]) -> Iterator[TableFindi
             yield finding(
                 row,
                 FindingKind.RELATIVE_CHANGE,
-                f"{title} {change.text} says {said}, but from {_shown(number)} (line {line}) "
-                f"it is {follows}{hint}",
+                f"{title} {change.text} is {said}, but computed from {_shown(number)} (line "
+                f"{line}) it is {follows}{hint}",
                 last_digit_only=all(misfit.last_digit_only for misfit in wrong),
             )
 

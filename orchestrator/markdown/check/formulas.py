@@ -127,11 +127,11 @@ def _unlike(rows: Sequence[_Rated], agreement: _Agreement) -> Iterator[TableFind
         wider = row.flops(exact_size=agreement.exact_size, units=Fraction(3, 2))
         likely = common.middle * row.work.middle * row.size.printed.value
         as_if_gibi = (own * NumberRange(_GIBI, _GIBI)).meets(common)
-        why = " (the size in 2**30 would give what is printed)" if as_if_gibi else ""
+        why = " (a size in units of 2**30 would give the printed value)" if as_if_gibi else ""
         yield finding(
             row.row,
             FindingKind.TFLOPS,
-            f"{row.tflops.shown}, but worked out as in {agreement.rows} other rows it is "
+            f"{row.tflops.shown}, but computed as in {agreement.rows} other rows it is "
             f"{row.tflops.printed.rounded(likely)}{why}",
             last_digit_only=wider.meets(common),
         )

@@ -61,7 +61,7 @@ def gpus_called(name: str) -> list[Gpu]:
     found = matching(name)
     if not found:
         hint = did_you_mean(name, {gpu.name for gpu in GPUS})
-        raise UserError(f"--gpu: {name!r} is no GPU whose peak is known{hint}")
+        raise UserError(f"--gpu: the peak of {name!r} is not known{hint}")
     return found
 
 
@@ -83,7 +83,7 @@ def tflops_range(
     peak, usual = _highest_peak(gpus, row.precision), _usual_tflops(gpus)
     names = " or ".join(dict.fromkeys(gpu.model for gpu in gpus))
     if peak is not None and low > peak:
-        total = "; if it is of all GPUs, the title should say so"
+        total = "; if it is the sum of all GPUs, the title should say so"
         yield finding(
             row,
             FindingKind.TFLOPS_ABOVE_PEAK,
@@ -93,14 +93,14 @@ def tflops_range(
         yield finding(
             row,
             FindingKind.TFLOPS_TOO_HIGH,
-            f"{number.shown} is above {usual.too_high:g}, which no training reaches on {names}: "
-            "look for a bug in the calculation",
+            f"{number.shown} is above {usual.too_high:g}, which no training reaches on {names}; "
+            "check the calculation",
         )
     elif usual and judge_tuning and high < usual.mistuned:
         yield finding(
             row,
             FindingKind.TFLOPS_MISTUNED,
-            f"{number.shown} is below {usual.mistuned:g}: badly tuned for {names}",
+            f"{number.shown} is below {usual.mistuned:g}, which is slow for {names}",
         )
 
 

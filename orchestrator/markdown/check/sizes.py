@@ -53,7 +53,7 @@ def model_size(row: BenchmarkRow) -> Iterator[TableFinding]:
         return
     likely_size = f"{likely / 1e9:.3g}B" if likely >= 1e9 else f"{likely / 1e6:.3g}M"
     is_gibi = (printed * NumberRange(_GIBI, _GIBI)).meets(shape)
-    why = " (it counts in 2**30, not in 10**9)" if is_gibi else ""
+    why = " (in units of 2**30, not of 10**9)" if is_gibi else ""
     yield finding(
         row,
         FindingKind.MODEL_SIZE,

@@ -55,15 +55,17 @@ def with_report(page: bytes, name: str, text: str) -> bytes:
     if not edits:
         first, last = marks(name)
         raise UserError(
-            f" has no place for the report of {name}; paste these two where it is to stand, each "
-            f"alone on its line: {first} and {last}"
+            f" has no place for the report of {name}; paste these two comments at that place, each "
+            f"on its own line: {first} and {last}"
         )
     return edited(page, edits)
 
 
 def _not_closed(mark: _Mark, name: str) -> UserError:
     first, last = marks(name)
-    return UserError(f"{mark.line}: {first} has no {last} behind it, before other marks of reports")
+    return UserError(
+        f"{mark.line}: {first} is not followed by {last} before the marks of another report"
+    )
 
 
 def _marks(page: bytes) -> Iterator[_Mark]:

@@ -117,7 +117,7 @@ class BenchmarkColumns:
             raise _missing(meaning)
         if len(columns) > 1:
             titles = f"{columns[0].title!r} and {columns[1].title!r}"
-            raise NotInTableError(f"two columns give {_name(meaning)}: {titles}")
+            raise NotInTableError(f"two columns contain {_name(meaning)}: {titles}")
         return columns[0]
 
 
@@ -260,7 +260,7 @@ class BenchmarkRow:
         if Meaning.GPU in columns.by_meaning:
             return self._read(columns.column(Meaning.GPU), _counted)
         if columns.has(Meaning.NODES):
-            raise NotInTableError("nodes are given, but no gpus_per_node")
+            raise NotInTableError("the number of nodes is given, but not gpus_per_node")
         raise _missing(Meaning.WORLD_SIZE)
 
     def global_batch_size(self) -> int:
@@ -380,11 +380,12 @@ class BenchmarkRow:
         if columns.has(Meaning.DATA_PARALLEL_SIZE):
             return self.count(Meaning.DATA_PARALLEL_SIZE)
         if not all(map(columns.has, _SPLIT)):
-            raise NotInTableError("no column gives the global batch size, or the data-parallel")
+            raise NotInTableError("no column contains the global batch size, or the data-parallel")
         world_size, ranks = self.world_size(), self._ranks_per_replica()
         if world_size % ranks:
             raise NotUnderstoodError(
-                f"{counted(world_size, 'GPU is', 'GPUs are')} no multiple of the {ranks} of a model"
+                f"{counted(world_size, 'GPU is', 'GPUs are')} not a multiple of the {ranks} of a "
+                "model copy"
             )
         return world_size // ranks
 
@@ -457,9 +458,9 @@ def _is_rate(column: TableColumn) -> bool:
 
 def _missing(meaning: Meaning) -> NotInTableError:
     if meaning is Meaning.PACE:
-        return NotInTableError(f"no column gives {_name(meaning)}")
+        return NotInTableError(f"no column contains {_name(meaning)}")
     return NotInTableError(
-        f"no column gives {_name(meaning)}, and no <!-- teralog: {meaning}=... -->"
+        f"no column contains {_name(meaning)}, and no <!-- teralog: {meaning}=... -->"
     )
 
 

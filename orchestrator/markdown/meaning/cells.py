@@ -81,7 +81,7 @@ def read_parameters(text: str, unit: Unit | None = None) -> int:
     if found is None or (found["unit"] and not size_unit(found["unit"])):
         named = list(_SIZE_IN_NAME.finditer(plain))
         if len(named) != 1:
-            raise NotUnderstoodError(f"{text!r} is no size such as 7.5B or 350M")
+            raise NotUnderstoodError(f"{text!r} is not a size such as 7.5B or 350M")
         found = named[0]
     number = as_number(found["number"])
     told = size_unit(found["unit"]) if found["unit"] else unit
@@ -90,7 +90,7 @@ def read_parameters(text: str, unit: Unit | None = None) -> int:
     else:
         parameters = number * told.scale
     if not 1 <= parameters < _LARGEST:
-        raise NotUnderstoodError(f"{text!r} is no size such as 7.5B or 350M")
+        raise NotUnderstoodError(f"{text!r} is not a size such as 7.5B or 350M")
     return round(parameters)
 
 
@@ -98,12 +98,12 @@ def read_count(text: str) -> int:
     """Return the integer in a cell: `1,024`, `16x8`, `64 V100`. Raises NotUnderstoodError."""
     found = _COUNT.fullmatch(_plain(text))
     if found is None or not _THINGS.fullmatch(found["rest"]):
-        raise NotUnderstoodError(f"{text!r} is no whole number")
+        raise NotUnderstoodError(f"{text!r} is not a whole number")
     number = as_number(found["number"])
     for factor in re.findall(r"\d+", found["times"]):
         number *= int(factor)
     if not 1 <= number < _LARGEST or number != int(number):
-        raise NotUnderstoodError(f"{text!r} is no whole number above zero")
+        raise NotUnderstoodError(f"{text!r} is not a whole number above zero")
     return int(number)
 
 
@@ -133,7 +133,7 @@ def read_pace(text: str, unit: Unit | None = None) -> Pace:
         raise NotUnderstoodError(f"{text!r} is a range; one number is needed")
     if found is None:
         raise NotUnderstoodError(
-            f"{text!r} is no time such as 0.66s and no rate such as 104 samples/s"
+            f"{text!r} is neither a time such as 0.66s nor a rate such as 104 samples/s"
         )
     told = pace_unit(found["unit"]) if found["unit"] else unit
     if told is None and found["unit"]:

@@ -108,7 +108,7 @@ def with_comment(settings: PageSettings, comment: Text, data: bytes) -> PageSett
     problems = []
     for setting in _SETTING.finditer(found["settings"]):
         if setting["other"]:
-            problems.append(f"{setting['other']!r} is no setting such as seq_length=2048")
+            problems.append(f"{setting['other']!r} is not a setting such as seq_length=2048")
             continue
         value = setting["plain"] if setting["quoted"] is None else setting["quoted"]
         try:
@@ -167,7 +167,7 @@ def _with_setting(settings: PageSettings, key: str, value: str) -> PageSettings:
         case "gpu_peak_tflops":
             return replace(settings, gpu_peak_tflops=_positive(value))
     if key not in KEYS:
-        raise NotUnderstoodError(f"is no setting{did_you_mean(key, KEYS)}")
+        raise NotUnderstoodError(f"is not a setting{did_you_mean(key, KEYS)}")
     meaning = Meaning(key)
     number = read_parameters(value) if meaning is Meaning.PARAMETERS else read_count(value)
     return replace(settings, constants={**settings.constants, meaning: number})
@@ -175,7 +175,7 @@ def _with_setting(settings: PageSettings, key: str, value: str) -> PageSettings:
 
 def _one_of(value: str, choices: Mapping[str, Choice]) -> Choice:
     if value not in choices:
-        raise NotUnderstoodError(f"{value!r} is none of {', '.join(choices)}")
+        raise NotUnderstoodError(f"{value!r} is not one of {', '.join(choices)}")
     return choices[value]
 
 
@@ -185,5 +185,5 @@ def _positive(value: str) -> float:
     except ValueError:
         number = 0.0
     if not 0 < number < float("inf"):
-        raise NotUnderstoodError(f"{value!r} is no number above zero")
+        raise NotUnderstoodError(f"{value!r} is not a number above zero")
     return number

@@ -48,7 +48,7 @@ class NumberInCell(NamedTuple):
         decimals = len(self.text.partition(".")[2])
         percent = is_share and (in_percent or self.has_percent)
         if is_share and not percent and as_number(self.text) > 1:
-            raise NotUnderstoodError(f"{self.text} is more than 1, and says no %")
+            raise NotUnderstoodError(f"{self.text} is more than 1 and has no %")
         return Form(
             decimals=decimals,
             commas="," in self.text,

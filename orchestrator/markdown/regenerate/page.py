@@ -124,7 +124,7 @@ def _with_settings(
                 continue
             if told is not settings:
                 notes += (
-                    Remark(block.line, f"the page's {setting} goes before the option")
+                    Remark(block.line, f"the page's {setting} overrides the option")
                     for setting in overridden(options, told)
                 )
             settings = told
@@ -137,5 +137,5 @@ def _with_said_seq_length(
     if said is None:
         return options
     length, line = said
-    notes.append(Remark(line, f"seq_length={length}, as the page says here"))
+    notes.append(Remark(line, f"seq_length={length}, as the page sets it here"))
     return replace(options, constants={**options.constants, Meaning.SEQ_LENGTH: length})

@@ -93,7 +93,7 @@ def regenerate_table(
     except NotInTableError as error:
         if not _looks_like_a_benchmark(columns):
             return RegeneratedTable()
-        return RegeneratedTable(unclear=[Remark(line, f"{error}; the table is left as it is")])
+        return RegeneratedTable(unclear=[Remark(line, f"{error}; the table is unchanged")])
     new = [number for number, target in enumerate(targets) if target.column is None and results]
     made = RegeneratedTable(unclear=unclear, rows=len(results), new_columns=len(new))
     for number, (computed, column) in enumerate(targets):
@@ -105,7 +105,9 @@ def regenerate_table(
         titles = [(number, targets[number].computed) for number in new]
         made.edits.extend(_new_columns(table, results, titles, _last_column(columns)))
     made.notes.extend(
-        Remark(line, f"{column.title!r} is left as it is: it says what was reported")
+        Remark(
+            line, (f"{column.title!r} is unchanged: its title says that these values were reported")
+        )
         for column in columns.by_meaning.get(Meaning.REPORTED_TFLOPS, ())
         if results
     )
@@ -180,7 +182,7 @@ def _values(
         )
     values = tuple([target.computed.value(row, settings) for target in targets])
     if not max(values) < _ABSURD:
-        raise NotUnderstoodError("its numbers give more than any GPU can do")
+        raise NotUnderstoodError("its numbers give more TFLOPs than any GPU reaches")
     return values
 
 

@@ -163,7 +163,7 @@ function memory() {
     Math.max(...places.map((place) => Math.max(peak(place), page.runs[place].memory[1]))) * 1.05];
   data.push({ type: "scatter", mode: "lines", x: ends, y: ends, hoverinfo: "skip", showlegend: false, line: { color: OTHER, dash: "dot", width: 1.5 } });
   const note = `Peaks within the forecast: ${number.format(places.filter(held).length)} of ${number.format(places.length)}. ` +
-    `There the bar crosses the line. GiB of ${page.memory_of}.`;
+    `At these points the bar crosses the line. GiB of ${page.memory_of}.`;
   return { data, layout: layout(axis("logged peak (GiB)"), axis("forecast (GiB)")), note };
 }
 
@@ -180,7 +180,7 @@ function nodes() {
     return { type: "bar", name: plotText(ended), x: names.map(plotText), y: names.map((name) => counts.get(name) ?? 0), marker: { color: colour } };
   });
   const xaxis = axis("", { type: "category", automargin: true });
-  return { data, layout: layout(xaxis, axis("runs"), { barmode: "stack", showlegend: true, legend: { ...LEGEND, traceorder: "normal" } }), note: "A run on several nodes counts on each; of several attempts the last." };
+  return { data, layout: layout(xaxis, axis("runs"), { barmode: "stack", showlegend: true, legend: { ...LEGEND, traceorder: "normal" } }), note: "A run on several nodes counts on each of them; only its last attempt counts." };
 }
 
 const overviewFigures = [];

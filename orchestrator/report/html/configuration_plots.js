@@ -106,7 +106,7 @@ function pareto() {
   const parts = coloured(places);
   const data = parts.map((part) => points(part, (place) => facts.peak_gib[place], (place) => facts.tflops[place], `peak %{x:.3~g} GiB<br>%{y:.4~g} ${plotText(title)}`));
   data.unshift({ type: "scatter", mode: "lines", x: best.map((place) => facts.peak_gib[place]), y: best.map((place) => facts.tflops[place]), hoverinfo: "skip", showlegend: false, line: { color: OTHER, dash: "dot", width: 1.5 } });
-  const note = "Dotted: runs for which no other one is faster with as little memory.";
+  const note = "Dotted line: runs that no other run beats in both speed and memory.";
   return { data, layout: layout(axis("logged peak (GiB)"), axis(title, { rangemode: "tozero" }), legendOf(parts.map((part) => part.name))), note };
 }
 

@@ -176,8 +176,8 @@ def _memory(campaign: Campaign, run: Collected) -> tuple[float, float, float] | 
 
 def _memory_of(campaign: Campaign) -> str:
     if campaign.cluster.has_gpus:
-        return "what torch's allocator hands out on the rank that needs most"
-    return "the whole process of the rank that needs most"
+        return "memory from torch's allocator on the rank that needs the most"
+    return "the whole process of the rank that needs the most memory"
 
 
 def _reached(report: Report) -> dict[str, tuple[str, tuple[Any, ...]]]:

@@ -68,9 +68,9 @@ function leftOut(series) {
   if (thinned.length) {
     const every = [...new Set(thinned.map((one) => number.format(one.every)))].join(", ");
     const reports = thinned.reduce((sum, one) => sum + one.reports, 0);
-    parts.push(`Of every ${every} reports in a row the lowest and the highest are drawn, of ${number.format(reports)} in all.`);
+    parts.push(`The lowest and the highest of every ${every} reports in a row are drawn; there are ${number.format(reports)} in all.`);
   }
-  if (broken) parts.push(`${count(broken, "report")} of nan or inf cannot be drawn.`);
+  if (broken) parts.push(`${count(broken, "report")} with nan or inf cannot be drawn.`);
   return parts.join(" ");
 }
 
@@ -130,7 +130,7 @@ async function drawAnew(one) {
   if (made === null) {
     Plotly.purge(one.plot);
     one.plot.style.height = "0";
-    one.note.textContent = one.missing || "There are no numbers for it.";
+    one.note.textContent = one.missing || "There are no numbers for this plot.";
     return;
   }
   one.plot.style.height = `${made.layout.height}px`;

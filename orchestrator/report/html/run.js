@@ -52,7 +52,7 @@ function curve(detail, series, skipped, title, more) {
         type: "scatter", mode: "markers", x: skipped.x, y: skipped.y, showlegend: false,
         marker: { symbol: "x-thin-open", size: 7, color: "#8b949e" }, hovertemplate: "iteration %{x}<br>%{y:.5~g}<br>a skipped update<extra></extra>",
       });
-      note.push("Crosses: reports with a skipped update, no part of the numbers.", leftOut([skipped]));
+      note.push("Crosses: reports with a skipped update, left out of the numbers.", leftOut([skipped]));
     }
     return { data, layout: layout(axis("iteration", { zeroline: false }), axis(title, more), { shapes }), note: note.filter(Boolean).join(" ") };
   };
@@ -77,7 +77,7 @@ const file = (name, text, open) =>
   element("details", { class: "file", open }, element("summary", {}, name), element("pre", { tabindex: "0", "aria-label": name }, text));
 
 function log(tail, ended) {
-  if (tail === null) return [element("p", {}, ended ? "There is no log file." : "Nothing has been printed.")];
+  if (tail === null) return [element("p", {}, ended ? "There is no log file." : "The log is empty.")];
   const which = tail.whole ? "All" : "The last";
   return [
     element("p", { class: "small" }, `${which} ${count(tail.lines.length, "line")} of ${tail.path}, ${count(tail.bytes, "byte")}.`),
@@ -91,7 +91,7 @@ function runSections(run, detail) {
     figure("Loss", curve(detail, detail.loss, null, "loss", {})),
   ];
   const files = Object.entries(detail.texts ?? {});
-  const noFiles = detail.texts === null ? `For so many runs they are not on this page, but in the folder ${run.run_id} beside it.` : "Nothing has been written for it.";
+  const noFiles = detail.texts === null ? `This campaign has too many runs to show them here; they are in the folder ${run.run_id} next to this page.` : "This run has no files.";
   return [
     element("p", { class: "small" }, "run ", element("span", { class: "id" }, run.run_id), ` of ${page.title} ${page.about}`),
     end(run, detail),

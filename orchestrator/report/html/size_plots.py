@@ -119,12 +119,16 @@ def _scaling(
 ) -> Iterator[Plot]:
     """Yield the plots of scaling efficiency, and of speed-up if the total work is constant."""
     percent = efficiencies(rows, found.of, tflops)
-    left_out = f" {nouns.capitalize()} that are crowded are left out." if any_crowded else ""
-    missing = f"No two {nouns} that are equal in everything else have a number.{left_out}"
+    left_out = (
+        (f" {nouns.capitalize()} that are crowded (see the legend) are left out.")
+        if any_crowded
+        else ""
+    )
+    missing = f"No two {nouns} that are equal in everything else have numbers.{left_out}"
     above = max((one for one in percent if one is not None), default=0.0)
     warning = (
-        f" Above 100 % ({above:.0f} %): GPUs do not become faster by being more. The {nouns} with "
-        "the fewest GPUs were slowed down, or are not equal in everything else."
+        f" Above 100 % ({above:.0f} %): more GPUs do not make a GPU faster. The {nouns} with the "
+        "fewest GPUs were slowed down, or differ in something else."
         if above > _ABOVE_IDEAL
         else ""
     )
@@ -154,11 +158,11 @@ def _scaling(
     yield Plot(
         title="Strong-scaling speed-up",
         x_title="GPUs",
-        y_title="times as fast as the fewest GPUs",
+        y_title="speed-up over the fewest GPUs",
         x=x,
         y=speedups,
         group=found.of,
-        note=f"The same global batch on more GPUs. Dotted: as many times as fast.{left_out}",
+        note=f"The same global batch on more GPUs. Dotted: ideal speed-up.{left_out}",
         ideal=((min(sizes), 1.0), (max(sizes), max(sizes) / min(sizes))),
     )
 

@@ -35,7 +35,9 @@ def test_interleaved_runs_start_one_by_one_and_record_their_places(
     write_turns(playground)
     refused = playground.teralog("submit", "campaign.yaml", "--slots", "2")
     assert refused.returncode == 1
-    assert "--slots: order: interleaved runs one after another" in refused.stderr
+    assert (
+        "--slots: must be 1, because order: interleaved starts one run at a time"
+    ) in refused.stderr
     assert playground.teralog("submit", "campaign.yaml", "--blocks", "1").returncode == 0
     assert playground.states().count("COMPLETED") == 4
     assert playground.teralog("submit", "campaign.yaml").returncode == 0
@@ -64,7 +66,7 @@ def test_blocks_are_of_an_interleaved_order(playground: Any) -> None:
     playground.write_campaign("true", matrix="seed: [1]")
     refused = playground.teralog("submit", "campaign.yaml", "--blocks", "1")
     assert refused.returncode == 1
-    assert "--blocks: is for campaigns with order: interleaved" in refused.stderr
+    assert "--blocks: needs a campaign with order: interleaved" in refused.stderr
     playground.write_slurm_campaign("true")
     with (playground.path / "campaign.yaml").open("a") as file:
         file.write("order: interleaved\n")

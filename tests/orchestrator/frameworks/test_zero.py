@@ -245,15 +245,15 @@ SILENT: dict[str, tuple[dict[str, Any], list[str]]] = {
     "some steps": (deepspeed(deepspeed={"steps_per_print": 20, "log_level": "debug"}), []),
     "no step": (
         deepspeed(deepspeed={"steps_per_print": 21}),
-        ["deepspeed: of train_iters=20 steps DeepSpeed reports none with steps_per_print=21"],
+        ["deepspeed: DeepSpeed would report none of the 20 steps with steps_per_print=21"],
     ),
     "no step at all": (
         deepspeed(deepspeed={"steps_per_print": None}),
-        ["deepspeed: of train_iters=20 steps DeepSpeed reports none with steps_per_print=null"],
+        ["deepspeed: DeepSpeed would report none of the 20 steps with steps_per_print=null"],
     ),
     "no step at this level": (
         gpt(strategy="zero1", deepspeed={"log_level": "warning"}),
-        ["deepspeed: of train_iters=20 steps DeepSpeed reports none with log_level=warning"],
+        ["deepspeed: DeepSpeed would report none of the 20 steps with log_level=warning"],
     ),
 }
 

@@ -100,7 +100,7 @@ def test_a_name_has_the_figures_that_all_it_may_be_agree_on(
         (
             "V100-SXM2-32GB",
             "bf16",
-            "no bf16 peak is known of V100 SXM2; give gpu_peak_tflops",
+            "no bf16 peak is known for V100 SXM2; give gpu_peak_tflops",
         ),
         ("A100", "bf16", "312 TFLOP/s in dense bf16, A100 SXM4 or A100 PCIe: NVIDIA A100"),
         ("A10G", "fp16", "'A10G' is not in the table of GPUs; give gpu_peak_tflops"),

@@ -168,7 +168,7 @@ def test_a_lock_folder_of_another_user_is_refused(runtime: Path) -> None:
     """Its owner could block every device."""
     runtime.mkdir()
     os.chown(runtime, 12345, 12345)
-    with pytest.raises(UserError, match="is not a folder of yours; move it elsewhere"):
+    with pytest.raises(UserError, match="is not a folder that belongs to you; move it elsewhere"):
         this_machines_devices()
 
 
@@ -176,7 +176,7 @@ def test_a_lock_folder_that_is_a_link_is_refused(runtime: Path, tmp_path: Path) 
     """It may lead to a folder that others share."""
     (tmp_path / "elsewhere").mkdir()
     runtime.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(UserError, match="is not a folder of yours"):
+    with pytest.raises(UserError, match="is not a folder that belongs to you"):
         this_machines_devices()
 
 

@@ -78,8 +78,9 @@ def test_an_mfu_over_the_peak_of_another_gpu_is_contradicted() -> None:
     claim = claims_of(titan("NVIDIA GeForce RTX 5090", 52.79))["mfu"]
     assert claim.contradicted
     assert claim.sentence() == (
-        "the log states 52.79 % MFU, but 164.7 TFLOP/s over the 209.5 of the NVIDIA GeForce "
-        "RTX 5090 in dense bf16 is 78.62 % MFU; the log divides by 312, the peak of A100 or A800"
+        "the log states 52.79 % MFU, but 164.7 TFLOP/s over the 209.5 of the NVIDIA GeForce RTX "
+        "5090 in dense bf16 is 78.62 % MFU; the log divides by a peak of 312, the peak of A100 or "
+        "A800"
     )
 
 

@@ -127,8 +127,8 @@ def test_what_a_log_states_comes_first_and_the_contradiction_is_named(folder: Pa
     """Among many logs an option may suit only some."""
     Path("run.log").write_text(log(ARGUMENTS))
     result = parse("run.log", "--world-size", "64", "--num-layers", "41")
-    assert "run.log: the log states 16; --world-size 64 is not used for it" in result.stderr
-    assert "run.log: the log states 40; --num-layers 41 is not used for it" in result.stderr
+    assert "run.log: the log states 16; --world-size 64 is ignored" in result.stderr
+    assert "run.log: the log states 40; --num-layers 41 is ignored" in result.stderr
     assert figures("run.log", "--world-size", "64")["gpus"] == 16
 
 
@@ -295,7 +295,7 @@ def test_a_batch_that_grows_gives_the_flops_of_all_samples(folder: Path) -> None
     steady, growing = figures("steady.log"), figures("growing.log")
     assert growing["tflops_per_gpu"] == pytest.approx(steady["tflops_per_gpu"])
     assert growing["global_batch_size"] == 16
-    assert "growing.log: TFLOPs follow from samples/s" in parse("growing.log").stderr
+    assert "growing.log: TFLOPs are computed from samples/s" in parse("growing.log").stderr
     assert "samples/s" not in parse("steady.log").stderr
 
 
@@ -445,8 +445,8 @@ PROGRESS = "[INFO] [logging.py:96:log_dist] [Rank 0] step={}, skipped={}, lr=[0.
 @pytest.mark.parametrize(
     ("skipped", "reason"),
     [
-        (lambda n: min(n // 20, 2), "its reports give samples/s and no batch size"),
-        (lambda n: n // 10, "every report after the warm-up holds a skipped update"),
+        (lambda n: min(n // 20, 2), "its reports contain samples/s but no batch size"),
+        (lambda n: n // 10, "every report after the warm-up contains a skipped update"),
     ],
 )
 def test_the_reason_for_a_missing_step_time_is_the_true_one(
@@ -468,7 +468,7 @@ def test_lines_that_were_not_understood_are_printed_on_request(folder: Path) -> 
     """With their numbers, and without control characters."""
     torn = "steps: 20 loss: 0.0625 iter time (s): 0.1\x07"
     Path("run.log").write_text(f"{log(ARGUMENTS)}{torn}\n")
-    assert "1 line not understood" in parse("run.log").stderr
+    assert "1 line not parsed" in parse("run.log").stderr
     result = parse("run.log", "--unparsed")
     number = len(log(ARGUMENTS).splitlines()) + 1
     assert result.exit_code == 0
@@ -513,7 +513,7 @@ def test_a_benchmark_of_the_network_is_no_truncated_training(folder: Path) -> No
     )
     result = parse("all_reduce.txt")
     assert result.exit_code == 1
-    assert "nothing in it is of a training run" in result.stderr
+    assert "contains no training output" in result.stderr
     assert "truncated" not in result.output
 
 

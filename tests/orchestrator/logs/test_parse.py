@@ -176,14 +176,14 @@ def test_a_problem_of_a_log_is_reported_and_the_others_are_read(folder: Path) ->
     for sentence in (
         "missing.log: cannot be read: No such file or directory",
         "empty.log: is empty",
-        "binary.log: holds NUL bytes: it may be no text",
-        "prose.txt: nothing in it is of a training run",
+        "binary.log: contains NUL bytes: it may not be text",
+        "prose.txt: contains no training output",
         "damaged.log.gz: is cut off",
         "loop.log: cannot be read: Too many levels of symbolic links",
-        "bare: there is no log in this folder",
-        "dialect.txt: has 1 line like a report, none of them understood",
-        "*.nothing: no file or folder is called so",
-        "'': no file or folder is called so",
+        "bare: contains no log",
+        "dialect.txt: 1 line look like step reports, but none could be parsed",
+        "*.nothing: there is not a file or folder of this name",
+        "'': there is not a file or folder of this name",
     ):
         assert f"teralog: {sentence}" in result.stderr
 
@@ -206,7 +206,7 @@ def test_other_files_of_a_folder_are_no_problem(folder: Path) -> None:
     (folder / "requirements.txt").write_text("torch\n")
     result = parse(".")
     assert result.exit_code == 0
-    assert "1 file contains nothing of a run" in result.stderr
+    assert "1 file contains no training output" in result.stderr
 
 
 def test_a_folder_whose_logs_contain_nothing_is_a_problem(folder: Path) -> None:
@@ -216,7 +216,7 @@ def test_a_folder_whose_logs_contain_nothing_is_a_problem(folder: Path) -> None:
     (folder / "old" / "prose.txt").write_text("Dear diary,\n")
     result = parse("old")
     assert result.exit_code == 1
-    assert result.stderr == "teralog: 2 logs in folders: nothing in them is of a training run\n"
+    assert result.stderr == "teralog: 2 logs in folders contain no training output\n"
 
 
 def test_output_and_errors_are_one_run(folder: Path) -> None:

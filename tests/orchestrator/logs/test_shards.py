@@ -95,7 +95,7 @@ def test_a_log_invisible_on_the_node_differs_from_an_unreadable_one(tmp_path: Pa
     assert isinstance(error, FileNotFoundError)
     shard.result.unlink()
     (tmp_path / "a.log").unlink()
-    with pytest.raises(RuntimeError, match=r"a\.log: is not to be seen from here"):
+    with pytest.raises(RuntimeError, match=r"a\.log: cannot be read from this node"):
         read_shard(shard)
     assert not shard.result.exists()
 

@@ -125,11 +125,11 @@ def test_names_that_lead_out_of_the_archive_write_nothing(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [
-        ("a.tar", archive(MEMBERS)[:3000], "is cut off, damaged, or no tar archive: unexpected"),
+        ("a.tar", archive(MEMBERS)[:3000], "is cut off, damaged, or not a tar archive: unexpected"),
         ("a.tar.xz", lzma.compress(archive(MEMBERS))[:-40], "is cut off: its compressed data"),
         ("a.tar.bz2", bz2.compress(archive(MEMBERS))[:-9], "is cut off: its compressed data"),
-        ("a.tar", b"no archive" * 100, "is cut off, damaged, or no tar archive: "),
-        ("a.tar", archive({"readme.md": "text"}), "there is no log in this archive"),
+        ("a.tar", b"no archive" * 100, "is cut off, damaged, or not a tar archive: "),
+        ("a.tar", archive({"readme.md": "text"}), "contains no log"),
         ("a.tar.gz", None, "cannot be read: No such file or directory"),
     ],
 )
@@ -176,7 +176,7 @@ def test_of_a_log_that_is_cut_off_all_that_is_there_is_read(folder: Path) -> Non
     whole = archive({"run.out": log(1000, 3) * 1000})
     Path("a.tar.gz").write_bytes(gzip.compress(whole[:-60_000]))
     (member,), problem = tar_members(Path("a.tar.gz"), folder, is_log_name)
-    assert problem == "a.tar.gz: is cut off, damaged, or no tar archive: unexpected end of data"
+    assert problem == "a.tar.gz: is cut off, damaged, or not a tar archive: unexpected end of data"
     assert member.size == len(whole) - 60_000 - member_offset(whole)
 
 
@@ -229,7 +229,7 @@ def test_a_log_in_utf_16_is_named_in_an_archive_too() -> None:
     Path("run.log.gz").write_bytes(gzip.compress(log(1000).encode("utf-16")))
     assert "run.log.gz: is text in UTF-16: convert it to UTF-8" in parse("run.log.gz").stderr
     result = parse("a.tar")
-    assert "1 file contains nothing of a run" in result.stderr
+    assert "1 file contains no training output" in result.stderr
     assert "torch.out" in result.stdout
 
 

@@ -85,7 +85,7 @@ CAPACITIES: dict[str, tuple[tuple[str, ...], list[tuple[float, str]], str]] = {
     "a size of one's own": (("--gpu-memory=16",), [(16, "maybe")], "a GPU has 16; fits: maybe"),
     "both": (("--gpu=V100", "--gpu-memory=64"), [(64, "yes")], "V100 has 64; fits: yes"),
     "not known": (("--gpu=B900",), [], "'B900' is not in the table of GPUs; give --gpu-memory GIB"),
-    "not given": ((), [], "the rank that needs most needs"),
+    "not given": ((), [], "the rank that needs the most memory needs"),
 }
 
 
@@ -113,7 +113,7 @@ def test_a_campaign_on_gpus_of_two_sizes_has_both_verdicts(tmp_path: Path):
     text = memory(str(path)).stdout
     assert "seed=1 and 1 more" in text.splitlines()[3]
     assert "no with 16 GiB, maybe with 32 GiB" in text.splitlines()[3]
-    assert text.count("the rank that needs most") == 1
+    assert text.count("the rank that needs the most memory") == 1
 
 
 @pytest.mark.parametrize(

@@ -219,7 +219,7 @@ def test_a_known_gpu_gives_an_mfu(reported: Callable[..., Reported], tmp_path: P
     assert second["mfu_percent"] is None
     assert (
         "MFU: FLOPs without recomputation, over 125 TFLOP/s in dense fp16, V100 SXM2: NVIDIA V100 "
-        "data sheet, r5 (January 2020); MFU unknown: no bf16 peak is known of V100 SXM2"
+        "data sheet, r5 (January 2020); MFU unknown: no bf16 peak is known for V100 SXM2"
     ) in report.provenance
     done, unknown = report_json(campaign, report, runs)["runs"]
     assert done["mfu"] == pytest.approx(tflops / 125)

@@ -142,7 +142,7 @@ def test_what_is_sorted_and_filtered_is_printed_and_written_so(campaign: Path) -
     assert [(row["strategy"], row["seed"]) for row in rows] == [("zero1", "2"), ("zero1", "1")]
     record = json.loads((folder / "some.json").read_text())
     assert [run["seed"] for run in record["runs"]] == [2, 1]
-    ending = "Shown are 2 of 4 runs: strategy == 'zero1'. Sorted by -seed."
+    ending = "Shown: 2 of 4 runs: strategy == 'zero1'. Sorted by -seed."
     assert record["provenance"].endswith(ending)
     assert ending in (folder / "some.md").read_text()
 
@@ -179,7 +179,7 @@ def test_a_table_of_some_runs_never_replaces_that_of_all(campaign: Path, option:
     assert "`-o FILE." in report(option, "--filter", "seed == 1", code=2).stderr
     full = campaign.parent / "results" / "mine" / "report.csv"
     refused = report("--filter", "seed == 1", "-o", str(full), code=1)
-    assert "is the report of all runs" in refused.stderr
+    assert "is the file of the full report" in refused.stderr
     assert files(campaign.parent) == before
 
 
@@ -225,7 +225,7 @@ def test_values_missing_in_the_table_are_reported(campaign: Path) -> None:
     logs = campaign.parent.glob("results/*/*/*/*.log")
     [log] = [path for path in logs if "step" in path.read_text()]
     log.write_text("garbage\n")
-    assert "1 log of a completed run tells of no step: zero1 seed=1" in report().stderr
+    assert "1 log of a completed run contains no step: zero1 seed=1" in report().stderr
     log.unlink()
     stderr = report().stderr
     assert "no step" not in stderr
@@ -236,7 +236,8 @@ def test_values_missing_in_the_table_are_reported(campaign: Path) -> None:
         (folder / "run.json").write_text(json.dumps({"run_id": folder.name, "label": folder.name}))
     campaign.write_text(CAMPAIGN.replace("seed: [1, 2]", "seed: [3]"))
     assert (
-        "2 runs are no longer in mine.yaml, and left out; the results are kept" in report().stderr
+        "2 runs are no longer in mine.yaml, and are left out; their results are kept"
+        in report().stderr
     )
 
 
@@ -286,13 +287,13 @@ def test_reports_with_skipped_updates_are_left_out_and_reported(
     [run] = json.loads((playground.path / "results/play/report.json").read_text())["runs"]
     assert run["step_seconds_mean"] == mean
     left_out = "1 report with skipped updates left out; "
-    all_left_out = "2 reports with skipped updates left out, and with them all of megatron; "
+    all_left_out = "2 reports with skipped updates left out, which are all reports of megatron; "
     assert (all_left_out if told else left_out) in done.stdout
     assert (told is None) == ("skipped update" not in done.stderr)
     assert told is None or told in done.stderr
     every = "skipped update in every report after its warm-up"
     assert (told is None) == (every not in playground.teralog("noise", "campaign.yaml").stdout)
-    every = "every report after the warm-up holds a skipped update: megatron"
+    every = "every report after the warm-up contains a skipped update: megatron"
     assert (told is None) == (every not in playground.teralog("watch", "campaign.yaml").stdout)
 
 
@@ -303,7 +304,7 @@ def test_that_the_warm_up_leaves_no_step_is_reported(campaign: Path, warmup: int
     campaign.write_text(CAMPAIGN.replace("warmup: 1", f"warmup: {warmup}"))
     assert report().stderr.splitlines() == [
         "results: results/mine",
-        f"1 completed run has no step time after its warm-up (warmup: {warmup}): zero1 seed=1",
+        f"1 completed run has no step time after the warm-up (warmup: {warmup}): zero1 seed=1",
     ]
     for log in campaign.parent.glob("results/*/*/*/*.log"):
         log.write_text(LOG)
@@ -338,10 +339,9 @@ def test_a_page_without_its_place_stays_as_it_is(campaign: Path) -> None:
     result = report("--update", "page.md", code=1)
     assert result.stdout == ""
     assert result.stderr == (
-        "results: results/mine\n"
-        "teralog: page.md: has no place for the report of mine; paste these two where it is to "
-        "stand, each alone on its line: <!-- teralog report mine --> and "
-        "<!-- end of teralog report -->\n"
+        "results: results/mine\nteralog: page.md: has no place for the report of mine; paste these "
+        "two comments at that place, each on its own line: <!-- teralog report mine --> and <!-- "
+        "end of teralog report -->\n"
     )
     assert page.read_text() == "# Mine\n"
     assert not (campaign.parent / "results" / "mine" / "report.md").exists()

@@ -102,7 +102,7 @@ def test_rows_are_chosen_by_an_expression(
     assert labels(made) == (labels(report) if rows is None else rows)
     assert made.table.names == report.table.names
     count = len(rows or runs)
-    assert made.provenance.endswith(f" Shown are {count} of 4 runs: {only}.")
+    assert made.provenance.endswith(f" Shown: {count} of 4 runs: {only}.")
     record = report_json(campaign, made, chosen)
     assert [run["run_id"] for run in record["runs"]] == [run.planned.run_id for run in chosen]
 

@@ -156,7 +156,7 @@ def test_it_is_reported_with_its_last_line_and_since_when(
     assert "before that every 0.20 s; last line: saving" in text
     look = Watch(campaign, store).look()
     assert watched_state(look.runs[0]) == "RUNNING, hung"
-    assert watch_warnings(look)[0].startswith("seed=1 on here: hangs?")
+    assert watch_warnings(look)[0].startswith("seed=1 on here: may hang")
 
 
 def test_a_run_that_has_ended_does_not_hang(
@@ -228,7 +228,7 @@ def test_status_shows_it_to_people_and_programs(
     """`--state hung` selects it."""
     begin(0, steps(0.2), 100)
     command = ["status", str(campaign.path), "--results", str(store.path.parent)]
-    assert "seed=1 on here: hangs?" in CliRunner().invoke(main, command).output
+    assert "seed=1 on here: may hang" in CliRunner().invoke(main, command).output
     chosen = CliRunner().invoke(main, [*command, "--state", "hung", "--json"]).output
     assert chosen.count('"run_id"') == 1
     assert '"report_seconds": 0.2' in chosen
@@ -272,7 +272,7 @@ def test_each_start_of_a_run_is_dealt_with_once(
     monkeypatch.setattr(act, "_cancel", refuse)
     look = Watch(campaign, store).look()
     [sentence] = act(look)
-    assert sentence.startswith("seed=1 on here: hangs?")
+    assert sentence.startswith("seed=1 on here: may hang")
     assert sentence.endswith(": could not be cancelled or requeued: no")
     assert list(act(look)) == []
 

@@ -76,7 +76,7 @@ def test_what_was_rehearsed_is_kept_apart_from_what_is_measured(playground) -> N
     )
     report = playground.teralog("report", campaign.name, "--runs")
     assert report.stdout.count("not started") == 2
-    assert "play was rehearsed, and no run of it was started" in report.stderr
+    assert "play was only rehearsed; none of its runs was started" in report.stderr
     (playground.path / "results" / "play" / "campaign.json").write_text("{}")
     assert "was rehearsed" not in playground.teralog("report", campaign.name).stderr
 

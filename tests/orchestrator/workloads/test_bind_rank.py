@@ -112,7 +112,7 @@ def test_ranks_without_gpus_are_spread_over_the_nodes(machine: Path) -> None:
 def test_rank_keeps_its_cores_if_the_job_has_none_of_the_node(machine: Path) -> None:
     (machine / "sys/devices/system/node/node1/cpulist").write_text("4000\n")
     problem, cores = bound(machine, 0)
-    assert problem == "rank 0: the job has no core of NUMA node 1, and it is not bound"
+    assert problem == "rank 0: not bound, because the job has no core of NUMA node 1"
     assert cores == os.sched_getaffinity(0)
 
 
@@ -120,7 +120,7 @@ def test_rank_without_a_known_numa_node_reports_it(machine: Path) -> None:
     """For example in a virtual machine, where the kernel writes -1."""
     (machine / "sys/bus/pci/devices/0000:07:00.0/numa_node").write_text("-1\n")
     problem, cores = bound(machine, 0)
-    assert problem == "rank 0: the NUMA node of its GPU is not known, and it is not bound"
+    assert problem == "rank 0: not bound, because the NUMA node of its GPU is not known"
     assert cores == os.sched_getaffinity(0)
 
 

@@ -204,7 +204,7 @@ def test_a_python_without_the_module_s_imports_fails_as_in_training() -> None:
 def test_ranks_on_too_few_nodes_are_reported(tmp_path: Path) -> None:
     codes, printed = rehearse(tmp_path, ORDER, SLURMD_NODENAME="gpu7")
     assert codes[0] == 1
-    assert "ranks are on 1 node, and the run has 2\n" in printed
+    assert "ranks are on 1 node, but the run has 2\n" in printed
 
 
 def test_a_master_that_does_not_answer_is_reported(
@@ -236,7 +236,9 @@ def test_a_rank_that_occurs_twice_is_reported(tmp_path: Path) -> None:
     prepare(tmp_path, ORDER)
     (tmp_path / "meeting" / "2.json").write_text("{}")
     process = start(tmp_path, 2, MASTER_ADDR="", MASTER_PORT="")
-    assert "[rehearsal] rank 2 is there twice, again on gpu1" in process.communicate(timeout=100)[0]
+    assert ("[rehearsal] rank 2 was started twice, the second time on gpu1") in process.communicate(
+        timeout=100
+    )[0]
     assert process.returncode == 1
 
 
@@ -244,17 +246,17 @@ def test_a_rank_that_occurs_twice_is_reported(tmp_path: Path) -> None:
     ("changed", "problem"),
     [
         ({}, None),
-        ({"WORLD_SIZE": "2"}, "WORLD_SIZE is 2, and the run has 4 ranks"),
+        ({"WORLD_SIZE": "2"}, "WORLD_SIZE is 2, but the run has 4 ranks"),
         ({"RANK": "4", "LOCAL_RANK": "0"}, "RANK is 4, of 4 ranks"),
-        ({"LOCAL_RANK": "0"}, "LOCAL_RANK is 0 of rank 3, with 2 ranks a node"),
-        ({"SLURM_NODEID": "0"}, "RANK is 3 on node 0, with 2 ranks a node"),
+        ({"LOCAL_RANK": "0"}, "LOCAL_RANK is 0 of rank 3, with 2 ranks per node"),
+        ({"SLURM_NODEID": "0"}, "RANK is 3 on node 0, with 2 ranks per node"),
         ({"SLURM_NODEID": "1"}, None),
-        ({"RANK": "x"}, "RANK is 'x', and must be a number"),
+        ({"RANK": "x"}, "RANK is 'x', but must be a number"),
         ({"MASTER_ADDR": ""}, "MASTER_ADDR is not set"),
         ({"MASTER_PORT": ""}, "MASTER_PORT is not set"),
-        ({"MASTER_PORT": "22x"}, "MASTER_PORT is '22x', and must be a number from 1 to 65535"),
-        ({"MASTER_PORT": "65536"}, "MASTER_PORT is '65536', and must be a number from 1 to 65535"),
-        ({"MASTER_PORT": "0"}, "MASTER_PORT is '0', and must be a number from 1 to 65535"),
+        ({"MASTER_PORT": "22x"}, "MASTER_PORT is '22x', but must be a number from 1 to 65535"),
+        ({"MASTER_PORT": "65536"}, "MASTER_PORT is '65536', but must be a number from 1 to 65535"),
+        ({"MASTER_PORT": "0"}, "MASTER_PORT is '0', but must be a number from 1 to 65535"),
         ({"CUDA_VISIBLE_DEVICES": "0"}, "invalid device ordinal: rank 3 sees only 0"),
         ({"CUDA_VISIBLE_DEVICES": "0,1"}, None),
     ],

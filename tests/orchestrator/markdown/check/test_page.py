@@ -111,7 +111,7 @@ CONTRADICTIONS = {
     "a size in 2**30": (
         table(SIZES, "48B 64 8192 51200"),
         "model-size",
-        "make 52B (it counts in 2**30, not in 10**9)",
+        "make 52B (in units of 2**30, not of 10**9)",
     ),
     "a percentage": (table("Mem", "11087", "9160(↓11.4%)"), "relative-change", "it is ↓17.4%"),
     "a difference": (table("Mem", "11087", "9160(-1972)"), "relative-change", "says ↓1972"),
@@ -226,7 +226,7 @@ def test_tflops_worked_out_with_the_size_in_2_30_are_called_that() -> None:
     """78 · 10**9 is 72.6 · 2**30."""
     rows = [*RATED[:4], "256 78B 4 2.953s 3.149", *RATED[5:]]
     (finding,) = found(table(*rows))
-    assert finding.message.endswith("(the size in 2**30 would give what is printed)")
+    assert finding.message.endswith("(a size in units of 2**30 would give the printed value)")
 
 
 def test_a_table_too_small_to_show_is_held_against_its_page() -> None:
@@ -399,7 +399,7 @@ def test_a_gpu_that_is_not_known_is_a_sentence(
     """With the names that are."""
     status, _, err = call(pages, monkeypatch, "--gpu", "V101", "right.md")
     assert status == 1
-    assert "--gpu: 'V101' is no GPU whose peak is known" in err
+    assert "--gpu: the peak of 'V101' is not known" in err
 
 
 REPORT = """\

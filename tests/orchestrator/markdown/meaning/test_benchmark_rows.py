@@ -96,13 +96,13 @@ def test_the_size_may_be_in_the_model_s_name() -> None:
     ("cells", "ask", "why"),
     [
         ({"Size": ""}, "parameters", "Size is blank"),
-        ({"Size": "big"}, "parameters", "Size: 'big' is no size such as 7.5B or 350M"),
-        ({"GPUs": "V100"}, "world_size", "GPUs: 'V100' is no whole number"),
+        ({"Size": "big"}, "parameters", "Size: 'big' is not a size such as 7.5B or 350M"),
+        ({"GPUs": "V100"}, "world_size", "GPUs: 'V100' is not a whole number"),
         ({"Throughput": "1-2s"}, "step_seconds", "Throughput: '1-2s' is a range"),
         (
             {"MBS": "1", "GAS": "1", "GPUs": "10", "TP": "4", "PP": "1"},
             "global_batch_size",
-            "10 GPUs are no multiple of the 4 of a model",
+            "10 GPUs are not a multiple of the 4 of a model copy",
         ),
     ],
 )
@@ -120,29 +120,32 @@ def test_a_cell_that_is_not_understood_is_named(cells: dict[str, str], ask: str,
         (
             {},
             "parameters",
-            "no column gives the size of the model, and no <!-- teralog: parameters=... -->",
+            "no column contains the size of the model, and no <!-- teralog: parameters=... -->",
         ),
         (
             {},
             "world_size",
-            "no column gives the number of GPUs, and no <!-- teralog: world_size=... -->",
+            "no column contains the number of GPUs, and no <!-- teralog: world_size=... -->",
         ),
-        ({"Nodes": "4"}, "world_size", "nodes are given, but no gpus_per_node"),
+        ({"Nodes": "4"}, "world_size", "the number of nodes is given, but not gpus_per_node"),
         (
             {"MBS": "4"},
             "global_batch_size",
-            "no column gives the global batch size, and no <!-- teralog: global_batch_size=... -->",
+            (
+                "no column contains the global batch size, and no <!-- teralog: "
+                "global_batch_size=... -->"
+            ),
         ),
         (
             {"MBS": "4", "GAS": "1"},
             "global_batch_size",
-            "no column gives the global batch size, or the data-parallel",
+            "no column contains the global batch size, or the data-parallel",
         ),
-        ({}, "step_seconds", "no column gives the time per iteration"),
+        ({}, "step_seconds", "no column contains the time per iteration"),
         (
             {"Size": "1B", "Params": "1B"},
             "parameters",
-            "two columns give the size of the model: 'Size' and 'Params'",
+            "two columns contain the size of the model: 'Size' and 'Params'",
         ),
     ],
 )

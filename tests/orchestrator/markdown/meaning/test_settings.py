@@ -57,14 +57,14 @@ def test_other_comments_set_nothing(page: bytes) -> None:
 @pytest.mark.parametrize(
     ("setting", "problem"),
     [
-        ("seq_lenght=2048", "seq_lenght: is no setting; did you mean 'seq_length'?"),
-        ("seq_length=abc", "seq_length: 'abc' is no whole number"),
-        ("factor=5", "factor: '5' is none of 3, 4"),
-        ("formula=mine", "formula: 'mine' is none of bigscience, narayanan"),
-        ("decimals=99", "decimals: '99' is none of 0, 1, 2, 3, 4, 5, 6"),
-        ("gpu_peak_tflops=-1", "gpu_peak_tflops: '-1' is no number above zero"),
-        ("gpu_peak_tflops=nan", "gpu_peak_tflops: 'nan' is no number above zero"),
-        ("factor", "'factor' is no setting such as seq_length=2048"),
+        ("seq_lenght=2048", "seq_lenght: is not a setting; did you mean 'seq_length'?"),
+        ("seq_length=abc", "seq_length: 'abc' is not a whole number"),
+        ("factor=5", "factor: '5' is not one of 3, 4"),
+        ("formula=mine", "formula: 'mine' is not one of bigscience, narayanan"),
+        ("decimals=99", "decimals: '99' is not one of 0, 1, 2, 3, 4, 5, 6"),
+        ("gpu_peak_tflops=-1", "gpu_peak_tflops: '-1' is not a number above zero"),
+        ("gpu_peak_tflops=nan", "gpu_peak_tflops: 'nan' is not a number above zero"),
+        ("factor", "'factor' is not a setting such as seq_length=2048"),
     ],
 )
 def test_an_invalid_setting_is_reported(setting: str, problem: str) -> None:

@@ -79,7 +79,7 @@ def test_a_share_is_in_per_cent_if_its_cell_shows_it(cell: bytes, new: bytes) ->
 
 def test_a_share_of_more_than_one_must_say_that_it_is_per_cent() -> None:
     """12.3 is not a utilization, unless the column's title says per cent."""
-    with pytest.raises(NotUnderstoodError, match=r"12\.3 is more than 1, and says no %"):
+    with pytest.raises(NotUnderstoodError, match=r"12\.3 is more than 1 and has no %"):
         SHARE.written(b" 12.3 ", 0.3721)
     in_percent = ColumnForm(
         is_share=True, in_percent=True, to_right=True, decimals=None, blank=Form(decimals=1)

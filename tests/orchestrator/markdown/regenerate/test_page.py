@@ -36,7 +36,7 @@ def test_a_page_that_is_right_stays_as_it_is() -> None:
     made = regenerate(PAGE, PageSettings())
     assert made.data == PAGE
     assert (made.rows, made.changes, made.unclear) == (9, [], [])
-    assert [note.text for note in made.notes] == ["seq_length=1024, as the page says here"]
+    assert [note.text for note in made.notes] == ["seq_length=1024, as the page sets it here"]
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_a_row_without_a_result_is_kept_silently(row: str) -> None:
 @pytest.mark.parametrize(
     ("row", "why"),
     [
-        ("| 16 | big | 4 | 0.661s | 1.0 |", "Size: 'big' is no size such as 7.5B or 350M"),
+        ("| 16 | big | 4 | 0.661s | 1.0 |", "Size: 'big' is not a size such as 7.5B or 350M"),
         ("| | 7.5B | | 0.661s | 1.0 |", "Glob-BS is blank; GPUs is blank"),
         ("| 16 | 7.5B | 4 | | 1.0 |", "Throughput is blank"),
         ("| 16 | 7.5B | 4 | 1-2s | 1.0 |", "Throughput: '1-2s' is a range; one number is needed"),
@@ -116,7 +116,7 @@ def test_a_row_without_a_result_is_kept_silently(row: str) -> None:
             "| 16 | 7.5B | 4 | 0.661s | 1.0 | x |",
             "the row has 6 cells, the table 5 columns; | in a cell is \\|",
         ),
-        ("| 16 | 7.5B | 4 | 1e-30s | 1.0 |", "its numbers give more than any GPU can do"),
+        ("| 16 | 7.5B | 4 | 1e-30s | 1.0 |", "its numbers give more TFLOPs than any GPU reaches"),
     ],
 )
 def test_a_row_that_is_not_understood_is_listed_and_kept(row: str, why: str) -> None:
@@ -129,13 +129,16 @@ def test_a_row_that_is_not_understood_is_listed_and_kept(row: str, why: str) -> 
 @pytest.mark.parametrize(
     ("titles", "why"),
     [
-        ("GPUs | Size | Throughput | TFlops", "no column gives the global batch size"),
-        ("GPUs | GBS | Time | TFlops", "no column gives the size of the model"),
-        ("Nodes | Time | GBS | Size | TFlops", "nodes are given, but no gpus_per_node"),
-        ("GPUs | Size | GBS | TFlops", "no column gives the time per iteration"),
+        ("GPUs | Size | Throughput | TFlops", "no column contains the global batch size"),
+        ("GPUs | GBS | Time | TFlops", "no column contains the size of the model"),
+        (
+            "Nodes | Time | GBS | Size | TFlops",
+            ("the number of nodes is given, but not gpus_per_node"),
+        ),
+        ("GPUs | Size | GBS | TFlops", "no column contains the time per iteration"),
         (
             "TFlops | TFLOPs/GPU | GBS | Time",
-            "'TFlops' and 'TFLOPs/GPU' both hold TFLOPs: say Reported in the title of one",
+            "'TFlops' and 'TFLOPs/GPU' both contain TFLOPs; add Reported to the title of one",
         ),
     ],
 )
@@ -149,7 +152,7 @@ def test_a_table_that_cannot_be_parsed_is_reported_once(titles: str, why: str) -
     (remark,) = made.unclear
     assert remark.line == 1
     assert remark.text.startswith(why)
-    assert remark.text.endswith("; the table is left as it is")
+    assert remark.text.endswith("; the table is unchanged")
 
 
 def test_a_missing_sequence_length_is_not_guessed() -> None:
@@ -157,7 +160,7 @@ def test_a_missing_sequence_length_is_not_guessed() -> None:
     page = table("| 16 | 7.5B | 4 | 0.661s | 1.0 |")
     made = regenerate(page, PageSettings())
     assert made.data == page
-    assert made.unclear[0].text.startswith("no column gives the sequence length")
+    assert made.unclear[0].text.startswith("no column contains the sequence length")
 
 
 def test_a_reported_column_is_left_and_noticed() -> None:
@@ -165,7 +168,9 @@ def test_a_reported_column_is_left_and_noticed() -> None:
     header = "| GPUs | Size | GBS | Time | TFLOPs | Reported TFLOPs |\n|-|-|-|-|-|-|\n"
     made = regenerate(table("| 16 | 7.5B | 4 | 0.661s | 1.0 | 1.0 |", header=header), LENGTH)
     assert only_row(made) == "| 16 | 7.5B | 4 | 0.661s | 23.2 | 1.0 |"
-    assert made.notes == ((1, "'Reported TFLOPs' is left as it is: it says what was reported"),)
+    assert made.notes == (
+        (1, ("'Reported TFLOPs' is unchanged: its title says that these values were reported")),
+    )
 
 
 def test_settings_of_the_page_override_options() -> None:
@@ -174,7 +179,7 @@ def test_settings_of_the_page_override_options() -> None:
     page = rows + b"\n<!-- teralog: seq_length=2048 factor=3 decimals=2 -->\n\n" + rows
     made = regenerate(page, LENGTH)
     assert [change.new for change in made.changes] == ["23.2", "34.86"]
-    assert made.notes == ((5, "the page's seq_length=2048 goes before the option"),)
+    assert made.notes == ((5, "the page's seq_length=2048 overrides the option"),)
 
 
 def test_a_comment_may_stand_on_the_first_line() -> None:

@@ -216,7 +216,7 @@ GIVEN: dict[str, tuple[tuple[str, ...], float]] = {
 
 @pytest.mark.parametrize(("columns", "seconds"), GIVEN.values(), ids=GIVEN)
 def test_a_column_holds_what_the_user_says(columns: tuple[str, ...], seconds: float) -> None:
-    """Without that the table is not understood."""
+    """Without that the table is not parsed."""
     assert run("-", "--seq-length=2048", page=ODD).stdout_bytes == ODD
     done = run("-", *COLUMNS, *columns, "--decimals=3", page=ODD)
     expected = 1.3e9 * 4 * 2 * 2048 * 16 / (seconds * 8 * 1e12)

@@ -128,4 +128,4 @@ def test_crowded_runs_are_left_out_of_scaling_efficiency(run_of: Callable[..., R
     assert shown[()].y == (100.0, 500.0, 450.0)
     assert shown[True, False, False].y == (None, 100.0, 90.0)
     assert "crowded" not in shown[()].note
-    assert "Runs that are crowded are left out." in shown[True, False, False].note
+    assert "Runs that are crowded (see the legend) are left out." in shown[True, False, False].note

@@ -231,7 +231,7 @@ def test_a_run_has_a_view_of_its_own(stages: Path, opened: Opened):
 
 @pytest.mark.parametrize(
     ("attempt", "said"),
-    [(None, "Nothing has been printed."), ({"state": "COMPLETED"}, "There is no log file.")],
+    [(None, "The log is empty."), ({"state": "COMPLETED"}, "There is no log file.")],
     ids=["not begun", "completed"],
 )
 def test_a_log_that_is_gone_is_not_one_that_was_never_written(
@@ -277,7 +277,9 @@ def test_curves_shade_the_warm_up_and_say_what_they_leave_out(written: Written, 
     assert "warm-up, up to iteration 1" in note
     assert "The last 100 lines of" in page.locator("#run").inner_text()
     assert page.locator("#log").evaluate("log => log.scrollTop > 0")
-    assert "Of every 10 reports in a row the lowest and the highest are drawn, of 2,000" in note
+    assert (
+        "The lowest and the highest of every 10 reports in a row are drawn; there are 2,000"
+    ) in note
 
 
 def test_markup_in_logs_and_labels_stays_text(written: Written, opened: Opened):
@@ -424,5 +426,5 @@ def test_a_campaign_without_a_number_is_a_page_too(written: Written, opened: Ope
     assert page.locator("#same").inner_text() == (
         "In all runs: strategy ddp, precision fp32, ended not started."
     )
-    page.locator("figcaption", has_text="There are no numbers for it.").first.wait_for()
+    page.locator("figcaption", has_text="There are no numbers for this plot.").first.wait_for()
     assert not page.locator("figure.empty button").first.is_visible()
