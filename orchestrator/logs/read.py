@@ -97,15 +97,17 @@ def gather_logs(logs: Sequence[Log], found: Iterable[Found]) -> ReadLogs:
         if speaking:
             continue
         if puzzling:
-            lines = counted(puzzling, "line")
-            problems.append(f"{log.path}: {lines} look like step reports, but none could be parsed")
+            lines = counted(puzzling, "line looks", "lines look")
+            problems.append(f"{log.path}: {lines} like step reports, but could not be parsed")
         elif not log.named:
             silent += 1
         elif not notes:
             problems.append(f"{log.path}: contains no training output")
     if silent and not summaries:
-        logs_found = counted(silent, "log")
-        problems.append(f"{logs_found} in folders contain no training output")
+        logs_found = counted(
+            silent, ("log found in folders contains"), "logs found in folders contain"
+        )
+        problems.append(f"{logs_found} no training output")
     return ReadLogs(tuple(summaries), tuple(problems), silent)
 
 

@@ -29,7 +29,7 @@ BAD = [
     ("sbatch", "--core-spec=", "needs a value; write it as --core-spec=VALUE"),
     ("sbatch", "--contiguous=yes", "takes no value; write it as --contiguous"),
     ("sbatch", "--wckey=a\n#SBATCH --uid=0", "contains a line break or a control character"),
-    ("sbatch", "--cor-spec=2", "lists here; did you mean 'core-spec'?"),
+    ("sbatch", "--cor-spec=2", "list it here; did you mean 'core-spec'?"),
     ("sbatch", "--cpu-bind=cores", "is not an option of sbatch in Slurm"),
     ("sbatch", "--nodes=3", "use the key nodes"),
     ("sbatch", "--mail-user=x", "use the key mail_user"),

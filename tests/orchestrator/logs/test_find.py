@@ -87,7 +87,7 @@ def test_output_and_errors_of_one_run_are_one_log_in_any_order(folder: Path) -> 
 
 @pytest.mark.parametrize(
     ("path", "said"),
-    [("empty", "empty: contains no log"), ("*.zst", "*.zst: no file")],
+    [("empty", "empty: contains no log"), ("*.zst", "*.zst: there is no file")],
 )
 def test_a_path_without_a_log_is_reported(folder: Path, path: str, said: str) -> None:
     """The others are found."""

@@ -61,7 +61,7 @@ def test_a_log_is_summarised_in_a_row(folder: Path) -> None:
     assert row.split()[:6] == ["run.log", "Megatron", "16", "2", "1.250", "1.250"]
     assert row.endswith("completed (line 3)")
     assert "warm-up first (1 report left out)" in result.stderr
-    assert "3 lines understood" in result.stderr
+    assert "3 lines parsed" in result.stderr
 
 
 @pytest.mark.parametrize("source", ["file", "stdin", "gzip"])
@@ -181,9 +181,9 @@ def test_a_problem_of_a_log_is_reported_and_the_others_are_read(folder: Path) ->
         "damaged.log.gz: is cut off",
         "loop.log: cannot be read: Too many levels of symbolic links",
         "bare: contains no log",
-        "dialect.txt: 1 line look like step reports, but none could be parsed",
-        "*.nothing: there is not a file or folder of this name",
-        "'': there is not a file or folder of this name",
+        "dialect.txt: 1 line looks like step reports, but could not be parsed",
+        "*.nothing: there is no file or folder of this name",
+        "'': there is no file or folder of this name",
     ):
         assert f"teralog: {sentence}" in result.stderr
 
@@ -216,7 +216,7 @@ def test_a_folder_whose_logs_contain_nothing_is_a_problem(folder: Path) -> None:
     (folder / "old" / "prose.txt").write_text("Dear diary,\n")
     result = parse("old")
     assert result.exit_code == 1
-    assert result.stderr == "teralog: 2 logs in folders contain no training output\n"
+    assert result.stderr == "teralog: 2 logs found in folders contain no training output\n"
 
 
 def test_output_and_errors_are_one_run(folder: Path) -> None:

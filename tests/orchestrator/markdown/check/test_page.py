@@ -114,12 +114,12 @@ CONTRADICTIONS = {
         "make 52B (in units of 2**30, not of 10**9)",
     ),
     "a percentage": (table("Mem", "11087", "9160(↓11.4%)"), "relative-change", "it is ↓17.4%"),
-    "a difference": (table("Mem", "11087", "9160(-1972)"), "relative-change", "says ↓1972"),
+    "a difference": (table("Mem", "11087", "9160(-1972)"), "relative-change", "is ↓1972"),
     "a direction": (table("Speed", "100", "90(↑10%)"), "relative-change", "it is ↓10%"),
     "a change with wide parentheses": (
         table("Mem", "11087", "9160\uff08-1927\uff0c↓11.4%\uff09"),
         "relative-change",
-        "says ↓11.4%, but from 11087 (line 5)",
+        "is ↓11.4%, but computed from 11087 (line 5)",
     ),
 }
 
