@@ -189,7 +189,9 @@ def _matched(
         )
     pairings, alone = matched(chosen, others)
     if not pairings:
-        raise UserError("no run of A has a partner in B that is equal in everything else")
+        raise UserError(
+            "no run of A has the same other parameters as a run of B; see `teralog plan` of both"
+        )
     return [_named(pairing, names) for pairing in pairings], alone
 
 

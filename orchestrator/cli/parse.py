@@ -136,7 +136,7 @@ def parse(
         raise click.UsageError("--shards and --work need --on-slurm PROFILE")
     if unparsed:
         if on_slurm is not None:
-            raise click.UsageError("--unparsed reads the logs here: leave out --on-slurm")
+            raise click.UsageError("--unparsed cannot be used with --on-slurm; remove one of them")
         _print_unparsed(logs, layout)
         return
     given = _given(options)

@@ -107,7 +107,7 @@ def history_sentences(told: History) -> list[str]:
     """Return the conclusions from a history."""
     turn = told.turn
     if turn is None or told.shown is None:
-        sentences = [f"There is no change that {_basis(told)} could show{_why_not(told)}."]
+        sentences = [f"No change is visible in {_basis(told)}{_why_not(told)}."]
     else:
         sentences = [
             _turned(turn, _basis(told)),
@@ -203,7 +203,7 @@ def _differences(turn: Turn) -> str:
     changes = [
         f"{name} {one or DASH} → {other or DASH}" for name, one, other in pairs if one != other
     ]
-    return f"; what differs between the two: {', '.join(changes)}" if changes else ""
+    return f"; differences between the two: {', '.join(changes)}" if changes else ""
 
 
 def _chance(change: Change) -> str:

@@ -240,10 +240,13 @@ def _remarks(one: Compared) -> Iterator[str]:
     if result.paired and result.gain is not None and result.units[0] > 1:
         gain = shown(result.gain, _SHORT)
         yield (
-            f"Within blocks the variance is {gain} times smaller than without: separate runs "
-            f"would have to be that many times more to show the same."
+            f"Blocks make the variance {gain} times smaller: separate runs would need that many "
+            "times more runs for the same result."
             if result.gain > 1
-            else f"Blocks gained nothing here: without them the variance would be {gain} of theirs."
+            else (
+                f"Blocks did not help here: without them the variance would be {gain} times as "
+                "large."
+            )
         )
     if result.paired and result.balanced < result.units[0]:
         unbalanced = result.units[0] - result.balanced

@@ -132,7 +132,7 @@ def problems(run: Run) -> Iterator[str]:
     else:
         for name, value in given.items():
             if value:
-                yield f"{name} is for program=run_clm, and this run's is hf_gpt"
+                yield f"{name} needs program=run_clm, but this run has program=hf_gpt"
     yield from zero.config_problems(run, config_files(run), filled_in=True)
 
 

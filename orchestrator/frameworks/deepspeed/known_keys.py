@@ -35,7 +35,7 @@ def _unknown_keys(config: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[
             )
         elif key not in known:
             today = {*known} - _renamed(path).keys() - _earlier(path)
-            yield f"DeepSpeed knows no key {where!r}{did_you_mean(key, today)}"
+            yield f"DeepSpeed has no key {where!r}{did_you_mean(key, today)}"
         elif isinstance(value, Mapping):
             yield from _unknown_keys(value, (*path, key))
 
@@ -59,11 +59,11 @@ def _renamed_keys(
         if key in renamed and where not in kept:
             today = renamed[key]
             if today.startswith(_OFFLOAD):
-                yield f"deepspeed: {where} is what the run's {today} says; take it out"
+                yield f"deepspeed: {where} is set by the run's {today}; remove it"
             elif today in config:
-                yield f"deepspeed: {where} and {today} are two names of one key; take {key} out"
+                yield f"deepspeed: {where} and {today} are two names of one key; remove {key}"
             else:
-                yield f"DeepSpeed calls {where!r} {today!r} today; write that"
+                yield f"DeepSpeed has renamed {where!r} to {today!r}; use the new name"
         elif isinstance(value, Mapping):
             yield from _renamed_keys(value, (*path, key), kept)
 

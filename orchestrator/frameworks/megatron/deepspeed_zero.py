@@ -70,7 +70,7 @@ def problems(run: Run) -> Iterator[str]:
             "global_batch_size to micro_batch_size*data_parallel_size, or remove both"
         )
     if run.training.precision == "fp32":
-        yield f"zero_stage={options.zero_stage} of 2021's DeepSpeed needs precision=fp16"
+        yield f"zero_stage={options.zero_stage} needs precision=fp16 in DeepSpeed of 2021"
     if options.zero_stage == 1 and options.offload_optimizer != "none":
         # Its optimizer of stage 1 takes no setting of offload (engine.py of DeepSpeed 0.3.16).
         yield (

@@ -207,7 +207,7 @@ def data_problems(run: Run) -> Iterator[str]:
     if not options.gives(DATA_PATH):
         names.insert(0, "data_path")
     if missing := [name for name in names if getattr(options, name) is None]:
-        yield f"framework {run.framework} makes up no tokens: give {', '.join(missing)}"
+        yield f"framework {run.framework} needs real data: give {', '.join(missing)}"
 
 
 # What these change, sizes and FLOPs do not count.

@@ -126,7 +126,7 @@ RENAMED: dict[str, tuple[dict[str, Any], list[str]]] = {
             )
         ],
     ),
-    "a section": ({"bfloat16": {}}, ["DeepSpeed calls 'bfloat16' 'bf16' today; write that"]),
+    "a section": ({"bfloat16": {}}, ["DeepSpeed has renamed 'bfloat16' to 'bf16'; use the new name"]),
     "offload": (
         {
             "zero_optimization": {

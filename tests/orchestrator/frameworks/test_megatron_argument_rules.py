@@ -220,7 +220,7 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "a blend beside data": (
         {**CORE, "data_path": "t", "extra_args": ["--data-path", "0.3", "a", "0.7", "b"]},
-        ["--data-path is what data_path says; take it out"],
+        ["--data-path is set by data_path; remove it"],
     ),
     "dummy data beside data": (
         {**CORE, "data_path": "t", "extra_args": ["--mock-data"]},

@@ -428,8 +428,8 @@ def test_what_is_opened_follows_from_the_paths(values: dict[str, Any], opened: l
 def test_stages_that_differ_are_reported_as_a_warning(run_of: RunOf):
     """DeepSpeed deals layers out as evenly as it can; the longest stage sets the pace."""
     sentence = (
-        "num_layers=50 over pipeline_parallel_size=16: DeepSpeed gives some stages a layer more, "
-        "and the others wait for them"
+        "num_layers=50 is not divisible by pipeline_parallel_size=16: DeepSpeed gives some stages "
+        "one more layer, and the other stages wait for them"
     )
     assert list(run_warnings(run_of(**three_d(num_layers=50)), FAR, Path())) == [sentence]
     assert list(run_warnings(run_of(**three_d(num_layers=48)), FAR, Path())) == []

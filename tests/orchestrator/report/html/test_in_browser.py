@@ -209,7 +209,9 @@ def test_how_many_forecasts_of_memory_held_is_reported_of_one_run_too(
     page = opened(written("", done(1.0)))
     note = page.locator("figcaption", has_text="within the forecast")
     note.scroll_into_view_if_needed()
-    assert note.inner_text().startswith("Peaks within the forecast: 1 of 1. At these points the bar crosses")
+    assert note.inner_text().startswith(
+        "Peaks within the forecast: 1 of 1. At these points the bar crosses"
+    )
 
 
 def test_a_run_has_a_view_of_its_own(stages: Path, opened: Opened):
