@@ -106,7 +106,7 @@ def test_what_the_benchmark_cannot_do_is_reported(
 def test_the_key_that_two_tables_have_is_gpts(run_of: RunOf):
     """`10b` alone is a GPT; OPT's is asked for by its full name."""
     (sentences,) = problems(opt(run_of, model="10b"))
-    assert "a model '10b' of other sizes than these" in sentences
+    assert "has its own sizes for model '10b'" in sentences
     assert sentences.endswith("; write opt-10b")
 
 

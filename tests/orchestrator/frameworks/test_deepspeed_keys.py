@@ -121,12 +121,15 @@ RENAMED: dict[str, tuple[dict[str, Any], list[str]]] = {
         [
             (
                 "deepspeed: zero_optimization.stage3_gather_fp16_weights_on_model_save and "
-                f"{GATHERED} are two names of one key; take "
-                "stage3_gather_fp16_weights_on_model_save out"
+                f"{GATHERED} are two names of one key; remove "
+                "stage3_gather_fp16_weights_on_model_save"
             )
         ],
     ),
-    "a section": ({"bfloat16": {}}, ["DeepSpeed has renamed 'bfloat16' to 'bf16'; use the new name"]),
+    "a section": (
+        {"bfloat16": {}},
+        ["DeepSpeed has renamed 'bfloat16' to 'bf16'; use the new name"],
+    ),
     "offload": (
         {
             "zero_optimization": {

@@ -286,8 +286,8 @@ def test_what_cannot_be_split_is_named(run_of: RunOf, name: str) -> None:
         ),
     ):
         run = run_of(**given, **{option: 2})
-        problems = [one for one in FRAMEWORKS[name].checks.problems(run) if " splits no " in one]
-        assert problems == [f"framework {name} splits no {what}"]
+        problems = [one for one in FRAMEWORKS[name].checks.problems(run) if " cannot split " in one]
+        assert problems == [f"framework {name} cannot split {what}"]
 
 
 def strings(path: Path) -> list[str]:

@@ -76,8 +76,8 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
         [
             (
                 "deepspeed: zero_optimization.stage3_gather_fp16_weights_on_model_save and "
-                "stage3_gather_16bit_weights_on_model_save are two names of one key; take "
-                "stage3_gather_fp16_weights_on_model_save out"
+                "stage3_gather_16bit_weights_on_model_save are two names of one key; remove "
+                "stage3_gather_fp16_weights_on_model_save"
             )
         ],
     ),

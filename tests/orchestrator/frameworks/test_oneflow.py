@@ -82,7 +82,7 @@ def test_the_vocabulary_is_padded_and_holds_the_tokens_of_texts(
     warnings = list(FRAMEWORKS["oneflow_gpt"].checks.warnings(run))
     assert len(warnings) == warned
     assert all(
-        "vocab_size=512 is less than GPT-2's 50257 tokens" in warning for warning in warnings
+        "vocab_size=512 is less than the 50257 tokens of GPT-2" in warning for warning in warnings
     )
 
 
