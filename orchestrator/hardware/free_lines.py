@@ -88,7 +88,7 @@ def free_line_problem(command: str, line: str) -> str | None:
     """
     match = _OPTION.fullmatch(line)
     if not line.isprintable():
-        return f"{line!r} holds a line break or a control character"
+        return f"{line!r} contains a line break or a control character"
     if match is None:
         words = re.match(r"(--[a-z][a-z0-9_-]*)\s+(.*)", line)
         written = f"{words[1]}={words[2]}" if words else "--name=value, or --name"

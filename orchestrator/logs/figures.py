@@ -240,7 +240,7 @@ def _shape(
     values.setdefault("num_attention_heads", 1)
     heads, width = values["num_attention_heads"], values["hidden_size"]
     if width % heads:
-        reason = f"{heads} heads and hidden_size {width}, which no formula here counts"
+        reason = f"{heads} heads and hidden_size {width}, which no formula of teralog covers"
         return None, (), f"the log states {reason}"
     groups = values.get("num_key_value_heads")
     if groups and heads % groups:

@@ -82,7 +82,7 @@ def unused_options(summary: RunSummary, given: Given) -> Iterator[str]:
     for name, value in wanted.items():
         logged = stated.get(name)
         if value is not None and logged is not None and logged != value:
-            yield f"the log states {logged}; --{name.replace('_', '-')} {value} is not used for it"
+            yield f"the log states {logged}; --{name.replace('_', '-')} {value} is ignored"
     if contradicts_preset(config, given):
         layers, width = (config.get(name, "?") for name in ("num_layers", "hidden_size"))
         yield (

@@ -178,8 +178,8 @@ class SlurmSession:
         answer = ask_jobs(list(lost), {batch.name for batch, *_ in lost.values()})
         if not answer.complete:
             raise UserError(
-                f"the folders of {counted(len(lost), 'run')} were deleted, and whether "
-                f"{'it still runs' if len(lost) == 1 else 'they still run'} cannot be known now "
+                f"the folders of {counted(len(lost), 'run')} were deleted, and Slurm does not "
+                f"answer whether {'it still runs' if len(lost) == 1 else 'they still run'} "
                 f"({'; '.join(answer.silences)}): submit again when Slurm answers"
             )
         for job_id, (batch, run_id, number) in lost.items():
@@ -330,7 +330,7 @@ class SlurmSession:
             receipt = withdraw(self.store.batch(batch.name), intent)
         except SilenceError as silence:
             raise UserError(
-                f"sbatch: {message}; and whether there is a job cannot be known now ({silence}): "
+                f"sbatch: {message}; Slurm does not answer whether it created a job ({silence}): "
                 "submit again when Slurm answers"
             ) from None
         except OSError as error:

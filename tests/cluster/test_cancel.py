@@ -107,7 +107,7 @@ def test_a_submit_calls_sbatch_no_more_after_a_cancel(bare) -> None:
     assert cancel.wait(timeout=120) == 0
     errors = submit.communicate(timeout=120)[1]
     assert (submit.returncode, sbatch_calls(bare)) == (1, 1)
-    assert "4 runs were not submitted, for `teralog cancel` names them" in errors
+    assert "4 runs were not submitted, because `teralog cancel` names them" in errors
     assert bare.states() == ["CANCELLED"] * 6
     # What the cancel has left stops no later submit.
     bare.go()
@@ -148,7 +148,7 @@ def test_a_cancel_of_one_run_leaves_the_others_to_the_submit(bare) -> None:
     let_sbatch_go_on(bare)
     errors = submit.communicate(timeout=120)[1]
     assert submit.returncode == 1
-    assert "1 run was not submitted, for `teralog cancel` names it" in errors
+    assert "1 run was not submitted, because `teralog cancel` names it" in errors
     bare.wait_for(["COMPLETED"] * 3 + ["CANCELLED"])
 
 

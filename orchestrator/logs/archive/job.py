@@ -17,7 +17,10 @@ def read_shard(folder: ShardFolder) -> None:
     """
     reader, shard = folder.load()
     if reader.code != code_fingerprint():
-        raise RuntimeError(f"{sys.executable} has another version of teralog than who submitted")
+        raise RuntimeError(
+            f"{sys.executable} has another version of teralog than the command that submitted this "
+            "job"
+        )
     # If there is no such folder, sbatch continues in another one.
     os.chdir(reader.folder)
     contents = list(

@@ -124,8 +124,8 @@ def _targets(columns: BenchmarkColumns, add: Sequence[str]) -> list[_Target]:
         match [column for column in known if computed.is_in(column)]:
             case [first, second, *_]:
                 titles = f"{first.title!r} and {second.title!r}"
-                hint = ": say Reported in the title of one" if computed in _TFLOPS else ""
-                raise NotInTableError(f"{titles} both hold {computed.title}{hint}")
+                hint = "; add Reported to the title of one" if computed in _TFLOPS else ""
+                raise NotInTableError(f"{titles} both contain {computed.title}{hint}")
             case [column]:
                 targets.append(_Target(computed, column))
             case [] if name in add:

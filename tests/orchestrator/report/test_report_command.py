@@ -311,7 +311,7 @@ def test_that_the_warm_up_leaves_no_step_is_reported(campaign: Path, warmup: int
         ended = log.with_name("ended.json")
         ended.write_text(ended.read_text().replace("FAILED", "COMPLETED"))
     _, lines = report().stderr.splitlines()
-    assert lines.startswith("2 completed runs have no step time after their warm-up (warmup: ")
+    assert lines.startswith("2 completed runs have no step time after the warm-up (warmup: ")
     assert lines.endswith(": zero1 seed=1, zero1 seed=2")
 
 

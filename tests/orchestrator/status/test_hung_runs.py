@@ -152,7 +152,7 @@ def test_it_is_reported_with_its_last_line_and_since_when(
     assert hung.silent_seconds >= 99
     assert hung.report_seconds == pytest.approx(0.2)
     text = str(hung)
-    assert text.startswith("seed=1 on here: hangs? no output since 20")
+    assert text.startswith("seed=1 on here: may hang: no output since 20")
     assert "before that every 0.20 s; last line: saving" in text
     look = Watch(campaign, store).look()
     assert watched_state(look.runs[0]) == "RUNNING, hung"

@@ -85,7 +85,7 @@ def test_all_files_are_read_and_all_problems_reported(stale: Path, tmp_path: Pat
     assert stale.read_bytes() == RIGHT
     lines = done.stderr.splitlines()
     assert f"teralog: {tmp_path / 'none.md'}: No such file or directory" in lines
-    assert f"teralog: {wrong}:1: factr: is no setting; did you mean 'factor'?" in lines
+    assert f"teralog: {wrong}:1: factr: is not a setting; did you mean 'factor'?" in lines
     assert f"teralog: {tmp_path}: Is a directory" in lines
 
 
