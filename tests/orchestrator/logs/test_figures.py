@@ -276,7 +276,7 @@ def test_matrices_of_few_bits_have_no_peak_of_16_bits(
     )
     errors = parse("run.log").stderr
     assert (figures("run.log")["mfu"] is None) == (low is not None)
-    assert (f"no {low} peak is known of A100 SXM4; give --gpu-peak-tflops" in errors) == bool(low)
+    assert (f"no {low} peak is known for A100 SXM4; give --gpu-peak-tflops" in errors) == bool(low)
     values = figures("run.log", "--gpu-peak-tflops=1979")
     assert values["mfu"] == pytest.approx(values["model_tflops_per_gpu"] / 1979)
 
