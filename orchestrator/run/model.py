@@ -154,6 +154,18 @@ class Run:
         return stage
 
 
+def asked_split(run: Run) -> dict[str, int] | None:
+    """Return the sizes that were asked for, by parameter; None if the program trains with them."""
+    asked = run.parallelism.asked
+    if asked is None:
+        return None
+    return {
+        "tensor_parallel_size": asked.tensor_parallel_size,
+        "pipeline_parallel_size": asked.pipeline_parallel_size,
+        "context_parallel_size": asked.context_parallel_size,
+    }
+
+
 def sizes(run: Run) -> dict[str, Any]:
     """Return every chosen and derived size of a run by name, flat, for JSON and expressions.
 

@@ -48,7 +48,7 @@ from orchestrator.common.files import (
     write_text,
 )
 from orchestrator.common.version import version
-from orchestrator.run.model import sizes
+from orchestrator.run.model import asked_split, sizes
 from orchestrator.store.cancel_marks import CancelMarks
 from orchestrator.store.folders import BatchFolder, RunFolder, batch_folder
 from orchestrator.store.record_files import read_record
@@ -138,6 +138,7 @@ class CampaignStore:
             "rehearsal": campaign.rehearsal,
             "teralog": version(),
             **sizes(planned.run),
+            "asked": asked_split(planned.run),
         }
         return {"run.json": json_text(record)}
 

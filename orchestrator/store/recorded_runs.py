@@ -36,6 +36,7 @@ def recorded_run(record: Mapping[str, Any]) -> Run | None:
     values = {
         key: value for key, value in record.items() if key in parameter_names and value is not None
     }
+    values |= record.get("asked") or {}
     if record.get("model_choice"):
         values = {key: value for key, value in values.items() if key not in MODEL_SIZES}
         values["model"] = record["model_choice"]
