@@ -59,7 +59,7 @@ start_options = options(
     click.option(
         "--blocks",
         type=click.IntRange(min=1),
-        help="With order: interleaved: the most blocks to start now.  [default: all]",
+        help="With order: interleaved: the maximum number of blocks to start now.  [default: all]",
     ),
     click.option(
         "--throttle",
@@ -80,7 +80,7 @@ start_options = options(
 @skip_option
 @allow_unknown_option
 @click.option(
-    "--force", is_flag=True, help="Also start runs that will not fit by the memory forecast."
+    "--force", is_flag=True, help="Also start runs that the memory forecast says will not fit."
 )
 @click.option(
     "--accept-changes",

@@ -188,7 +188,9 @@ def _described(values: Mapping[str, Any], given: Mapping[str, Any]) -> Model | N
     wrong = [name for name in given if name not in _OF_ANY_MODEL]
     if wrong:
         options = ", ".join(f"--{name.replace('_', '-')}" for name in wrong)
-        raise UserError(f"{options}: not with {option}, which gives the whole model")
+        raise UserError(
+            f"{options}: cannot be used with {option}, which sets the whole model; remove one"
+        )
     model = _read(values)
     model = replace(model, **given)
     targets = tuple(values.get("lora_target") or ())

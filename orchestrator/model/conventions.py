@@ -92,7 +92,7 @@ _NO_WINDOWS = "knows no attention windows"
 _WINDOWS = "counts the keys that the causal mask leaves of a window"
 _VECTORS = "counts norms, biases and other vectors as matrices"
 _SCANS = "leaves out the products of scans"
-_SHARED_HEAD = "leaves out the pass of prediction heads through the shared head"
+_SHARED_HEAD = "leaves out the shared output head that each prediction layer uses"
 
 
 def _in_layers(part: ModelPart) -> bool:

@@ -61,7 +61,7 @@ def _described(choice: dict[str, Any], source: str) -> ModelShape | str:
     wrong = [name for name in choice if name not in _CHANGEABLE]
     if wrong:
         return (
-            f"{', '.join(wrong)}: not with `{source}`, which gives the whole model; "
+            f"{', '.join(wrong)}: cannot be used with `{source}`, which sets the whole model; "
             f"only {', '.join(_CHANGEABLE)} may change"
         )
     config, length = given, None

@@ -183,7 +183,7 @@ def test_a_program_that_cannot_build_the_model_is_impossible(
         ({"model": {"config": 7}}, "config: does not lead to a config.json (7)"),
         (
             {"model": {"name": "llama3-8b", "hidden_size": 64}},
-            "hidden_size: not with `name`, which gives the whole model",
+            "hidden_size: cannot be used with `name`, which sets the whole model",
         ),
         ({"model": {"name": "llama3-8b", "preset": "s"}}, "the model has preset and name"),
         ({**SIZES, "num_experts": 0}, "num_experts: "),
