@@ -225,7 +225,14 @@ _ENDS = ("--exit-interval", "--exit-duration-in-mins")
 
 def unreckoned(run: Run) -> list[str]:
     """Return the further arguments that change sizes or FLOPs without being counted."""
-    return [option for option in given(run.options.extra_args) if option in _CHANGES_MODEL]
+    described = run.model is not None and run.model.described is not None
+    # Where the experts of a described model are is counted.
+    counted = {"--expert-model-parallel-size"} if described else set()
+    return [
+        option
+        for option in given(run.options.extra_args)
+        if option in _CHANGES_MODEL and option not in counted
+    ]
 
 
 def _argument_warnings(run: Run) -> Iterator[str]:

@@ -338,6 +338,14 @@ WARNINGS: dict[str, tuple[dict[str, Any], list[str]]] = {
         core(extra_args=["--tokenizer-type", "HuggingFaceTokenizer"]),
         ["extra_args: sizes, FLOPs and the memory forecast do not count --tokenizer-type"],
     ),
+    "experts of a described model on several ranks": (
+        core(
+            model={"name": "mixtral-8x7b", "num_layers": 2},
+            gpus_per_node=4,
+            extra_args=["--expert-model-parallel-size", "4"],
+        ),
+        [],
+    ),
     "scores computed again": (
         core(extra_args=["--recompute-granularity", "selective"]),
         [
