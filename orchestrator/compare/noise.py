@@ -63,7 +63,7 @@ def noise_page(runs: Sequence[MeasuredRun]) -> NoisePage:
     of_all = components(logs, kinds)[1] if not of_run.degrees else _sum(of_allocation, of_run)
 
     def between(groups: Sequence[object]) -> Component:
-        """Return the variation between groups of allocations, beyond that of the allocations."""
+        """Return the variation between groups, without the part that allocations explain."""
         if not of_run.degrees:
             # Each run is an allocation, or might be.
             return components(logs, kinds, groups)[0][0]

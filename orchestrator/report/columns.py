@@ -25,7 +25,7 @@ def mfu(campaign: Campaign, run: Collected) -> float | None:
 
 
 def hfu(campaign: Campaign, run: Collected) -> float | None:
-    """Return the hardware FLOPs utilization, including recomputed FLOPs; None as `mfu`."""
+    """Return the hardware FLOPs utilization, with recomputed FLOPs; None if `mfu` is None."""
     return _of_peak(run.summary.tflops_per_gpu, _peak(campaign, run))
 
 

@@ -78,7 +78,7 @@ class ModelShape:
 
     @property
     def has_gpt2_layers(self) -> bool:
-        """Whether the matrices of a layer are GPT-2's: an MLP of two, 4h wide, and k = h."""
+        """Whether a layer has GPT-2's matrices: an MLP of two, 4h wide, and keys as wide as h."""
         if self.described is not None:
             return False
         usual = (4 * self.hidden_size, self.hidden_size)

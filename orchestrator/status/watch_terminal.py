@@ -61,7 +61,7 @@ def show_plain(looks: Iterable[Look], say: Say, complain: Say) -> Look | None:
 
 
 def picture(look: Look, console: "Console") -> "RenderableType":
-    """Draw a look for the terminal, not higher or wider than the terminal."""
+    """Draw one snapshot of the states, not higher or wider than the terminal."""
     from rich.text import Text
 
     width, height = console.size

@@ -80,7 +80,7 @@ def _missing(campaign: Campaign, modules: tuple[str, ...]) -> frozenset[str]:
 
 @cache
 def module_extras() -> dict[str, str]:
-    """Return teralog's extra that installs a module, by module."""
+    """Return which extra of teralog installs a module, by module."""
     return {
         package.name: package.extra
         for package in needed_packages() or ()

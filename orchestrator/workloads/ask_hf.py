@@ -59,7 +59,7 @@ class _RefusedError(Exception):
 
 
 def _load() -> None:
-    """Import what each order needs, besides what DeepSpeed's do."""
+    """Import the modules that every order needs, in addition to those for DeepSpeed."""
     ask_deepspeed.load()
     for module in _LOADED_LATE:
         with suppress(Exception):

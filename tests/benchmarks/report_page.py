@@ -108,7 +108,7 @@ def renderers() -> float:
 
 
 def loads(path: Path) -> Iterator[tuple[float, float]]:
-    """Yield how long it took to open a page, by the wall and by the processor."""
+    """Yield the wall-clock time and the CPU time of opening a page, in seconds."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:

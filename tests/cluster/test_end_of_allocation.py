@@ -127,7 +127,7 @@ def test_a_run_that_does_not_fit_into_the_time_left_is_not_started(play) -> None
 
 
 def test_ctrl_c_names_the_line_that_goes_on_here(play) -> None:
-    """In the same allocation."""
+    """Print the command that continues the campaign in the same allocation."""
     submit = start(play, f"{SALLOC} {TERALOG} submit campaign.yaml --here")
     wait_until_four_run(play)
     # salloc's own command line has the words, too.

@@ -97,7 +97,7 @@ def fresh(log_format: LogFormat, line: str) -> list[Record]:
 def test_a_known_layout_changes_nothing(
     log_format: LogFormat, line: str, data: st.DataObject
 ) -> None:
-    """However a line differs from those by which the layout was learnt."""
+    """Return the same values as the full reader for a line that differs from the learnt ones."""
     for _ in range(3):
         assert list(log_format.parse(0, line)) == fresh(log_format, line) != []
     begin = data.draw(st.integers(0, len(line)))
@@ -108,7 +108,7 @@ def test_a_known_layout_changes_nothing(
 
 
 def test_a_layout_is_learnt_where_two_lines_in_a_row_have_it() -> None:
-    """A single line may be the only one; and few layouts are kept."""
+    """Learn no layout from one line: no other line may have it, and few layouts are kept."""
     *_, layouts = MEGATRON.parse.args  # type: ignore[attr-defined]
     known = KnownLayouts(layouts._header, layouts._in_front, layouts._fields)
     names = [f"field {number}" for number in range(9)]

@@ -61,7 +61,7 @@ def test_a_step_of_both_counts_once(console: Path) -> None:
 
 
 def test_a_stream_may_have_steps_that_the_console_lacks(console: Path) -> None:
-    """Programs print fewer than they write."""
+    """A program may print fewer steps on the console than it writes to the stream."""
     stream = console.with_name("metrics.jsonl")
     stream.write_text("".join(f"{titan_metrics(at, LOSSES.get(at, 8.5))}\n" for at in range(1, 31)))
     (run,) = read_together(console, stream)

@@ -75,7 +75,7 @@ def run(
 
 
 def test_every_way_to_start_the_command_gets_its_own_packages(others: Path) -> None:
-    """The script and `python -m` find them, with the others on the path or in the folder."""
+    """Import teralog's packages, even if others of the same names are first on the path."""
     (others / "a.log").write_text(REPORTS)
     script, module = [BIN / "teralog"], [sys.executable, "-m", "teralog"]
     for command, path in ((script, others), (module, others), (module, None)):

@@ -100,7 +100,7 @@ def _unaskable(run: Run) -> str:
 
 
 def _reason(campaign: Campaign, planned: PlannedRun) -> str | None:
-    """Return why a run's program cannot be asked on this machine; None if it can."""
+    """Return why a run's program cannot check its arguments on this machine; None if it can."""
     cluster = campaign.cluster
     if cluster.modules or cluster.setup:
         return (

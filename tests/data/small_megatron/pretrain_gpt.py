@@ -1,4 +1,4 @@
-"""A program with the structure of Megatron's `pretrain_gpt.py`, for tests that ask it."""
+"""A program with the structure of Megatron's `pretrain_gpt.py`, for tests of its arguments."""
 
 from megatron.training import pretrain
 from missing_kernels import fused  # noqa: F401  (as Megatron imports what only GPUs need)

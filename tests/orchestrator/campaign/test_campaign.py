@@ -257,7 +257,7 @@ def test_an_argument_that_is_true_or_nothing_is_refused(problems_of: ProblemsOf)
 
 
 def test_a_cluster_that_is_not_there_is_named(problems_of: ProblemsOf, tmp_path: Path):
-    """With the names that exist."""
+    """The error also lists the clusters that exist."""
     assert problems_of(f"{HEAD}cluster: jean-zay\n") == [
         (
             f"cluster 'jean-zay': there is no such profile file in {tmp_path}; "

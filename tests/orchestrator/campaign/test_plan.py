@@ -61,7 +61,7 @@ def test_a_plan_shows_how_runs_are_split_where_one_is(campaign_of: CampaignOf):
 
 
 def test_a_warning_is_reported_once_and_forbids_nothing(campaign_of: CampaignOf):
-    """With the runs that it is about; they are possible."""
+    """Print a warning once, with the runs that it concerns; these can still be submitted."""
     campaign = campaign_of(
         "name: across\ndefaults: {framework: deepspeed, script: /dev/null, nodes: 2}\n"
         "matrix: {tensor_parallel_size: [1, 2], seed: [1, 2]}\n"

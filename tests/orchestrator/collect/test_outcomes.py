@@ -166,7 +166,7 @@ def test_a_list_of_outcomes_is_words_with_commas(text: str, words: tuple[str, ..
 
 
 def test_an_unknown_outcome_is_refused_with_the_nearest():
-    """All at once."""
+    """Refuse all unknown outcomes in one message, each with the nearest known word."""
     with pytest.raises(UserError) as caught:
         parse_outcomes("oom,timeot,completed")
     assert caught.value.problems == (

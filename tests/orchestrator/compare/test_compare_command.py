@@ -233,7 +233,7 @@ def test_a_parameter_that_only_some_runs_have_chosen_is_asked_about_alone(folder
 
 
 def test_runs_that_are_not_equal_in_all_else_are_not_compared(folder: Folder) -> None:
-    """Two things that changed at once are not one thing's doing."""
+    """If two settings differ, the result cannot be attributed to one of them."""
     folder.campaign(
         "include:\n  - {strategy: zero1}\n  - {strategy: zero2, num_layers: 3}\n",
         lambda planned: 1.0,

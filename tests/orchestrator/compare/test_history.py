@@ -320,7 +320,7 @@ def test_a_damaged_file_leaves_its_run_out_and_no_other(
 def test_a_damaged_file_is_reported_once_if_slurm_is_asked_too(
     folder: Folder,
 ) -> None:
-    """Before Slurm is asked about open attempts."""
+    """Report a damaged file once, before asking Slurm about open attempts."""
     cluster = Path(__file__).parents[3] / "examples" / "clusters" / "a100.yaml"
     file = folder.campaign("own", f"matrix: {{seed: [1, 2]}}\ncluster: {cluster}\n", 0.1, 0.2)
     first, second = load_campaign(file).runs

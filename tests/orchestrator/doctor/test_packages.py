@@ -47,7 +47,7 @@ def test_a_package_that_is_not_installed_is_missing(
 def test_an_extra_is_complete_with_its_last_package(
     tmp_path: Path, examine: Callable[..., Any], install: Callable[..., Path]
 ) -> None:
-    """With one package of two it is incomplete; with both, nothing is left to type."""
+    """With one of two packages the extra is incomplete; with both, no command is printed."""
     site = install(tmp_path / "site", "accelerate", "99.0")
     install(site, "transformers", "0.1")
     half = examine(tmp_path, PYTHONPATH=site)

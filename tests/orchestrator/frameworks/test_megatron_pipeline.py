@@ -158,7 +158,7 @@ def test_a_lowered_run_is_not_the_run_with_the_lower_size(run_of: RunOf):
 
 
 def test_a_number_of_copies_is_compared_with_what_trains(run_of: RunOf):
-    """16 ranks in 4 stages of 4 are one copy."""
+    """16 ranks with pipeline size 4 and tensor size 4 are one copy of the model."""
     for copies, contradicted in ((1, None), (2, 2)):
         run = run_of(**four_stages(32, **{**ON_16, **OF_2}, data_parallel_size=copies))
         assert run.parallelism.contradicted_data_parallel_size == contradicted

@@ -148,7 +148,7 @@ def test_every_gpu_is_found_by_its_own_name_and_has_a_source(gpu):
 
 @pytest.mark.parametrize("name", full_names())
 def test_a_full_name_stands_for_a_gpu(name: str):
-    """It is suggested if the user's name is unknown."""
+    """Suggest a full name if the name that the user wrote is not known."""
     assert matching(name)
 
 

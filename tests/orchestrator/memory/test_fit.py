@@ -89,7 +89,7 @@ def test_every_framework_that_places_a_run_gives_a_forecast(name: str):
 
 
 def test_a_script_without_a_model_has_no_forecast(campaign_of: CampaignOf):
-    """Its size is the script's own affair."""
+    """Forecast no memory, because the size of the script's model is not known."""
     campaign = campaign_of("name: a\ndefaults: {framework: deepspeed, script: a.py}\n")
     assert [planned.memory for planned in campaign.runs] == [None]
 

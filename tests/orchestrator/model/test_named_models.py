@@ -61,7 +61,7 @@ def test_sizes_are_those_of_the_real_class(named: NamedModel):
 
 
 def test_a_name_is_found_in_any_spelling():
-    """Tables of pages write names in their own way."""
+    """Find a model by name although pages spell the name differently."""
     assert named_model("Qwen3_30B_a3B") is named_model("qwen3-30b-a3b")
     assert named_model("GPT OSS 120B").name == "gpt-oss-120b"
 

@@ -206,7 +206,7 @@ def test_a_clock_of_this_machine_that_is_wrong_flags_no_run(
 def test_without_a_file_of_its_own_the_newest_log_is_the_clock(
     campaign: Campaign, store: CampaignStore, begin: Begin, tmp_path: Path
 ) -> None:
-    """An old log hangs if another one is new; a single log cannot be judged."""
+    """A run with an old log hangs if another log is new; a single log cannot be judged."""
     clock = FileClock(tmp_path / "no such folder")
     begin(0, steps(0.2), 3600)
     assert find_hung_runs(run_statuses(campaign, store), clock, lambda _: 0.2) == {}

@@ -154,7 +154,7 @@ def test_a_rehearsal_finds_missing_modules_of_the_job_s_environment(
 def test_launcher_and_program_need_modules(
     run_of: Any, values: Mapping[str, Any], modules: list[str]
 ) -> None:
-    """Each once."""
+    """List each module once, even if launcher and program both need it."""
     assert needed_modules(run_of(**values)) == modules
 
 
