@@ -77,6 +77,8 @@ def runs(campaign: str | PathLike[str], results: str | PathLike[str] | None = No
       learning_rate, seed, repeat and similar ones of the campaign file.
     - num_layers, hidden_size, num_attention_heads, ffn_hidden_size, vocab_size, seq_length:
       the model's; padded_vocab_size, parameters, parameters_billions (10**9): derived sizes;
+      num_key_value_heads, head_dim, gated_mlp, untied_head, position_table, biases, norm,
+      num_experts, num_experts_per_token, expert_ffn_hidden_size: variants of its layers;
       model_choice: how the campaign file chose the model, None without such a choice.
     - nodes, gpus_per_node, world_size, tensor_parallel_size, pipeline_parallel_size,
       context_parallel_size, data_parallel_size: in ranks, except nodes.

@@ -156,7 +156,7 @@ def recorded_runs(folder: Path, warmup: Warmup) -> list[MeasuredRun]:
     """
     store = CampaignStore(folder)
     records = sorted(started_records(store), key=lambda record: natural(record["label"]))
-    not_settings = {"run_id", "label", "campaign", "rehearsal", "teralog"}
+    not_settings = {"run_id", "label", "campaign", "rehearsal", "teralog", "asked"}
     return [
         _measured(
             record["run_id"],

@@ -145,4 +145,4 @@ def test_ctrl_c_names_the_line_that_goes_on_here(play) -> None:
 def test_overrun_is_for_allocations(play) -> None:
     """Elsewhere it has no meaning."""
     refused = play.teralog("submit", "campaign.yaml", "--overrun")
-    assert (refused.returncode, "give --here" in refused.stderr) == (1, True)
+    assert (refused.returncode, "add --here" in refused.stderr) == (1, True)

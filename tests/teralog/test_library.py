@@ -122,7 +122,7 @@ def test_estimate_takes_a_campaign_as_the_command_does(what: Any) -> None:
         ("params", None, {"model": "huge"}, "'huge'"),
         ("memory", None, {"model": "s", "zero_stage": 4}, "zero_stage: 4 is too large"),
         ("time", None, {"step_seconds": float("inf")}, "step_seconds: inf"),
-        ("flops", CAMPAIGN, {"hidden_size": 8}, "hidden_size: goes with a model"),
+        ("flops", CAMPAIGN, {"hidden_size": 8}, "hidden_size: cannot be used with a campaign"),
         ("params", Path("none.yaml"), {}, "none.yaml"),
     ],
 )

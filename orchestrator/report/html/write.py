@@ -21,8 +21,8 @@ from orchestrator.store.campaign_store import CampaignStore
 # What page.html says near its begin, and behind its styles: what it is of.
 _OURS, _OF_RUNS, _OF_ROWS = (
     b'content="teralog report"',
-    b">To the table of runs</a>",
-    b">To the table of rows</a>",
+    b" the table of runs</a>",
+    b" the table of rows</a>",
 )
 _BEGIN = 1 << 16
 

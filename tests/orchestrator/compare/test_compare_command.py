@@ -336,7 +336,7 @@ def test_a_folder_without_runs_is_none_to_compare(folder: Folder) -> None:
     folder.campaign("", lambda planned: 1.0)
     done = folder.teralog("compare", "made-up.yaml", "empty")
     assert done.exit_code == 1
-    assert "empty: holds no run that was started; give results/<campaign>" in done.stderr
+    assert "empty: contains no run that was started; give results/<campaign>" in done.stderr
 
 
 def test_a_folder_of_results_keeps_the_campaign_s_warm_up(folder: Folder) -> None:

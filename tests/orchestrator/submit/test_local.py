@@ -405,7 +405,7 @@ def test_more_gpus_than_there_are_is_reported_before_anything_starts(playground)
     playground.write_campaign("true", matrix="gpus_per_node: [1, 2]")
     refused = playground.teralog("submit", "campaign.yaml")
     assert refused.returncode == 1
-    assert "gpus_per_node=2, but this machine has 1 GPU to share out" in refused.stderr
+    assert "gpus_per_node=2, but this machine has 1 GPU that runs can use" in refused.stderr
     assert playground.events() == []
 
 

@@ -34,5 +34,5 @@ def test_resources_of_slurm_are_refused_on_this_machine(campaign_of: CampaignOf)
     """No given option is ignored; without options nothing changes."""
     campaign = campaign_of(CAMPAIGN.format(cluster="local"))
     assert with_resources(campaign, memory=None) == campaign
-    with pytest.raises(UserError, match="--memory, --qos: is for Slurm"):
+    with pytest.raises(UserError, match="--memory, --qos: need Slurm"):
         with_resources(campaign, memory="4G", qos="dev")

@@ -28,11 +28,11 @@ BY_HAND = {
     "000_34e420061db80aa3.txt": [],
     "001_71fdca12c001a97e.txt": [
         # 11087 - 9160 = 1927, which is 17.4 % of 11087: a digit is mistyped.
-        ("relative-change", 179, "says ↓11.4%, but from 11087 (line 178) it is ↓17.4%", False),
+        ("relative-change", 179, "is ↓11.4%, but computed from 11087 (line 178) it is ↓17.4%", False),
         # 11089 - 9082 = 2007, which is 18.1 %; 11809 would make 2727 and 23.1 %.
         ("relative-change", 186, "it is ↓2007 and ↓18.1%; both would follow from 11809", False),
         # (742 - 717) / 717 = 3.487 %.
-        ("relative-change", 186, "says ↑3.4%, but from 717 (line 185) it is ↑3.5%", True),
+        ("relative-change", 186, "is ↑3.4%, but computed from 717 (line 185) it is ↑3.5%", True),
     ],
     "002_4d15f7a868d0f5a2.txt": [
         # Data parallel 4 makes 1 · 4 · 4 = 16 sequences; its log says 16 too.
