@@ -28,7 +28,12 @@ BY_HAND = {
     "000_34e420061db80aa3.txt": [],
     "001_71fdca12c001a97e.txt": [
         # 11087 - 9160 = 1927, which is 17.4 % of 11087: a digit is mistyped.
-        ("relative-change", 179, "is ↓11.4%, but computed from 11087 (line 178) it is ↓17.4%", False),
+        (
+            "relative-change",
+            179,
+            "is ↓11.4%, but computed from 11087 (line 178) it is ↓17.4%",
+            False,
+        ),
         # 11089 - 9082 = 2007, which is 18.1 %; 11809 would make 2727 and 23.1 %.
         ("relative-change", 186, "it is ↓2007 and ↓18.1%; both would follow from 11809", False),
         # (742 - 717) / 717 = 3.487 %.

@@ -96,7 +96,9 @@ HALF = {
 @pytest.mark.parametrize("page", HALF.values(), ids=HALF)
 def test_a_mark_that_is_not_closed_is_named_with_its_line(page: bytes) -> None:
     """Otherwise the rest of the page would be replaced."""
-    with pytest.raises(UserError, match=r"^2: <!-- teralog report mine --> is not followed by <!-- end of"):
+    with pytest.raises(
+        UserError, match=r"^2: <!-- teralog report mine --> is not followed by <!-- end of"
+    ):
         with_report(b"# Page\n" + page, "mine", TEXT)
 
 
