@@ -65,7 +65,10 @@ def test_conventions_are_explained():
 
 
 MISTAKES: dict[str, tuple[tuple[str, ...], str]] = {
-    "a size": (("--model=llama3-8b", "--hidden-size=8"), "--hidden-size: not with --model"),
+    "a size": (
+        ("--model=llama3-8b", "--hidden-size=8"),
+        "--hidden-size: cannot be used with --model",
+    ),
     "two": (("--model=llama3-8b", "--config=."), "--model and --config each give a model"),
     "no file": (("--config=nowhere.json",), "nowhere.json: cannot be read"),
     "rank alone": (("--model=52B", "--lora-rank=8"), "--lora-rank: goes with --config"),
