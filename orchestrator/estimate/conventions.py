@@ -74,19 +74,26 @@ _OPTIONAL = {"tflops_per_gpu", "percent_of_peak"}
 
 def conventions_table(cases: Sequence[Case], step_seconds: float | None) -> Table:
     """Return one row per case and convention. Raises UserError if no global batch is known."""
-    rows = _rows(distinct(cases, lambda case: replace(case, label="")), step_seconds)
+    return _table(_distinct_rows(cases, step_seconds), several=len(cases) > 1)
+
+
+def _distinct_rows(cases: Sequence[Case], step_seconds: float | None) -> list[_Row]:
+    return _rows(distinct(cases, lambda case: replace(case, label="")), step_seconds)
+
+
+def _table(rows: Sequence[_Row], *, several: bool) -> Table:
     columns = [
         column
         for column in _COLUMNS
         if column.name not in _OPTIONAL or any(map(column.value, rows))
     ]
-    return make_table((*([_RUN] if len(cases) > 1 else []), *columns), rows)
+    return make_table((*([_RUN] if several else []), *columns), rows)
 
 
 def conventions_text(cases: Sequence[Case], step_seconds: float | None) -> str:
     """Return `conventions_table`, and for each row why it differs from the exact count."""
-    table = fitted_text(conventions_table(cases, step_seconds), terminal_width())
-    rows = _rows(distinct(cases, lambda case: replace(case, label="")), step_seconds)
+    rows = _distinct_rows(cases, step_seconds)
+    table = fitted_text(_table(rows, several=len(cases) > 1), terminal_width())
     several = len({row.case.label for row in rows}) > 1
     blocks = ("\n".join(_reasons(row, several=several)) for row in rows)
     return "\n\n".join((table, *blocks))

@@ -5,10 +5,14 @@ tensor_parallel_size; sbh is the number of elements of one micro-batch's hidden 
 context_parallel_size divides sequences, s is a rank's part, and s² that part times the whole.
 """
 
-from orchestrator.memory import described
+from typing import TYPE_CHECKING
+
 from orchestrator.memory.placement import Range
 from orchestrator.memory.states import NOTHING, Rank, Size, added, numbers, scaled
-from orchestrator.model.description import Model
+
+# Most models have only a shape; a forecast of them loads no other way to count.
+if TYPE_CHECKING:
+    from orchestrator.model.description import Model
 
 
 def kept(rank: Rank) -> Size:
@@ -100,11 +104,13 @@ def _layer_activations(rank: Rank) -> Range:
     return added((least, most + masks), scores)
 
 
-def _described_activations(rank: Rank, model: Model) -> Range:
+def _described_activations(rank: Rank, model: "Model") -> Range:
     """Return the bytes that a layer of a described model keeps: the mean of its stage's layers."""
+    from orchestrator.memory.described import kept_per_token, stage_of
+
     t, each = rank.tensor_parallel_size, rank.placement.activation_bytes
-    held = described.stage_of(model, rank.run.parallelism, rank.stage)
-    norms, least, most = described.kept_per_token(held.layers, model.hidden_size)
+    held = stage_of(model, rank.run.parallelism, rank.stage)
+    norms, least, most = kept_per_token(held.layers, model.hidden_size)
     whole = norms / (t if rank.placement.sequence_parallel else 1)
     low, high = (rank.tokens * each * (whole + split / t) for split in (least, most))
     return added((low, high), _scores(rank))

@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from orchestrator.memory import activations, states
-from orchestrator.memory.described import has_unusual_layers, placed_experts
 from orchestrator.memory.placement import Placement
 from orchestrator.memory.states import Rank, Size, added, beyond
 from orchestrator.run.model import Run
@@ -90,6 +89,8 @@ def _of_description(placement: Placement, run: Run) -> Placement:
     model = run.model.described if run.model is not None else None
     if model is None:
         return placement
+    from orchestrator.memory.described import has_unusual_layers, placed_experts
+
     tensor = run.parallelism.tensor_parallel_size
     return replace(
         placement,

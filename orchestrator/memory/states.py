@@ -4,12 +4,15 @@ A `Size` is bytes, least and most, and their source.
 """
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from orchestrator.memory import described
 from orchestrator.memory.placement import Placement, Range
-from orchestrator.model.description import Model
 from orchestrator.run.model import Parallelism, Run
 from orchestrator.run.shape import ModelShape
+
+# Most models have only a shape; a forecast of them loads no other way to count.
+if TYPE_CHECKING:
+    from orchestrator.model.description import Model
 
 Size = tuple[Range, str]
 
@@ -48,7 +51,7 @@ class Rank:
         return stage_layers(self.model, self.run.parallelism)
 
     @property
-    def described(self) -> Model | None:
+    def described(self) -> "Model | None":
         """The description of the model if its sizes do not say all, with the padded vocabulary."""
         found = self.model.described
         return found.with_vocabulary(self.padded_vocab_size) if found is not None else None
@@ -66,9 +69,9 @@ class Rank:
         if experts is None:
             return 0
         if self.described is not None:
-            return described.routed_parameters(
-                self.described, self.run.parallelism, self.stage, experts
-            )
+            from orchestrator.memory.described import routed_parameters
+
+            return routed_parameters(self.described, self.run.parallelism, self.stage, experts)
         return self.expert_layers * experts.rank_parameters(self.model)
 
     @property
@@ -119,8 +122,10 @@ def rank_parameters(
     ties the whole embedding on the last stage, so that one has the positions too.)
     """
     if model.described is not None:
+        from orchestrator.memory.described import dense_parameters
+
         whole_model = model.described.with_vocabulary(padded_vocab_size)
-        return described.dense_parameters(whole_model, parallelism, stage)
+        return dense_parameters(whole_model, parallelism, stage)
     h, f, k = model.hidden_size, model.ffn_width, model.key_value_width
     t, last = parallelism.tensor_parallel_size, parallelism.pipeline_parallel_size - 1
     inner = 2 * f if model.gated_mlp else f

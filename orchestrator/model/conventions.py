@@ -147,6 +147,17 @@ def _small_matrices(model: Model, part: ModelPart) -> Iterator[Deviation]:
         yield reason, 2 * model.seq_length * part.count * width
 
 
+def megatron_mamba_flops(mixer: Mamba2, hidden_size: int) -> tuple[int, int]:
+    """Return the forward FLOPs per token of a Mamba-2 layer that Megatron counts.
+
+    Those of its projections, 2h(2d + 2gn + heads) + 2dh, and those of its scan, 7dn, with d = 2h
+    whatever the heads are, g groups and n the size of a state.
+    """
+    inner = 2 * hidden_size
+    projected = 2 * inner + 2 * mixer.groups * mixer.state_size + mixer.heads
+    return 2 * hidden_size * (projected + inner), 7 * inner * mixer.state_size
+
+
 def _linear_mixers(model: Model, part: ModelPart) -> Iterator[Deviation]:
     """Yield differences of Mamba-2 and gated delta net layers; once, at the token embedding."""
     if part.name != "token embedding":
@@ -158,22 +169,21 @@ def _linear_mixers(model: Model, part: ModelPart) -> Iterator[Deviation]:
             if one.place == "layers"
         }
         scans = sum(flops for name, flops in exact.items() if name.startswith(("scan", "delta")))
-        tokens = 2 * model.seq_length * count
         match layer.mixer:
             case Mamba2() as mixer:
-                inner = 2 * model.hidden_size
-                states = 2 * mixer.groups * mixer.state_size
-                wide = model.hidden_size * (2 * inner + states + mixer.heads + inner)
+                projections, scan = megatron_mamba_flops(mixer, model.hidden_size)
                 yield (
                     "takes Mamba layers to be twice as wide as the model",
-                    tokens * wide - count * (exact["input"] + exact["output"]),
+                    count * (model.seq_length * projections - exact["input"] - exact["output"]),
                 )
                 yield "leaves out convolutions of Mamba layers", -count * exact["convolution"]
-                scan = 7 * model.seq_length * inner * mixer.state_size * count
-                yield "counts 7 operations per state in a scan", scan - count * scans
+                yield (
+                    "counts 7 operations per state in a scan",
+                    count * (model.seq_length * scan - scans),
+                )
             case GatedDeltaNet() as mixer:
-                rule = tokens * 4 * mixer.value_heads * mixer.value_size**2
-                yield "counts 4 products per state in a delta rule", rule - count * scans
+                rule = 2 * model.seq_length * 4 * mixer.value_heads * mixer.value_size**2
+                yield "counts 4 products per state in a delta rule", count * (rule - scans)
 
 
 # torchtitan and PaLM

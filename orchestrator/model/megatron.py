@@ -1,8 +1,8 @@
-"""Turn the arguments of Megatron-LM core into a description of the model, and back.
+"""Read a description of the model from the arguments of Megatron-LM core.
 
 Arguments are read under the names that Megatron's own namespace has (`num_layers`), with values as
 text, as its logs print them: `None`, `False` and an absent name are the same. The defaults are
-those of its parser; a model from a description states everything that differs from them.
+those of its parser.
 """
 
 import ast
@@ -84,6 +84,17 @@ class _Arguments:
         if found is None or len(found) < layers:
             raise ConfigError(f"{name}: must be a number or a list of {layers} ({text!r})")
         return found[:layers]
+
+
+def layers_in_pattern(text: str, layers: int) -> tuple[bool, ...] | None:
+    """Return which layers have the special kind by a text such as `2` or `([0]*3+[1]*58)`.
+
+    A number n is the first of every n. None if it is neither a number nor a list for all layers.
+    """
+    if text.isdecimal():
+        return tuple(_in_pattern(int(text), index, skips=False) for index in range(layers))
+    found = _list_of(text)
+    return None if found is None or len(found) != layers else tuple(map(bool, found))
 
 
 def _list_of(text: str) -> list[int] | None:
@@ -363,170 +374,3 @@ def read_megatron_arguments(path: Path) -> Model:
         return model_of_megatron(named_arguments(arguments))
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from error
-
-
-def megatron_arguments(model: Model) -> list[list[str]]:
-    """Return the arguments of Megatron core that build a model, without vocabulary and length.
-
-    Each option is with its values; options that belong together are one list.
-
-    Raises ConfigError with all reasons if Megatron has no arguments for it.
-    """
-    groups = _groups(model)
-    found = {
-        **named_arguments([word for words in groups for word in words]),
-        "seq_length": str(model.seq_length),
-        "padded_vocab_size": str(model.vocab_size),
-    }
-    # What is built is what its own reader makes of the arguments; a difference has no argument.
-    built = replace(model_of_megatron(found), adapters=model.adapters)
-    if built != model:
-        differences = ", ".join(_differences(built, model))
-        raise ConfigError(f"Megatron core has no arguments for this model: {differences}")
-    return groups
-
-
-def _differences(built: Model, model: Model) -> list[str]:
-    fields = ("norm", "tied_head", "head_bias", "position_rows", "embedding_norm",
-              "embedding_size", "final_norm", "prediction_heads")  # fmt: skip
-    found = [name for name in fields if getattr(built, name) != getattr(model, name)]
-    if built.layers != model.layers:
-        kinds = {
-            f"{name} of layers"
-            for one, other in zip(built.layers, model.layers, strict=False)
-            for name in ("mixer", "mlp", "norms")
-            if getattr(one, name) != getattr(other, name)
-        }
-        found += sorted(kinds) or ["the number of layers"]
-    return found
-
-
-def _groups(model: Model) -> list[list[str]]:
-    first = next((layer for layer in model.layers if layer.mixer is not None), None)
-    mixers = [layer.mixer for layer in model.layers if layer.mixer is not None]
-    if any(isinstance(mixer, Mamba2) for mixer in mixers) or any(
-        layer.mixer is None or layer.mlp is None for layer in model.layers
-    ):
-        raise ConfigError("Megatron core has no arguments for hybrid models here; give extra_args")
-    if first is None:
-        raise ConfigError("the model has no layer that mixes tokens")
-    groups = [
-        ["--num-layers", str(model.num_layers)],
-        ["--hidden-size", str(model.hidden_size)],
-        ["--num-attention-heads", str(model.num_attention_heads)],
-        ["--normalization", "RMSNorm" if model.norm == "rmsnorm" else "LayerNorm"],
-    ]
-    if not model.tied_head:
-        groups.append(["--untie-embeddings-and-output-weights"])
-    if model.position_rows is None:
-        groups.append(["--position-embedding-type", "rope"])
-    else:
-        groups.append(["--max-position-embeddings", str(model.position_rows)])
-    groups += _mixer_groups([layer.mixer for layer in model.layers])
-    groups += _mlp_groups(model)
-    if model.prediction_heads:
-        groups.append(["--mtp-num-layers", str(len(model.prediction_heads))])
-    return groups
-
-
-def _mixer_groups(mixers: Sequence[Mixer | None]) -> list[list[str]]:
-    latent = next((mixer for mixer in mixers if isinstance(mixer, LatentAttention)), None)
-    if latent is not None:
-        return [
-            ["--multi-latent-attention", "--disable-bias-linear"],
-            *([["--q-lora-rank", str(latent.query_rank)]] if latent.query_rank else []),
-            ["--kv-lora-rank", str(latent.key_value_rank)],
-            ["--qk-head-dim", str(latent.nope_size)],
-            ["--qk-pos-emb-head-dim", str(latent.rope_size)],
-            ["--v-head-dim", str(latent.value_size)],
-            *([["--qk-layernorm"]] if latent.latent_norms else []),
-        ]
-    groups: list[list[str]] = []
-    full = [mixer for mixer in mixers if isinstance(mixer, Attention)]
-    if full:
-        one = full[0]
-        groups.append(["--kv-channels", str(one.head_size)])
-        if one.key_value_heads != one.heads:
-            groups.append(
-                ["--group-query-attention", "--num-query-groups", str(one.key_value_heads)]
-            )
-        if one.biases != "all":
-            groups.append(["--disable-bias-linear"])
-        if one.biases == "qkv":
-            groups.append(["--add-qkv-bias"])
-        if one.query_key_norm == "head":
-            groups.append(["--qk-layernorm"])
-        if one.output_gate:
-            groups.append(["--attention-output-gate"])
-        if one.sinks:
-            groups.append(["--softmax-type", "learnable"])
-        groups += _window_groups(mixers)
-    linear = next((mixer for mixer in mixers if isinstance(mixer, GatedDeltaNet)), None)
-    if linear is not None:
-        pattern = [int(isinstance(mixer, GatedDeltaNet)) for mixer in mixers]
-        groups += [
-            ["--experimental-attention-variant", "gated_delta_net"],
-            ["--linear-attention-freq", list_text(pattern)],
-            ["--linear-num-key-heads", str(linear.key_heads)],
-            ["--linear-num-value-heads", str(linear.value_heads)],
-            ["--linear-key-head-dim", str(linear.key_size)],
-            ["--linear-value-head-dim", str(linear.value_size)],
-            ["--linear-conv-kernel-dim", str(linear.convolution)],
-        ]
-    return groups
-
-
-def _window_groups(mixers: Sequence[Mixer | None]) -> list[list[str]]:
-    windows = [mixer.window if isinstance(mixer, Attention) else None for mixer in mixers]
-    window = next((one for one in windows if one is not None), None)
-    if window is None:
-        return []
-    groups = [["--window-size", f"{window - 1},0"]]
-    if None in windows:
-        pattern = [int(one is not None) for one in windows]
-        groups.append(["--window-attn-skip-freq", list_text(pattern)])
-    return groups
-
-
-def _mlp_groups(model: Model) -> list[list[str]]:
-    mlps = [layer.mlp for layer in model.layers]
-    dense = next((mlp for mlp in mlps if isinstance(mlp, Mlp)), None)
-    groups = [["--ffn-hidden-size", str(model.ffn_width)]]
-    if model.gated_mlp:
-        groups.append(["--swiglu"])
-    experts = model.experts
-    if experts is None:
-        return groups
-    groups += [
-        ["--num-experts", str(experts.number)],
-        ["--moe-router-topk", str(experts.top_k)],
-        ["--moe-ffn-hidden-size", str(experts.width)],
-    ]
-    if dense is not None:
-        groups.append(["--moe-layer-freq", list_text([int(isinstance(m, Experts)) for m in mlps])])
-    if experts.shared_width is not None:
-        groups.append(["--moe-shared-expert-intermediate-size", str(experts.shared_width)])
-    if experts.shared_gate:
-        groups.append(["--moe-shared-expert-gate"])
-    if experts.latent_size is not None:
-        groups.append(["--moe-latent-size", str(experts.latent_size)])
-    return groups
-
-
-def list_text(pattern: Sequence[int]) -> str:
-    """Return a pattern of layers as Megatron writes it: `([0]*3+[1]*58)`."""
-    parts: list[str] = []
-    start = 0
-    for index in range(1, len(pattern) + 1):
-        if index == len(pattern) or pattern[index] != pattern[start]:
-            parts.append(f"[{pattern[start]}]*{index - start}")
-            start = index
-    if len(parts) <= 8:
-        return f"({'+'.join(parts)})"
-    for length in range(2, 9):
-        unit, times = pattern[:length], len(pattern) // length
-        rest = pattern[times * length :]
-        if [*unit] * times == [*pattern[: times * length]]:
-            more = f"+{[*rest]}".replace(" ", "") if rest else ""
-            return f"({[*unit]}*{times}{more})".replace(" ", "")
-    return f"({[*pattern]})".replace(" ", "")

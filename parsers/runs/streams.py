@@ -86,16 +86,18 @@ def _is_same(run: LogRun, stream: LogRun) -> bool:
         )
     known = {step.iteration: step for step in streamed}
     common = [(step, known[step.iteration]) for step in steps if step.iteration in known]
-    compared = [(_said(one), _said(other)) for one, other in common]
-    told = [
+    compared = [(_values(one), _values(other)) for one, other in common]
+    agreements = [
         all(_alike(one[name], other[name]) for name in both)
         for one, other in compared
         if (both := [name for name in _COMPARED if name in one and name in other])
     ]
-    return all(told) and len(told) >= max(1, min(_FEWEST_ALIKE, len(steps), len(streamed)))
+    return all(agreements) and len(agreements) >= max(
+        1, min(_FEWEST_ALIKE, len(steps), len(streamed))
+    )
 
 
-def _said(step: Step) -> dict[str, float]:
+def _values(step: Step) -> dict[str, float]:
     values = ((name, getattr(step, name)) for name in _COMPARED)
     return {name: value for name, value in values if value is not None}
 

@@ -119,7 +119,7 @@ def model_arguments(run: Run) -> list[list[str]]:
     """
     if run.model is None or not run.model.variants or not run.options.is_core:
         return []
-    from orchestrator.model.megatron import megatron_arguments
+    from orchestrator.model.megatron_arguments import megatron_arguments
     from orchestrator.run.described import description
 
     groups = megatron_arguments(description(run.model, run.model.vocab_size))

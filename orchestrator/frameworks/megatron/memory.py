@@ -4,13 +4,11 @@ They need a compute capability, request selective recomputation, or save memory 
 does not include.
 """
 
-import re
 from collections.abc import Iterator
 
 from orchestrator.frameworks.arguments import Given, given, whole_number
 from orchestrator.frameworks.megatron import pipeline, shared
 from orchestrator.hardware.gpus import Capability
-from orchestrator.memory.described import placed_experts
 from orchestrator.memory.experts import ExpertPlacement
 from orchestrator.memory.placement import Recomputation, recomputation
 from orchestrator.run.model import Run
@@ -102,6 +100,8 @@ def experts(run: Run) -> ExpertPlacement | None:
     tensor = run.parallelism.tensor_parallel_size
     tensor_ranks = whole_number(options, "--expert-tensor-parallel-size") or tensor
     if model is not None and model.described is not None:
+        from orchestrator.memory.described import placed_experts
+
         return placed_experts(model.described, ranks=ranks, tensor_ranks=tensor_ranks)
     if model is None or not number:
         return None
@@ -120,26 +120,17 @@ def experts(run: Run) -> ExpertPlacement | None:
     )
 
 
-_REPEATED = re.compile(r"\[([01])\]\*([0-9]{1,4})|\[([01](?:,[01])*)\]")
 _FREQUENCY = "--moe-layer-freq"
 
 
 def _expert_layers(options: Given, count: int) -> tuple[bool, ...] | None:
-    """Return whether each layer has experts, by --moe-layer-freq: 2, or ([0]*3+[1]*58)."""
-    (text,) = (
-        options.get(_FREQUENCY, ("1",)) if len(options.get(_FREQUENCY, ("1",))) == 1 else ("",)
-    )
-    if text.isdecimal() and int(text):
-        return tuple(index % int(text) == 0 for index in range(count))
-    flat = re.sub(r"[\s()'\"]", "", text)
-    pattern: list[bool] = []
-    for piece in flat.split("+"):
-        found = _REPEATED.fullmatch(piece)
-        if found is None:
-            return None
-        values = [found[1]] * int(found[2]) if found[1] else found[3].split(",")
-        pattern += [value == "1" for value in values]
-    return tuple(pattern) if len(pattern) == count else None
+    """Return whether each layer has experts, by --moe-layer-freq; None if it is not understood."""
+    words = options.get(_FREQUENCY)
+    if words is None:
+        return (True,) * count
+    from orchestrator.model.megatron import layers_in_pattern
+
+    return layers_in_pattern(" ".join(words), count)
 
 
 def may_save(run: Run) -> bool:

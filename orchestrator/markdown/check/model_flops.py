@@ -141,13 +141,13 @@ def _unlike_the_model(
         why = "no known way to count gives what is printed"
     else:
         how = explanation.counter or "a counter"
-        also = "" if explanation.keys == way.keys else f", with {explanation.said},"
+        also = "" if explanation.keys == way.keys else f", with {explanation.words},"
         why = f"{how}{also} gives {_giga(flops_per_token(model, one.seq_length, explanation))}"
     return finding(
         one.row,
         FindingKind.MODEL_FLOPS,
         f"{one.tflops.shown} at {one.rate.shown} implies {_implied(one)} GFLOPs per token, but "
-        f"{model.name} has {_giga(flops)} at {one.seq_length} tokens ({way.said}{counter}), "
+        f"{model.name} has {_giga(flops)} at {one.seq_length} tokens ({way.words}{counter}), "
         f"which makes {likely} TFLOP/s; {why}",
     )
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import combinations
 
+from orchestrator.model.conventions import megatron_mamba_flops
 from orchestrator.model.counting import Keys, Term, count_flops, looked_up_parameters
 from orchestrator.model.description import (
     Attention,
@@ -32,7 +33,7 @@ _MOST_DIFFERENCES = 2
 # The model as a page calls it, the length of its sequences, and whether only adapters are trained.
 Group = tuple[str, int, bool]
 COUNTED_KEYS: tuple[Keys, ...] = ("causal", "window", "full")
-_KEYS_SAID = {
+_KEYS_IN_WORDS = {
     "causal": "attention counted once per pair, as it is causal",
     "window": "attention counted over all keys of its window",
     "full": "attention counted over all keys",
@@ -43,12 +44,12 @@ _KEYS_SAID = {
 class Difference:
     """In what a counter differs from a model's description.
 
-    said: follows "a counter that". change: makes the model that it counts. counts: whether it
+    words: follows "a counter that". change: makes the model that it counts. counts: whether it
     counts a term. adds: FLOPs per token that it counts besides, of the model as described. frozen:
     weights have no gradients. recomputes: layers run forward once more.
     """
 
-    said: str
+    words: str
     change: Callable[[Model], Model] = lambda model: model
     counts: Callable[[Term], bool] = lambda _: True
     adds: Callable[[Model], float] = lambda _: 0.0
@@ -96,18 +97,9 @@ def _without_mamba(model: Model) -> Model:
 
 
 def _mamba_by_megatron(model: Model) -> float:
-    """Return the FLOPs per token that Megatron's counter gives to the Mamba layers of a model.
-
-    Forward 2h(2d + 2gn + heads) + 7dn + 2dh with d = 2h, and three times as much in all.
-    """
-    hidden = model.hidden_size
-    inner = 2 * hidden
-    forward = 0
-    for mixer in (layer.mixer for layer in model.layers):
-        if isinstance(mixer, Mamba2):
-            projected = 2 * inner + 2 * mixer.groups * mixer.state_size + mixer.heads
-            forward += 2 * hidden * projected + 7 * inner * mixer.state_size + 2 * inner * hidden
-    return 3.0 * forward
+    """Return the FLOPs per token, backward included, that Megatron gives to Mamba layers."""
+    mixers = [layer.mixer for layer in model.layers if isinstance(layer.mixer, Mamba2)]
+    return 3.0 * sum(sum(megatron_mamba_flops(one, model.hidden_size)) for one in mixers)
 
 
 def _each_layer(model: Model, change: Callable[[Layer], Layer]) -> Model:
@@ -154,9 +146,9 @@ class Way:
     predicting: bool = False
 
     @property
-    def said(self) -> str:
+    def words(self) -> str:
         """What is counted, without the differences, in words."""
-        return _KEYS_SAID[self.keys] + (
+        return _KEYS_IN_WORDS[self.keys] + (
             ", with its layer of multi-token prediction" if self.predicting else ""
         )
 
@@ -165,7 +157,7 @@ class Way:
         """The differences in words: `a counter that ... and ...`; empty if there is none."""
         if not self.differences:
             return ""
-        return "a counter that " + " and ".join(one.said for one in self.differences)
+        return "a counter that " + " and ".join(one.words for one in self.differences)
 
 
 def honest_ways(named: NamedModel, keys: Keys) -> tuple[Way, ...]:

@@ -8,7 +8,7 @@ from click.testing import CliRunner, Result
 
 from orchestrator.cli.main import main
 from orchestrator.model.counting import count_flops
-from orchestrator.model.megatron import megatron_arguments
+from orchestrator.model.megatron_arguments import megatron_arguments
 from orchestrator.model.named import named_model
 
 

@@ -10,12 +10,8 @@ from hypothesis import strategies as st
 from orchestrator.model.counting import active_parameters, parameters
 from orchestrator.model.description import Attention, Experts, Mamba2, Mlp
 from orchestrator.model.huggingface import ConfigError
-from orchestrator.model.megatron import (
-    list_text,
-    megatron_arguments,
-    model_of_megatron,
-    named_arguments,
-)
+from orchestrator.model.megatron import model_of_megatron, named_arguments
+from orchestrator.model.megatron_arguments import list_text, megatron_arguments
 from orchestrator.model.named import named_model, named_models
 
 TINY = "--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 128 --vocab-size 100"
