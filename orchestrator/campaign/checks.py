@@ -77,7 +77,7 @@ def _gpu_warnings(cluster: Cluster, gpu: str, precision: str) -> Iterator[str]:
         near = did_you_mean(gpu.upper(), full_names())
         else_give = f"{near} Else give" if near.startswith("; did") else "; give"
         yield (
-            f"gpu: {gpu!r} is not a GPU that teralog knows: there will be "
+            f"gpu: {gpu!r} is not a GPU that teralog knows, so there will be "
             f"{', and '.join(missing.values())}{else_give} {' and '.join(missing)} in the cluster "
             "profile"
         )

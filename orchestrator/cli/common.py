@@ -246,8 +246,8 @@ def open_campaign(
     for other in other_results(loaded, store):
         count = counted(len(other.runs), "run")
         complain(
-            f"{count} of {loaded.name} started also in {from_here(other.store.path)}; "
-            f"`--results {shlex.quote(from_here(other.results))}` shows them"
+            f"{count} of {loaded.name} also started in {from_here(other.store.path)}; to see them, "
+            f"add `--results {shlex.quote(from_here(other.results))}`"
         )
     return loaded, store
 

@@ -79,7 +79,8 @@ model_options = options(
     ),
     _option(
         "--megatron-arguments",
-        "File with Megatron core's arguments, as in a script; others than the model's are ignored.",
+        "File with Megatron core's arguments, as in a script. Arguments that do not describe the "
+        "model are ignored.",
         type=click.Path(dir_okay=False, path_type=Path),
         metavar="FILE",
     ),

@@ -52,10 +52,10 @@ def watch(
 ) -> None:
     """Show the progress of the runs of CAMPAIGN until all have ended.
 
-    Each run has its state, iterations, step time and TFLOP/s so far, and the remaining time. Runs
-    that are far slower than their repeats, or hang, are named. On a terminal one table is updated
-    in place; elsewhere, or with NO_COLOR, changes are printed as lines. Ctrl-C ends the watch, and
-    no run. Exits with 1 if a run failed.
+    For each run it shows the state, the iterations, step time and TFLOP/s so far, and the remaining
+    time. It names runs that hang or are far slower than their repeats. On a terminal one table is
+    updated in place; elsewhere, or with NO_COLOR, changes are printed as lines. Ctrl-C ends the
+    watch; the runs continue. Exits with 1 if a run failed.
     """
     from orchestrator.status.on_hang import OnHang
     from orchestrator.status.watch import looks

@@ -43,7 +43,7 @@ def _parse(offset: int, line: str) -> Iterator[Setting]:
 STARTS_AGAIN = LogFormat(
     name="start of a job that was requeued", anchors=(b"[teralog] job ",), parse=_parse
 )
-"""The same line for who reads a log as it grows: see `since_last_start`."""
+"""The same line, for a reader of a log that grows: see `since_last_start`."""
 
 
 def since_last_start(records: Sequence[Record]) -> Sequence[Record]:

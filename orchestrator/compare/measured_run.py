@@ -45,9 +45,10 @@ _NO_CHOICE = frozenset(
 class MeasuredRun:
     """A run's last attempt. Unknown values are None.
 
-    values: every parameter and size by name. step_seconds: of the reports after the warm-up, if it
-    completed. overflowed: whether each of these includes a skipped update. allocation, block,
-    place, started_at, nodes: from the attempt's record. crowded: what shared the machine with it.
+    values: every parameter and size by name. step_seconds: the step times of the reports after the
+    warm-up, if the run completed. overflowed: whether one of these reports includes a skipped
+    update. allocation, block, place in the block, started_at, nodes: from the attempt's record.
+    crowded: what else ran on the machine at the same time.
     """
 
     run_id: str

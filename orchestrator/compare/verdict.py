@@ -88,7 +88,7 @@ class Comparison:
     def is_slower_by(self, part: float) -> bool:
         """Return whether A is certainly slower than B by more than `part` of B's speed.
 
-        That is so if the whole interval is below 1 - `part`.
+        This holds if the whole interval of A's speed divided by B's is below 1 - `part`.
         """
         return self.high is not None and self.high < 1 - part
 

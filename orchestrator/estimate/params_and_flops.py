@@ -163,7 +163,7 @@ def _letters(formula: str, symbols: Mapping[str, int]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Count:
-    """The FLOPs of a case's iteration by a convention, and derived numbers; absent is None."""
+    """The FLOPs of an iteration by one convention, and numbers from them; None if not known."""
 
     case: Case
     convention: Convention

@@ -150,10 +150,10 @@ def run_figures(summary: RunSummary, given: Given = NOTHING_GIVEN) -> Figures:
 
 
 def counted_flops(summary: RunSummary, given: Given = NOTHING_GIVEN) -> Mapping[str, float]:
-    """Return the FLOPs of an iteration by the title of each convention; empty if not known.
+    """Return the FLOPs of an iteration, by the title of each convention; empty if not known.
 
-    Conventions that count recomputation do so if the log states it; if the log does not state
-    whether layers are recomputed, both counts are returned.
+    Conventions that count recomputation include it if the log reports that layers are recomputed.
+    If the log does not report whether they are, both counts are returned.
     """
     figures = run_figures(summary, given)
     config = stated_config(summary)

@@ -58,7 +58,7 @@ def configured(run: Run) -> Configured:
 
 
 def record_reports(run: Run, records: Iterable[Record], warmup: Warmup) -> RunReports:
-    """Return the step reports in the records of one launch, with those that count."""
+    """Return the step reports of one launch, and which of them count."""
     return RunReports((launch_reports(merged_steps(records), warmup, configured(run)),))
 
 

@@ -76,7 +76,7 @@ def placed_experts(model: Model, *, ranks: int, tensor_ranks: int) -> ExpertPlac
 
 
 def has_unusual_layers(model: Model) -> bool:
-    """Return whether kernels decide what layers keep, as those of Mamba and latent attention."""
+    """Return whether the activations that layers keep depend on their kernels, e.g. of Mamba."""
     mixers = (layer.mixer for layer in (*model.layers, *model.prediction_heads))
     return any(not isinstance(mixer, Attention | None) for mixer in mixers)
 

@@ -22,11 +22,10 @@ from orchestrator.model.megatron import model_of_megatron, named_arguments
 
 
 def megatron_arguments(model: Model) -> list[list[str]]:
-    """Return the arguments of Megatron core that build a model, without vocabulary and length.
+    """Return the arguments of Megatron core that build a model, vocabulary and length apart.
 
-    Each option is with its values; options that belong together are one list.
-
-    Raises ConfigError with all reasons if Megatron has no arguments for it.
+    There is a list for each option, with the option and its values; options that belong together
+    share one list. Raises ConfigError with all reasons if Megatron has no arguments for it.
     """
     groups = _groups(model)
     found = {

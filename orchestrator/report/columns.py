@@ -141,7 +141,7 @@ _WITHOUT_STEPS = frozenset({"max_memory_allocated_gib", "outcome"})
 
 
 def describing_columns(runs: Sequence[Collected]) -> tuple[Column[Collected], ...]:
-    """Return the columns that distinguish runs, and their labels if those do not suffice."""
+    """Return the columns that distinguish runs, and that of labels if these are not enough."""
     frameworks = frameworks_of(runs)
     own = {column.name: column for framework in frameworks for column in framework.report.chosen}
     for column in _VARYING:

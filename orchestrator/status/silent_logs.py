@@ -33,10 +33,10 @@ class FileClock:
         self._is_read = False
 
     def now(self, newest: float) -> float:
-        """Return the server's time in seconds since 1970.
+        """Return the file server's time in seconds since 1970.
 
-        newest: when the newest log was written, by the server. It replaces the time if no file can
-        be made in the folder. The server's time is the same or later, so no log looks too old.
+        newest: the time of the newest log, by the file server's clock; returned if no file can be
+        created in the folder. The real time is never earlier, so no log looks older than it is.
         """
         if not self._is_read:
             self._offset, self._is_read = self._read(), True

@@ -57,9 +57,10 @@ class StepTimes:
 class TimedRun:
     """A run, its nodes, and its step times.
 
-    kind: the same for siblings, see `kind_of`. node_list: as Slurm writes it; the host's name on
-    this machine. times: of the last attempt; earlier: of those before it; elsewhere: of the same
-    run in other campaigns. Unknown values are None or left out.
+    kind: equal for runs that are compared with each other, see `kind_of`. node_list: in Slurm's
+    notation; the host's name for a local run. times: step times of the last attempt. earlier: those
+    of earlier attempts. elsewhere: those of the same run in other campaigns. Unknown values are
+    None or left out.
     """
 
     label: str

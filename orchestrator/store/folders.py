@@ -139,7 +139,7 @@ class BatchFolder:
         return self.begun_job()
 
     def begun_job(self) -> str | None:
-        """Return the id of the job that took the script when it began; None if none has."""
+        """Return the id of the job that claimed the script at its start; None if none has."""
         try:
             names = os.listdir(self.path)  # noqa: PTH208  (a glob takes ten times as long)
         except FileNotFoundError:

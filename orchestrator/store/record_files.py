@@ -45,7 +45,7 @@ def forget_unwritten(folder: Path) -> dict[Path, Any]:
 
 
 def keep_again(records: Mapping[Path, Any]) -> None:
-    """Keep records again that were forgotten, unless newer ones were kept meanwhile."""
+    """Put back records that were taken out, unless newer ones were added since."""
     for path, record in records.items():
         _unwritten.setdefault(path, record)
 

@@ -219,8 +219,8 @@ def _mark_not_started(
 ) -> None:
     """Record that runs that have not started are cancelled; add failures to `refusals`, by id.
 
-    A run that was in Slurm's queue counts as not started if Slurm gave it up because of another
-    run.
+    A queued run counts as not started, too, if Slurm removed it because a run that it depends on
+    failed.
     """
     for look in looks:
         if look.run_id in refusals or look.state != NOT_STARTED:

@@ -512,7 +512,7 @@ def _one_line(text: str) -> str:
 
 
 def _named(text: str, arguments: Sequence[str]) -> str | None:
-    """Return the option of a command line that a message names, by its option or its name."""
+    """Return the command-line option in a message: `--num-layers`, or `num_layers` as its name."""
     given = [asking.option_name(group) for group in asking.grouped(arguments)]
     options = {option.lstrip("-").replace("-", "_"): option for option in given}
     for word in _OPTION.findall(text):

@@ -1,4 +1,4 @@
-"""Keys that integrations of Hugging Face's Trainer add to its reports, in all files that have them.
+"""Keys that tools based on Hugging Face's Trainer add to its reports, in any log or file.
 
 Read in the sources of axolotl, ms-swift, LLaMA-Factory and TRL of 2025 and 2026:
 
@@ -6,10 +6,12 @@ Read in the sources of axolotl, ms-swift, LLaMA-Factory and TRL of 2025 and 2026
 * ms-swift: `memory(GiB)` is the reserved maximum. `train_speed` is the mean since the start of the
   launch; with the step, printed as `5/100`, it gives the time since the start.
 * LLaMA-Factory: `throughput` is the mean since the start, too: all tokens over all seconds.
-* TRL counts tokens as `num_tokens`. Its `step_time` has no update of the weights, and is not read.
+* TRL counts tokens as `num_tokens`. Its `step_time` lacks the update of the weights, so it is not
+  read.
 
-The time since the start is a product of two printed numbers. It counts only if the log also has it
-as whole seconds, and both agree; a launch that continued from a checkpoint includes other steps.
+The time since the start is computed from two printed numbers. It is used only if the log also
+prints it in whole seconds, and both agree: they do not in a launch that continued from a
+checkpoint, whose steps include those of earlier launches.
 """
 
 import math

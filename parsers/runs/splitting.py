@@ -264,7 +264,7 @@ def _segment(launch: _Launch, end: int, *, complete: bool) -> RunSegment:
 
 
 def _trains_anew(report: LossReport, reported: dict[float, LossReport]) -> bool:
-    """Return whether a report belongs to another training than earlier ones, which has ended."""
+    """Return whether a report begins a new training: that of the earlier reports has ended."""
     earlier = reported.get(report.epoch)
     if earlier is None:
         return bool(reported) and report.epoch < max(reported)

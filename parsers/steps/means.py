@@ -59,7 +59,10 @@ def step_means(parts: Sequence[Part], resumed_from: int | None) -> StepBlock:
 def _intervals(
     iterations: Sequence[int], configured: int | None, resumed_from: int | None
 ) -> dict[int, int]:
-    """Return the known intervals of one program's reports, by iteration."""
+    """Return how many iterations each report of one program covers, by the report's iteration.
+
+    A report whose interval is not known is left out.
+    """
     intervals = {number: number - before for before, number in pairwise(iterations)}
     first = _first_interval(iterations, configured, resumed_from)
     if first is not None:

@@ -75,7 +75,7 @@ def _without_copies(steps: StepBlock) -> StepBlock:
 
 
 def _whole_iterations(parts: Sequence[Part]) -> Sequence[Part]:
-    """Take times and rates from the reports of single engines, if others are end to end."""
+    """Remove times and rates of single engines, if other reports cover whole iterations."""
     if not any(step_column(parts, "end_to_end")):
         return parts
     steps = (

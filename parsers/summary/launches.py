@@ -25,10 +25,11 @@ class Configured:
 class LaunchReports:
     """The step reports of a launch as columns, and which of them count.
 
-    step_seconds, skips, counted: one per report: its time, as reported or the global batch over the
-    samples per second; whether it includes a skipped update; whether the numbers use it.
-    last_warmup: the last iteration of the warm-up. dropped, skipped: how many reports are left out
-    as warm-up, and for a skipped update after it. steady: the step times have settled.
+    step_seconds: the time of each report, as reported, or the global batch divided by the samples
+    per second. skips: whether each report includes a skipped update. counted: whether the summary
+    uses each report. last_warmup: the last iteration of the warm-up. dropped: the number of reports
+    left out as warm-up. skipped: the number of reports left out after it for a skipped update.
+    steady: whether the step times have settled.
     """
 
     steps: StepBlock

@@ -313,7 +313,7 @@ def throughput(random: Random) -> Printed:
 
 @prints("DeepSpeed throughput timer")
 def progress(random: Random) -> Printed:
-    """The engine's line."""
+    """Return a progress line of DeepSpeed's engine."""
     n, skipped = count(random), random.randrange(99)
     return Printed(
         f"[logging.py:96:log_dist] [Rank 0] step={n}, skipped={skipped}, lr=[4.9e-05], mom=[(0.9,",

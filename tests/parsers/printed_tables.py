@@ -282,7 +282,7 @@ def gpus(random: Random) -> Printed:
 
 @prints("versions")
 def versions(random: Random) -> Printed:
-    """The version of torch."""
+    """Return a line with a random version of torch."""
     version = f"{random.randrange(9)}.{random.randrange(99)}.{random.randrange(9)}+cu121"
     return Printed(
         f"torch version .................... {version}", settings("report", torch_version=version)

@@ -42,7 +42,7 @@ class InThisProcess(Executor):
         prepare(file)
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Return the result."""
+        """Run the function at once and return its result, as a process pool would."""
         future: Future[Any] = Future()
         future.set_result(fn(*args, **kwargs))
         return future

@@ -170,7 +170,7 @@ def imports(run: Run) -> tuple[str, ...]:
 def placement(run: Run) -> Placement:
     """Return the placement of a run's states, with the sizes that the Trainer fills in.
 
-    hf_gpt.py's attention is torch's fused one; run_clm.py's depends on the version.
+    hf_gpt.py uses torch's fused attention; what run_clm.py uses depends on its transformers.
     """
     config = config_files(run)[FILE_NAME]
     section = config["zero_optimization"]

@@ -51,7 +51,9 @@ class MegatronDeepspeed3dOptions(MegatronDeepspeedOptions):
     ] = "new"
     engine: Annotated[
         Literal["deepspeed", "megatron"],
-        Field(description="Megatron with DeepSpeed, or alone (new branch only)."),
+        Field(
+            description="Megatron with DeepSpeed, or without it; without it only if branch is new."
+        ),
     ] = "deepspeed"
     zero_stage: Annotated[int, Field(description="ZeRO stage, 0 or 1.", ge=0, le=3)] = 0
 

@@ -421,7 +421,7 @@ class Interpreter:
         return [self.value(base, {}, of.module) for base in of.node.bases]
 
     def is_enumeration(self, one: Class, depth: int = 5) -> bool:
-        """Return whether a class is made from `enum.Enum` or another of its module."""
+        """Return whether a class inherits from one of the module `enum`, e.g. `enum.Enum`."""
         return depth > 0 and any(
             (isinstance(base, External) and base.name.startswith("enum."))
             or (isinstance(base, Class) and self.is_enumeration(base, depth - 1))

@@ -189,9 +189,9 @@ def in_order(numbers: Iterable[Printed]) -> list[Printed]:
 
 
 def follows_from_any(change: StatedChange, numbers: Sequence[Printed]) -> bool:
-    """Return whether a change follows from one of the numbers, sorted as by `in_order`.
+    """Return whether a change is right if it refers to one of the numbers.
 
-    Only numbers within the range that the change itself implies are tried.
+    The numbers are sorted by `in_order`; only those in the range that the change implies are tried.
     """
     for origin in _origins(change):
         begin = bisect_left(numbers, origin.low, key=_value)

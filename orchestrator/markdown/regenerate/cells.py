@@ -42,8 +42,8 @@ class NumberInCell(NamedTuple):
     def form(self, is_share: bool, in_percent: bool) -> Form:
         """Return the format of the number.
 
-        A fraction of one is in per cent if its cell or its column's title shows that. Raises
-        NotUnderstoodError if neither does and it is more than one.
+        A share is in percent if its cell has `%` or its column's title shows percent. Raises
+        NotUnderstoodError if neither does and the share is more than 1.
         """
         decimals = len(self.text.partition(".")[2])
         percent = is_share and (in_percent or self.has_percent)

@@ -127,7 +127,7 @@ class DeclarationReader:
         return StepBlock({**columns, "offset": array("q", offsets[:count])})
 
     def _is_all(self, names: Container[str], text: str) -> bool:
-        """Return whether no line has a field outside of some names."""
+        """Return whether all fields that the text has are in `names`."""
         return not any(
             one.name not in names and pattern.search(text) for one, pattern in self.patterns
         )

@@ -1,8 +1,8 @@
 """Read many lines of JSON at once, as columns.
 
-The objects of one log differ only in their numbers, and in the digits within their strings. So one
-line gives a pattern for the lines after it, if the pattern reads the same from that line as the
-reader of single lines does.
+The objects of one log differ only in their numbers, and in the digits within their strings. So a
+pattern is made from one line and used for the lines after it. It is used only if it reads the same
+values from that first line as the reader of single lines.
 """
 
 import math

@@ -190,8 +190,8 @@ def test_layers_split_across_nodes_are_reported_as_a_warning(
             {"gpu": "A100-SMX4-80GB"},
             [
                 (
-                    "gpu: 'A100-SMX4-80GB' is not a GPU that teralog knows: there will be no MFU, "
-                    "and no check that runs fit; did you mean 'A100-SXM4-80GB'? Else give "
+                    "gpu: 'A100-SMX4-80GB' is not a GPU that teralog knows, so there will be no "
+                    "MFU, and no check that runs fit; did you mean 'A100-SXM4-80GB'? Else give "
                     "gpu_peak_tflops and gpu_memory_gib in the cluster profile"
                 )
             ],
@@ -200,7 +200,7 @@ def test_layers_split_across_nodes_are_reported_as_a_warning(
             {"gpu": "GeForce", "gpu_memory_gib": 24},
             [
                 (
-                    "gpu: 'GeForce' is not a GPU that teralog knows: there will be no MFU; give "
+                    "gpu: 'GeForce' is not a GPU that teralog knows, so there will be no MFU; give "
                     "gpu_peak_tflops in the cluster profile"
                 )
             ],
@@ -209,8 +209,8 @@ def test_layers_split_across_nodes_are_reported_as_a_warning(
             {"gpu": "GeForce", "gpu_peak_tflops": {"fp32": 40}},
             [
                 (
-                    "gpu: 'GeForce' is not a GPU that teralog knows: there will be no check that "
-                    "runs fit; give gpu_memory_gib in the cluster profile"
+                    "gpu: 'GeForce' is not a GPU that teralog knows, so there will be no check "
+                    "that runs fit; give gpu_memory_gib in the cluster profile"
                 )
             ],
         ),

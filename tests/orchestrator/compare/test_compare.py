@@ -262,7 +262,7 @@ def test_more_of_the_same_never_takes_a_verdict_back(ratios: list[float], copies
 def test_a_verdict_of_pairs_is_wrong_in_4_percent_of_all_signs_or_the_next_above(
     pairs: int, wrong: int
 ) -> None:
-    """That is never more than 5 %: where the order of each is drawn, no other error is made."""
+    """At most 5 % of the signs that pairs in random order can have give a wrong verdict."""
     sizes = [1 + 0.1 * math.sqrt(2 + pair) for pair in range(pairs)]
     found = [
         paired_interval(list(map(math.prod, zip(sizes, signs, strict=True))))

@@ -68,7 +68,7 @@ UNEVEN = {
 
 @pytest.mark.parametrize("values", UNEVEN.values(), ids=UNEVEN)
 def test_stages_need_not_be_alike_in_megatron_core(run_of: RunOf, values: dict[str, Any]):
-    """The forecast works, too."""
+    """Accept stages with different numbers of layers, and forecast their memory."""
     run = run_of(**values)
     assert list(MEGATRON.checks.problems(run)) == []
     placement = MEGATRON.model.placement(run)

@@ -23,7 +23,7 @@ def model_of(more: str = ""):
 
 
 def words_of(groups: list[list[str]]) -> list[str]:
-    """Return the words of all options."""
+    """Join groups of options into one list of command-line words."""
     return [word for words in groups for word in words]
 
 

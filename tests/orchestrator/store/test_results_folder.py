@@ -124,8 +124,8 @@ def test_results_under_the_current_directory_are_reported(
     monkeypatch.chdir(project / "sub")
     seen = teralog("status", "../c.yaml")
     assert f"results: {project}/results/play\n" in seen.stderr
-    assert "2 runs of play started also in results/play" in seen.stderr
-    line = next(line for line in seen.stderr.splitlines() if "started also in" in line)
+    assert "2 runs of play also started in results/play" in seen.stderr
+    line = next(line for line in seen.stderr.splitlines() if "also started in" in line)
     option = shlex.split(line.split("`")[1])
     assert "2 runs: 2 completed" in teralog("status", "../c.yaml", *option).stdout
 
@@ -137,7 +137,7 @@ def test_results_under_the_current_directory_are_reported(
     assert asked.exit_code == 0
     # Both have them now, so nothing is missing; the other folder is still reported.
     done = teralog("submit", "../c.yaml")
-    assert (done.exit_code, "started also in results/play" in done.stderr) == (0, True)
+    assert (done.exit_code, "also started in results/play" in done.stderr) == (0, True)
 
 
 def test_results_of_another_campaign_of_that_name_are_not_reported(

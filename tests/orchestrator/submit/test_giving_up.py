@@ -257,7 +257,7 @@ def test_on_this_machine_a_series_goes_up_to_its_first_failure(playground):
 
 
 def test_where_the_failed_run_succeeds_at_last_a_submit_goes_on_with_the_others(playground):
-    """Retry starts the failed run, and submit those that were given up for it."""
+    """`retry` starts the failed run; then `submit` starts the runs that were given up."""
     sweep(playground, 'test -e "$LEDGER.go" || exit 3')
     assert playground.teralog("submit", "campaign.yaml").returncode == 1
     assert playground.states() == ["GIVEN_UP", "FAILED", "GIVEN_UP"] * 2
