@@ -116,10 +116,10 @@ def write_campaign(playground: Any, body: str) -> None:
 WAIT_FOR_SAMPLES = 'until [[ "$(cat gpus-*.csv | wc -l)" -gt 20 ]]; do sleep 0.1; done'
 
 
-def wait_for(calls: Path) -> None:
-    """Wait until the sampler has been called."""
+def wait_for(file: Path) -> None:
+    """Wait until a file exists, e.g. that of the sampler's calls."""
     deadline = time.monotonic() + 60
-    while not calls.exists() and time.monotonic() < deadline:
+    while not file.exists() and time.monotonic() < deadline:
         time.sleep(0.1)
 
 
@@ -168,7 +168,10 @@ def test_sampling_ends_with_a_script_that_was_started_by_hand(
     playground: Any, calls: Path, number: signal.Signals | None
 ):
     """By its end or by a signal."""
-    write_campaign(playground, "sleep 100" if number else WAIT_FOR_SAMPLES)
+    # A bash whose child ends by itself as SIGINT comes goes on: the signal waits for the program.
+    began = playground.ledger.with_name("ledger.began")
+    body = ': > "$LEDGER.began"; sleep 100' if number else WAIT_FOR_SAMPLES
+    write_campaign(playground, body)
     playground.teralog("render", "campaign.yaml")
     [script] = (playground.path / "results" / "play").glob("*/job.sh")
     process = subprocess.Popen(
@@ -179,6 +182,7 @@ def test_sampling_ends_with_a_script_that_was_started_by_hand(
     )
     wait_for(calls)
     if number:
+        wait_for(began)
         os.killpg(process.pid, number)
     process.wait(timeout=60)
     assert_ended(calls)
