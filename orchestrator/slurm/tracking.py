@@ -224,6 +224,7 @@ def record_job_state(attempt: Attempt, state: JobState) -> str | None:
     Returns the reason if the disk refuses.
     """
     refusal = None
+    state = _with_earlier_starts(attempt, state)
     if state.final:
         state = _with_own_exit_code(attempt, state)
     if state != attempt.job:
@@ -241,6 +242,17 @@ def record_job_state(attempt: Attempt, state: JobState) -> str | None:
         )
         refusal = refusal or unwritten
     return refusal
+
+
+def _with_earlier_starts(attempt: Attempt, state: JobState) -> JobState:
+    """Return the state with the restarts that an earlier answer reported, if this has fewer.
+
+    Accounting loses the first start of a job that is requeued before it has recorded the start.
+    """
+    before = attempt.job
+    if before is None or before.job_id != state.job_id or before.restarts <= state.restarts:
+        return state
+    return replace(state, restarts=before.restarts, earlier_seconds=before.earlier_seconds)
 
 
 def _with_own_exit_code(attempt: Attempt, state: JobState) -> JobState:
