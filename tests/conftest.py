@@ -1,4 +1,4 @@
-"""Shared by tests of several modules: a folder in which teralog runs as for a user."""
+"""Shared fixtures: a folder in which teralog runs as for a user."""
 
 import contextlib
 import gc
@@ -38,7 +38,7 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the slowest tests first, so that the last tests to end are short.
+    """Put the slowest tests first, so that the tests that end last are short.
 
     A test process that has finished its own tests takes over the last half of another's.
     """
@@ -51,7 +51,7 @@ def _costs(item: pytest.Item) -> tuple[bool, bool, bool]:
 
 
 def pytest_collection_finish() -> None:
-    """Let the garbage collector skip the thousands of collected tests: a tenth of the CPU time."""
+    """Hide collected tests from the garbage collector, which saves a tenth of the CPU time."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 50)
@@ -84,7 +84,7 @@ class Playground:
 
     @property
     def ledger(self) -> Path:
-        """The file in which every stand-in notes its start and its end."""
+        """Return the file in which every stand-in records its start and its end."""
         return self.path / "ledger"
 
     def write_campaign(
@@ -117,7 +117,7 @@ class Playground:
     def write_slurm_campaign(
         self, body: str, matrix: str = "seed: [1, 2, 3, 4]", profile: str = "", **defaults: Any
     ) -> None:
-        """Write campaign.yaml for Slurm; `profile` has additional lines of its profile."""
+        """Write campaign.yaml for Slurm; `profile` holds additional lines of the profile."""
         self.write_campaign(body, matrix, cluster="slurm.yaml", **defaults)
         (self.path / "slurm.yaml").write_text(
             f"gpus_per_node: 4\nconstraint: v100-32g\nmemory: 1G\n"
@@ -178,11 +178,11 @@ class Playground:
         return Counter(run for run, what, *_ in self.events() if what == "start")
 
     def go(self) -> None:
-        """Let the runs go on that wait for a file LEDGER.go."""
+        """Let the runs that wait for a file LEDGER.go continue."""
         self.ledger.with_name("ledger.go").touch()
 
     def process_names(self) -> list[str]:
-        """Return the names of `processes`, of those that are still there to be asked."""
+        """Return the names of those `processes` that still exist."""
         names = []
         for process in self.processes():
             with contextlib.suppress(psutil.Error):
@@ -190,7 +190,7 @@ class Playground:
         return names
 
     def command_lines(self) -> list[tuple[psutil.Process, list[str]]]:
-        """Return `processes` with their command lines, of those that still exist when asked."""
+        """Return those `processes` that still exist, with their command lines."""
         collected = []
         for process in self.processes():
             with contextlib.suppress(psutil.Error):
@@ -198,7 +198,7 @@ class Playground:
         return collected
 
     def processes(self) -> list[psutil.Process]:
-        """Return every process that was started for a run in this folder and still lives."""
+        """Return every running process that was started for a run in this folder."""
         collected = []
         for process in psutil.process_iter():
             try:
@@ -211,7 +211,7 @@ class Playground:
 
 @pytest.fixture
 def playground(tmp_path: Path) -> Iterator[Playground]:
-    """A fresh playground with its own device locks; no process is left running after it."""
+    """Yield a fresh playground with its own device locks; no process is left running after it."""
     runtime = tmp_path / "runtime"
     runtime.mkdir()
     play = Playground(tmp_path)

@@ -28,7 +28,7 @@ exclude:
 
 
 def seconds(command: list[str]) -> float:
-    """Return the wall time of a command, its output thrown away."""
+    """Return the wall time of a command in seconds; its output is thrown away."""
     begun = time.perf_counter()
     subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
     return time.perf_counter() - begun
@@ -41,7 +41,7 @@ def alternately(*commands: list[str]) -> list[float]:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure the commands, and print their times."""
     import_click, show_help = alternately(
         [sys.executable, "-c", "import click"], [TERALOG, "--help"]
     )

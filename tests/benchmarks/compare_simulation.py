@@ -1,8 +1,8 @@
 """Simulate how often a comparison errs, and how often it finds a real difference.
 
-The runs are those of a simulated, noisy cluster: an allocation is up to 40 % faster or slower than
-another, it drifts while it is used, and two equal runs also differ by 2 %. Each design is tried
-TRIALS times with no difference between A and B, and with one; `python
+On the simulated cluster, one allocation is up to 40 % faster or slower than another. Its speed
+drifts during use, and two equal runs differ by 2 %. Each design is tried TRIALS times without a
+difference between A and B, and TRIALS times with one. `python
 tests/benchmarks/compare_simulation.py [TRIALS]` prints the table of docs/background/compare.md.
 """
 
@@ -25,7 +25,7 @@ Sides = tuple[list[Timing], list[Timing]]
 
 
 def normal(spread: float) -> Noise:
-    """Return noise of this standard deviation, in logarithms of speed."""
+    """Return normal noise of this standard deviation, in logarithms of speed."""
     return lambda chance: chance.gauss(0, spread)
 
 
@@ -34,35 +34,35 @@ _OF_ALLOCATIONS = normal(ALLOCATION), normal(ALLOCATION)
 
 
 def heavy(spread: float) -> Noise:
-    """Return noise of the same that now and then is ten times as large: a neighbour's job."""
+    """Return noise that is rarely ten times as large, as if a neighbour's job disturbed the run."""
     return lambda chance: chance.gauss(0, spread * (10 if chance.random() < 0.1 else 1))
 
 
 def steady(chance: random.Random) -> Callable[[], float]:
-    """Return a drift at a constant pace, of 5 % a run, up or down."""
+    """Return a drift of the speed at a constant pace, of 5 % per run, up or down."""
     pace = chance.choice((-DRIFT, DRIFT))
     return lambda: pace
 
 
 def wandering(chance: random.Random) -> Callable[[], float]:
-    """Return a drift that goes up and down at random, by 5 % a run."""
+    """Return a drift of the speed that goes up and down at random, by 5 % per run."""
     return lambda: chance.gauss(0, DRIFT)
 
 
 def still(chance: random.Random) -> Callable[[], float]:
-    """Return no drift."""
+    """Return no drift: the speed of the cluster stays the same."""
     return lambda: 0.0
 
 
 @dataclass(frozen=True)
 class Design:
-    """Runs that are made to compare A and B, on a cluster of a certain kind."""
+    """A design of an experiment: runs that compare A and B on a simulated cluster."""
 
     name: str
     make: Callable[[random.Random, float], Sides]
 
     def verdict(self, seed: int, gain: float) -> Comparison:
-        """Return the verdict of a comparison of such runs, if A is faster by `gain`."""
+        """Return the verdict of a comparison of simulated runs, in which A is faster by `gain`."""
         return compare_timings(*self.make(random.Random(seed), math.log1p(gain)))
 
 
@@ -73,7 +73,7 @@ def interleaved(
     allocations: bool = True,
     noise: Noise = _OF_A_RUN,
 ) -> Callable[[random.Random, float], Sides]:
-    """Return runs in blocks of A B B A or B A A B, an allocation each, or all in one."""
+    """Return runs in blocks of A B B A or B A A B, each block in one allocation, or all in one."""
 
     def make(chance: random.Random, gain: float) -> Sides:
         sides: Sides = ([], [])
@@ -96,7 +96,7 @@ def apart(
     other: int,
     noises: tuple[Noise, Noise] = _OF_ALLOCATIONS,
 ) -> Callable[[random.Random, float], Sides]:
-    """Return this many runs of A and of B, each in a separate allocation."""
+    """Return this many runs of A and of B, each run in a separate allocation."""
 
     def make(chance: random.Random, gain: float) -> Sides:
         return (
@@ -124,7 +124,7 @@ def in_a_row(count: int) -> Callable[[random.Random, float], Sides]:
 
 
 def designs() -> list[Design]:
-    """Return the designs to try."""
+    """Return the designs of experiments to simulate."""
     wide, narrow = normal(ALLOCATION), normal(ALLOCATION / 4)
     return [
         *(
@@ -166,13 +166,13 @@ def designs() -> list[Design]:
 
 
 def share(design: Design, gain: float, trials: int, seed: int = SEED) -> Counter[Verdict]:
-    """Return how often each verdict was given."""
+    """Return the share of trials that gave each verdict."""
     found = (design.verdict(seed + trial, gain).verdict for trial in range(trials))
     return Counter(found)
 
 
 def main() -> None:
-    """Print the table: the share of wrong verdicts, and of differences that were found."""
+    """Print the share of wrong verdicts and of real differences that a comparison found."""
     trials = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
     print("| design | wrong, of no difference | finds 5 % | finds 20 % | wrong side |")
     print("|---|--:|--:|--:|--:|")

@@ -1,4 +1,4 @@
-"""Logs to measure with: Megatron's records among the noise of a training on many nodes."""
+"""Generate logs for benchmarks: Megatron's step reports among the noise of many nodes."""
 
 import random
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ def _noise() -> list[str]:
 
 
 def pieces(size: int, lines_per_record: int, seed: int = 0) -> Iterator[bytes]:
-    """Yield a log of about `size` bytes in pieces of whole lines, with one record each."""
+    """Yield a log of about `size` bytes, in pieces of whole lines with one step report each."""
     rng, noise = random.Random(seed), _noise()
     written = iteration = 0
     while written < size:
@@ -44,6 +44,6 @@ def pieces(size: int, lines_per_record: int, seed: int = 0) -> Iterator[bytes]:
 
 
 def write_log(path: Path, size: int, lines_per_record: int, seed: int = 0) -> int:
-    """Write a log, and return how many records it has."""
+    """Write a generated log, and return how many step reports it contains."""
     with path.open("wb") as log:
         return sum(1 for piece in pieces(size, lines_per_record, seed) if log.write(piece))

@@ -1,8 +1,9 @@
-"""How often a history errs, and how often it finds a change that is there: made-up runs.
+"""Simulate how often `teralog history` errs, and how often it finds a real change.
 
 `python tests/benchmarks/history_simulation.py [TRIALS]` prints the table of
-docs/background/history.md: TRIALS trials without a change, and a sixteenth as many with each. As in
-`compare_simulation`, runs of one configuration vary by 2 %, and allocations by 40 %.
+docs/background/history.md. It makes TRIALS trials without a change, and a sixteenth as many with
+each change. As in `compare_simulation`, runs of one configuration vary by 2 %, and allocations by
+40 %.
 """
 
 import math
@@ -21,7 +22,7 @@ SEED = 20261122
 
 @dataclass(frozen=True)
 class Cluster:
-    """A simulated cluster on which runs of one configuration are made, one after another.
+    """A simulated cluster that makes runs of one configuration, one after another.
 
     noise: takes a random generator and a number of runs; returns the logarithms of their step
     times. together: how many runs share an allocation.
@@ -34,14 +35,14 @@ class Cluster:
 
     @property
     def half(self) -> int:
-        """How many runs are made before the change; whole allocations."""
+        """Return how many runs precede the simulated change; a multiple of an allocation's runs."""
         return self.runs // self.together // 2 * self.together
 
 
 def found(cluster: Cluster, seed: int, gain: float) -> int | None:
-    """Return how many runs precede the change that is shown; None if no change is shown.
+    """Return how many runs precede the change that a history shows, or None if it shows none.
 
-    Steps take longer by `gain` from the middle on.
+    From the middle of the runs on, steps take longer by `gain`.
     """
     chance = random.Random(seed)
     times = [
@@ -69,12 +70,12 @@ def normal(chance: random.Random, runs: int) -> list[float]:
 
 
 def heavy(chance: random.Random, runs: int) -> list[float]:
-    """Return noise of 2 % that now and then is ten times as large: a neighbour's job."""
+    """Return noise of 2 % that is rarely ten times as large, as by a neighbour's job."""
     return [chance.gauss(0, RUN * (10 if chance.random() < 0.1 else 1)) for _ in range(runs)]
 
 
 def in_allocations(together: int) -> Callable[[random.Random, int], list[float]]:
-    """Return noise of 2 % on top of 40 % that this many runs in a row share."""
+    """Return noise of 2 % per run, plus 40 % that this many runs in a row share."""
 
     def noise(chance: random.Random, runs: int) -> list[float]:
         levels = [chance.gauss(0, ALLOCATION) for _ in range(-(-runs // together))]
@@ -84,7 +85,7 @@ def in_allocations(together: int) -> Callable[[random.Random, int], list[float]]
 
 
 def lasting(chance: random.Random, runs: int) -> list[float]:
-    """Return noise of 2 %, half of which lasts from one run to the next: orders then matter."""
+    """Return noise of 2 %, half of which lasts from one run to the next."""
     logs = [chance.gauss(0, RUN)]
     for _ in range(runs - 1):
         logs.append(0.5 * logs[-1] + chance.gauss(0, RUN * math.sqrt(0.75)))
@@ -108,7 +109,7 @@ TABLE = [
 
 
 def main() -> None:
-    """Print the table."""
+    """Print the table of the simulated histories."""
     trials = int(sys.argv[1]) if len(sys.argv) > 1 else 4000
     print("| runs | wrong, of no change | finds 5 % | finds 10 % | 5 %: place within 1 |")
     print("|---|--:|--:|--:|--:|")

@@ -1,12 +1,13 @@
-r"""Time the reading of logs, compared with other programs for it and with reading alone.
+r"""Time the reading of logs, compared with other programs and with plain reading.
 
-Generated logs, in the page cache: one file with a record per 200 lines, one with a record per 20,
-and many small files. All methods take turns. The medians of their rounds are printed, in GB per
-second of processor and of wall time, children included; then the aims and the results, as ratios of
-those medians. "perl, one a file" is `find -exec perl … {} \;`. teralog runs within this process:
-its start-up time is printed separately. Missing programs are named and left out, with the aims that
-need them. The defaults need 4 GB of disk and of memory, and with `--sizes 0.1 1 10` 10 GB;
-`--gigabytes 0.3 --files 500 --rounds 3` takes a minute.
+The logs are generated and in the page cache: one file with a record per 200 lines, one with a
+record per 20, and many small files. All methods take turns. The benchmark prints the medians of
+their rounds, in GB per second of processor time and of wall time, child processes included. Then it
+prints the aims and the results, as ratios of those medians. "perl, one per file" is `find -exec
+perl … {} \;`. teralog runs within this process; its start-up time is printed separately. If a
+program is missing, its name is printed, and the aims that need it are left out. The defaults need 4
+GB of disk and of memory; `--sizes 0.1 1 10` needs 10 GB. `--gigabytes 0.3 --files 500 --rounds 3`
+takes a minute.
 """
 
 import argparse
@@ -41,7 +42,7 @@ GREP, RIPGREP = ["grep", "-aohrP", PATTERN], ["rg", "-aoIN", PATTERN]
 
 @dataclass(frozen=True)
 class Method:
-    """A way to read logs; `run` returns how many records it found, or None if it looks for none."""
+    """A way to read logs; `run` returns how many records it read, or None if it reads none."""
 
     name: str
     run: Callable[[], int | None]
@@ -73,14 +74,14 @@ MANY_AIMS = (
 
 @dataclass(frozen=True)
 class Speed:
-    """GB per second of processor and of wall time."""
+    """The speed of a method, in GB per second of processor time and of wall time."""
 
     processor: float
     wall: float
 
 
 def programs(commands: dict[str, list[str]], stdin: bytes | None = None) -> list[Method]:
-    """Return the programs that print a line a record; those that are missing are named."""
+    """Return the programs that print one line per record; print the names of missing programs."""
     methods = []
     for name, command in commands.items():
         # The program of interest may be started by another one.
@@ -101,7 +102,7 @@ def count_lines(command: list[str], stdin: bytes | None) -> int:
 
 
 def read_alone(logs: Sequence[Path]) -> None:
-    """Read files into a buffer, and do nothing with it: the limit of one processor."""
+    """Read files into a buffer without parsing them: the upper limit for one processor."""
     buffer = bytearray(2**18)
     for log in logs:
         descriptor = os.open(log, os.O_RDONLY)
@@ -111,17 +112,17 @@ def read_alone(logs: Sequence[Path]) -> None:
 
 
 def count_steps(runs: list[LogRun]) -> int:
-    """Return how many steps a log's runs have, as columns."""
+    """Return how many steps the runs of a log have, read as columns."""
     return sum(len(segment.step_columns) for run in runs for segment in run.segments)
 
 
 def count_summarised(runs: list[LogRun]) -> int:
-    """Return of how many steps the numbers of a log's runs are made."""
+    """Return how many steps the summaries of a log's runs cover."""
     return sum(summarise(run, Warmup(rule="first")).reports for run in runs)
 
 
 def count_all(logs: Sequence[Path]) -> int:
-    """Return how many steps logs have that several processes read."""
+    """Return how many steps several processes read from the logs."""
     return sum(found for _, found in read_each(logs, count_steps) if isinstance(found, int))
 
 
@@ -160,7 +161,7 @@ def processor_seconds() -> float:
 
 
 def speed(method: Method, size: int, records: int) -> Speed:
-    """Let a method read `size` bytes once. Ends the program if it does not find all records."""
+    """Let a method read `size` bytes once. End the program if it does not read all records."""
     processor, wall = processor_seconds(), time.perf_counter()
     found = method.run()
     wall = time.perf_counter() - wall
@@ -173,7 +174,7 @@ def speed(method: Method, size: int, records: int) -> Speed:
 def measure(
     title: str, size: int, records: int, methods: Sequence[Method], aims: Sequence[Aim], rounds: int
 ) -> None:
-    """Let the methods take turns, and print their table and the aims."""
+    """Run the methods in turn, and print their table and the aims."""
     print(f"\n{title}: {size / 1e9:.2f} GB, {records:,} records")
     turns = [[speed(method, size, records) for method in methods] for _ in range(rounds)]
     medians = {
@@ -206,7 +207,7 @@ def measure(
 
 
 def measure_sizes(folder: Path, sizes: Sequence[float], rounds: int) -> None:
-    """Print the cost per GB in logs of several sizes."""
+    """Print the cost per GB for logs of several sizes."""
     print("\nprocessor seconds a GB, a record per 200 lines")
     for gigabytes in sizes:
         log = folder / "sized.log"
@@ -219,9 +220,9 @@ def measure_sizes(folder: Path, sizes: Sequence[float], rounds: int) -> None:
 
 
 def peak_mib(log: Path) -> float:
-    """Return the peak memory of an interpreter that reads a log with all formats.
+    """Return the peak memory, in MiB, of an interpreter that reads a log in all formats.
 
-    Not by getrusage: a new process inherits the peak of its parent.
+    The figure is not from getrusage, because a new process inherits the peak of its parent.
     """
     code = (
         "import re, sys; from parsers.runs.reading import read; runs = read(sys.argv[1]);"
@@ -259,7 +260,7 @@ def measure_start(rounds: int) -> None:
 
 
 def main() -> None:
-    """Generate, measure and print."""
+    """Generate the logs, measure all methods and print the results."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--gigabytes", type=float, default=2.0, help="size of a large log")
     options.add_argument("--files", type=int, default=5000, help="how many small logs, of 200 KB")

@@ -1,13 +1,13 @@
-r"""How fast real logs are read, next to a one-liner of perl and to ripgrep that print one value.
+"""Time the reading of real logs, compared with perl and ripgrep one-liners for one value.
 
-Each log is repeated to a size, so that it is many runs, one after the other. `teralog parse` reads
-all columns and the outcome of each run; perl and ripgrep print the step time or the rate of each
-report, or the result of the whole run where a program reports no more. All take turns; the table
-has medians of wall time as multiples of perl's speed: on two cores (`two`), pinned to one (`one`)
-and, with `--before CHECKOUT`, another version of teralog on two and on one. Interpreters start
-before their clock does.
+Each log is repeated up to a given size, as if many runs followed one another. `teralog parse` reads
+all columns and the outcome of each run. perl and ripgrep print the step time or the rate of each
+step report, or the result of the whole run if the program logs nothing else. All methods take
+turns. The table contains medians of wall time, as multiples of perl's speed: on two cores (`two`)
+and pinned to one core (`one`). With `--before CHECKOUT` it also contains another version of
+teralog, on two cores and on one. Interpreters start before their clock does.
 
-Logs are those in ../shared, and the project's own samples if that folder is absent.
+The logs are those in ../shared, or the project's own samples if that folder is absent.
 """
 
 import argparse
@@ -65,13 +65,13 @@ VALUES = (
 
 
 def value_of(log: Path) -> str:
-    """Return the pattern of the value that perl and ripgrep print of a log."""
+    """Return the regular expression of the value that perl and ripgrep print for a log."""
     text = log.read_text(errors="replace")
     return next((value for value in VALUES if re.search(value, text)), VALUES[0])
 
 
 def repeat(log: Path, size: int, into: Path) -> None:
-    """Write a log again and again."""
+    """Write the text of a log again and again, up to a given size."""
     text = log.read_bytes()
     text += b"" if text.endswith(b"\n") else b"\n"
     piece = text * max(1, 2**20 // len(text))
@@ -81,7 +81,7 @@ def repeat(log: Path, size: int, into: Path) -> None:
 
 
 def program_seconds(command: Sequence[str]) -> float:
-    """Return how long a program takes."""
+    """Return how many seconds a program takes."""
     begun = time.perf_counter()
     done = subprocess.run(command, stdout=subprocess.PIPE, check=False)
     if done.returncode > 1:  # 1: nothing was found
@@ -90,7 +90,7 @@ def program_seconds(command: Sequence[str]) -> float:
 
 
 def reading_seconds(checkout: Path, log: Path, cores: int) -> float:
-    """Return how long a checkout of teralog reads a log, on this many cores."""
+    """Return how many seconds a checkout of teralog reads a log, on this many cores."""
     cores_of_machine = sorted(os.sched_getaffinity(0))[:cores]
     done = subprocess.run(
         [sys.executable, "-c", READ, str(log)],
@@ -104,7 +104,7 @@ def reading_seconds(checkout: Path, log: Path, cores: int) -> float:
 
 
 def measure(log: Path, before: Path | None, rounds: int) -> dict[str, float]:
-    """Return the medians of the seconds that each method takes, by its name."""
+    """Return the median of the seconds that each method takes, by the method's name."""
     value = value_of(log)
     taken: dict[str, list[float]] = {}
     for _ in range(rounds):
@@ -130,7 +130,7 @@ def real_logs() -> list[Path]:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure all methods on all logs, and print the table."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--megabytes", type=float, default=200, help="size of each log")
     options.add_argument("--rounds", type=int, default=3)

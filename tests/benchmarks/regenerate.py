@@ -1,9 +1,9 @@
 """Time `teralog regenerate-tflops --check`, compared with `teralog --help`.
 
-The pages are one of the project's tests and two generated ones of many megabytes: tables among
-prose, and tables alone, with other numbers in every row. The programs take turns, and the best of
-several rounds counts, because it was disturbed least. The processor's time is printed too, for a
-busy machine.
+It reads one page of the project's tests and two generated pages of many megabytes: tables among
+prose, and tables alone, with different numbers in every row. The programs take turns. The best of
+several rounds counts, because it was disturbed least. The processor time is printed too, for a busy
+machine.
 """
 
 import argparse
@@ -26,7 +26,7 @@ PROSE = "The pipeline's bubble is what is left of the time when all stages have 
 
 
 def row(numbers: random.Random) -> str:
-    """Return a row whose TFLOPs are right."""
+    """Return a table row whose TFLOPs are right."""
     gpus, size = 16 * numbers.randint(1, 64), numbers.randint(1, 200)
     chunks, micro = 2 ** numbers.randint(2, 9), numbers.randint(1, 12)
     seconds = numbers.randint(1000, 900000) / 1000
@@ -50,7 +50,7 @@ def page(size: int, prose_lines: int) -> str:
 
 
 def seconds(command: list[str]) -> tuple[float, float]:
-    """Return the wall and the processor time of a command, its output thrown away."""
+    """Return the wall time and the processor time of a command; its output is thrown away."""
     before, begun = os.times(), time.perf_counter()
     subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
     wall, after = time.perf_counter() - begun, os.times()
@@ -59,7 +59,7 @@ def seconds(command: list[str]) -> tuple[float, float]:
 
 
 def main() -> None:
-    """Generate, measure and print."""
+    """Generate the pages, measure the commands and print their times."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--megabytes", type=float, default=10.0)
     options.add_argument("--rounds", type=int, default=7)

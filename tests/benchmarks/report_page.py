@@ -1,8 +1,8 @@
-"""Time a report: making it from 10,000 runs, and opening its page with 1,000.
+"""Time the making of a report from 10,000 runs, and the opening of its page with 1,000 runs.
 
-The runs' logs are generated. Planning the campaign and reading the logs come before any report, and
-are printed separately. A browser's times are those of the best of several rounds; the processor's
-time is printed too, for a busy machine.
+The logs are generated. A report needs a planned campaign and parsed logs; both times are printed
+separately. A browser's time is the best of several rounds. The processor time is printed too, for a
+busy machine.
 """
 
 import argparse
@@ -74,7 +74,7 @@ def generate(folder: Path, runs: int, iterations: int) -> CampaignStore:
 
 @contextlib.contextmanager
 def told(what: str) -> Iterator[None]:
-    """Print how long the block took."""
+    """Print how long the block of code took."""
     begun, used = time.perf_counter(), time.process_time()
     yield
     wall, processor = time.perf_counter() - begun, time.process_time() - used
@@ -82,7 +82,7 @@ def told(what: str) -> Iterator[None]:
 
 
 def build(folder: Path, store: CampaignStore) -> Path:
-    """Make the report and its page, and print how long that took."""
+    """Write the report and its page, and print how long that took."""
     with told("campaign planned"):
         campaign = load_campaign(folder / "campaign.yaml")
     with told("logs read"):
@@ -98,7 +98,7 @@ def build(folder: Path, store: CampaignStore) -> Path:
 
 
 def renderers() -> float:
-    """Return the processor time of all drawing by browsers so far."""
+    """Return the processor time, in seconds, that all browsers have used for drawing so far."""
     total = 0.0
     for process in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.Error):
@@ -124,7 +124,7 @@ def loads(path: Path) -> Iterator[tuple[float, float]]:
 
 
 def main() -> None:
-    """Generate, measure and print."""
+    """Generate the campaign, measure the report and print the times."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--runs", type=int, default=10_000)
     options.add_argument("--opened", type=int, default=1_000)

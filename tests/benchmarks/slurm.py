@@ -1,12 +1,13 @@
-"""Time submitting runs to a real Slurm and reading their states, compared with submitit.
+"""Time `submit` and `status` on a real Slurm, compared with submitit.
 
-On a separate practice cluster, all jobs held. The programs take turns, each in a separate process.
-The medians of their rounds are printed, in seconds of wall and of processor time, including Slurm's
-commands. submitit's `submit` is timed over some jobs and multiplied. Calls of Slurm's commands are
-counted in a turn that is not timed, by scripts with their names that are first on the PATH. Nothing
-is deleted before the end: an ext4 without a journal makes files slowly for minutes after many were
-deleted. Campaigns of several sizes are submitted, asked for and cancelled, each next to a map_array
-of as many functions: the first `status` records Slurm's states of the runs.
+The benchmark uses a separate practice cluster on which all jobs are held. The programs take turns,
+each in a separate process. It prints the medians of the rounds, in seconds of wall time and of
+processor time, including Slurm's commands. submitit's `submit` is timed for some jobs and
+multiplied. Calls of Slurm's commands are counted in a round that is not timed, by scripts with the
+same names that are first on the PATH. Nothing is deleted before the end: after many files are
+deleted, an ext4 without a journal creates files slowly for minutes. Campaigns of several sizes are
+submitted, queried and cancelled, each next to a map_array of as many functions. The first `status`
+records Slurm's states of the runs.
 """
 
 import argparse
@@ -65,7 +66,7 @@ class Seconds:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure the commands on the practice cluster, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--one-by-one", type=int, default=30, help="jobs for submitit's submit")
@@ -162,7 +163,7 @@ def _timed(cluster: Cluster, command: list[str], place: Path) -> Seconds:
 
 
 def _counted(cluster: Cluster, command: list[str], place: Path) -> Counter[str]:
-    """Run a command, and return how often it calls each of Slurm's."""
+    """Run a command, and return how often it calls each of Slurm's commands."""
     folder, ledger = place / "counters", place / "counted"
     folder.mkdir()
     ledger.touch()

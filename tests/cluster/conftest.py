@@ -1,4 +1,4 @@
-"""Provide a real Slurm, with and without accounting; one of each kind per test process."""
+"""Fixtures of a real Slurm, with and without accounting; one of each kind per test process."""
 
 import os
 import tempfile
@@ -72,7 +72,7 @@ def slow_to_accept(_slow_to_accept: Cluster) -> Iterator[Cluster]:
 
 @pytest.fixture
 def hasty_slurm(_hasty_slurm: Cluster) -> Iterator[Cluster]:
-    """A cluster that forgets jobs within a minute, and gives up silent nodes soon."""
+    """A cluster that forgets jobs within a minute, and soon marks a silent node as failed."""
     yield _hasty_slurm
     jobs.clear(_hasty_slurm)
 
@@ -86,26 +86,26 @@ def slurm(_slurm: Cluster) -> Iterator[Cluster]:
 
 @pytest.fixture
 def slurm_with_accounting(_slurm_with_accounting: Cluster) -> Iterator[Cluster]:
-    """The same with slurmdbd: sacct answers, accounts and QOS are enforced."""
+    """The same cluster with slurmdbd: sacct answers, and Slurm enforces accounts and QOS."""
     yield _slurm_with_accounting
     jobs.clear(_slurm_with_accounting)
 
 
 @pytest.fixture(params=["slurm", "slurm_with_accounting"])
 def cluster(request: pytest.FixtureRequest) -> Any:
-    """A cluster without accounting, and one with it: teralog must work the same on both."""
+    """Yield a cluster without accounting, then one with it: teralog must work the same on both."""
     return request.getfixturevalue(request.param)
 
 
 @pytest.fixture
 def play(playground, cluster) -> Any:
-    """A playground on either cluster."""
+    """Return a playground on either cluster, with or without accounting."""
     playground.environment |= cluster.environment
     return playground
 
 
 @pytest.fixture
 def bare(playground, slurm) -> Any:
-    """A playground on the cluster without accounting."""
+    """Return a playground on the cluster without accounting."""
     playground.environment |= slurm.environment
     return playground

@@ -69,7 +69,7 @@ def run_line(
 
 
 def holding(wait: str) -> str:
-    """Return a run's script that holds its devices while it waits."""
+    """Return a job script for a run that occupies its devices while it waits."""
     return HOLD.replace("{wait}", wait)
 
 
@@ -80,7 +80,7 @@ def here(play, options: str) -> "subprocess.CompletedProcess[str]":
 
 
 def held(play) -> list[tuple[str, str, str, str]]:
-    """Return (run, node, GPUs, port) of each task; assert that no two tasks overlap."""
+    """Return (run, node, GPUs, port) of each task; assert that no two tasks share a device."""
     now: dict[tuple[str, str], str] = {}
     collected = []
     for run, what, *rest in play.events():
@@ -100,7 +100,7 @@ def held(play) -> list[tuple[str, str, str, str]]:
 
 
 def count_holds(play) -> int:
-    """Return how many tasks have begun to hold their GPUs."""
+    """Count the tasks that occupy their GPUs by now."""
     return sum(what == "holds" for _, what, *_ in play.events())
 
 
@@ -135,7 +135,7 @@ def test_salloc_line_fits_the_largest_run_and_the_time_of_all_runs(play) -> None
 
 @pytest.mark.parametrize("launcher", ["torchrun", "srun"])
 def test_runs_are_steps_side_by_side_on_nodes_of_their_own(play, launcher: str) -> None:
-    """Two of one node at once, then one of both; each sees its own GPUs."""
+    """Two runs of one node start at once, then a run of both nodes; each run sees its own GPUs."""
     # The first two runs end only after both have begun, on the node of each.
     wait = RUNS_TOGETHER.format(count=2)
     play.write_slurm_campaign(
@@ -177,7 +177,7 @@ def test_a_run_that_slurm_has_is_left_to_it(play) -> None:
 
 
 def test_a_run_that_slurm_has_forgotten_keeps_none_of_its_series_back(play) -> None:
-    """Its end will never be known."""
+    """If Slurm has forgotten a run, its end will never be known, but the next runs start."""
     play.write_slurm_campaign(
         "true", matrix="micro_batch_size: [1, 2]", profile="submission_limit: 1\n"
     )
@@ -193,7 +193,7 @@ def test_a_run_that_slurm_has_forgotten_keeps_none_of_its_series_back(play) -> N
 
 
 def test_a_run_that_cannot_be_cancelled_keeps_no_other_going(play) -> None:
-    """One runs in an allocation, on another host; the other waits in the queue."""
+    """`submit --here` goes on, although another host has one run and the queue another."""
     play.write_slurm_campaign("true", matrix="seed: [1, 2]", profile="submission_limit: 1\n")
     play.teralog("submit", "campaign.yaml", "--hold")
     assert run_line(play, ONE_GPU, f"{TERALOG} submit campaign.yaml --here").returncode == 0
@@ -215,7 +215,7 @@ def test_a_run_that_cannot_be_cancelled_keeps_no_other_going(play) -> None:
 
 
 def test_a_missing_or_too_small_allocation_is_reported(play) -> None:
-    """Both are reported before anything starts."""
+    """`submit --here` reports a missing or too small allocation before it starts any run."""
     play.write_slurm_campaign("true", matrix="nodes: [3]")
     none = play.teralog("submit", "campaign.yaml", "--here")
     assert none.returncode == 1
@@ -231,7 +231,7 @@ def test_a_missing_or_too_small_allocation_is_reported(play) -> None:
 
 
 def test_a_run_in_an_allocation_is_ended_by_cancel(play) -> None:
-    """Its steps end too."""
+    """`teralog cancel` ends a run in an allocation, and the run's steps."""
     play.write_slurm_campaign("sleep 600", matrix="seed: [1]")
     line = play.teralog("salloc", "campaign.yaml").stdout.strip()
     process = subprocess.Popen(
@@ -250,7 +250,7 @@ def test_a_run_in_an_allocation_is_ended_by_cancel(play) -> None:
 
 
 def test_runs_of_few_gpus_share_a_node_each_with_its_own(play) -> None:
-    """Four runs of one GPU share a node of four; their ports differ as their GPUs do."""
+    """Four runs of one GPU each share a node of four GPUs; each has its own GPU and port."""
     wait = TOGETHER.format(count=4)
     play.write_slurm_campaign(holding(wait), gpus_per_node=1, profile="cores_per_rank: 2")
     done = here(play, "--nodes=1 --gres=gpu:4 --cpus-per-task=8")
@@ -265,7 +265,10 @@ def test_runs_of_few_gpus_share_a_node_each_with_its_own(play) -> None:
 
 
 def test_runs_of_several_nodes_and_small_ones_mix(play) -> None:
-    """Three of two GPUs, three of two on each of both nodes: as many at once as fit, no more."""
+    """Three runs of two GPUs mix with three runs of two GPUs on each of both nodes.
+
+    As many runs start at once as fit.
+    """
     play.write_slurm_campaign(
         holding("sleep 1"),
         matrix="nodes: [1, 2], seed: [1, 2, 3]",
@@ -286,7 +289,7 @@ def test_runs_of_several_nodes_and_small_ones_mix(play) -> None:
 
 
 def test_devices_of_a_killed_run_are_free_again(play) -> None:
-    """Its supervisor dies at once; a waiting run takes its place while the others go on."""
+    """If a run's supervisor is killed, a waiting run takes its devices. The other runs go on."""
     play.write_slurm_campaign(holding(GO), matrix="seed: [1, 2, 3, 4, 5]", gpus_per_node=1)
     line = "salloc --nodes=1 --gres=gpu:4 --cpus-per-task=8 --mem=2G"
     process = subprocess.Popen(
@@ -330,7 +333,7 @@ def test_devices_of_a_killed_run_are_free_again(play) -> None:
 def test_as_many_runs_are_there_at_once_as_fit_by_gpus_and_cores(
     play, profile: str, options: str, most: int
 ) -> None:
-    """One per node if the profile wants whole nodes."""
+    """If the profile wants whole nodes, only one run starts per node."""
     wait = f"timeout 60 bash -c '{TOGETHER.format(count=most)}'; sleep 0.5"
     play.write_slurm_campaign(holding(wait), gpus_per_node=1, profile=f"{AT_WORK}{profile}")
     done = here(play, options)
@@ -344,7 +347,10 @@ def test_as_many_runs_are_there_at_once_as_fit_by_gpus_and_cores(
     [(1, 4), (2, 2), (4, 1), (16, 1)],
 )
 def test_nodes_without_gpus_are_shared_by_cores(play, cores_per_rank: int, most: int) -> None:
-    """Runs of two processes on four cores, of two CPUs each; a larger run gets a whole node."""
+    """Runs of two processes with two CPUs each share a node of four cores.
+
+    A larger run gets a whole node.
+    """
     wait = f"timeout 60 bash -c '{TOGETHER.format(count=most)}'; sleep 0.5"
     profile = f"cores_per_rank: {cores_per_rank}\n{AT_WORK}"
     play.write_slurm_campaign(holding(wait), gpus_per_node=2, profile=profile)
@@ -364,7 +370,7 @@ def test_nodes_without_gpus_are_shared_by_cores(play, cores_per_rank: int, most:
 
 @pytest.mark.parametrize("exclusive", [True, False])
 def test_a_gpu_sampler_sees_only_the_gpus_of_its_run(play, exclusive: bool) -> None:
-    """On a shared node, an overlapping step would get the first GPUs: another run's."""
+    """On a shared node, an overlapping step would get the first GPUs, which are another run's."""
     look = (
         "{ sleep 1; srun --overlap --mem=0 --cpus-per-task=1 --nodes=1 --ntasks=1 bash -c "
         '\'echo "$SLURM_STEP_ID beside $CUDA_VISIBLE_DEVICES" >> "$LEDGER"\'; } &'
@@ -384,7 +390,7 @@ def test_a_gpu_sampler_sees_only_the_gpus_of_its_run(play, exclusive: bool) -> N
 @pytest.mark.train
 @pytest.mark.timeout(900)
 def test_all_launchers_train_on_one_node_at_the_same_time(play) -> None:
-    """Their ports differ."""
+    """Runs of all launchers train side by side on one node, each with a different port."""
     pytest.importorskip("deepspeed")
     play.write_slurm_campaign(
         "true",

@@ -1,6 +1,6 @@
-"""Slurm's answers are not always true or complete: only true ones may change a record.
+"""Slurm's answers can be false or incomplete: only true answers may change a record.
 
-It forgets jobs, gives their ids again, does not answer, and its accounting is late.
+Slurm forgets jobs, reuses their ids and sometimes does not answer; its accounting is late.
 """
 
 import json
@@ -20,7 +20,7 @@ HANGING = 'echo "$0" >> "$LEDGER.asked"; exec sleep 600'
 
 
 def instead(play, **commands: str) -> None:
-    """Replace some of Slurm's commands by lines of shell."""
+    """Replace some of Slurm's commands with lines of shell."""
     folder = play.path / "bin"
     folder.mkdir(exist_ok=True)
     for name, lines in commands.items():
@@ -30,7 +30,7 @@ def instead(play, **commands: str) -> None:
 
 
 def test_a_forgotten_job_is_unknown_and_its_log_shows_the_end(bare, slurm) -> None:
-    """The record's job id is changed to one that never existed."""
+    """The record's job id never existed; the run becomes UNKNOWN, and its log shows its end."""
     bare.write_slurm_campaign(
         "echo 'CUDA out of memory. Tried to allocate 2.00 GiB'; exit 1", matrix="seed: [1]"
     )
@@ -45,7 +45,7 @@ def test_a_forgotten_job_is_unknown_and_its_log_shows_the_end(bare, slurm) -> No
 
 
 def test_another_job_with_the_same_id_is_not_taken_for_the_run(bare, slurm) -> None:
-    """A cluster that was set up again counts from 1; names distinguish jobs."""
+    """A cluster that was set up again reuses job ids; teralog distinguishes jobs by their names."""
     other = slurm.run(
         "sbatch", "--parsable", "--mem=100M", "--output=/dev/null", "--hold", "--wrap", "true"
     ).stdout.strip()
@@ -61,7 +61,10 @@ def test_another_job_with_the_same_id_is_not_taken_for_the_run(bare, slurm) -> N
 
 
 def test_a_slurm_that_for_a_moment_knows_nothing_is_asked_again(bare, slurm) -> None:
-    """This happens while an array changes: a run that goes on must not become UNKNOWN."""
+    """While Slurm changes an array, it may not know a job.
+
+    A running run must not become UNKNOWN.
+    """
     bare.write_slurm_campaign(WAIT, matrix="seed: [1, 2]")
     bare.teralog("submit", "campaign.yaml")
     bare.wait_for(["RUNNING", "RUNNING"])
@@ -79,7 +82,10 @@ def test_a_slurm_that_for_a_moment_knows_nothing_is_asked_again(bare, slurm) -> 
 
 
 def test_a_slurm_that_keeps_silent_changes_no_record(bare, slurm) -> None:
-    """The known states stay, the silence is reported, and nothing is submitted twice."""
+    """If Slurm does not answer, known states stay, and no run starts twice.
+
+    A message reports it.
+    """
     bare.write_slurm_campaign(WAIT, matrix="seed: [1]")
     bare.teralog("submit", "campaign.yaml")
     bare.wait_for(["RUNNING"])
@@ -95,7 +101,7 @@ def test_a_slurm_that_keeps_silent_changes_no_record(bare, slurm) -> None:
 
 
 def asked(play) -> list[str]:
-    """Return the commands of Slurm that were called, and reset the list."""
+    """Return the calls of Slurm's commands since the last time, and clear their list."""
     path = play.path / "ledger.asked"
     lines = path.read_text().splitlines() if path.exists() else []
     path.unlink(missing_ok=True)
@@ -115,7 +121,10 @@ ASKING = [
 
 @pytest.mark.parametrize("silence", [HANGING, f'echo "$0" >> "$LEDGER.asked"; {SILENT}'])
 def test_a_daemon_that_keeps_silent_is_asked_once_by_each_command(bare, silence: str) -> None:
-    """The message reports it, and how to wait longer; known states stay."""
+    """Each command asks a silent daemon once.
+
+    The message explains how to wait longer, and known states stay.
+    """
     bare.write_slurm_campaign(WAIT, matrix="seed: [1]")
     bare.teralog("submit", "campaign.yaml")
     bare.wait_for(["RUNNING"])
@@ -131,7 +140,7 @@ def test_a_daemon_that_keeps_silent_is_asked_once_by_each_command(bare, silence:
 
 
 def test_accounting_that_keeps_silent_does_not_silence_the_controller(bare) -> None:
-    """It has another daemon, slurmdbd, which is asked once, too."""
+    """If slurmdbd does not answer, teralog asks it only once, and still asks slurmctld."""
     bare.write_slurm_campaign(WAIT, matrix="seed: [1]")
     bare.teralog("submit", "campaign.yaml")
     bare.wait_for(["RUNNING"])
@@ -142,7 +151,7 @@ def test_accounting_that_keeps_silent_does_not_silence_the_controller(bare) -> N
 
 
 def test_scontrol_answers_for_an_squeue_that_does_not_work(bare) -> None:
-    """For example, a cluster's own wrapper refuses the options; the daemon answers."""
+    """If a site's own squeue wrapper refuses teralog's options, `scontrol` gives the states."""
     bare.write_slurm_campaign(WAIT, matrix="seed: [1]")
     bare.teralog("submit", "campaign.yaml")
     bare.wait_for(["RUNNING"])
@@ -156,9 +165,10 @@ def test_scontrol_answers_for_an_squeue_that_does_not_work(bare) -> None:
 def test_runs_go_on_that_late_accounting_calls_cancelled_with_the_rest_of_their_array(
     playground, slurm_with_accounting, rest: str, others: dict[str, str]
 ) -> None:
-    """A busy machine's sacct reported this: it did not yet know that two tasks had started.
+    """Late accounting reports a running task as cancelled with its array; the run stays active.
 
-    Its line is the one that it printed then; squeue may be silent too.
+    The test replays a line that a busy machine's sacct printed before it knew that two tasks had
+    started. squeue may not answer either.
     """
     playground.environment |= slurm_with_accounting.environment
     playground.write_slurm_campaign(WAIT)
@@ -185,7 +195,7 @@ def test_runs_go_on_that_late_accounting_calls_cancelled_with_the_rest_of_their_
 def test_a_run_that_completed_is_not_called_cancelled_with_the_rest_of_its_array(
     bare, state: str, forgotten: list[str]
 ) -> None:
-    """Without accounting, when squeue has forgotten the task and reports only the array."""
+    """Without accounting, squeue has forgotten the completed task and reports only its array."""
     bare.write_slurm_campaign("true", matrix="seed: [1, 2]")
     bare.teralog("submit", "campaign.yaml")
     bare.wait_for(["COMPLETED", "COMPLETED"])
@@ -201,7 +211,7 @@ def test_a_run_that_completed_is_not_called_cancelled_with_the_rest_of_its_array
 def test_accounting_names_no_user_for_a_job_cancelled_by_a_dependency(
     playground, slurm_with_accounting
 ) -> None:
-    """It does not mention that the job waited, either; a user who cancels a job is named."""
+    """If Slurm cancels a job because of a dependency, no user is named; a user who cancels is."""
     playground.environment |= slurm_with_accounting.environment
     run = slurm_with_accounting.run
     submit = ("sbatch", "--parsable", "--mem=100M", "--output=/dev/null")
@@ -224,7 +234,7 @@ def test_accounting_names_no_user_for_a_job_cancelled_by_a_dependency(
 
 
 def test_another_user_s_job_of_the_same_name_is_not_taken_for_the_run(bare, slurm) -> None:
-    """Neither when searching a lost job, nor when cancelling withdrawn ones."""
+    """Neither the search for a lost job nor a cancel picks another user's job of the same name."""
     if os.getuid() != 0:
         pytest.skip("only root submits for another user")
     bare.write_slurm_campaign("true", matrix="seed: [1]")
@@ -250,7 +260,7 @@ def test_another_user_s_job_of_the_same_name_is_not_taken_for_the_run(bare, slur
 def test_a_job_is_found_though_the_submit_s_clock_was_ahead(
     playground, slurm_with_accounting
 ) -> None:
-    """By an hour: accounting is asked for jobs submitted since a day before that time."""
+    """The submit's clock is an hour ahead; sacct is asked for jobs from a day earlier on."""
     playground.environment |= slurm_with_accounting.environment
     playground.write_slurm_campaign("true", matrix="seed: [1]")
     playground.teralog("submit", "campaign.yaml")
@@ -269,7 +279,7 @@ def test_a_job_is_found_though_the_submit_s_clock_was_ahead(
 def test_a_task_that_has_gone_from_its_array_is_cancelled_only_if_it_never_began(
     playground, hasty_slurm
 ) -> None:
-    """Its log may be out of sight; the job's own record is in the results."""
+    """A task that left its array is cancelled only if the results have no record of its start."""
     play = playground
     play.environment |= hasty_slurm.environment
     logs = play.path / "logs"

@@ -32,7 +32,7 @@ exit $code
 
 
 def hold_sbatch(play, after: str = "", *, held: bool = True) -> None:
-    """Put an sbatch first on the PATH that waits until it may go on."""
+    """Put an sbatch first on the PATH that waits until the test lets it go on."""
     folder = play.path / "bin"
     folder.mkdir(exist_ok=True)
     path = play.environment["PATH"].removeprefix(f"{folder}{os.pathsep}")
@@ -45,7 +45,7 @@ def hold_sbatch(play, after: str = "", *, held: bool = True) -> None:
 
 
 def let_sbatch_go_on(play) -> None:
-    """Let every sbatch go on."""
+    """Let every waiting sbatch go on."""
     play.ledger.with_name("ledger.sbatch-may").touch()
 
 
@@ -81,7 +81,7 @@ def queue(play) -> str:
 
 
 def test_cancel_ends_a_job_that_is_being_submitted(bare) -> None:
-    """It waits for that sbatch, and cancels its job."""
+    """`cancel` waits for an active sbatch, and then cancels its job."""
     bare.write_slurm_campaign(WAIT)
     hold_sbatch(bare)
     submit = start_until_sbatch(bare, "submit", "campaign.yaml")
@@ -96,7 +96,7 @@ def test_cancel_ends_a_job_that_is_being_submitted(bare) -> None:
 
 
 def test_a_submit_calls_sbatch_no_more_after_a_cancel(bare) -> None:
-    """It has submitted one of three arrays; its reason is a sentence."""
+    """The submit stops after one of three arrays, and explains in a sentence why."""
     bare.write_slurm_campaign(
         WAIT, matrix="seed: [1, 2, 3, 4, 5, 6]", profile="max_array_size: 2\n"
     )
@@ -116,7 +116,7 @@ def test_a_submit_calls_sbatch_no_more_after_a_cancel(bare) -> None:
 
 
 def test_a_retry_stops_before_it_submits_cancelled_runs(bare) -> None:
-    """Ended runs stay as they are, and are not started again."""
+    """The runs that had already ended stay as they are, and do not start again."""
     bare.write_slurm_campaign(
         f'test -e "$LEDGER.retry" || exit 3; {WAIT}', profile="max_array_size: 2\n"
     )
@@ -138,7 +138,7 @@ def test_a_retry_stops_before_it_submits_cancelled_runs(bare) -> None:
 
 
 def test_a_cancel_of_one_run_leaves_the_others_to_the_submit(bare) -> None:
-    """It does not even wait, for that run was not being submitted yet."""
+    """`cancel` does not wait for the submit, because it was not submitting that run yet."""
     bare.write_slurm_campaign("true", profile="max_array_size: 2\n")
     hold_sbatch(bare)
     submit = start_until_sbatch(bare, "submit", "campaign.yaml")
@@ -153,7 +153,7 @@ def test_a_cancel_of_one_run_leaves_the_others_to_the_submit(bare) -> None:
 
 
 def test_cancel_closes_the_attempts_of_a_killed_submit(bare) -> None:
-    """No sbatch is alive any more, so there will be no job."""
+    """The submit's sbatch is dead too, so its attempts will never have a job."""
     bare.write_slurm_campaign("true")
     hold_sbatch(bare)
     submit = start_until_sbatch(bare, "submit", "campaign.yaml")
@@ -172,7 +172,7 @@ def test_cancel_closes_the_attempts_of_a_killed_submit(bare) -> None:
 
 
 def test_a_mark_that_was_left_stops_no_later_submit(bare) -> None:
-    """For example, that of a killed cancel; the submit removes it."""
+    """A killed cancel can leave a mark; the next submit removes it and goes on."""
     bare.write_slurm_campaign("true", matrix="seed: [1]")
     run = bare.status()[0]["run_id"]
     marks = bare.path / "results" / "play" / "cancels"
@@ -184,26 +184,26 @@ def test_a_mark_that_was_left_stops_no_later_submit(bare) -> None:
 
 
 def wait_until_two_run(play) -> None:
-    """Wait until Slurm reports it: on such a disk, srun finds no current folder."""
+    """Wait until Slurm reports two running runs: on a full disk, srun finds no current folder."""
     wait_until(lambda: queue(play).count("RUNNING") == 2, lambda: "they do not start")
 
 
 @pytest.fixture
 def disk(bare) -> Iterator[Disk]:
-    """Return a disk with room for a few runs, for the results of two runs that wait."""
+    """Return a small disk for the results of two runs that wait."""
     bare.write_slurm_campaign(WAIT, matrix="seed: [1, 2]")
     with small_disk(bare) as disk:
         yield disk
 
 
 def fill(disk: Disk) -> str:
-    """Fill a disk, and return the message about it."""
+    """Fill a disk, and return the error message of a full disk."""
     disk.fill()
     return "No space left on device"
 
 
 def make_read_only(disk: Disk) -> str:
-    """Make a disk read-only, and return the message about it."""
+    """Make a disk read-only, and return the error message of a read-only disk."""
     disk.make_read_only()
     return "Read-only file system"
 
@@ -212,7 +212,7 @@ def make_read_only(disk: Disk) -> str:
 def test_without_a_place_to_write_slurm_is_shown_and_jobs_are_cancelled(
     disk: Disk, trouble: Any
 ) -> None:
-    """A record that cannot be written is reported in a sentence."""
+    """If no record can be written, `status` and `cancel` still work, and a sentence reports it."""
     play = disk.playground
     assert disk.teralog("submit").returncode == 0
     wait_until_two_run(play)
@@ -238,7 +238,7 @@ def test_without_a_place_to_write_slurm_is_shown_and_jobs_are_cancelled(
 def test_on_a_full_disk_unmarked_runs_are_reported_and_jobs_are_cancelled(
     disk: Disk,
 ) -> None:
-    """Without a mark, the next submit would start a run that has not started."""
+    """On a full disk `cancel` cannot mark runs. Then the next submit would start unstarted runs."""
     play = disk.playground
     assert disk.teralog("submit").returncode == 0
     wait_until_two_run(play)
@@ -257,7 +257,7 @@ def test_on_a_full_disk_unmarked_runs_are_reported_and_jobs_are_cancelled(
 
 
 def test_a_disk_that_fills_as_sbatch_answers_hides_no_job(disk: Disk) -> None:
-    """The message names the folder and the job; nothing is submitted twice."""
+    """The message names the folder and the job, and no run is submitted twice."""
     play = disk.playground
     hold_sbatch(play, f"dd if=/dev/zero of={disk.path}/ballast 2> /dev/null", held=False)
     submitted = disk.teralog("submit")
@@ -276,7 +276,10 @@ def test_a_disk_that_fills_as_sbatch_answers_hides_no_job(disk: Disk) -> None:
 
 
 def test_cancel_waits_for_a_submit_also_if_no_mark_can_be_left(disk: Disk) -> None:
-    """The disk is full: the submit goes on, and its job is cancelled."""
+    """On a full disk `cancel` cannot leave its mark.
+
+    The submit goes on; then `cancel` ends its job.
+    """
     play = disk.playground
     hold_sbatch(play)
     results = ("--results", str(disk.path))

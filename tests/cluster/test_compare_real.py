@@ -1,4 +1,4 @@
-"""Compare real trainings in turns on a real Slurm, while another program uses the machine at times.
+"""Compare real runs, made in turns on a real Slurm, while another program disturbs the machine.
 
 Each block of runs is a separate job, so the state of one allocation cannot cause a verdict.
 """
@@ -56,7 +56,7 @@ while True:
 
 @pytest.fixture
 def disturbed() -> Iterator[None]:
-    """A machine that other programs use, too."""
+    """Return a machine that other programs use at the same time."""
     others = [
         subprocess.Popen([sys.executable, "-c", DISTURBANCE.format(seed=seed)]) for seed in (1, 2)
     ]
@@ -68,9 +68,9 @@ def disturbed() -> Iterator[None]:
 
 @pytest.mark.usefixtures("disturbed")
 def test_more_layers_are_slower_and_a_is_as_fast_as_a(tmp_path: Path, slurm: Cluster) -> None:
-    """For two different kinds the verdict is right, for two equal ones there is none.
+    """A comparison finds that more layers are slower, and finds no difference between equal runs.
 
-    The latter may fail in 4 % of all cases, as promised; then it must not be far off.
+    Equal runs may get a wrong verdict in 4 % of all cases; then the verdict must be nearly right.
     """
     pytest.importorskip("torch")
     (tmp_path / "campaign.yaml").write_text(CAMPAIGN)

@@ -1,6 +1,6 @@
-"""Runs train and rehearse inside the container of their profile, with stand-ins for the runtimes.
+"""Runs train and rehearse inside their profile's container, with stand-ins for the runtimes.
 
-The stand-ins run their command on the node itself, and the run's Python refuses to start outside.
+A stand-in runs the command on the node itself. The run's Python refuses to start outside.
 """
 
 import json
@@ -79,7 +79,7 @@ RUNTIMES = {
 
 
 def write_programs(folder: Path) -> None:
-    """Write the stand-ins into a folder."""
+    """Write the stand-ins for the container runtimes into a folder."""
     folder.mkdir()
     srun = shutil.which("srun")
     assert srun is not None
@@ -96,7 +96,7 @@ def write_programs(folder: Path) -> None:
 
 
 def containers(play: Any) -> list[str]:
-    """Return how containers were started, in the runtimes' words."""
+    """Return the commands that started containers, one list of words per start."""
     path = Path(f"{play.ledger}.containers")
     return path.read_text().splitlines() if path.exists() else []
 
@@ -104,7 +104,7 @@ def containers(play: Any) -> list[str]:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("runtime", RUNTIMES)
 def test_run_trains_and_rehearses_inside_its_container(bare: Any, runtime: str) -> None:
-    """Every Python of a run is the container's: launchers, ranks and rehearsals."""
+    """Launchers, ranks and rehearsals all use the Python of the container."""
     programs = bare.path / "programs"
     write_programs(programs)
     image = str(bare.path / "an image.sif")
@@ -149,7 +149,7 @@ def test_run_trains_and_rehearses_inside_its_container(bare: Any, runtime: str) 
 
 
 def test_run_without_its_container_fails(bare: Any) -> None:
-    """The test above relies on this."""
+    """A run whose container is missing fails; otherwise the test above could not fail."""
     programs = bare.path / "programs"
     write_programs(programs)
     profile = {"gpus_per_node": 4, "memory": "2G", "python": str(programs / "python-in-image")}

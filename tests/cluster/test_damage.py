@@ -1,4 +1,4 @@
-"""Folders deleted and disks full under runs of a real Slurm: campaigns still finish."""
+"""Campaigns on a real Slurm finish although folders are deleted and disks are full."""
 
 import json
 import os
@@ -39,7 +39,10 @@ def wait_for_ends(play, count: int) -> list[dict[str, Any]]:
 
 
 def test_a_folder_of_logs_that_is_deleted_costs_the_logs_alone(play) -> None:
-    """A running run completes; one that had not begun fails, and completes after a retry."""
+    """A running run completes without its log folder.
+
+    A waiting run fails, and a retry completes it.
+    """
     logs = play.path / "logs"
     play.write_slurm_campaign(
         f"echo hello; {WAIT}", matrix="seed: [1, 2]", profile=f"log_folder: {json.dumps(str(logs))}"
@@ -60,7 +63,7 @@ def test_a_folder_of_logs_that_is_deleted_costs_the_logs_alone(play) -> None:
 
 
 def test_a_run_whose_folder_is_deleted_is_not_run_twice_at_once(play) -> None:
-    """The next submit finds that its job runs or waits, and makes the folder again."""
+    """The next submit finds that the job runs or waits, and creates the deleted folder again."""
     play.write_slurm_campaign(WAIT, matrix="seed: [1, 2, 3]")
     play.teralog("submit", "campaign.yaml", "--throttle", "1")
     runs = play.wait_for(["RUNNING", "PENDING", "PENDING"])
@@ -79,7 +82,7 @@ def test_a_run_whose_folder_is_deleted_is_not_run_twice_at_once(play) -> None:
 
 
 def test_a_run_whose_folder_is_deleted_after_its_end_is_run_again(play) -> None:
-    """This is how a user starts a run from scratch."""
+    """A user deletes the folder of an ended run to start that run from scratch."""
     play.write_slurm_campaign("true", matrix="seed: [1, 2]")
     play.teralog("submit", "campaign.yaml")
     first, _ = play.wait_for(["COMPLETED"] * 2)
@@ -110,7 +113,10 @@ say status --json > retried.json
 def test_a_run_that_fills_the_disk_has_failed_and_looking_at_it_is_no_error(
     playground, slurm
 ) -> None:
-    """Slurm's report cannot be written to a full disk; this is reported and repaired later."""
+    """Slurm's report cannot be written to a full disk.
+
+    A message reports it; a later call repairs it.
+    """
     play = playground
     play.write_slurm_campaign(
         'test -e "$LEDGER.go" || { cat /dev/zero > big; touch "$LEDGER.full"; exit 1; }',

@@ -1,4 +1,4 @@
-"""When an allocation ends, runs that never began have not failed, and the next one continues."""
+"""When an allocation ends, unstarted runs do not count as failed; the next allocation continues."""
 
 import os
 import re
@@ -46,13 +46,13 @@ def start(play, line: str) -> "subprocess.Popen[str]":
 
 
 def the_job(slurm) -> str:
-    """Return the id of the only job."""
+    """Return the id of the only job in the queue."""
     [job] = slurm.run("squeue", "-h", "-o", "%A", "-t", "running").stdout.split()
     return str(job)
 
 
 def finish(play) -> None:
-    """Let all runs end in another allocation; those that were cut short start again."""
+    """Let all runs end in another allocation; interrupted runs start again."""
     play.go()
     last = start(play, f"{SALLOC} {TERALOG} submit campaign.yaml --here")
     printed = last.communicate(timeout=300)[0]
@@ -61,7 +61,7 @@ def finish(play) -> None:
 
 
 def assert_none_failed_that_never_began(play) -> None:
-    """Active runs are INTERRUPTED; runs that have not begun are free for the next submit."""
+    """Assert that active runs are INTERRUPTED and unstarted runs are free for the next submit."""
     states = play.states()
     assert {*states} == {"COMPLETED", "INTERRUPTED", "NOT_STARTED"}, states
     assert states.count("COMPLETED") == 2
@@ -71,14 +71,14 @@ def assert_none_failed_that_never_began(play) -> None:
 
 
 def wait_until_four_run(play) -> None:
-    """Wait until two runs have ended, and four are running."""
+    """Wait until two runs have ended and four are running."""
     wait_until(lambda: len(play.starts()) == 6, lambda: str(play.starts()))
     wait_until(lambda: play.states().count("COMPLETED") == 2, lambda: str(play.status()))
 
 
 @pytest.mark.parametrize("how", ["scancel", "time limit"])
 def test_the_rest_is_left_when_an_allocation_ends(play, slurm, how: str) -> None:
-    """The submit reports it and ends; `submit --here` in another allocation continues."""
+    """The submit reports the unstarted runs; `submit --here` in another allocation starts them."""
     submit = start(play, f"{SALLOC} {TERALOG} submit campaign.yaml --here")
     wait_until_four_run(play)
     if how == "scancel":
@@ -98,7 +98,7 @@ def test_the_rest_is_left_when_an_allocation_ends(play, slurm, how: str) -> None
 
 
 def test_the_next_batch_job_makes_the_rest(play, slurm) -> None:
-    """After scancel of a job of `salloc --batch`, as for its time limit."""
+    """After scancel of a `salloc --batch` job, the next such job starts the rest of the runs."""
     line = play.teralog("salloc", "campaign.yaml", "--batch").stdout
     larger = line.replace("--gres=gpu:1", "--gres=gpu:4").replace("--mem=1G", "--mem=2G")
     assert start(play, larger.replace("--cpus-per-task=1", "--cpus-per-task=8")).wait(60) == 0
@@ -112,7 +112,7 @@ def test_the_next_batch_job_makes_the_rest(play, slurm) -> None:
 
 
 def test_a_run_that_does_not_fit_into_the_time_left_is_not_started(play) -> None:
-    """Unless --overrun is given: then it starts, and its steps until the end count."""
+    """With --overrun a run starts although its time does not fit. Its steps until the end count."""
     play.go()
     short = start(play, f"{SALLOC} --time=5 {TERALOG} submit campaign.yaml --here")
     printed = short.communicate(timeout=120)[0]
@@ -127,7 +127,7 @@ def test_a_run_that_does_not_fit_into_the_time_left_is_not_started(play) -> None
 
 
 def test_ctrl_c_names_the_line_that_goes_on_here(play) -> None:
-    """Print the command that continues the campaign in the same allocation."""
+    """After Ctrl-C, `submit --here` prints the command that continues in the same allocation."""
     submit = start(play, f"{SALLOC} {TERALOG} submit campaign.yaml --here")
     wait_until_four_run(play)
     # salloc's own command line has the words, too.
@@ -143,6 +143,6 @@ def test_ctrl_c_names_the_line_that_goes_on_here(play) -> None:
 
 
 def test_overrun_is_for_allocations(play) -> None:
-    """Elsewhere it has no meaning."""
+    """Outside an allocation, `submit --overrun` is refused."""
     refused = play.teralog("submit", "campaign.yaml", "--overrun")
     assert (refused.returncode, "add --here" in refused.stderr) == (1, True)

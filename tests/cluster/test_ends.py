@@ -1,4 +1,4 @@
-"""Each way in which a run on a real Slurm may end: its state, and how the campaign continues."""
+"""Every way in which a run on a real Slurm can end, its state, and how the campaign continues."""
 
 import signal
 from collections.abc import Callable
@@ -20,7 +20,7 @@ test -e "$LEDGER.go" ||
 
 @dataclass(frozen=True)
 class End:
-    """An event in a run, and its resulting state, in Slurm's word and in teralog's.
+    """An event that ends a run, and the resulting state, in Slurm's word and in teralog's.
 
     befall: causes the event, given the run's status, on a cluster.
     """
@@ -36,7 +36,7 @@ class End:
 
 
 def preempt(cluster, run: dict[str, Any]) -> None:
-    """Take all nodes for a moment by a job of a partition with higher priority."""
+    """Occupy all nodes for a moment with a job of a partition with higher priority."""
     cluster.run(
         *("sbatch", "--nodes=6", "--exclusive", "--mem=0", "--output=/dev/null"),
         *("--wrap", "sleep 1"),
@@ -87,7 +87,7 @@ def ended(play, seconds: float = 90) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", ENDS)
 def test_a_failed_run_shows_its_reason_and_a_retry_completes_it(play, cluster, name: str) -> None:
-    """Submit leaves ended runs alone; retry starts it only by its own outcome."""
+    """`submit` leaves ended runs alone; `retry` starts a run only for that run's own outcome."""
     end = ENDS[name]
     play.write_slurm_campaign(
         end.body, matrix="seed: [1]", profile=end.profile, time_limit=end.time_limit
@@ -122,7 +122,7 @@ GOING_ON = {
 
 @pytest.mark.parametrize("name", GOING_ON)
 def test_a_run_that_slurm_puts_back_has_not_ended(play, cluster, name: str) -> None:
-    """It is neither submitted nor retried; it starts again by itself."""
+    """A requeued run is neither submitted nor retried: Slurm starts it again by itself."""
     befall, profile = GOING_ON[name]
     play.write_slurm_campaign(WAIT, matrix="seed: [1]", profile=profile)
     play.teralog("submit", "campaign.yaml")
@@ -141,7 +141,7 @@ def test_a_run_that_slurm_puts_back_has_not_ended(play, cluster, name: str) -> N
 
 
 def test_a_run_whose_node_dies_is_reported_and_retried(playground, hasty_slurm) -> None:
-    """Its slurmd is killed and stops answering; Slurm gives the node up after a while."""
+    """The test kills a node's slurmd; Slurm marks the node as failed after a while."""
     play = playground
     play.environment |= hasty_slurm.environment
     play.write_slurm_campaign(WAIT, matrix="seed: [1]", profile="requeue: false\n")
@@ -158,7 +158,10 @@ def test_a_run_whose_node_dies_is_reported_and_retried(playground, hasty_slurm) 
 
 
 def test_a_controller_that_is_killed_and_comes_back_loses_no_run(playground, hasty_slurm) -> None:
-    """Meanwhile status shows the known states, and that Slurm gives no answer."""
+    """While slurmctld is down, `status` shows the last known states.
+
+    It also reports that Slurm does not answer.
+    """
     play = playground
     play.environment |= hasty_slurm.environment
     play.write_slurm_campaign(WAIT, matrix="seed: [1, 2, 3, 4, 5]")
@@ -197,7 +200,10 @@ esac"""
 
 
 def test_a_purged_job_is_read_from_its_own_record(playground, hasty_slurm) -> None:
-    """Without accounting; if its program was killed, its log may show it."""
+    """Without accounting, the job's own record has its end.
+
+    If the job was killed, its log may show the end.
+    """
     play = playground
     play.environment |= hasty_slurm.environment
     play.write_slurm_campaign(PURGED)

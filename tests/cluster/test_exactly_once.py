@@ -1,4 +1,4 @@
-"""Every run is submitted exactly once to a real Slurm, whatever dies and however many submit."""
+"""Every run starts exactly once on a real Slurm, with killed and with simultaneous submits."""
 
 import contextlib
 import os
@@ -54,14 +54,14 @@ print(*session.start(missing, StartOptions()), sep="\\n")
 
 @pytest.fixture
 def play(playground, slurm) -> Any:
-    """Return a playground on the cluster whose runs take a moment."""
+    """Return a playground on the cluster whose runs take a moment each."""
     playground.environment |= slurm.environment
     playground.write_slurm_campaign("sleep 0.2", matrix="seed: [1, 2, 3, 4, 5]")
     return playground
 
 
 def slow_sbatch(play, before: float, after: float) -> None:
-    """Put a slow sbatch first on the PATH."""
+    """Put an sbatch first on the PATH that waits before it submits."""
     folder = play.path / "bin"
     folder.mkdir(exist_ok=True)
     path = play.environment["PATH"].removeprefix(f"{folder}{os.pathsep}")
@@ -72,7 +72,7 @@ def slow_sbatch(play, before: float, after: float) -> None:
 
 
 def submit_at_once(play, count: int) -> None:
-    """Run this many submits at once, none of which holds a lock."""
+    """Start this many submits at once, none of which can lock a file."""
     submits = [
         subprocess.Popen(
             [sys.executable, "-c", WITHOUT_LOCK],
@@ -97,7 +97,7 @@ def submit_at_once(play, count: int) -> None:
 
 
 def write_series(play) -> None:
-    """Write a campaign of two series of three runs, the second of which fails in the one."""
+    """Write a campaign of two series of three runs; the second run of the first series fails."""
     play.write_slurm_campaign(
         'case "$*" in *"ddp"*"--seed 2"*) exit 3 ;; esac; sleep 0.2',
         matrix="strategy: [ddp, zero1], seed: [1, 2, 3]",
@@ -107,7 +107,7 @@ def write_series(play) -> None:
 
 
 def seeds_started(play) -> dict[str, list[str]]:
-    """Return the seeds of each series in the order of their starts."""
+    """Return the seeds of each series in the order in which their runs started."""
     labels = {run["run_id"]: run["label"].split(" seed=") for run in play.status()}
     found: dict[str, list[str]] = {"ddp": [], "zero1": []}
     for run, what, *_ in play.events():
@@ -118,7 +118,7 @@ def seeds_started(play) -> dict[str, list[str]]:
 
 
 def test_two_submits_at_once_double_nothing(play) -> None:
-    """The second waits for the first, and finds nothing left to do."""
+    """The second submit waits for the first, and finds nothing left to do."""
     slow_sbatch(play, 0.5, 0.5)
     both = [play.start("submit", "campaign.yaml") for _ in range(2)]
     outputs = [process.communicate(timeout=60)[0] for process in both]
@@ -128,7 +128,7 @@ def test_two_submits_at_once_double_nothing(play) -> None:
 
 
 def test_many_submits_without_locks_double_nothing(play) -> None:
-    """Claims are folders: of all that want one, one gets it."""
+    """A submit claims a run by creating a folder, which only one of many submits can do."""
     play.write_slurm_campaign("true", matrix="seed: [1, 2, 3, 4, 5, 6], gpus_per_node: [1, 2]")
     submit_at_once(play, 4)
     play.wait_for(["COMPLETED"] * 12)
@@ -136,7 +136,7 @@ def test_many_submits_without_locks_double_nothing(play) -> None:
 
 
 def submit_in_a_group(play) -> "subprocess.Popen[bytes]":
-    """Start a submit that can be killed with all its children; keep its output."""
+    """Start a submit that the test can kill with all its children; keep its output."""
     with (play.path / "submits.err").open("ab") as errors:
         return subprocess.Popen(
             [TERALOG, "submit", "campaign.yaml"],
@@ -153,10 +153,10 @@ def submit_in_a_group(play) -> "subprocess.Popen[bytes]":
 def test_a_submit_killed_at_any_moment_loses_and_doubles_nothing(
     play, moment: int, killed: str
 ) -> None:
-    """Between intent and sbatch, within sbatch, between sbatch and record, and again.
+    """Kill a submit before, within and after sbatch: each run still starts exactly once.
 
-    Twenty runs are two arrays, so it is also killed between these. If two submits run at once, one
-    of them may leave everything to the other.
+    Twenty runs are two arrays, so the submit is also killed between the arrays. If two submits run
+    at once, one may leave all runs to the other.
     """
     rng = random.Random(f"{killed} {moment}")
     play.write_slurm_campaign("true", matrix=f"seed: {list(range(20))}")
@@ -181,7 +181,7 @@ def test_a_submit_killed_at_any_moment_loses_and_doubles_nothing(
 
 @pytest.mark.parametrize("moment", range(MOMENTS))
 def test_a_series_keeps_its_order_whenever_its_submit_is_killed(play, moment: int) -> None:
-    """Its arrays are submitted one by one; the next submit chains to those that are there."""
+    """Arrays are submitted one by one; the next submit chains its arrays to those in the queue."""
     rng = random.Random(moment)
     write_series(play)
     slow_sbatch(play, 0.2, 0.2)
@@ -196,7 +196,7 @@ def test_a_series_keeps_its_order_whenever_its_submit_is_killed(play, moment: in
 
 
 def test_many_submits_of_a_series_without_locks_keep_its_order(play) -> None:
-    """No run is submitted before an earlier run of its series that another submit has claimed."""
+    """A run waits for an earlier run of its series that another submit has claimed."""
     write_series(play)
     submit_at_once(play, 4)
     ended = ["COMPLETED", "FAILED", "GIVEN_UP", *["COMPLETED"] * 3]
@@ -208,7 +208,10 @@ def test_many_submits_of_a_series_without_locks_keep_its_order(play) -> None:
 
 
 def test_a_job_whose_submit_died_before_the_record_is_found_by_its_name(play, slurm) -> None:
-    """`status` finds it too."""
+    """A submit died before it wrote the job id.
+
+    The next submit and `status` find the job by its name.
+    """
     play.write_slurm_campaign("sleep 2", matrix="seed: [1, 2]")
     slow_sbatch(play, 0, 5)
     submit = play.start("submit", "campaign.yaml")
@@ -222,7 +225,7 @@ def test_a_job_whose_submit_died_before_the_record_is_found_by_its_name(play, sl
 
 
 def test_a_run_never_submitted_has_no_attempt(play) -> None:
-    """The next submit withdraws it and starts afresh."""
+    """If a submit died before sbatch, the next submit withdraws the attempt and starts the run."""
     slow_sbatch(play, 30, 0)
     submit = play.start("submit", "campaign.yaml")
     # A folder that is being made has a name with a dot before it; a submit killed then leaves no
@@ -244,7 +247,7 @@ def test_a_run_never_submitted_has_no_attempt(play) -> None:
 
 
 def test_an_sbatch_that_fails_after_the_job_is_there_is_not_called_again(play) -> None:
-    """After `Socket timed out`, nothing is submitted again: the job is found by its name."""
+    """After `Socket timed out`, teralog calls no second sbatch: it finds the job by its name."""
     folder = play.path / "bin"
     slow_sbatch(play, 0, 0)
     script = (folder / "sbatch").read_text()
@@ -260,7 +263,7 @@ def test_an_sbatch_that_fails_after_the_job_is_there_is_not_called_again(play) -
 
 
 def test_runs_that_another_host_is_submitting_are_left_to_it(play) -> None:
-    """Until enough time has passed that its submit must have ended."""
+    """Only when the other host's submit must have ended does this one submit those runs."""
     campaign = textwrap.dedent(
         """
         import sys

@@ -1,4 +1,4 @@
-"""Giving up on a real Slurm: a run starts when the one before it has completed, or never."""
+"""Series of runs on a real Slurm: a run starts only if the run before it has completed."""
 
 import json
 
@@ -12,7 +12,7 @@ TOO_LARGE = 'case "$*" in *"ddp"*"--micro-batch-size 2 "*) test -e "$LEDGER.go" 
 
 
 def sweep(play, body: str, profile: str = "") -> None:
-    """Write a campaign of three series of three runs; the second has only two."""
+    """Write a campaign of three series: two of three runs, and the second of two."""
     play.write_slurm_campaign(
         body, matrix="strategy: [ddp, zero1, zero2], micro_batch_size: [4, 1, 2]", profile=profile
     )
@@ -24,12 +24,12 @@ def sweep(play, body: str, profile: str = "") -> None:
 
 
 def wait_until_ended(play, states: list[str]) -> None:
-    """Wait for the states of ddp's runs, and for all others to complete."""
+    """Wait until ddp's runs have these states and all other runs have completed."""
     play.wait_for([*states, *["COMPLETED"] * 5])
 
 
 def test_a_series_goes_up_to_its_first_failure_as_an_array_for_each_rank(play) -> None:
-    """Three arrays; the tasks of the second and third wait for those with their indices."""
+    """Slurm gets three arrays: tasks of the second and third depend on tasks of the same index."""
     sweep(play, TOO_LARGE)
     submitted = play.teralog("submit", "campaign.yaml")
     assert submitted.returncode == 0, submitted.stderr
@@ -54,7 +54,10 @@ def test_a_series_goes_up_to_its_first_failure_as_an_array_for_each_rank(play) -
 
 
 def test_where_the_failed_run_succeeds_at_last_a_submit_goes_on_with_the_others(play) -> None:
-    """Retry starts the failed run, submit the given-up ones; only the failed run runs twice."""
+    """`retry` starts the failed run, and `submit` the runs after it.
+
+    Only the failed run starts twice.
+    """
     sweep(play, TOO_LARGE)
     play.teralog("submit", "campaign.yaml")
     wait_until_ended(play, ["GIVEN_UP", "COMPLETED", "FAILED"])
@@ -67,7 +70,7 @@ def test_where_the_failed_run_succeeds_at_last_a_submit_goes_on_with_the_others(
 
 
 def test_within_a_submission_limit_the_smallest_values_come_first(bare) -> None:
-    """The smallest values of the parameter, whatever the order of the file."""
+    """Runs with the smallest values of the parameter go first, whatever their order in the file."""
     sweep(bare, WAIT, "submission_limit: 4\n")
     bare.teralog("submit", "campaign.yaml")
     waiting = [run["label"] for run in bare.status() if run["state"] == "NOT_STARTED"]
@@ -78,7 +81,7 @@ def test_within_a_submission_limit_the_smallest_values_come_first(bare) -> None:
 
 
 def test_what_is_submitted_later_comes_after_what_is_in_the_queue(bare) -> None:
-    """A limit leaves the rest to the next submit; the chain holds over both."""
+    """A submission limit leaves runs to the next submit, which chains them to those queued."""
     sweep(bare, f"{WAIT}; {TOO_LARGE.replace('test -e', 'false &&')}", "submission_limit: 4\n")
     first = bare.teralog("submit", "campaign.yaml")
     assert "4 runs left" in first.stdout
@@ -94,7 +97,7 @@ def test_what_is_submitted_later_comes_after_what_is_in_the_queue(bare) -> None:
 
 
 def test_a_cancelled_campaign_stays_cancelled(play) -> None:
-    """Those that Slurm cancels for the others, too: no submit starts them."""
+    """Runs that Slurm cancelled because of their dependency stay cancelled too."""
     sweep(play, WAIT)
     play.teralog("submit", "campaign.yaml")
     wait_until(lambda: bool(play.starts()), lambda: "no run has begun")
@@ -104,7 +107,10 @@ def test_a_cancelled_campaign_stays_cancelled(play) -> None:
 
 
 def test_runs_cancelled_after_a_cancelled_run_can_be_submitted(bare) -> None:
-    """A cancelled run is no reason to give up the runs after it."""
+    """After a user cancelled a run, Slurm cancels the runs after it.
+
+    They can be submitted again.
+    """
     sweep(bare, WAIT)
     bare.teralog("submit", "campaign.yaml")
     wait_until(lambda: bool(bare.starts()), lambda: "no run has begun")

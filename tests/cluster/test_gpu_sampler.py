@@ -1,4 +1,4 @@
-"""No sampler of GPUs outlives its run, though the allocation goes on."""
+"""A GPU sampler never outlives its run, even if the allocation goes on."""
 
 import os
 import shlex
@@ -30,7 +30,7 @@ NODES = 2
 
 @contextmanager
 def script_in_allocation(play: Any, body: str) -> Iterator[int]:
-    """Start a run's job script by hand in an allocation that outlives it; yield its process id."""
+    """Start a job script by hand in an allocation that outlives it; yield its process id."""
     folder = play.path / "programs"
     folder.mkdir()
     smi = folder / "nvidia-smi"
@@ -73,7 +73,7 @@ def script_in_allocation(play: Any, body: str) -> Iterator[int]:
 
 
 def samples(play: Any) -> int:
-    """Return how many nodes are sampled now."""
+    """Return how many nodes have an active GPU sampler now."""
     return sum(name == "nvidia-smi" for name in play.process_names())
 
 
@@ -84,7 +84,7 @@ def ended(pid: int) -> bool:
 
 @pytest.mark.parametrize("end", ["exit 0", "exit 3"])
 def test_sampler_ends_with_the_job_script(bare: Any, end: str) -> None:
-    """However the run ends: every node was sampled, and no sampler is left."""
+    """However a run ends, every node was sampled before, and no sampler is left."""
     body = f'{SAMPLED}; until test -e "$LEDGER.go"; do sleep 0.1; done; {end}'
     with script_in_allocation(bare, body) as pid:
         wait_until(lambda: samples(bare) == NODES, lambda: "not all nodes are sampled")
@@ -97,7 +97,7 @@ def test_sampler_ends_with_the_job_script(bare: Any, end: str) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda each: each.name)
 def test_sampler_ends_with_a_script_that_is_killed(bare: Any, number: signal.Signals) -> None:
-    """A user may end it so, or a lost terminal."""
+    """A job script can be killed by a user or by a lost terminal; its samplers end too."""
     with script_in_allocation(bare, "sleep 600") as pid:
         wait_until(lambda: samples(bare) == NODES, lambda: "not all nodes are sampled")
         os.kill(pid, number)
@@ -105,7 +105,7 @@ def test_sampler_ends_with_a_script_that_is_killed(bare: Any, number: signal.Sig
 
 
 def test_no_sampler_starts_after_a_script_that_ends_at_once(bare: Any) -> None:
-    """It would begin three seconds later."""
+    """A sampler starts after three seconds, but not if the job script has already ended."""
     with script_in_allocation(bare, "true") as pid:
         wait_until(lambda: ended(pid), lambda: "the script goes on")
         left = [name for name in bare.process_names() if name in {"timeout", "srun"}]

@@ -1,4 +1,4 @@
-"""Values that a shell would run as commands stay values, all the way to a real Slurm and back."""
+"""Values that look like shell commands stay values, all the way to a real Slurm and back."""
 
 import json
 import os
@@ -24,7 +24,7 @@ HOSTILE = {
 
 @pytest.fixture(params=HOSTILE)
 def play(playground, slurm, tmp_path: Path, request: pytest.FixtureRequest) -> Any:
-    """Return a playground in a folder with such a name, with a profile and runs full of them."""
+    """Return a playground with a hostile folder name, a hostile profile and hostile runs."""
     text = HOSTILE[request.param]
     path = tmp_path / text
     path.mkdir()
@@ -45,7 +45,7 @@ def play(playground, slurm, tmp_path: Path, request: pytest.FixtureRequest) -> A
 
 
 def no_canary(play) -> None:
-    """Fail if any part of a value was run."""
+    """Fail if a shell executed any part of a value."""
     places = (play.ledger.parent, play.path)
     found = [path for place in places for path in place.rglob("*canary") if path.is_file()]
     # If the shell that ran it had no such variable.
@@ -54,7 +54,7 @@ def no_canary(play) -> None:
 
 
 def test_a_shell_that_runs_a_value_leaves_a_canary(playground) -> None:
-    """Otherwise the tests below could not fail."""
+    """If a shell executes the value, a file appears; otherwise the tests below could not fail."""
     for text in HOSTILE.values():
         subprocess.run(
             ["bash", "-c", text],
@@ -67,7 +67,7 @@ def test_a_shell_that_runs_a_value_leaves_a_canary(playground) -> None:
 
 
 def test_nothing_of_a_value_is_run_by_any_command(play) -> None:
-    """Paths, accounts, arguments, names of runs, options of sbatch."""
+    """No command executes hostile paths, accounts, arguments, run names or sbatch options."""
     play.environment["TERALOG_RESULTS"] = str(play.path / f"results {play.text}")
     assert play.teralog("submit", "campaign.yaml", "--test-only").returncode == 0
     for option in ("--exclude", "--dependency"):
@@ -94,7 +94,7 @@ def test_nothing_of_a_value_is_run_by_any_command(play) -> None:
 
 
 def test_nothing_of_a_value_is_run_in_an_allocation(play) -> None:
-    """`salloc --run` starts a shell in it, in which the user types `submit --here`."""
+    """`salloc --run` starts a shell, in which the user types `submit --here`."""
     done = subprocess.run(
         [TERALOG, "salloc", "campaign.yaml", "--run"],
         cwd=play.path,
@@ -114,7 +114,7 @@ def test_nothing_of_a_value_is_run_in_an_allocation(play) -> None:
     "where", ["account", "partition", "constraint", "log_folder", "python", "results", "script"]
 )
 def test_a_line_break_in_a_value_is_refused_in_a_sentence(playground, slurm, where: str) -> None:
-    """No script can contain it: the next line would be a command."""
+    """A script cannot contain a line break in a value: the next line would be a command."""
     text = f"x\n{TOUCH}\n"
     play = playground
     play.environment |= slurm.environment

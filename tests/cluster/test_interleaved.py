@@ -1,4 +1,4 @@
-"""An interleaved order on a real Slurm: in allocations, one run after another."""
+"""An interleaved order on a real Slurm: runs in allocations, one after another."""
 
 import json
 import os
@@ -35,7 +35,7 @@ def play(playground: Any, slurm: Any) -> Any:
 
 
 def in_allocation(play: Any, nodes: int, command: str) -> "subprocess.CompletedProcess[str]":
-    """Run a command in an allocation with this many nodes."""
+    """Run a command in an allocation of this many nodes."""
     line = f"salloc --nodes={nodes} --gres=gpu:1 --mem=1G --constraint=v100-32g {command}"
     return subprocess.run(
         shlex.split(line),
@@ -49,7 +49,7 @@ def in_allocation(play: Any, nodes: int, command: str) -> "subprocess.CompletedP
 
 
 def test_blocks_are_recorded_with_their_allocations(play: Any) -> None:
-    """One block in each of two, one run after another although there is room for two."""
+    """Each of two allocations runs one block, one run after another although two would fit."""
     refused = play.teralog("submit", "campaign.yaml")
     assert refused.returncode == 1
     assert "`teralog salloc --batch --run`" in refused.stderr
@@ -83,7 +83,7 @@ def test_blocks_are_recorded_with_their_allocations(play: Any) -> None:
 
 
 def test_blocks_run_unattended_each_in_an_allocation_of_its_own(play: Any) -> None:
-    """`salloc --batch` submits a job for each block that is missing; they do not overlap."""
+    """`salloc --batch` submits one job per missing block, and the jobs do not overlap."""
     line = play.teralog("salloc", "campaign.yaml", "--batch").stdout.strip()
     assert {"--array=1-2%1", "--dependency=singleton"} < {*shlex.split(line)}
     # By its path if it is not on the PATH.
@@ -110,7 +110,7 @@ def test_blocks_run_unattended_each_in_an_allocation_of_its_own(play: Any) -> No
 
 
 def test_a_second_call_waits_for_the_jobs_of_the_first(play: Any) -> None:
-    """It then makes the runs that are left, e.g. of a block whose job was cancelled."""
+    """The second call then runs what is left, e.g. a block whose job was cancelled."""
     for _ in range(2):
         done = play.teralog("salloc", "campaign.yaml", "--batch", "--run")
         assert done.returncode == 0, done.stderr

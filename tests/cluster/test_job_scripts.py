@@ -46,7 +46,7 @@ include:
 def test_every_launcher_trains_the_same_model_on_one_node_and_on_two(
     slurm: Cluster, tmp_path: Path
 ) -> None:
-    """`sbatch job.sh` by hand: two ranks, real steps, and the same loss wherever they are."""
+    """`sbatch job.sh` by hand trains with two ranks; one node and two nodes give the same loss."""
     pytest.importorskip("deepspeed")
     (tmp_path / "v100.yaml").write_text(PROFILE)
     (tmp_path / "campaign.yaml").write_text(CAMPAIGN)

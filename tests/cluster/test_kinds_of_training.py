@@ -1,4 +1,4 @@
-"""Frameworks that train without a GPU do so on a real Slurm, and their table shows the results."""
+"""Frameworks that can train without a GPU do so on a real Slurm, and their table has results."""
 
 import json
 import os
@@ -72,7 +72,7 @@ STAGES: list[dict[str, Any]] = [
 
 
 def trained(playground: Any, slurm: Any, campaign: str, runs: int) -> list[dict[str, Any]]:
-    """Return the report of the runs of a campaign that trains on two nodes each."""
+    """Return the report of a campaign whose runs train on two nodes each."""
     for package in ("deepspeed", "transformers", "accelerate"):
         pytest.importorskip(package, reason="needs the extras train and hf")
     playground.environment |= slurm.environment
@@ -92,7 +92,7 @@ def trained(playground: Any, slurm: Any, campaign: str, runs: int) -> list[dict[
 
 @pytest.mark.timeout(1200)
 def test_every_kind_of_training_ends_with_numbers(playground, slurm) -> None:
-    """Step times, losses, and samples of both nodes during the training."""
+    """Every run has step times, losses, and samples of both nodes during the training."""
     gpt, zero2, zero3, linear = trained(playground, slurm, CAMPAIGN, 4)
     results = playground.path / "results" / "kinds"
     for run in (gpt, zero2, zero3, linear):
@@ -115,7 +115,10 @@ def test_every_kind_of_training_ends_with_numbers(playground, slurm) -> None:
 
 @pytest.mark.timeout(1200)
 def test_every_stage_trains_with_and_without_offload(playground, slurm) -> None:
-    """Under the Trainer to one loss; a user's own script too. Only with TERALOG_ALL_STAGES."""
+    """Every ZeRO stage gives the same loss, with the Trainer and with a user's own script.
+
+    The test runs only if TERALOG_ALL_STAGES is set.
+    """
     if "TERALOG_ALL_STAGES" not in os.environ:
         pytest.skip("takes minutes; TERALOG_ALL_STAGES=1 has it run")
     runs = [

@@ -1,4 +1,4 @@
-"""Slurm accepts a job after sbatch has given up: still, no run is made twice."""
+"""Slurm accepts a job after sbatch has given up: no run starts twice."""
 
 import os
 import signal
@@ -20,14 +20,14 @@ LATE_SECONDS = 14
 
 @pytest.fixture
 def late(playground, slow_to_accept) -> Any:
-    """Return a playground on a cluster that takes its time to accept a job."""
+    """Return a playground on a cluster that is slow to accept a job."""
     playground.environment |= slow_to_accept.environment
     playground.plugin = slow_to_accept.plan.submit_seconds
     return playground
 
 
 def names(slurm) -> list[str]:
-    """Return the names of the jobs that Slurm has accepted, whatever happened to them."""
+    """Return the names of all jobs that Slurm has accepted so far."""
     return slurm.run("squeue", "-h", "-t", "all", "-o", "%A %j").stdout.splitlines()
 
 
@@ -37,7 +37,7 @@ def names(slurm) -> list[str]:
 def test_a_job_that_slurm_accepts_late_runs_nothing_twice(
     late, slow_to_accept, seconds: int, killed: bool, count: int
 ) -> None:
-    """The next submit starts the runs; the late job sees that and ends, or it runs them itself."""
+    """Either the late job runs its runs, or the next submit does and the late job ends at once."""
     late.write_slurm_campaign("sleep 0.2", matrix=f"seed: {[*range(count)]}")
     late.plugin.write_text(f"{seconds}\n")
     first = subprocess.Popen(

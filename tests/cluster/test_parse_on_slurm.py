@@ -1,4 +1,4 @@
-"""`teralog parse --on-slurm`: jobs read the logs, and the output does not show it."""
+"""`teralog parse --on-slurm`: jobs read the logs, and give the same output as one process."""
 
 import gzip
 import json
@@ -45,7 +45,7 @@ class Archive:
         )
 
     def start(self, *options: str) -> "subprocess.Popen[bytes]":
-        """Start reading the archive."""
+        """Start `teralog parse --on-slurm` on the archive."""
         return subprocess.Popen(
             [TERALOG, "parse", "logs", "logs/named.txt", *options],
             cwd=self.path,
@@ -55,17 +55,17 @@ class Archive:
         )
 
     def parse(self, *options: str) -> tuple[bytes, int, list[str]]:
-        """Read the archive; return the output, the exit code, and the complaints."""
+        """Parse the archive; return the output, the exit code, and the complaints on stderr."""
         out, code, errors = self.finish(self.start(*options))
         return out, code, [line for line in errors if not _ON_THE_WAY.fullmatch(line)]
 
     def finish(self, process: "subprocess.Popen[bytes]") -> tuple[bytes, int, list[str]]:
-        """Wait for the end; return the output, the exit code, and all lines to stderr."""
+        """Wait for the command's end; return the output, the exit code, and all lines of stderr."""
         out, errors = process.communicate(timeout=240)
         return out, process.returncode, errors.decode().splitlines()
 
     def wait_for(self, slurm: Cluster, count: int) -> list[str]:
-        """Wait until this many tasks read the archive, and return their ids."""
+        """Wait until this many tasks parse the archive, and return the tasks' ids."""
         for _ in range(900):
             # The jobs of other tests may be a while at ending.
             lines = slurm.run("squeue", "-h", "-t", "R,CG", "-o", "%F_%K %Z").stdout.splitlines()
@@ -80,7 +80,10 @@ class Archive:
 
 @pytest.fixture
 def archive(tmp_path: Path, slurm: Cluster) -> Archive:
-    """Logs of every kind: large, compressed, in pairs, damaged, empty, without a run, not logs."""
+    """Return an archive of logs: large, compressed, paired, damaged and empty ones.
+
+    The archive also has files that are not logs.
+    """
     logs = tmp_path / "logs"
     (logs / "old runs").mkdir(parents=True)
     for number in range(6):
@@ -115,7 +118,7 @@ ON_SLURM = ("--on-slurm", "cpu.yaml", "--shards", "4")
     ],
 )
 def test_output_equals_that_of_one_process(archive: Archive, options: Any, layouts: Any) -> None:
-    """Byte for byte in each format, with the same complaints and exit code; read only once."""
+    """The output is the same byte for byte in each format; each log is read only once."""
     for layout in layouts:
         alone = archive.parse(*options, *layout)
         assert alone[1] == 1
@@ -126,7 +129,7 @@ def test_output_equals_that_of_one_process(archive: Archive, options: Any, layou
 
 
 def test_only_the_shard_of_a_changed_log_is_read_again(archive: Archive) -> None:
-    """Also that of a new log."""
+    """A new or changed log makes teralog read only the shard of that log again."""
     archive.parse(*ON_SLURM)
     with (archive.path / "logs" / "run-5.log").open("ab") as log:
         log.write(OOM)
@@ -140,7 +143,7 @@ def test_only_the_shard_of_a_changed_log_is_read_again(archive: Archive) -> None
 def test_a_second_call_reads_the_shard_that_was_cancelled_and_no_other(
     archive: Archive, slurm: Cluster
 ) -> None:
-    """The first call names it, and prints no incomplete table."""
+    """The first call names the cancelled shard, and prints no incomplete table."""
     archive.profile(f"setup: [{json.dumps(GO)}]")
     process = archive.start(*ON_SLURM)
     ids = archive.wait_for(slurm, 4)
@@ -162,7 +165,10 @@ def test_a_second_call_reads_the_shard_that_was_cancelled_and_no_other(
 
 
 def test_a_shard_whose_job_fails_is_named(archive: Archive) -> None:
-    """With its log, which contains the reason; once that is fixed it is read."""
+    """The message names the failed shard and its log.
+
+    Once the cause is fixed, the shard is read.
+    """
     archive.profile("setup: ['if [ $SLURM_ARRAY_TASK_ID = 2 ]; then echo no disk; exit 3; fi']")
     out, code, errors = archive.parse(*ON_SLURM)
     assert (out, code) == (b"", 1)
@@ -177,7 +183,7 @@ def test_a_shard_whose_job_fails_is_named(archive: Archive) -> None:
 def test_ctrl_c_leaves_the_jobs_and_the_next_call_waits_for_them(
     archive: Archive, slurm: Cluster
 ) -> None:
-    """Nothing is submitted twice."""
+    """After Ctrl-C, the next call waits for the same jobs, and submits no job twice."""
     archive.profile(f"setup: [{json.dumps(GO)}]")
     process = archive.start(*ON_SLURM)
     archive.wait_for(slurm, 4)
@@ -195,7 +201,7 @@ def test_ctrl_c_leaves_the_jobs_and_the_next_call_waits_for_them(
 
 
 def test_impossible_requests_are_reported(archive: Archive) -> None:
-    """Standard input, a profile of this machine, a partition that does not exist."""
+    """Standard input, a profile of this machine and an unknown partition are refused."""
     (archive.path / "here.yaml").write_text("scheduler: local\n")
 
     def said(*arguments: str) -> tuple[int, str]:

@@ -1,4 +1,4 @@
-"""The practice cluster is a real Slurm, and behaves like one."""
+"""The practice cluster is a real Slurm and behaves like a large one."""
 
 import functools
 from pathlib import Path
@@ -22,7 +22,7 @@ def test_the_nodes_are_idle_with_the_features_and_gpus_they_promise(slurm: Clust
 
 
 def test_a_job_runs_and_its_output_is_there(slurm: Cluster, tmp_path: Path) -> None:
-    """It sees the GPUs it asked for, and its node's name as its host's."""
+    """A job sees the GPUs that it requested, and its host name is the name of its node."""
     body = 'echo "$(hostname) $CUDA_VISIBLE_DEVICES"'
     job = submit(slurm, body, "--gres=gpu:2", "--nodelist=gpu003", folder=tmp_path)
     assert wait_for(slurm, job, "COMPLETED|FAILED") == "COMPLETED"
@@ -30,7 +30,7 @@ def test_a_job_runs_and_its_output_is_there(slurm: Cluster, tmp_path: Path) -> N
 
 
 def test_a_step_spans_nodes_that_find_each_other_by_name(slurm: Cluster, tmp_path: Path) -> None:
-    """Job scripts need no setting to reach the first node from the others."""
+    """A job script needs no setting to reach the first node from the other nodes."""
     body = 'srun bash -c "getent ahostsv4 gpu005 | sed -n 1p; hostname"'
     job = submit(slurm, body, "--nodes=2", "--constraint=v100-16g", folder=tmp_path)
     assert wait_for(slurm, job, "COMPLETED|FAILED") == "COMPLETED"
@@ -40,7 +40,7 @@ def test_a_step_spans_nodes_that_find_each_other_by_name(slurm: Cluster, tmp_pat
 
 
 def test_the_gpt2_page_s_allocation_is_granted(slurm: Cluster) -> None:
-    """Its line works unchanged, except for the number of nodes."""
+    """The `salloc` line of the GPT2 page works unchanged, except for the number of nodes."""
     done = slurm.run(
         *("salloc", "--constraint=v100-32g", "--nodes=4", "--ntasks=4", "--cpus-per-task=40"),
         *("--gres=gpu:4", "--hint=nomultithread", "--time=6:00:00", "srun", "hostname"),
@@ -61,13 +61,13 @@ def test_the_gpt2_page_s_allocation_is_granted(slurm: Cluster) -> None:
 def test_resources_that_no_node_has_are_refused(
     slurm: Cluster, tmp_path: Path, option: str, said: str
 ) -> None:
-    """A mistake in a profile shows as on the real site."""
+    """A mistake in a profile shows the same message as on a real site."""
     with pytest.raises(PracticeError, match=said):
         submit(slurm, "true", option, folder=tmp_path)
 
 
 def test_an_array_runs_its_tasks_within_its_throttle(slurm: Cluster, tmp_path: Path) -> None:
-    """The largest one that fits, four at once."""
+    """The test submits the largest array that Slurm allows, with four tasks at once."""
     body = "touch began-$SLURM_ARRAY_TASK_ID; [[ $SLURM_ARRAY_TASK_ID != 7 ]]"
     job = submit(slurm, body, "--array=0-10%4", folder=tmp_path)
     assert wait_for(slurm, job, "COMPLETED FAILED") == "COMPLETED FAILED"
@@ -76,7 +76,7 @@ def test_an_array_runs_its_tasks_within_its_throttle(slurm: Cluster, tmp_path: P
 
 
 def test_a_cancelled_job_gets_a_signal_and_ends(slurm: Cluster, tmp_path: Path) -> None:
-    """Its trap runs before it is killed."""
+    """The trap in the job's script runs before Slurm kills the job."""
     body = 'trap "echo told" TERM; touch began; sleep 60 & wait'
     job = submit(slurm, body, folder=tmp_path)
     wait_until((tmp_path / "began").exists, lambda: "the job has not begun")
@@ -86,7 +86,10 @@ def test_a_cancelled_job_gets_a_signal_and_ends(slurm: Cluster, tmp_path: Path) 
 
 
 def test_a_node_that_fails_takes_its_job_and_comes_back(slurm: Cluster, tmp_path: Path) -> None:
-    """A job that may not be requeued ends as NODE_FAIL."""
+    """If a node fails, a job that may not be requeued ends as NODE_FAIL.
+
+    Then the node comes back.
+    """
     options = ("--nodelist=gpu002", "--no-requeue")
     job = submit(slurm, "sleep 60", *options, folder=tmp_path)
     wait_for(slurm, job, "RUNNING")
@@ -98,7 +101,7 @@ def test_a_node_that_fails_takes_its_job_and_comes_back(slurm: Cluster, tmp_path
 
 
 def printed_by(job: str, folder: Path) -> Path:
-    """Wait until the script of `job` has printed something; return the file.
+    """Wait until the script of `job` has printed a line; return its output file.
 
     Slurm calls a job RUNNING before its script has begun.
     """
@@ -110,7 +113,7 @@ def printed_by(job: str, folder: Path) -> Path:
 
 
 def test_a_node_that_fails_stays_away_from_the_job_it_lost(slurm: Cluster, tmp_path: Path) -> None:
-    """If it got the job again too early, Slurm would hold the job permanently."""
+    """If the failed node got the same job again too early, Slurm would hold the job permanently."""
     body = """trap "" TERM; echo "$SLURMD_NODENAME"; [[ -v SLURM_RESTART_COUNT ]] || sleep 600"""
     options = ("--requeue", "--open-mode=append", "--partition=v100")
     job = submit(slurm, body, *options, folder=tmp_path)
@@ -126,7 +129,7 @@ def test_a_node_that_fails_stays_away_from_the_job_it_lost(slurm: Cluster, tmp_p
 
 
 def test_a_preempted_job_runs_again(slurm: Cluster, tmp_path: Path) -> None:
-    """In the partition `preemptible` a job gives way, and starts again when there is room."""
+    """A job in the partition `preemptible` is stopped for others, and starts again later."""
     body = 'echo "start ${SLURM_RESTART_COUNT:-0}"; [[ -v SLURM_RESTART_COUNT ]] || sleep 60'
     everything = ("--nodes=6", "--exclusive")
     options = ("--partition=preemptible", "--requeue", "--open-mode=append", *everything)
@@ -140,7 +143,7 @@ def test_a_preempted_job_runs_again(slurm: Cluster, tmp_path: Path) -> None:
 
 
 def test_a_job_over_its_memory_is_killed(slurm: Cluster, tmp_path: Path) -> None:
-    """Without cgroups Slurm checks once a second, kills, and reports FAILED."""
+    """Without cgroups, Slurm checks memory once a second, kills the job, and reports FAILED."""
     body = "exec python3 -c 'import time; x = bytearray(300 << 20); time.sleep(60); print(len(x))'"
     job = submit(slurm, body, "--mem=50", folder=tmp_path)
     assert wait_for(slurm, job, "FAILED|OUT_OF_MEMORY|COMPLETED") != "COMPLETED"
@@ -148,7 +151,7 @@ def test_a_job_over_its_memory_is_killed(slurm: Cluster, tmp_path: Path) -> None
 
 
 def test_a_job_over_its_time_ends_as_timeout(slurm: Cluster, tmp_path: Path) -> None:
-    """Slurm checks only every 30 s, so the test moves its end to now instead of waiting."""
+    """Slurm checks only every 30 s, so the test moves the job's time limit to now."""
     job = submit(slurm, "sleep 300", "--time=10", folder=tmp_path)
     wait_for(slurm, job, "RUNNING")
     let_time_run_out(slurm, job)
@@ -156,12 +159,12 @@ def test_a_job_over_its_time_ends_as_timeout(slurm: Cluster, tmp_path: Path) -> 
 
 
 def test_without_accounting_sacct_prints_nothing(slurm: Cluster) -> None:
-    """As on a site without slurmdbd."""
+    """On a cluster without slurmdbd, sacct prints nothing, as on a real site."""
     assert "disabled" in slurm.run("sacct").stderr
 
 
 def test_sacct_reports_how_jobs_ended(slurm_with_accounting: Cluster, tmp_path: Path) -> None:
-    """States and exit codes, also of the tasks of an array."""
+    """The output of sacct has states and exit codes, also for the tasks of an array."""
     slurm = slurm_with_accounting
     job = submit(slurm, "exit $SLURM_ARRAY_TASK_ID", "--array=0,3", folder=tmp_path)
     fields = "--format=JobID,State,ExitCode,Account,AllocTRES%60"
@@ -185,6 +188,6 @@ def test_sacct_reports_how_jobs_ended(slurm_with_accounting: Cluster, tmp_path: 
 def test_with_accounting_accounts_and_limits_are_enforced(
     slurm_with_accounting: Cluster, tmp_path: Path, option: str, said: str
 ) -> None:
-    """A wrong account, a wrong QOS, or too much of one, is refused at submission."""
+    """Slurm refuses a wrong account, a wrong QOS, or too many jobs in one, at submission."""
     with pytest.raises(PracticeError, match=said):
         submit(slurm_with_accounting, "true", *option.split(), folder=tmp_path)

@@ -1,4 +1,4 @@
-"""A practice cluster is gone within seconds, however it ends, and any user may have one."""
+"""A practice cluster leaves nothing behind however it ends, and any user may start one."""
 
 import os
 import shutil
@@ -35,7 +35,7 @@ time.sleep(600)
 
 @pytest.fixture
 def folder(slurm: object) -> Iterator[Path]:
-    """A short name for a cluster's folder, which must not exist after the test."""
+    """Return a short name for a cluster's folder, which must not exist after the test."""
     path = Path("/tmp") / f"practice-{os.getpid()}-{next(tempfile._get_candidate_names())}"
     yield path
     left = [path] if path.exists() else belonging_to(path)
@@ -44,7 +44,7 @@ def folder(slurm: object) -> Iterator[Path]:
 
 
 def belonging_to(folder: Path) -> list[psutil.Process]:
-    """Return the running processes of a cluster, including jobs."""
+    """Return the running processes that belong to a cluster, including its jobs."""
     collected = []
     for process in psutil.process_iter():
         try:
@@ -57,7 +57,7 @@ def belonging_to(folder: Path) -> list[psutil.Process]:
 
 
 def gone(folder: Path, seconds: float) -> bool:
-    """Return whether all processes of a cluster end within this many seconds."""
+    """Return whether all processes of a cluster ended within this many seconds."""
     deadline = time.monotonic() + seconds
     while folder.exists() or belonging_to(folder):
         if time.monotonic() > deadline:
@@ -68,7 +68,7 @@ def gone(folder: Path, seconds: float) -> bool:
 
 @pytest.mark.parametrize("victim", ["starter", "outer holder", "inner holder"])
 def test_all_is_gone_when_one_is_killed(folder: Path, tmp_path: Path, victim: str) -> None:
-    """SIGKILL for the starter of the cluster, or for either process that holds it."""
+    """The test kills the starter of the cluster, or one of the two processes that keep it up."""
     starter = subprocess.Popen(
         [sys.executable, "-c", STARTER, str(folder), str(tmp_path)],
         env={**os.environ, "PYTHONPATH": str(TOOLS)},
@@ -88,7 +88,7 @@ def test_all_is_gone_when_one_is_killed(folder: Path, tmp_path: Path, victim: st
 
 
 def practice(*arguments: str, **options: object) -> "subprocess.CompletedProcess[str]":
-    """Run the command to its end."""
+    """Run the command of the practice cluster to its end."""
     return subprocess.run(
         [sys.executable, str(TOOLS / "practice_cluster.py"), *arguments],
         capture_output=True,
@@ -100,7 +100,7 @@ def practice(*arguments: str, **options: object) -> "subprocess.CompletedProcess
 
 
 def test_a_cluster_that_is_up_stays_until_it_is_taken_down(folder: Path) -> None:
-    """It outlives the command that started it; a second one in its place is refused."""
+    """The cluster outlives its starter; a second cluster in the same folder is refused."""
     where = f"--folder={folder}"
     up = practice("up", where, "--nodes=1")
     assert up.stdout == f"export SLURM_CONF={folder}/etc/slurm.conf\n"
@@ -114,7 +114,7 @@ def test_a_cluster_that_is_up_stays_until_it_is_taken_down(folder: Path) -> None
 
 
 def test_a_shell_ends_the_cluster_that_it_started_only(folder: Path) -> None:
-    """In the shell, Slurm's commands use the cluster."""
+    """Slurm's commands use the cluster in the shell; its end leaves other clusters alone."""
     where, commands = f"--folder={folder}", {"input": "srun -N2 hostname | sort\n"}
     environment = {"env": {**os.environ, "SHELL": "/bin/sh"}}
     shell = practice("shell", where, "--nodes=2", "--nodes-16g=0", **commands, **environment)
@@ -127,7 +127,7 @@ def test_a_shell_ends_the_cluster_that_it_started_only(folder: Path) -> None:
 
 
 def test_a_folder_that_is_no_cluster_s_is_left_alone(folder: Path) -> None:
-    """Its content stays."""
+    """The command refuses to delete a folder that it did not create, and keeps its content."""
     folder.mkdir()
     (folder / "thesis.txt").write_text("precious")
     refused = practice("up", f"--folder={folder}")
@@ -137,7 +137,7 @@ def test_a_folder_that_is_no_cluster_s_is_left_alone(folder: Path) -> None:
 
 
 def test_a_daemon_that_does_not_start_is_explained_and_leaves_nothing(folder: Path) -> None:
-    """The message contains the end of its log; the log itself is removed with the rest."""
+    """The message contains the end of the daemon's log; the cluster's folder is removed."""
     failed = practice("up", f"--folder={folder}", "--max-array-size=-5")
     assert failed.returncode == 1
     assert "slurmctld ended" in failed.stderr
@@ -147,7 +147,7 @@ def test_a_daemon_that_does_not_start_is_explained_and_leaves_nothing(folder: Pa
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="who is not root has tested it all along")
 def test_an_ordinary_user_has_a_cluster_of_their_own(folder: Path) -> None:
-    """Without any rights: as user `nobody`, with a Python and tools that others cannot read."""
+    """The user `nobody`, without any rights, starts a cluster with a private Python."""
     as_nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
     # setpriv itself may still enter root's folders; the shell that it becomes may not.
     as_nobody += ["sh", "-c", 'exec "$@"', "sh"]
@@ -181,5 +181,5 @@ def test_an_ordinary_user_has_a_cluster_of_their_own(folder: Path) -> None:
 
 
 def test_nothing_is_missing_where_these_tests_run() -> None:
-    """The installer's packages are those that the fixtures need."""
+    """The installer installs every package that the fixtures need."""
     assert missing_packages(with_accounting=True) == []

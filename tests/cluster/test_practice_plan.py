@@ -21,7 +21,7 @@ from practice.ports import reserved_ports
     ],
 )
 def test_a_cluster_that_cannot_be_is_refused(plan: Plan, said: str) -> None:
-    """Before any file is made."""
+    """An impossible practice cluster is refused before any file is written."""
     with pytest.raises(PracticeError, match=said):
         plan.check()
 
@@ -43,7 +43,7 @@ def test_reserved_ports_are_exclusive_until_a_daemon_listens() -> None:
 
 @pytest.mark.parametrize("with_accounting", [False, True])
 def test_every_path_of_the_configuration_is_below_the_folder(with_accounting: bool) -> None:
-    """Nothing of the machine's own Slurm is read or written."""
+    """The practice cluster reads and writes nothing of the machine's own Slurm."""
     plan = Plan(folder=Path("/tmp/here"), nodes_32g=2, with_accounting=with_accounting)
     host = Host(name="vm", user="me", ports=tuple(range(6)), slurm_version=(22, 5))
     texts = files(plan, host)

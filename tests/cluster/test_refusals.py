@@ -1,4 +1,4 @@
-"""Slurm's refusals are reported in its own words, and then the campaign continues."""
+"""teralog reports a refusal in Slurm's own words; then the campaign can continue."""
 
 import os
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slurm
 
 @dataclass(frozen=True)
 class Mistake:
-    """A wrong value in a profile, the right one, and Slurm's message about it."""
+    """A wrong value in a cluster profile, the right value, and Slurm's message about it."""
 
     right: str
     wrong: str
@@ -50,7 +50,7 @@ MISTAKES = {
 def test_a_mistake_in_a_profile_is_reported_and_can_be_corrected(
     playground, request: pytest.FixtureRequest, what: str, command: str
 ) -> None:
-    """Nothing counts as started after any number of tries; the corrected campaign is submitted."""
+    """After a refusal no run counts as started, and the corrected campaign can be submitted."""
     mistake = MISTAKES[what]
     playground.environment |= request.getfixturevalue(mistake.cluster).environment
     playground.write_slurm_campaign("true", matrix="seed: [1, 2]")
@@ -76,7 +76,7 @@ def test_a_mistake_in_a_profile_is_reported_and_can_be_corrected(
 
 
 def test_more_gpus_than_a_node_has_are_refused_and_fewer_run(playground, slurm) -> None:
-    """The profile claims eight. Correcting it makes other runs, which none forbids yet."""
+    """The profile claims eight GPUs per node. The corrected profile makes different runs."""
     playground.environment |= slurm.environment
     playground.write_slurm_campaign("true", matrix="seed: [1, 2]", gpus_per_node=8)
     profile = playground.path / "slurm.yaml"
@@ -91,7 +91,7 @@ def test_more_gpus_than_a_node_has_are_refused_and_fewer_run(playground, slurm) 
 
 @pytest.fixture
 def limited(slurm_with_accounting: Cluster) -> Iterator[Cluster]:
-    """Return a cluster on which one may have twelve jobs in the queue."""
+    """Return a cluster that allows twelve jobs in the queue."""
 
     def limit(count: int) -> None:
         done = slurm_with_accounting.run(
@@ -106,7 +106,10 @@ def limited(slurm_with_accounting: Cluster) -> Iterator[Cluster]:
 
 
 def test_as_many_runs_are_submitted_as_slurm_accepts(playground, limited) -> None:
-    """Twenty runs are arrays of eleven and nine. Of the second, one fits into the limit of 12."""
+    """Twenty runs are arrays of eleven and nine.
+
+    Only one run of the second fits into the limit of 12.
+    """
     playground.environment |= limited.environment
     playground.write_slurm_campaign(
         'while ! test -e "$LEDGER.go"; do sleep 0.1; done', matrix=f"seed: {list(range(20))}"
@@ -127,7 +130,7 @@ def test_as_many_runs_are_submitted_as_slurm_accepts(playground, limited) -> Non
 
 
 def test_no_run_is_submitted_while_slurm_accepts_none(playground, limited) -> None:
-    """The submit reports it, and the next submit continues."""
+    """The submit reports that Slurm accepts no job, and the next submit continues."""
     playground.environment |= limited.environment
     held = limited.run(
         *("sbatch", "--parsable", "--hold", "--mem=1M", "--output=/dev/null"),
@@ -150,7 +153,7 @@ def test_no_run_is_submitted_while_slurm_accepts_none(playground, limited) -> No
 
 
 def test_submit_wait_submits_the_rest_as_room_appears(playground, limited) -> None:
-    """It ends when all runs are submitted, and leaves no attempt that Slurm refused."""
+    """`submit --wait` ends when all runs are submitted, and leaves no refused attempt."""
     playground.environment |= limited.environment
     playground.write_slurm_campaign("true", matrix=f"seed: {list(range(20))}")
     submitted = playground.teralog("submit", "campaign.yaml", "--wait")
@@ -163,7 +166,7 @@ def test_submit_wait_submits_the_rest_as_room_appears(playground, limited) -> No
 
 
 def test_a_site_without_sacct_lacks_nothing_but_words(playground, slurm, tmp_path: Path) -> None:
-    """All programs of this machine are on the PATH, except that one."""
+    """The test has all programs of this machine on the PATH except sacct."""
     folder = tmp_path / "programs"
     folder.mkdir()
     for place in reversed(slurm.environment["PATH"].split(os.pathsep)):
@@ -196,7 +199,7 @@ OVERRULING = {
 
 
 def test_variables_of_sbatch_change_no_job_and_are_named(playground, slurm) -> None:
-    """For sbatch they take precedence over the #SBATCH lines of a script."""
+    """A message names each SBATCH_ variable that would override the #SBATCH lines of a script."""
     playground.environment |= {**slurm.environment, **OVERRULING, "SEEN_BY_THE_JOB": "yes"}
     playground.write_slurm_campaign('echo "seen: $SEEN_BY_THE_JOB"', matrix="seed: [1]")
     estimated = playground.teralog("submit", "campaign.yaml", "--test-only")
@@ -222,7 +225,7 @@ def test_variables_of_sbatch_change_no_job_and_are_named(playground, slurm) -> N
 def test_the_account_of_the_profile_counts_before_that_of_the_environment(
     playground, slurm, profile: str, account: str
 ) -> None:
-    """The environment's is used if the profile has none."""
+    """The account from the environment is used only if the profile has none."""
     playground.environment |= {**slurm.environment, "SBATCH_ACCOUNT": "theirs"}
     playground.write_slurm_campaign("true", matrix="seed: [1]", profile=profile)
     submitted = playground.teralog("submit", "campaign.yaml", "--hold")
@@ -242,7 +245,7 @@ os.link = link
 
 
 def test_a_file_system_without_hard_links_is_noticed_before_sbatch(playground, slurm) -> None:
-    """Without them, two submits could claim the same run."""
+    """Without hard links two submits could claim the same run, so submit refuses to start."""
     playground.environment |= slurm.environment
     (playground.path / "sitecustomize.py").write_text(NO_LINKS)
     playground.write_slurm_campaign("true")

@@ -77,7 +77,10 @@ def rehearse(playground: Any, cluster: Cluster, framework: str) -> list[tuple[st
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_every_rank_of_every_framework_would_start(playground, sixteen_nodes, framework) -> None:
-    """Ranks, nodes and the master are right on every node, and no option is refused."""
+    """On every node the ranks, the number of nodes and the master address are right.
+
+    All options are valid.
+    """
     pytest.importorskip("deepspeed")
     counts = [NODES, ON_MORE[framework]] if framework in ON_MORE else [NODES]
     campaign = write_campaign(playground.path, framework, counts)
@@ -96,7 +99,7 @@ def test_every_rank_of_every_framework_would_start(playground, sixteen_nodes, fr
 
 
 def test_a_file_that_is_missing_fails_the_rehearsal(playground, sixteen_nodes) -> None:
-    """With the program's own words."""
+    """The rehearsal's log shows the error of the program itself."""
     pytest.importorskip("torch")
     write_campaign(playground.path, "deepspeed", [NODES])
     (script,) = (playground.path / "programs of others").iterdir()

@@ -1,4 +1,4 @@
-"""Submit to a real Slurm: every submitted run runs once, and its states are true."""
+"""Submit to a real Slurm: every submitted run starts once, and its states are true."""
 
 import json
 import os
@@ -24,12 +24,12 @@ WAIT = 'while ! test -e "$LEDGER.go"; do sleep 0.1; done'
 
 
 def scripts(play) -> list[Path]:
-    """Return the scripts that Slurm received."""
+    """Return the job scripts that Slurm received."""
     return sorted(play.path.glob("results/play/submissions/*/script.sh"))
 
 
 def test_runs_that_ask_for_the_same_go_as_one_array_and_complete(play) -> None:
-    """Six runs, one job, the right log for each, and nothing left for a second submit."""
+    """Six runs are one job, each run has its own log, and a second submit has nothing to do."""
     play.write_slurm_campaign('echo "$run says hello"', matrix="seed: [1, 2, 3, 4, 5, 6]")
     submitted = play.teralog("submit", "campaign.yaml")
     assert submitted.returncode == 0, submitted.stderr
@@ -48,7 +48,7 @@ def test_runs_that_ask_for_the_same_go_as_one_array_and_complete(play) -> None:
 
 
 def test_an_array_has_its_runs_header_and_only_selects_their_scripts(bare) -> None:
-    """The header is that of each run's own script; a run's script is the rendered one."""
+    """The array's script has the header of each run's script, and starts the rendered scripts."""
     bare.write_slurm_campaign("true", matrix="seed: [1, 2]", profile="hint: nomultithread\n")
     bare.teralog("submit", "campaign.yaml", "--hold")
     [array] = scripts(bare)
@@ -66,7 +66,7 @@ def test_an_array_has_its_runs_header_and_only_selects_their_scripts(bare) -> No
 
 
 def test_a_single_run_uses_its_rendered_script(bare, slurm, tmp_path) -> None:
-    """Its job requests the same resources as the run's own script, and selects that script."""
+    """A single run's job requests what the run's own script requests, and starts that script."""
     bare.write_slurm_campaign("true", matrix="gpus_per_node: [1, 2]")
     submitted = bare.teralog("submit", "campaign.yaml", "--hold")
     assert len(submitted.stdout.splitlines()) == 2
@@ -82,7 +82,7 @@ def test_a_single_run_uses_its_rendered_script(bare, slurm, tmp_path) -> None:
 
 @pytest.mark.parametrize("seeds", [[1], [1, 2]], ids=["a job", "an array"])
 def test_squeue_shows_which_runs_are_running(bare, slurm, seeds: list[int]) -> None:
-    """It shows their comments."""
+    """The comment of a job in squeue names its run."""
     bare.write_slurm_campaign(WAIT, matrix=f"seed: {seeds}")
     assert bare.teralog("submit", "campaign.yaml").returncode == 0
     expected = {f"{run['run_id']}: {run['label']}" for run in bare.status()}
@@ -95,7 +95,7 @@ def test_squeue_shows_which_runs_are_running(bare, slurm, seeds: list[int]) -> N
 
 
 def test_an_array_is_split_where_it_is_too_large_and_bounded_where_asked(bare, slurm) -> None:
-    """At max_array_size; --throttle bounds each part."""
+    """An array is split at max_array_size, and --throttle limits each part."""
     bare.write_slurm_campaign("true", matrix="seed: [1, 2, 3, 4, 5]", profile="max_array_size: 2\n")
     submitted = bare.teralog("submit", "campaign.yaml", "--throttle", "1", "--hold")
     ids = [line.partition(":")[0] for line in submitted.stdout.splitlines()]
@@ -106,7 +106,7 @@ def test_an_array_is_split_where_it_is_too_large_and_bounded_where_asked(bare, s
 
 
 def wait_for_reasons(play: Any, reasons: list[str | None]) -> None:
-    """Wait until Slurm reports these reasons why runs wait; for a new job it has none at first."""
+    """Wait until Slurm reports these reasons for waiting; a new job has no reason at first."""
 
     def found() -> list[str | None]:
         return [run["reason"] for run in play.status()]
@@ -115,7 +115,7 @@ def wait_for_reasons(play: Any, reasons: list[str | None]) -> None:
 
 
 def test_a_throttle_bounds_all_arrays_of_a_campaign_together(bare) -> None:
-    """Runs with different requests form separate arrays, and so does a later submit."""
+    """Runs with different requests are separate arrays, and so are runs of a later submit."""
     bare.write_slurm_campaign(WAIT, matrix="gpus_per_node: [1, 2], seed: [1, 2]")
     assert bare.teralog("submit", "campaign.yaml", "--throttle", "2").returncode == 0
     runs = bare.wait_for(["RUNNING", "RUNNING", "PENDING", "PENDING"])
@@ -129,7 +129,7 @@ def test_a_throttle_bounds_all_arrays_of_a_campaign_together(bare) -> None:
 
 
 def test_submit_wait_keeps_to_the_profile_s_submission_limit(bare) -> None:
-    """It submits the others when some have ended."""
+    """When some runs have ended, `submit --wait` submits the others."""
     bare.write_slurm_campaign("true", matrix="seed: [1, 2, 3, 4]", profile="submission_limit: 3\n")
     submitted = bare.teralog("submit", "campaign.yaml", "--wait")
     assert submitted.returncode == 0
@@ -139,7 +139,7 @@ def test_submit_wait_keeps_to_the_profile_s_submission_limit(bare) -> None:
 
 
 def test_a_submit_waits_for_another_active_one_with_a_message(bare) -> None:
-    """The other may be in an allocation; then it is active until its runs end."""
+    """The other submit may be in an allocation, where it is active until its runs end."""
     bare.write_slurm_campaign("true", matrix="seed: [1]")
     folder = bare.path / "results" / "play"
     folder.mkdir(parents=True)
@@ -159,7 +159,7 @@ def test_a_submit_waits_for_another_active_one_with_a_message(bare) -> None:
 
 
 def test_runs_over_the_submission_limit_are_left_to_the_next_submit(bare) -> None:
-    """The message contains how many are left."""
+    """The message contains how many runs are left."""
     bare.write_slurm_campaign(WAIT, profile="submission_limit: 3\n")
     first = bare.teralog("submit", "campaign.yaml")
     assert (
@@ -175,7 +175,7 @@ def test_runs_over_the_submission_limit_are_left_to_the_next_submit(bare) -> Non
 
 
 def test_a_test_only_submit_asks_slurm_and_leaves_nothing(bare, slurm) -> None:
-    """A line for each run, in Slurm's words; nothing in its queue, nothing on disk."""
+    """`submit --test-only` prints Slurm's answer for each run, but submits and writes nothing."""
     bare.write_slurm_campaign("true", matrix="seed: [1, 2, 3]")
     before = slurm.run("squeue", "-h", "-t", "all", "-r").stdout.splitlines()
     result = bare.teralog("submit", "campaign.yaml", "--test-only")
@@ -190,7 +190,7 @@ def test_a_test_only_submit_asks_slurm_and_leaves_nothing(bare, slurm) -> None:
 
 
 def test_a_refusal_is_shown_in_slurm_s_words_and_nothing_counts_as_started(bare) -> None:
-    """A mistake in the profile can be corrected, and then submitted."""
+    """After Slurm refused it, the user corrects the profile, and the campaign can be submitted."""
     bare.write_slurm_campaign("true", matrix="seed: [1]", profile="partition: no-such\n")
     refused = bare.teralog("submit", "campaign.yaml")
     assert refused.returncode == 1
@@ -203,7 +203,7 @@ def test_a_refusal_is_shown_in_slurm_s_words_and_nothing_counts_as_started(bare)
 
 
 def test_jobs_wait_for_their_dependency(bare, slurm) -> None:
-    """--dependency is Slurm's own."""
+    """`submit --dependency` passes the value to Slurm."""
     first = slurm.run(
         "sbatch", "--parsable", "--hold", "--mem=100M", "--output=/dev/null", "--wrap", "true"
     ).stdout.strip()
@@ -216,7 +216,7 @@ def test_jobs_wait_for_their_dependency(bare, slurm) -> None:
 
 
 def test_runs_are_cancelled_one_by_one_by_state_and_all(play) -> None:
-    """Each ends as CANCELLED, in Slurm's words, and none is started by a submit."""
+    """Each cancelled run ends as CANCELLED, and no later submit starts it."""
     play.write_slurm_campaign(WAIT)
     play.teralog("submit", "campaign.yaml", "--throttle", "2")
     play.wait_for(["RUNNING", "RUNNING", "PENDING", "PENDING"])
@@ -240,7 +240,7 @@ def test_runs_are_cancelled_one_by_one_by_state_and_all(play) -> None:
 
 
 def test_a_cancelled_run_that_was_never_submitted_is_not_submitted(bare) -> None:
-    """It is marked, as on this machine."""
+    """A cancelled run that has no job is marked as cancelled, as on a machine without Slurm."""
     bare.write_slurm_campaign("true", matrix="seed: [1, 2]")
     bare.teralog("cancel", "campaign.yaml", "seed=1")
     bare.teralog("submit", "campaign.yaml")
@@ -250,7 +250,7 @@ def test_a_cancelled_run_that_was_never_submitted_is_not_submitted(bare) -> None
 def test_the_user_who_cancelled_is_shown_if_slurm_reports_it(
     playground, slurm_with_accounting
 ) -> None:
-    """`CANCELLED by UID` comes from accounting, once it knows the job; the state is CANCELLED."""
+    """Accounting reports `CANCELLED by UID` once it knows the job; the state is CANCELLED."""
     playground.environment |= slurm_with_accounting.environment
     playground.write_slurm_campaign(WAIT, matrix="seed: [1]")
     playground.teralog("submit", "campaign.yaml")
@@ -266,7 +266,7 @@ def test_the_user_who_cancelled_is_shown_if_slurm_reports_it(
 
 
 def test_a_failed_run_is_reported_with_exit_code_and_log(play) -> None:
-    """Slurm reports the failure, and the log its reason."""
+    """`status` shows the exit code that Slurm reports, and the log shows the reason."""
     message = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has"
     play.write_slurm_campaign(
         f"test $gpus = 1 && exit 3; echo '{message}'; exit 1", matrix="gpus_per_node: [1, 2]"
@@ -286,7 +286,7 @@ def test_a_failed_run_is_reported_with_exit_code_and_log(play) -> None:
 
 
 def test_a_run_that_takes_too_long_ends_as_timeout(play, cluster) -> None:
-    """By Slurm's clock, and a retry may give it more time."""
+    """Slurm's clock ends the run as TIMEOUT; a retry can request more time."""
     play.write_slurm_campaign(WAIT, matrix="seed: [1]")
     play.teralog("submit", "campaign.yaml")
     [run] = play.wait_for(["RUNNING"])
@@ -306,7 +306,7 @@ def test_a_run_that_takes_too_long_ends_as_timeout(play, cluster) -> None:
 
 
 def test_a_failed_node_is_reported_and_retry_can_exclude_it(play, cluster) -> None:
-    """NODE_FAIL if the profile has no requeue; --exclude keeps the retry off the node."""
+    """A run ends as NODE_FAIL if the profile has no requeue; `retry --exclude` avoids the node."""
     play.write_slurm_campaign(WAIT, matrix="seed: [1]", profile="requeue: false\n")
     play.teralog("submit", "campaign.yaml")
     [run] = play.wait_for(["RUNNING"])
@@ -322,7 +322,7 @@ def test_a_failed_node_is_reported_and_retry_can_exclude_it(play, cluster) -> No
 
 
 def test_a_run_that_slurm_starts_again_keeps_its_log_and_counts_its_restarts(play, cluster) -> None:
-    """It never counts as ended in between, though accounting reports it for some seconds."""
+    """A requeued run never counts as ended, though accounting reports that for some seconds."""
     play.write_slurm_campaign(f"echo life ${{SLURM_RESTART_COUNT:-0}}; {WAIT}", matrix="seed: [1]")
     play.teralog("submit", "campaign.yaml")
     [run] = play.wait_for(["RUNNING"])
@@ -347,7 +347,7 @@ def test_a_run_that_slurm_starts_again_keeps_its_log_and_counts_its_restarts(pla
 
 
 def test_held_runs_are_reported_with_the_command_that_releases_them(play, cluster) -> None:
-    """Three of one array and one job, by `submit --hold`; the command works in a shell."""
+    """`submit --hold` holds an array and a job; the printed command releases them in a shell."""
     play.write_slurm_campaign("true", matrix="seed: [1, 2, 3]")
     with (play.path / "campaign.yaml").open("a") as file:
         file.write("include: [{seed: 4, gpus_per_node: 2}]\n")
@@ -362,7 +362,7 @@ def test_held_runs_are_reported_with_the_command_that_releases_them(play, cluste
 
 
 def test_logs_are_printed_and_followed_to_the_end(bare) -> None:
-    """`logs -f` ends when the run does."""
+    """`logs -f` follows a log, and ends when the run ends."""
     bare.write_slurm_campaign(f"echo one; {WAIT}; echo two", matrix="seed: [1]")
     bare.teralog("submit", "campaign.yaml")
     bare.wait_for(["RUNNING"])
@@ -375,7 +375,10 @@ def test_logs_are_printed_and_followed_to_the_end(bare) -> None:
 
 @pytest.mark.parametrize("written", ["elsewhere", "{folder}/elsewhere"])
 def test_logs_may_be_in_another_folder(bare, written: str) -> None:
-    """A profile's log_folder, relative to the profile; the run's own folder has a link."""
+    """The profile's `log_folder` is relative to the profile.
+
+    The run's folder has a link to the log.
+    """
     folder = bare.path / "elsewhere"
     profile = json.dumps(written.format(folder=bare.path))
     bare.write_slurm_campaign(
@@ -390,7 +393,7 @@ def test_logs_may_be_in_another_folder(bare, written: str) -> None:
 
 
 def test_a_log_in_another_folder_is_of_one_attempt_only(bare) -> None:
-    """A rehearsal of the run, and one in another folder of results, write others."""
+    """A rehearsal and a run in another results folder write separate logs."""
     profile = f"log_folder: {json.dumps(str(bare.path / 'elsewhere'))}\n"
     bare.write_slurm_campaign("echo hello", matrix="seed: [1]", profile=profile)
     for results, how in (("results", ()), ("results", ("--rehearse",)), ("others", ())):
@@ -411,7 +414,7 @@ def test_a_log_in_another_folder_is_of_one_attempt_only(bare) -> None:
 
 @pytest.mark.parametrize("folder", ["two words", "100%a", "back\\slash", "quo'te\"s"])
 def test_the_results_folder_may_have_any_name(bare, folder: str) -> None:
-    """Neither sbatch's patterns nor the shell interpret parts of the name."""
+    """Neither sbatch nor the shell interprets special characters in the folder's name."""
     bare.write_slurm_campaign('echo "$run says hello"', matrix="seed: [1, 2]")
     bare.environment["TERALOG_RESULTS"] = str(bare.path / folder)
     assert bare.teralog("submit", "campaign.yaml").returncode == 0
@@ -420,7 +423,7 @@ def test_the_results_folder_may_have_any_name(bare, folder: str) -> None:
 
 
 def test_an_option_of_the_other_kind_of_cluster_is_refused(playground, bare) -> None:
-    """--slots is this machine's, --throttle and --wait are Slurm's."""
+    """--slots is only for this machine, and --throttle and --wait are only for Slurm."""
     bare.write_slurm_campaign("true")
     assert (
         "--slots: works only on this machine"
@@ -435,7 +438,7 @@ def test_an_option_of_the_other_kind_of_cluster_is_refused(playground, bare) -> 
 
 @pytest.mark.parametrize("place", ["jobs", "allocation"])
 def test_slurm_gets_options_that_no_key_is_for(bare, slurm, place: str) -> None:
-    """Those of the profile and of a run; and a task sees as many GPUs as the profile sets."""
+    """Options of the profile and of a run reach Slurm; a task sees the profile's number of GPUs."""
     epilog = bare.path / "epilog of mine"
     epilog.write_text('#!/bin/sh\necho called >> "$LEDGER.epilog"\n')
     epilog.chmod(0o755)
@@ -471,7 +474,7 @@ def test_slurm_gets_options_that_no_key_is_for(bare, slurm, place: str) -> None:
 
 
 def test_an_allocation_needs_runs_that_agree(bare) -> None:
-    """In the options that an allocation has once."""
+    """Runs with different options that an allocation has only once are refused."""
     bare.write_slurm_campaign("true", matrix='sbatch: [["--core-spec=1"], ["--core-spec=2"]]')
     refused = bare.teralog("salloc", "campaign.yaml")
     assert refused.returncode == 1
@@ -492,7 +495,7 @@ exclusive: user
 
 
 def test_slurm_gets_the_profile_s_settings(bare, slurm) -> None:
-    """Each key is a field of the job; `--exclude` adds to the profile's nodes."""
+    """Each key of the profile sets a field of the job; `--exclude` adds to the profile's nodes."""
     node, other, *_ = slurm.plan.names_32g
     reservation = ("ReservationName=ours", f"Nodes={node}", "StartTime=now", "Duration=60")
     slurm.run("scontrol", "create", "reservation", *reservation, "Users=root")
@@ -522,7 +525,7 @@ def test_slurm_gets_the_profile_s_settings(bare, slurm) -> None:
 
 
 def test_a_retry_asks_slurm_for_other_resources(bare, slurm) -> None:
-    """The next submit asks for those of the profile again."""
+    """`retry --time` changes one job; the next submit requests the profile's resources again."""
     bare.write_slurm_campaign('test -e "$LEDGER.go" || exit 3', matrix="seed: [1]")
     bare.teralog("submit", "campaign.yaml")
     bare.wait_for(["FAILED"])
@@ -537,7 +540,7 @@ def test_a_retry_asks_slurm_for_other_resources(bare, slurm) -> None:
 
 
 def test_a_retry_suggests_settings_that_fit_the_gpu(bare) -> None:
-    """Once for the repeats of a configuration; the campaign stays as it is."""
+    """The suggestion appears once for all repeats of a configuration; the campaign is unchanged."""
     message = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has"
     bare.write_slurm_campaign(
         f'test -e "$LEDGER.go" || {{ echo "{message}"; exit 1; }}',
@@ -563,7 +566,10 @@ def test_a_retry_suggests_settings_that_fit_the_gpu(bare) -> None:
 def test_a_retry_suggests_how_much_host_memory_to_request(
     playground, slurm_with_accounting
 ) -> None:
-    """From accounting's measurement, unless the option is given; and then the run completes."""
+    """The suggestion uses the memory that accounting measured; with it, the run completes.
+
+    There is no suggestion if the user already gave the option.
+    """
     playground.environment |= slurm_with_accounting.environment
     too_much = "import time; much = bytearray(1500 << 20); time.sleep(60)"
     body = f"test -e \"$LEDGER.go\" || exec python3 -c '{too_much}'"
@@ -597,7 +603,10 @@ def test_a_retry_suggests_how_much_host_memory_to_request(
 
 
 def test_a_retry_with_other_nodes_is_refused(bare) -> None:
-    """The number of nodes makes a run another run; the sentence names the place in the file."""
+    """A different number of nodes makes a different run.
+
+    The message names the place in the file.
+    """
     for place, matrix, defaults in (
         ("matrix.nodes", "nodes: [1, 2]", {}),
         ("defaults.nodes", "seed: [1]", {"nodes": 1}),
@@ -611,7 +620,10 @@ def test_a_retry_with_other_nodes_is_refused(bare) -> None:
 
 
 def test_reasons_of_waiting_jobs_are_shown(bare, slurm) -> None:
-    """In words; users are not advised to release jobs that an administrator holds."""
+    """Reasons are shown in words.
+
+    A job that an administrator holds gets no advice to release it.
+    """
     bare.write_slurm_campaign(WAIT, matrix="seed: [1, 2, 3, 4]", profile="exclusive: true\n")
     bare.teralog("submit", "campaign.yaml", "--throttle", "1")
     runs = bare.wait_for(["RUNNING", "PENDING", "PENDING", "PENDING"])
@@ -636,7 +648,7 @@ def test_reasons_of_waiting_jobs_are_shown(bare, slurm) -> None:
 
 
 def test_the_expected_start_of_a_waiting_job_is_shown(bare, slurm) -> None:
-    """As in squeue; a running job has none."""
+    """`status` shows the same expected start as squeue, and none for a running job."""
     bare.write_slurm_campaign(WAIT, matrix="seed: [1]")
     bare.teralog("submit", "campaign.yaml", "--hold")
     [run] = bare.status()
@@ -664,7 +676,7 @@ def test_the_expected_start_of_a_waiting_job_is_shown(bare, slurm) -> None:
 
 
 def test_the_expected_start_of_a_job_without_a_node_is_shown(bare) -> None:
-    """When a run that has a node reaches its time limit: the scheduler's own forecast."""
+    """Slurm expects the start when a run that has a node reaches its time limit."""
     bare.write_slurm_campaign(
         WAIT, matrix="seed: [1, 2, 3, 4, 5]", profile="exclusive: true\n", time_limit=5
     )

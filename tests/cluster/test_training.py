@@ -1,4 +1,4 @@
-"""A campaign that really trains, on a real Slurm, from submission to its table."""
+"""A campaign that really trains, on a real Slurm, from submission to its report."""
 
 import csv
 import json
@@ -39,7 +39,7 @@ RANKS = (2, 2, 16)
 
 @pytest.mark.timeout(1500)
 def test_one_and_sixteen_nodes_train_what_one_process_does(playground, sixteen_nodes) -> None:
-    """Submitted, watched, collected and reported; each run ends with the loss of a plain loop."""
+    """Runs on one node and on sixteen end with the same loss as a plain training loop."""
     pytest.importorskip("deepspeed")
     from plain_loop import plain_losses
 

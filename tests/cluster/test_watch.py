@@ -81,7 +81,7 @@ def write_campaign(play: Any, *, slow_node: str = "gpu002", requeue: str = "fals
 
 
 def read_until(watching: "subprocess.Popen[str]", pattern: str) -> str:
-    """Return the output of a watch up to the first line that a pattern matches."""
+    """Return the output of a watch up to the first line that matches a pattern."""
     assert watching.stdout is not None
     printed = ""
     for line in watching.stdout:
@@ -102,13 +102,16 @@ def play(playground, slurm) -> Any:
     "text", ["gpu[001-003,007]", "a,b[1-2]c[03-04]", "n[8-11,100]", "n[08-11],x[0-0]"]
 )
 def test_slurm_expands_a_list_of_nodes_to_the_same_names(slurm, text: str) -> None:
-    """`scontrol show hostnames` is the measure."""
+    """A list of nodes expands to the same names as in `scontrol show hostnames`."""
     job = slurm.run("scontrol", "show", "hostnames", text)
     assert job.stdout.split() == list(expand_nodes(text))
 
 
 def test_a_campaign_is_watched_to_its_end_and_the_slow_run_is_reported(play) -> None:
-    """On a pipe: plain lines, the last ones of all runs. Status, JSON and nodes report it, too."""
+    """On a pipe, watch prints plain lines.
+
+    Status, JSON and the nodes table report the slow run too.
+    """
     write_campaign(play)
     assert play.teralog("submit", "campaign.yaml").returncode == 0
     watching = play.start("watch", "campaign.yaml", "--interval", "0.5")
@@ -144,7 +147,7 @@ def test_a_campaign_is_watched_to_its_end_and_the_slow_run_is_reported(play) -> 
 
 
 def test_ctrl_c_ends_the_watching_and_no_run(play) -> None:
-    """Exit code 130, and the runs continue to their ends."""
+    """After Ctrl-C the exit code is 130, and the runs continue to their ends."""
     write_campaign(play)
     play.teralog("submit", "campaign.yaml")
     play.wait_for(["RUNNING"] * 4)
@@ -162,7 +165,7 @@ def test_ctrl_c_ends_the_watching_and_no_run(play) -> None:
 def on_a_terminal(play: Any, *arguments: str, interrupt: bool = False, **variables: str) -> Any:
     """Run teralog in a terminal of 80 columns; return its exit code and its output.
 
-    If requested, it is interrupted when it shows a running run.
+    If requested, the command is interrupted once it shows a running run.
     """
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
@@ -197,7 +200,7 @@ def on_a_terminal(play: Any, *arguments: str, interrupt: bool = False, **variabl
 
 
 def test_on_a_terminal_the_table_stays_in_place(play) -> None:
-    """The cursor moves up before each look, and is visible again at the end."""
+    """The cursor moves up before each update, and is visible again at the end."""
     write_campaign(play)
     play.teralog("submit", "campaign.yaml")
     play.wait_for(["RUNNING"] * 4)
@@ -217,7 +220,7 @@ def test_on_a_terminal_the_table_stays_in_place(play) -> None:
 
 
 def test_a_run_that_slurm_starts_again_is_watched_from_its_last_start(play, slurm) -> None:
-    """Its progress starts over, though its log continues."""
+    """The run's progress starts over, although its log continues."""
     write_campaign(play, slow_node="none", requeue="true")
     play.teralog("submit", "campaign.yaml")
     first, *_ = play.wait_for(["RUNNING"] * 4)
@@ -257,7 +260,7 @@ def watch_once(play: Any, *arguments: str) -> Any:
 
 
 def watch_until_dealt_with(play: Any, what: str) -> str:
-    """Watch until a hung run was cancelled or requeued; return the output."""
+    """Watch until the hung run is cancelled or requeued; return the output."""
     printed: list[str] = []
 
     def is_dealt_with() -> bool:
@@ -270,12 +273,12 @@ def watch_until_dealt_with(play: Any, what: str) -> str:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a run hang after three seconds without output, instead of a minute."""
+    """Let a run count as hung after three seconds without output, instead of a minute."""
     monkeypatch.setattr(hung_runs, "LEAST_SECONDS", 3.0)
 
 
 def test_a_run_that_hangs_is_requeued(play, impatient: None) -> None:
-    """Once: after Slurm started it again it completes, and its log has both starts."""
+    """The hung run is requeued once. Then it completes, and its log has both starts."""
     play.write_slurm_campaign(HANGS, matrix="seed: [1]", profile="requeue: true\n")
     play.teralog("submit", "campaign.yaml")
     play.wait_for(["RUNNING"])
@@ -287,7 +290,7 @@ def test_a_run_that_hangs_is_requeued(play, impatient: None) -> None:
 
 
 def test_a_run_that_hangs_is_cancelled(play, impatient: None) -> None:
-    """As `teralog cancel` of that run; the other one goes on."""
+    """The hung run is cancelled as by `teralog cancel`; the other run goes on."""
     body = f'if [ "$run" = "$(cat "$LEDGER.hangs")" ]; then\n{HANGS}fi\n'
     body += 'while ! test -e "$LEDGER.go"; do sleep 0.1; done\n'
     play.write_slurm_campaign(body, matrix="seed: [1, 2]")
@@ -303,7 +306,7 @@ def test_a_run_that_hangs_is_cancelled(play, impatient: None) -> None:
 
 
 def test_a_run_that_slurm_may_not_requeue_is_reported(play, slurm, impatient: None) -> None:
-    """In Slurm's words; the run goes on."""
+    """The message has Slurm's words, and the run goes on."""
     play.write_slurm_campaign(HANGS, matrix="seed: [1]", profile="requeue: true\n")
     play.teralog("submit", "campaign.yaml")
     [run] = play.wait_for(["RUNNING"])
@@ -316,7 +319,7 @@ def test_a_run_that_slurm_may_not_requeue_is_reported(play, slurm, impatient: No
 
 
 def test_a_run_that_has_ended_since_the_look_is_not_requeued(play, impatient: None) -> None:
-    """Slurm would start it again, though it completed."""
+    """If a run ended since the last query, a requeue would start a completed run again."""
     play.write_slurm_campaign(HANGS, matrix="seed: [1]", profile="requeue: true\n")
     play.teralog("submit", "campaign.yaml")
     play.wait_for(["RUNNING"])

@@ -1,4 +1,4 @@
-"""A user's own training script under DeepSpeed: one linear layer, a few steps."""
+"""A user's own training script for DeepSpeed: trains one linear layer for a few steps."""
 
 import argparse
 

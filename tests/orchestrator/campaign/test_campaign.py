@@ -1,4 +1,4 @@
-"""A campaign: its runs, each once, and the runs that were left out, with the reasons."""
+"""Expand a campaign: each run once, and the excluded runs with their reasons."""
 
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ HEAD = "name: a\ndefaults: {framework: gpt, model: s}\n"
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
 def test_every_example_can_be_run(path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Users copy it, so no run has a problem, unless the file explains the contradiction."""
+    """Users copy the examples, so no run has a problem, except where a file explains one."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     campaign = load_campaign(path)
     assert campaign.name == path.stem
@@ -27,7 +27,7 @@ def test_every_example_can_be_run(path: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 def test_a_run_has_its_identity_its_label_and_its_place(campaign_of: CampaignOf):
-    """The matrix comes first, then the included runs, each with its repeats."""
+    """The runs of the matrix come first, then the included runs, each with its repeats."""
     campaign = campaign_of(
         f"{HEAD}matrix: {{strategy: [ddp, zero1]}}\ninclude: [{{seed: 2}}]\nrepeats: 2\n"
     )
@@ -58,7 +58,7 @@ EXCLUDED = {
 def test_excluded_runs_are_not_planned(
     campaign_of: CampaignOf, problems_of: ProblemsOf, exclude: str, left: list[str]
 ):
-    """Any parameter can be named, derived ones too."""
+    """An `exclude` rule can name any parameter, also a derived one."""
     text = f"{HEAD}matrix: {{strategy: [ddp, zero1], seed: [1, 2]}}\nexclude: {exclude}\n"
     if left:
         assert [planned.label for planned in campaign_of(text).runs] == left
@@ -67,7 +67,10 @@ def test_excluded_runs_are_not_planned(
 
 
 def test_excluded_and_duplicate_runs_are_reported(campaign_of: CampaignOf):
-    """Each rule with its runs, under the first rule that excludes them; doublets too."""
+    """The plan lists the runs that each `exclude` rule removed, and the duplicate runs.
+
+    A run that matches several rules is listed under the first one.
+    """
     campaign = campaign_of(
         f"{HEAD}matrix: {{strategy: [ddp, zero1], seed: [1, 2]}}\n"
         "include: [{strategy: zero1, seed: 1}]\n"
@@ -81,7 +84,7 @@ def test_excluded_and_duplicate_runs_are_reported(campaign_of: CampaignOf):
 
 
 def test_a_run_that_is_asked_for_twice_is_planned_once(campaign_of: CampaignOf):
-    """However it is spelled; the first label stays."""
+    """The spelling of the values does not matter; the run keeps its first label."""
     campaign = campaign_of(
         f"{HEAD}matrix: {{model: [s, {{preset: s, seq_length: 1024}}]}}\n"
         "include: [{model: s, num_microbatches: 1}]\n"
@@ -91,7 +94,10 @@ def test_a_run_that_is_asked_for_twice_is_planned_once(campaign_of: CampaignOf):
 
 
 def test_a_time_limit_alone_makes_no_run_of_its_own(campaign_of: CampaignOf):
-    """The first run's limit stays, and a message reports it."""
+    """Runs that differ only in time limit are one run.
+
+    The first limit stays, and a message reports it.
+    """
     campaign = campaign_of(f"{HEAD}include: [{{time_limit: 5}}, {{time_limit: 10}}]\n")
     assert [planned.run.resources.time_limit_seconds for planned in campaign.runs] == [300]
     assert campaign.notes == (
@@ -100,7 +106,7 @@ def test_a_time_limit_alone_makes_no_run_of_its_own(campaign_of: CampaignOf):
 
 
 def test_an_impossible_run_stays_in_the_plan_with_its_problems(campaign_of: CampaignOf):
-    """It is reported, not dropped."""
+    """The plan reports an impossible run, and does not drop it."""
     campaign = campaign_of(f"{HEAD}matrix: {{num_attention_heads: [12, 7]}}\n")
     possible, impossible = campaign.runs
     assert possible.problems == ()
@@ -231,12 +237,15 @@ PROBLEMS = {
 def test_a_campaign_whose_runs_make_no_sense_is_refused(
     problems_of: ProblemsOf, text: str, problems: list[str]
 ):
-    """All at once, each sentence once, however many runs it concerns."""
+    """All problems are reported at once, and each only once, however many runs have it."""
     assert problems_of(text) == problems
 
 
 def test_an_argument_is_the_same_with_quotes_and_without(campaign_of: CampaignOf):
-    """A number stays as written: 1e-5 does not become 1e-05. The run's identity is the same."""
+    """An argument stays as written: 1e-5 does not become 1e-05.
+
+    Quotes do not change the run's identity.
+    """
     text = "name: a\ndefaults: {framework: deepspeed, script: a.py}\nmatrix:\n  script_args: "
     (bare,) = campaign_of(f"{text}[[--steps, 30, --lr, 1e-5]]\n").runs
     (quoted,) = campaign_of(f"{text}[['--steps', '30', '--lr', '1e-5']]\n").runs
@@ -245,7 +254,7 @@ def test_an_argument_is_the_same_with_quotes_and_without(campaign_of: CampaignOf
 
 
 def test_an_argument_that_is_true_or_nothing_is_refused(problems_of: ProblemsOf):
-    """It is unclear what a program should get for it."""
+    """The values true and null are refused, because the program's word for them is unclear."""
     text = (
         "name: a\n"
         "defaults: {framework: megatron, model: s, source: m, extra_args: [--a, true, null]}\n"
@@ -257,7 +266,7 @@ def test_an_argument_that_is_true_or_nothing_is_refused(problems_of: ProblemsOf)
 
 
 def test_a_cluster_that_is_not_there_is_named(problems_of: ProblemsOf, tmp_path: Path):
-    """The error also lists the clusters that exist."""
+    """The error names the missing cluster profile, and lists those that exist."""
     assert problems_of(f"{HEAD}cluster: jean-zay\n") == [
         (
             f"cluster 'jean-zay': there is no such profile file in {tmp_path}; "
@@ -267,7 +276,7 @@ def test_a_cluster_that_is_not_there_is_named(problems_of: ProblemsOf, tmp_path:
 
 
 def test_a_cluster_profile_is_found_next_to_the_campaign(campaign_of: CampaignOf, tmp_path: Path):
-    """Its path is relative to the campaign file; its name is part of a run's identity."""
+    """The profile's path is relative to the campaign file; its name is part of a run's identity."""
     (tmp_path / "v100.yaml").write_text("gpus_per_node: 4\ngpu: V100-SXM2-32GB\n")
     here, there = campaign_of(HEAD), campaign_of(f"{HEAD}cluster: v100.yaml\n")
     assert there.cluster.name == "v100"
@@ -300,7 +309,7 @@ MISFITS = {
 
 
 def files(table: dict[str, list[str]]) -> st.SearchStrategy[dict[str, Any]]:
-    """Return the keys of campaign files whose parameters have the values of a table."""
+    """Return keys of a campaign file whose parameters have the values of a table."""
     one = {name: st.sampled_from(values) for name, values in table.items()}
     several = {name: st.lists(value, min_size=1, max_size=2) for name, value in one.items()}
     rules = st.sampled_from(["world_size > 1", "nodes < 2", "strategy > 1", "model == 's'", "("])
@@ -317,7 +326,7 @@ def files(table: dict[str, list[str]]) -> st.SearchStrategy[dict[str, Any]]:
 
 
 def written(value: Any) -> str:
-    """Return YAML in flow style; texts are YAML already."""
+    """Return a value as YAML in flow style; a text is used as YAML unchanged."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{name}: {written(inner)}" for name, inner in value.items()) + "}"
     if isinstance(value, list):
@@ -328,7 +337,7 @@ def written(value: Any) -> str:
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(files(FITTING) | files(FITTING | MISFITS))
 def test_any_file_is_a_campaign_or_a_users_mistake(campaign_of: CampaignOf, file: dict[str, Any]):
-    """No content under its keys ends in a traceback."""
+    """Any content of a campaign file gives either a campaign or a message, never a traceback."""
     defaults = {"framework": "gpt", "model": "s", **file["defaults"]}
     try:
         campaign = campaign_of(written({"name": "a", **file, "defaults": defaults}))

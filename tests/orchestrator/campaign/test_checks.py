@@ -1,4 +1,4 @@
-"""Reasons why a run is impossible, one sentence each."""
+"""Check why a run is impossible, with one sentence per reason."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -147,7 +147,7 @@ PROBLEMS: dict[str, tuple[dict[str, Any], Cluster, list[str]]] = {
 def test_every_reason_is_reported_with_its_numbers(
     run_of: RunOf, values: dict[str, Any], cluster: Cluster, problems: list[str]
 ):
-    """All at once, in the words of the campaign file."""
+    """All reasons are reported at once, in the words of the campaign file."""
     assert list(run_problems(run_of(**values), cluster, Warmup(3))) == problems
 
 
@@ -158,7 +158,7 @@ def test_every_reason_is_reported_with_its_numbers(
 def test_layers_split_across_nodes_are_reported_as_a_warning(
     run_of: RunOf, nodes: int, gpus_per_node: int, tensor_parallel_size: int, worth_a_look: bool
 ):
-    """Possible, and slow: a warning, which makes no run impossible."""
+    """Layers split across nodes are possible but slow, so the run gets a warning only."""
     split = {"nodes": nodes, "gpus_per_node": gpus_per_node}
     run = run_of(
         framework="deepspeed", script="a", tensor_parallel_size=tensor_parallel_size, **split
@@ -220,7 +220,7 @@ def test_layers_split_across_nodes_are_reported_as_a_warning(
 def test_a_gpu_that_is_not_known_is_reported_as_a_warning(
     run_of: RunOf, profile: dict[str, Any], said: list[str]
 ):
-    """With the numbers that will be missing, and what to give instead."""
+    """The warning lists the numbers that will be missing, and what to give instead."""
     assert list(run_warnings(run_of(), Cluster(name="a", **profile), Path())) == said
 
 
@@ -235,7 +235,7 @@ def test_a_gpu_that_is_not_known_is_reported_as_a_warning(
 def test_a_program_that_needs_gpus_is_reported_as_a_warning_without_any(
     run_of: RunOf, framework: str, cluster: Cluster, said: list[str], tmp_path: Path
 ):
-    """It is no more: the run can still be rehearsed."""
+    """On a cluster without GPUs the run gets only a warning, because it can still be rehearsed."""
     (tmp_path / "pretrain_gpt.py").touch()
     values = {"source": str(tmp_path)} if framework == "megatron" else {}
     run = run_of(framework=framework, **values)
@@ -253,7 +253,7 @@ def test_a_program_that_needs_gpus_is_reported_as_a_warning_without_any(
 def test_run_clm_with_parameters_divided_is_reported_as_a_warning_without_gpus(
     run_of: RunOf, stage: int, cluster: Cluster, said: list[str], tmp_path: Path
 ):
-    """There DeepSpeed refuses its batch."""
+    """Without GPUs, DeepSpeed refuses the batch size of run_clm with divided parameters."""
     files = {name: str(tmp_path / name) for name in ("script", "dataset")}
     for path in files.values():
         Path(path).touch()
@@ -274,7 +274,7 @@ def test_run_clm_with_parameters_divided_is_reported_as_a_warning_without_gpus(
 def test_an_optimizer_that_has_one_core_is_reported_as_a_warning(
     run_of: RunOf, values: dict[str, Any], cores: int | None, *, warned: bool
 ):
-    """Steps then take many times as long, because of the cluster and not of the program."""
+    """With one core for an optimizer, steps take many times as long, whatever the program."""
     if "framework" in values:
         values = {**values, "source": "c"}
     cluster = Cluster(name="a", scheduler="slurm", gpus_per_node=8, cores_per_rank=cores)
@@ -294,6 +294,6 @@ def test_an_optimizer_that_has_one_core_is_reported_as_a_warning(
 def test_a_warmup_must_leave_something_to_measure(
     run_of: RunOf, warmup: int | str, train_iters: int, measured: bool
 ):
-    """A table of dashes is found out before the GPU-hours are spent."""
+    """A warm-up as long as the run is reported before it costs GPU-hours."""
     problems = list(run_problems(run_of(train_iters=train_iters), CPUS, Warmup.parse(warmup)))
     assert (not problems) == measured

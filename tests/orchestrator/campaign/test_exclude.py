@@ -1,4 +1,4 @@
-"""The rules of `exclude`: by value or by expression."""
+"""The rules of `exclude`, by value or by expression."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ RULES = {
 
 @pytest.mark.parametrize(("written", "excludes"), RULES.values(), ids=RULES)
 def test_a_rule_excludes_what_matches_all_of_it(written: object, excludes: bool):
-    """Values of a mapping are joined by and, members of a list by or."""
+    """A rule matches if all its keys match; a list of values matches if one of them does."""
     assert make_rule("exclude[0]", written, SIZES).excludes(SIZES) is excludes
 
 
@@ -38,7 +38,7 @@ def test_a_rule_excludes_what_matches_all_of_it(written: object, excludes: bool)
     ],
 )
 def test_a_rule_is_quoted_as_it_was_written(written: object, text: str):
-    """Notes about runs that were left out name the rule."""
+    """The note about excluded runs quotes the rule as the user wrote it."""
     assert make_rule("exclude[0]", written, SIZES).text == text
 
 
@@ -63,7 +63,7 @@ REFUSED: dict[str, tuple[Any, list[str]]] = {
 
 @pytest.mark.parametrize(("written", "problems"), REFUSED.values(), ids=REFUSED)
 def test_an_empty_rule_is_refused(written: object, problems: list[str]):
-    """Otherwise a misspelt parameter would silently exclude nothing."""
+    """An empty rule is refused; otherwise a misspelt parameter would silently exclude nothing."""
     with pytest.raises(UserError) as caught:
         make_rule("exclude[0]", written, SIZES)
     assert list(caught.value.problems) == problems

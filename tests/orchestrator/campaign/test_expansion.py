@@ -1,4 +1,4 @@
-"""From values to runs: crossing, making, naming."""
+"""Expand the values of a campaign file to runs with labels."""
 
 from typing import Any
 
@@ -65,7 +65,7 @@ def test_included_runs_stand_next_to_the_matrix(
 
 @given(st.lists(st.integers(0, 4), max_size=4), st.integers(0, 3))
 def test_a_matrix_crosses_to_the_product_of_its_lengths(lengths: list[int], included: int):
-    """No combination is lost, none comes twice."""
+    """The matrix loses no combination of values, and repeats none."""
     matrix = {f"p{index}": list(range(length)) for index, length in enumerate(lengths)}
     made = entries(file(matrix=matrix, include=[{"q": n} for n in range(included)]))
     product = 1 if lengths or not included else 0
@@ -76,7 +76,7 @@ def test_a_matrix_crosses_to_the_product_of_its_lengths(lengths: list[int], incl
 
 
 def test_a_matrix_that_crosses_to_too_many_runs_is_refused_before_it_is_crossed():
-    """A sentence rather than a full memory."""
+    """The user gets a message before the runs fill the memory."""
     matrix = {name: [*range(1000)] for name in ("seed", "nodes", "train_iters", "num_layers")}
     with pytest.raises(UserError) as caught:
         entries(file(matrix=matrix))
@@ -123,12 +123,12 @@ MISFITS: dict[str, tuple[dict[str, Any], list[str]]] = {
 def test_values_that_do_not_go_together_are_reported_all_at_once(
     values: dict[str, Any], problems: list[str]
 ):
-    """Each sentence begins with where the run was asked for."""
+    """Each message begins with the place in the campaign file that asked for the run."""
     assert entry_problems([Entry("defaults", values)]) == problems
 
 
 def test_sizes_next_to_the_model_change_those_of_its_preset():
-    """A preset is a starting point, and keeps its name for people."""
+    """A preset is a starting point; with other sizes, people still see the preset's name."""
     values = {"framework": "gpt", "model": {"preset": "xl", "num_layers": 3}, "seq_length": 512}
     run = make_run(Entry("defaults", values), "local", 1)
     assert (run.model.num_layers, run.model.hidden_size, run.model.seq_length) == (3, 1600, 512)
@@ -259,13 +259,16 @@ LABELS: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 @pytest.mark.parametrize(("keys", "expected"), LABELS.values(), ids=LABELS)
 def test_a_label_shows_what_varies(keys: dict[str, Any], expected: list[str]):
-    """In the file's order, without values that all runs share."""
+    """A label contains the parameters that vary, in the file's order.
+
+    A value that all runs share is left out.
+    """
     made = file(**keys)
     assert labels(made, entries(made)) == expected
 
 
 def test_a_label_is_not_longer_than_a_line():
-    """A mark shows where it was cut."""
+    """A mark shows where a long label was cut."""
     made = file(matrix={"script_args": [["a" * 500], ["b"]]})
     long, short = labels(made, entries(made))
     assert len(long) == MAX_LABEL

@@ -15,7 +15,7 @@ GPT = "defaults: {framework: gpt, model: s}\n"
 
 
 def test_a_file_needs_a_name_and_nothing_else(tmp_path: Path):
-    """Everything else has a default."""
+    """Every key except `name` has a default."""
     path = tmp_path / "least.yaml"
     path.write_text("name: least\n")
     checked = read_campaign_file(path)
@@ -172,12 +172,12 @@ PROBLEMS = {
 def test_all_problems_of_a_file_are_reported_at_once(
     problems_of: ProblemsOf, text: str, problems: list[str]
 ):
-    """Each sentence begins with the file and the path of the key."""
+    """Each message begins with the file and the path of the key."""
     assert problems_of(text) == problems
 
 
 def test_a_problem_of_the_cluster_is_reported_with_the_rest(problems_of: ProblemsOf):
-    """A missing or wrong profile does not hide other mistakes."""
+    """A missing or wrong cluster profile does not hide other mistakes."""
     name, cluster = problems_of(f"name: ../x\ncluster: nosuch.yaml\n{GPT}")
     assert name.startswith("name: '../x' cannot name a folder")
     assert cluster.startswith("cluster 'nosuch.yaml': there is no such profile file")
@@ -194,7 +194,7 @@ def test_a_problem_of_the_cluster_is_reported_with_the_rest(problems_of: Problem
 def test_a_file_that_is_not_plain_text_has_only_that_problem(
     problems_of: ProblemsOf, text: str, problem: str
 ):
-    """No other problem can be found in such a file."""
+    """If a file is not plain text, teralog reports no other problem of it."""
     assert problems_of(text) == [problem]
 
 
@@ -220,7 +220,7 @@ HINTS = {
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_name_that_can_name_a_folder_is_taken(tmp_path: Path, name: str):
-    """Letters, digits, '.', '_' and '-'."""
+    """A campaign's name may contain letters, digits, '.', '_' and '-'."""
     (tmp_path / "file.yaml").write_text(f'name: "{name}"\n')
     checked = read_campaign_file(tmp_path / "file.yaml")
     assert (checked.file.name, checked.problems) == (name, ())
@@ -230,7 +230,7 @@ def test_a_name_that_can_name_a_folder_is_taken(tmp_path: Path, name: str):
 def test_a_name_that_cannot_name_a_folder_is_refused(
     problems_of: ProblemsOf, name: str, hint: str | None
 ):
-    """No name leads out of the results folder, or needs quoting in a shell."""
+    """A refused name would lead out of the results folder, or would need quotes in a shell."""
     (problem,) = problems_of("name: '{}'\n".format(name.replace("'", "''")) + GPT)
     if name.isprintable():
         assert problem.startswith(f"name: {name!r} cannot name a folder")
@@ -238,7 +238,7 @@ def test_a_name_that_cannot_name_a_folder_is_refused(
 
 
 def suggestion(path: Path, name: str) -> str | None:
-    """Return the suggested replacement of a refused name; None if the name is accepted."""
+    """Return the name that the error message suggests; None if the name is accepted."""
     path.write_text("name: '{}'\n".format(name.replace("'", "''")), encoding="utf-8")
     for problem in read_campaign_file(path).problems:
         suggested = re.search(r"; try '(.*)'$", problem)
@@ -248,7 +248,7 @@ def suggestion(path: Path, name: str) -> str | None:
 
 @given(st.text(st.characters(exclude_categories=("Cs",)), max_size=80).filter(str.isprintable))
 def test_a_name_that_is_suggested_can_be_taken(tmp_path_factory: pytest.TempPathFactory, name: str):
-    """Advice that is followed works."""
+    """A name that an error message suggests is valid."""
     path = tmp_path_factory.getbasetemp() / "suggested.yaml"
     suggested = suggestion(path, name)
     if suggested:
@@ -275,12 +275,15 @@ IN_PLAY = {
 def test_frameworks_in_play_are_those_that_are_named(
     data: dict[str, object], expected: tuple[str, ...]
 ):
-    """Parameters of other frameworks are unknown; without a name, all frameworks count."""
+    """If the file names a framework, other frameworks' parameters are unknown.
+
+    Otherwise all are known.
+    """
     assert set(frameworks_in_play(data)) == set(expected)
 
 
 def test_a_rule_s_value_that_no_run_can_have_is_refused(problems_of: ProblemsOf):
-    """A misspelt value would silently exclude nothing."""
+    """With a misspelt value, a rule would silently exclude nothing."""
     text = "name: a\ndefaults: {framework: gpt, model: s}\nexclude: [{strategy: [ddp, zer1]}]\n"
     [problem] = problems_of(text)
     assert problem.startswith("exclude[0].strategy: 'zer1' is not one of ddp, zero0")

@@ -1,4 +1,4 @@
-"""Labels: short, and safe to type in a shell."""
+"""Labels of runs are short, and safe to type in a shell."""
 
 import shlex
 import subprocess
@@ -34,7 +34,10 @@ WIDE = "{num_layers: 2, hidden_size: 64, num_attention_heads: 8, vocab_size: 512
 def test_labels_are_short(
     campaign_of: Callable[[str], Campaign], matrix: str, expected: list[str]
 ) -> None:
-    """Names of parameters as engineers abbreviate them; a model by its size, if that is clear."""
+    """A label abbreviates parameters as engineers do.
+
+    It names a model by its size if that is unique.
+    """
     text = f"name: c\ndefaults: {{framework: gpt, model: {SMALL}}}\nmatrix: {{{matrix}}}\n"
     found = [planned.label for planned in campaign_of(text).runs]
     assert found == expected
@@ -43,14 +46,14 @@ def test_labels_are_short(
 def test_repeats_are_numbered_without_a_comment_sign(
     campaign_of: Callable[[str], Campaign],
 ) -> None:
-    """`#1` would begin a comment in a shell."""
+    """`#1` would begin a comment in a shell, so a label writes repeats differently."""
     text = f"name: c\nrepeats: 2\ndefaults: {{framework: gpt, model: {SMALL}}}\n"
     assert [planned.label for planned in campaign_of(text).runs] == ["gpt r1", "gpt r2"]
 
 
 @given(st.text(st.characters(codec="ascii", exclude_categories=["Cc"]), max_size=40))
 def test_a_shell_changes_no_word_of_a_label(text: str) -> None:
-    """Typed without quotes, its words arrive as they are."""
+    """A shell passes on the words of an unquoted label unchanged."""
     label = shell_safe(text)
     assert label == label.strip() != ""
     assert shlex.split(label, comments=True) == label.split(" ")
@@ -58,7 +61,7 @@ def test_a_shell_changes_no_word_of_a_label(text: str) -> None:
 
 
 def test_bash_agrees(tmp_path: Path) -> None:
-    """The folder has a file that a wildcard would match."""
+    """An unquoted label stays unchanged in bash, even if a wildcard would match a file."""
     (tmp_path / "x").touch()
     label = shell_safe('zero2 ds={"a": [1, 2]} ~/x # $HOME `id` * ? !! a;b a|b >x <y &')
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Models of a campaign: presets, names, config.json, sizes and variants."""
+"""Models of a campaign: presets, names, config.json files, sizes and variants."""
 
 import json
 from pathlib import Path
@@ -27,7 +27,7 @@ SIZES = {
 
 
 def campaign_of(folder: Path, *runs: dict[str, Any], **defaults: Any) -> Campaign:
-    """Return a campaign of Megatron with these runs; JSON is YAML."""
+    """Return a Megatron campaign with these runs; JSON is valid YAML."""
     usual = {"framework": "megatron", "source": "megatron", "precision": "bf16"}
     path = folder / "campaign.yaml"
     text = {"name": "models", "defaults": {**usual, **defaults}, "include": list(runs)}
@@ -56,14 +56,17 @@ CHOICES: dict[str, dict[str, Any]] = {
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with the config.json of a model with latent attention and experts."""
+    """Return a folder with the config.json of a model with latent attention and experts."""
     (tmp_path / "config.json").write_text(json.dumps(named_model("deepseek-v2-lite").config))
     return tmp_path
 
 
 @pytest.mark.parametrize("choice", CHOICES.values(), ids=CHOICES)
 def test_a_run_with_a_model_is_made_again_from_its_record(choice: dict[str, Any], folder: Path):
-    """With the same identity and sizes, also if the config.json is gone."""
+    """A run made again from its record has the same identity and sizes.
+
+    Its config.json may be gone.
+    """
     campaign = campaign_of(folder, choice)
     (planned,) = campaign.runs
     store = CampaignStore(folder / "results")
@@ -76,7 +79,7 @@ def test_a_run_with_a_model_is_made_again_from_its_record(choice: dict[str, Any]
 
 
 def test_a_named_model_is_counted_as_described(folder: Path):
-    """Parameters and FLOPs are the description's, with Megatron's padded vocabulary."""
+    """The parameters and FLOPs are those of the description, with Megatron's padded vocabulary."""
     choice = {"model": {"name": "mixtral-8x7b", "num_layers": 2}, "seq_length": 512}
     (planned,) = campaign_of(folder, choice, global_batch_size=4, gpus_per_node=1).runs
     named = named_model("mixtral-8x7b")
@@ -92,7 +95,7 @@ def test_a_named_model_is_counted_as_described(folder: Path):
 
 
 def test_runs_are_excluded_by_variants(folder: Path):
-    """A variant is a parameter as any other, also of a model with a name."""
+    """`exclude` can name a variant like any other parameter, also for a model with a name."""
     path = folder / "campaign.yaml"
     text = {
         "name": "models",
@@ -113,7 +116,10 @@ def test_runs_are_excluded_by_variants(folder: Path):
 
 
 def test_equal_models_are_one_run(folder: Path):
-    """Whatever they are called; defaults that are written out change nothing."""
+    """Two equal models with different names are one run.
+
+    A run with its defaults written out is the same run too.
+    """
     config = named_model("llama3-8b").config
     (folder / "llama.json").write_text(json.dumps({**config, "torch_dtype": "bfloat16"}))
     length = {"seq_length": 4096}
@@ -131,7 +137,7 @@ def test_equal_models_are_one_run(folder: Path):
 
 
 def test_megatron_is_started_with_the_arguments_that_build_the_model(folder: Path):
-    """Each is a word of the script, and none is given twice."""
+    """Each argument is one word of the script, and no argument is given twice."""
     campaign = campaign_of(folder, {"model": {"config": "config.json"}})
     script = job_script(campaign.runs[0], campaign, folder / "run")
     for line in (
@@ -166,7 +172,7 @@ def test_megatron_is_started_with_the_arguments_that_build_the_model(folder: Pat
 def test_a_program_that_cannot_build_the_model_is_impossible(
     run: dict[str, Any], problem: str, folder: Path
 ):
-    """A run of another model would have the name of this one."""
+    """If a program cannot build the model, its run would measure another model under this name."""
     path = folder / "campaign.yaml"
     path.write_text(json.dumps({"name": "models", "include": [run]}))
     (planned,) = load_campaign(path).runs
@@ -194,7 +200,7 @@ def test_a_program_that_cannot_build_the_model_is_impossible(
     ],
 )
 def test_a_mistake_in_a_model_is_a_sentence(choice: dict[str, Any], problem: str, folder: Path):
-    """With the file and the place."""
+    """The message contains the file and the key of the mistake."""
     with pytest.raises(UserError) as caught:
         campaign_of(folder, choice)
     assert any(problem in sentence for sentence in caught.value.problems)

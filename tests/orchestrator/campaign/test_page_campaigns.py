@@ -1,7 +1,8 @@
-"""The campaigns of the GPT2 experiments in examples/ plan exactly the rows of that page.
+"""The campaigns of the GPT2 experiments in examples/ plan exactly the rows of the GPT2 page.
 
-The page's figures are those of results/published/gpt2-experiments. Contradictory rows are planned
-unchanged, and are impossible. Stages beyond GPUs / TP do not contradict: Megatron-LM 2 lowers them.
+The page's figures are those of results/published/gpt2-experiments. Rows that contradict themselves
+are planned unchanged, as impossible runs. More stages than GPUs / TP are no contradiction:
+Megatron-LM 2 lowers them.
 """
 
 import csv
@@ -48,7 +49,7 @@ CAMPAIGNS: dict[str, list[tuple[str, dict[str, str]]]] = {
 
 
 def page_rows(name: str) -> list[dict[str, str]]:
-    """Return the rows of a campaign's tables on the page, with the notes for whole tables."""
+    """Return the rows of a campaign's tables on the page, with the notes on whole tables."""
     rows = []
     for table, said in CAMPAIGNS[name]:
         with (PAGE / f"{table}.csv").open() as file:
@@ -57,17 +58,17 @@ def page_rows(name: str) -> list[dict[str, str]]:
 
 
 def shown(planned: PlannedRun, columns: list[str]) -> tuple[str, ...]:
-    """Return the values of a planned run in the page's columns."""
+    """Return the values of a planned run, in the columns of the page."""
     return tuple(str(COLUMNS[column](planned.run)) for column in columns)
 
 
 def wanted(row: dict[str, str], columns: list[str]) -> tuple[str, ...]:
-    """Return the values of a row of the page in the same columns."""
+    """Return the values of a row of the page, in the same columns."""
     return tuple(SIZES.get(row[column], row[column]) for column in columns)
 
 
 def contradictory(row: dict[str, str]) -> bool:
-    """Return whether a row's numbers exclude each other."""
+    """Return whether the numbers of a row contradict each other."""
     numbers: dict[str, int] = {key: int(text) for key, text in row.items() if text.isdecimal()}
     tensor, world_size = numbers["tensor_parallel_size"], numbers["world_size"]
     split = tensor * min(numbers.get("pipeline_parallel_size", 1), world_size // tensor)
@@ -78,7 +79,7 @@ def contradictory(row: dict[str, str]) -> bool:
 
 @pytest.mark.parametrize("name", CAMPAIGNS)
 def test_a_campaign_plans_the_rows_of_the_page(name: str):
-    """Every row that agrees with itself, number for number; rows of several days are one run."""
+    """Every consistent row of the page is planned with its numbers; repeated rows are one run."""
     rows = [row for row in page_rows(name) if not contradictory(row)]
     columns = [column for column in COLUMNS if all(column in row for row in rows)]
     runs = [
@@ -93,7 +94,7 @@ CONTRADICTIONS = {"megatron-largest-16gb": 1}
 
 @pytest.mark.parametrize("name", CAMPAIGNS)
 def test_rows_that_contradict_themselves_are_planned_as_contradictions(name: str):
-    """With all numbers of the page."""
+    """The contradictory runs have all numbers of the page."""
     rows = [row for row in page_rows(name) if contradictory(row)]
     runs = [run for run in load_campaign(ROOT / "examples" / f"{name}.yaml").runs if run.problems]
     given = [column for column in COLUMNS if all(column in row for row in rows)]
@@ -104,7 +105,7 @@ def test_rows_that_contradict_themselves_are_planned_as_contradictions(name: str
 
 
 def test_rows_with_more_stages_than_ranks_are_planned_as_the_program_ran_them():
-    """With 4 stages on 16 GPUs and 16 on 64; the command line has the page's number."""
+    """Runs with 4 stages on 16 GPUs and 16 on 64 are planned; the command has the page's number."""
     runs = [one.run for one in load_campaign(ROOT / "examples" / "megatron-performance.yaml").runs]
     lowered = [
         (run.world_size, run.parallelism.given.pipeline_parallel_size, split.pipeline_parallel_size)

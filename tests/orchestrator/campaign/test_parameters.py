@@ -1,4 +1,4 @@
-"""The parameters of runs: known names, valid values, time limits."""
+"""The parameters of runs: their names, valid values and time limits."""
 
 import dataclasses
 import re
@@ -42,7 +42,7 @@ TIME_LIMITS: dict[int | str, int] = {
 
 @pytest.mark.parametrize("limit", TIME_LIMITS)
 def test_a_time_limit_is_minutes_or_what_slurm_takes(limit: int | str):
-    """Minutes as a number; M:S, H:M:S, D-H, D-H:M, D-H:M:S as text."""
+    """A time limit is a number of minutes, or text such as M:S, H:M:S, D-H, D-H:M or D-H:M:S."""
     assert time_limit_seconds(limit) == TIME_LIMITS[limit]
 
 
@@ -76,7 +76,7 @@ NO_TIME_LIMITS: dict[int | str, str] = {
 
 @pytest.mark.parametrize("limit", NO_TIME_LIMITS, ids=lambda limit: str(limit)[:12])
 def test_an_invalid_time_limit_is_refused(limit: int | str):
-    """The sentence shows both ways to write one."""
+    """The message shows both ways to write a time limit."""
     with pytest.raises(ValueError, match=re.escape(NO_TIME_LIMITS[limit])):
         time_limit_seconds(limit)
 
@@ -85,7 +85,7 @@ def test_an_invalid_time_limit_is_refused(limit: int | str):
 def test_a_time_limit_written_for_slurm_is_read_as_it_was(
     days: int, hours: int, minutes: int, seconds: int
 ):
-    """With days or with all hours, the seconds are the same."""
+    """With days or with all hours in one number, a time limit is the same number of seconds."""
     total = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
     if total:
         assert time_limit_seconds(f"{days}-{hours:02}:{minutes:02}:{seconds:02}") == total
@@ -174,12 +174,12 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 @pytest.mark.parametrize(("values", "problems"), PROBLEMS.values(), ids=PROBLEMS)
 def test_all_problems_are_reported_at_once(values: dict[str, Any], problems: list[str]):
-    """Each sentence begins with the path of its key."""
+    """Each message begins with the path of its key."""
     assert list(parameter_problems("defaults", values, FRAMEWORKS)) == problems
 
 
 def test_a_parameter_of_another_framework_is_unknown_where_only_one_is_in_play():
-    """A misspelt or misplaced option is never silently ignored."""
+    """A misspelt or misplaced option is reported, never silently ignored."""
     assert list(parameter_problems("defaults", {"script": "train.py"}, ["gpt"])) == [
         "defaults: unknown key 'script'; it is a parameter of deepspeed, hf_deepspeed"
     ]
@@ -187,7 +187,10 @@ def test_a_parameter_of_another_framework_is_unknown_where_only_one_is_in_play()
 
 
 def test_a_value_fits_where_it_fits_one_framework_in_play():
-    """The one called gpt cannot offload to nvme, deepspeed can."""
+    """A value is valid if one of the named frameworks accepts it.
+
+    E.g. gpt cannot offload to nvme, deepspeed can.
+    """
     values = {"offload_param": "nvme"}
     assert list(parameter_problems("include[0]", values, ["gpt"])) == [
         "include[0].offload_param: 'nvme' is not one of none, cpu"
@@ -196,13 +199,13 @@ def test_a_value_fits_where_it_fits_one_framework_in_play():
 
 
 def test_no_framework_has_a_parameter_that_all_have():
-    """A name has one meaning."""
+    """A parameter of a framework never has the name of a parameter that all frameworks share."""
     for name in FRAMEWORKS:
         assert not option_names(name) & COMMON
 
 
 def test_a_parameter_left_out_is_the_one_that_the_file_documents():
-    """The defaults of the campaign file and those of a run are the same."""
+    """The documented defaults of the campaign file are those that a run gets."""
     documented = {
         field.name: () if field.default_factory is list else field.default
         for field in dataclasses.fields(CommonParameters)
@@ -216,7 +219,7 @@ def test_a_parameter_left_out_is_the_one_that_the_file_documents():
 
 
 def test_another_program_s_name_of_a_parameter_leads_to_teralog_s():
-    """The message names teralog's parameter, or the key for DeepSpeed's configuration."""
+    """For another program's name of a parameter, the message names teralog's parameter."""
     for other, here in _CALLED_ELSEWHERE.items():
         assert not is_parameter(other, FRAMEWORKS)
         assert here.partition(":")[0].partition(",")[0] in COMMON | {"deepspeed"} | set(MODEL_SIZES)

@@ -1,4 +1,4 @@
-"""The plan: every run with its sizes, problems and resources."""
+"""The plan of a campaign: every run with its sizes, problems and resources."""
 
 import json
 
@@ -25,7 +25,7 @@ exclude: [{{strategy: ddp, global_batch_size: 12}}]
 
 
 def test_a_plan_shows_each_run_with_its_sizes(campaign_of: CampaignOf):
-    """Chosen and derived, for the impossible run, too, with dashes if sizes do not divide."""
+    """An impossible run has its sizes too, with dashes if they do not divide."""
     rows = as_records(plan_table(campaign_of(MIXED), {}))
     assert [row.pop("run_id") for row in rows] == [p.run_id for p in campaign_of(MIXED).runs]
     sizes = {
@@ -50,7 +50,7 @@ def test_a_plan_shows_each_run_with_its_sizes(campaign_of: CampaignOf):
 
 
 def test_a_plan_shows_how_runs_are_split_where_one_is(campaign_of: CampaignOf):
-    """Columns that would contain only 1 are left out."""
+    """Columns that would contain only 1 are left out of the plan."""
     split = (
         "name: split\ndefaults: {framework: deepspeed, script: a.py, gpus_per_node: 4}\n"
         "matrix: {pipeline_parallel_size: [1, 2]}\n"
@@ -61,7 +61,7 @@ def test_a_plan_shows_how_runs_are_split_where_one_is(campaign_of: CampaignOf):
 
 
 def test_a_warning_is_reported_once_and_forbids_nothing(campaign_of: CampaignOf):
-    """Print a warning once, with the runs that it concerns; these can still be submitted."""
+    """The warning names the runs that it concerns; these runs can still be submitted."""
     campaign = campaign_of(
         "name: across\ndefaults: {framework: deepspeed, script: /dev/null, nodes: 2}\n"
         "matrix: {tensor_parallel_size: [1, 2], seed: [1, 2]}\n"
@@ -76,7 +76,7 @@ def test_a_warning_is_reported_once_and_forbids_nothing(campaign_of: CampaignOf)
 
 
 def test_a_plan_for_programs_has_every_size_and_the_problems(campaign_of: CampaignOf):
-    """Under the names of the campaign file; all of it is valid JSON."""
+    """The JSON of a plan is valid, and uses the names of the campaign file."""
     records = plan_records(campaign_of(MIXED), {})
     assert json.loads(json.dumps(records, allow_nan=False)) == records
     last = records[-1]
@@ -114,12 +114,12 @@ TOTALS = {
 
 @pytest.mark.parametrize(("text", "line"), TOTALS.values(), ids=TOTALS)
 def test_the_totals_are_one_line(campaign_of: CampaignOf, text: str, line: str):
-    """Runs, GPU-hours of the possible ones, and the number of excluded runs."""
+    """The line of totals counts the runs, the excluded runs, and the GPU-hours of possible runs."""
     assert plan_totals(campaign_of(text)).startswith(line)
 
 
 def test_the_totals_count_what_is_done(campaign_of: CampaignOf):
-    """Hours are asked for by the runs to start only; each has its state in table and JSON."""
+    """The GPU-hours are only of runs that will start; table and JSON have the state of each run."""
     campaign = campaign_of(MIXED)
     first, *_ = campaign.runs
     states = {first.run_id: "completed"}
@@ -134,7 +134,7 @@ def test_the_totals_count_what_is_done(campaign_of: CampaignOf):
 
 
 def test_each_problem_is_reported_once_with_the_runs_that_have_it(campaign_of: CampaignOf):
-    """Three runs are named, the others counted."""
+    """A message names three runs that have the problem, and counts the others."""
     campaign = campaign_of(
         f"name: a\ndefaults: {{framework: gpt, model: {MODEL}, train_iters: 5}}\n"
         "matrix: {num_attention_heads: [7, 4], seed: [1, 2, 3, 4, 5]}\n"
@@ -163,7 +163,7 @@ def test_each_problem_is_reported_once_with_the_runs_that_have_it(campaign_of: C
     ],
 )
 def test_up_to_three_runs_are_named(campaign_of: CampaignOf, seeds: list[int], named: str):
-    """The rest is counted."""
+    """A message names up to three runs, and counts the rest."""
     included = [{"seed": 9, "num_attention_heads": 12}, *({"seed": seed} for seed in seeds)]
     campaign = campaign_of(
         "name: a\ndefaults: {framework: gpt, model: s, num_attention_heads: 7, seed: 9}\n"
@@ -174,5 +174,5 @@ def test_up_to_three_runs_are_named(campaign_of: CampaignOf, seeds: list[int], n
 
 
 def test_a_plan_without_problems_does_not_mention_problems(campaign_of: CampaignOf):
-    """No news."""
+    """A plan without problems has no line about problems."""
     assert problem_lines(campaign_of("name: a\ndefaults: {framework: gpt, model: s}\n")) == []

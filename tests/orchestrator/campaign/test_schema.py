@@ -17,25 +17,25 @@ EXAMPLES = Path(__file__).parents[3] / "examples"
 
 @pytest.fixture(scope="module")
 def validator() -> Draft202012Validator:
-    """Return a validator of campaign files, by a schema that is one itself."""
+    """Return a validator of campaign files; its schema is itself a valid schema."""
     schema = campaign_schema()
     Draft202012Validator.check_schema(schema)
     return Draft202012Validator(schema)
 
 
 def errors(validator: Draft202012Validator, data: object) -> list[str]:
-    """Return where a file does not fit."""
+    """Return the places where a campaign file does not fit the schema."""
     return [error.json_path for error in validator.iter_errors(data)]
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
 def test_every_example_fits(validator: Draft202012Validator, path: Path):
-    """An editor shows no error in it."""
+    """An editor shows no error in any example."""
     assert errors(validator, read_yaml(path, "a campaign file")) == []
 
 
 def test_the_starter_fits(validator: Draft202012Validator, tmp_path: Path):
-    """The file that `teralog init` writes."""
+    """The campaign file that `teralog init` writes fits the schema."""
     path = tmp_path / "starter.yaml"
     path.write_text(STARTER.format(file="starter.yaml", schema="teralog.schema.json"))
     assert errors(validator, read_yaml(path, "a campaign file")) == []
@@ -66,7 +66,7 @@ FITTING: dict[str, dict[str, Any]] = {
 def test_a_valid_campaign_file_fits_the_schema(
     validator: Draft202012Validator, data: dict[str, Any]
 ):
-    """Every key, in each of its forms."""
+    """A file with every key, in each of its forms, fits the schema."""
     assert errors(validator, data) == []
 
 
@@ -98,12 +98,12 @@ MISFITS: dict[str, tuple[dict[str, Any], str]] = {
 def test_an_invalid_value_is_marked_by_the_schema(
     validator: Draft202012Validator, data: dict[str, Any], where: str
 ):
-    """At the key that is wrong."""
+    """The schema marks an invalid value at its key."""
     assert errors(validator, data) == [where]
 
 
 def test_every_parameter_is_described(validator: Draft202012Validator):
-    """Of all frameworks; an editor shows the description."""
+    """An editor shows a description of every parameter of every framework."""
     parameters = validator.schema["properties"]["defaults"]["properties"]
     own = set[str]().union(*(option_names(name) for name in FRAMEWORKS))
     assert parameters.keys() == COMMON | own

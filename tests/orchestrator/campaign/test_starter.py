@@ -14,7 +14,7 @@ from orchestrator.common.errors import UserError
 
 
 def test_the_starter_is_a_campaign_that_can_be_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """The user need not change anything first."""
+    """The user can submit the file that `teralog init` writes without a change."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     path = tmp_path / "mine.yaml"
     write_starter(path, force=False)
@@ -30,7 +30,7 @@ def test_the_starter_is_a_campaign_that_can_be_run(tmp_path: Path, monkeypatch: 
 
 
 def test_the_starter_explains_itself(tmp_path: Path):
-    """Every key has a comment, and the commands name the file they are for."""
+    """Every key has a comment, and each command names the file that it is for."""
     path = tmp_path / "mine.yaml"
     write_starter(path, force=False)
     text = path.read_text()
@@ -44,7 +44,7 @@ def test_the_starter_explains_itself(tmp_path: Path):
 
 
 def test_a_comment_that_is_taken_out_is_a_parameter(tmp_path: Path):
-    """The examples in comments are valid, too."""
+    """If a user uncomments an example parameter, the file is valid."""
     path = tmp_path / "mine.yaml"
     write_starter(path, force=False)
     path.write_text(path.read_text().replace("# num_microbatches", "num_microbatches"))
@@ -53,7 +53,7 @@ def test_a_comment_that_is_taken_out_is_a_parameter(tmp_path: Path):
 
 @pytest.mark.parametrize("name", ["two words.yaml", "it's {mine}.yaml", "$(touch x).yaml"])
 def test_the_commands_can_be_pasted_whatever_the_files_name(tmp_path: Path, name: str):
-    """A shell takes the name as one word."""
+    """A shell reads the file's name in each command as one word."""
     path = tmp_path / name
     write_starter(path, force=False)
     line = next(line for line in path.read_text().splitlines() if "teralog plan" in line)
@@ -62,7 +62,7 @@ def test_the_commands_can_be_pasted_whatever_the_files_name(tmp_path: Path, name
 
 
 def test_a_file_that_is_there_is_not_overwritten(tmp_path: Path):
-    """Unless that is asked for."""
+    """`teralog init` keeps an existing file unless the user asks to overwrite it."""
     path = tmp_path / "mine.yaml"
     path.write_text("name: precious\n")
     with pytest.raises(UserError, match="exists; give another name, or --force"):
@@ -73,14 +73,14 @@ def test_a_file_that_is_there_is_not_overwritten(tmp_path: Path):
 
 
 def test_a_folder_that_is_not_there_is_a_users_mistake(tmp_path: Path):
-    """A sentence reports it, and no file is made."""
+    """A missing folder gives a message, and no file is written."""
     with pytest.raises(UserError, match="cannot be written: No such file or directory"):
         write_starter(tmp_path / "missing" / "mine.yaml", force=False)
     assert not (tmp_path / "missing").exists()
 
 
 def test_an_editor_finds_the_schema(tmp_path: Path):
-    """The first line names a file with the output of `teralog schema`."""
+    """The first line of the file names a file with the output of `teralog schema`."""
     write_starter(tmp_path / "mine.yaml", force=False)
     first = (tmp_path / "mine.yaml").read_text().splitlines()[0]
     name = first.removeprefix("# yaml-language-server: $schema=")

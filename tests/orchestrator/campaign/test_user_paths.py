@@ -1,4 +1,4 @@
-"""The files that runs name: where they are, and the messages about missing ones."""
+"""The paths of files that runs name, and the messages about missing files."""
 
 import re
 from collections.abc import Callable
@@ -78,7 +78,7 @@ def test_nothing_is_rendered_with_a_variable_that_is_not_set(
 def test_nothing_is_rendered_with_a_python_that_is_not_there(
     campaign_of: Callable[[str], Campaign], tmp_path: Path
 ) -> None:
-    """A script would call `$NOWHERE/bin/python` literally."""
+    """A script would call `$NOWHERE/bin/python` literally, so the unknown variable is an error."""
     (tmp_path / "far.yaml").write_text("python: $NOWHERE/bin/python\n")
     campaign = campaign_of("name: a\ncluster: far.yaml\ndefaults: {framework: gpt, model: s}\n")
     sentence = "python: $NOWHERE of $NOWHERE/bin/python is not set here"
@@ -92,7 +92,7 @@ def test_nothing_is_rendered_with_a_python_that_is_not_there(
 def test_nothing_is_submitted_with_a_log_folder_that_is_not_there(
     campaign_of: Callable[[str], Campaign], tmp_path: Path
 ) -> None:
-    """The user did not mean a folder called $NOWHERE."""
+    """The user did not mean a folder called $NOWHERE, so the unknown variable is an error."""
     (tmp_path / "far.yaml").write_text("log_folder: $NOWHERE/logs\n")
     campaign = campaign_of("name: a\ncluster: far.yaml\ndefaults: {framework: gpt, model: s}\n")
     store = CampaignStore(tmp_path / "results")

@@ -1,4 +1,4 @@
-"""The command line: a mistake is a sentence and exit 1, and results go to stdout."""
+"""The command line: a mistake gives a sentence and exit code 1, and results go to stdout."""
 
 import json
 import sys
@@ -63,13 +63,13 @@ MISTAKES = {
 
 
 def run(folder: Path, *arguments: str) -> Result:
-    """Call teralog in-process with `folder` for its results."""
+    """Call teralog in this process, with `folder` for its results."""
     return CliRunner().invoke(main, [*arguments], env={"TERALOG_RESULTS": str(folder / "results")})
 
 
 @pytest.fixture
 def campaign(tmp_path: Path) -> Path:
-    """A campaign of two runs."""
+    """Return a campaign of two runs."""
     path = tmp_path / "campaign.yaml"
     path.write_text(f"name: x\n{DEFAULTS}matrix: {{strategy: [ddp, zero1]}}\n")
     return path
@@ -78,7 +78,10 @@ def campaign(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("command", ["plan", "render", "submit"])
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_one_sentence_and_exit_1(tmp_path: Path, mistake: str, command: str) -> None:
-    """It names the place and the problem, no traceback is shown, and no file is written."""
+    """The message names the place and the problem.
+
+    No traceback is shown, and no file is written.
+    """
     text, sentence = MISTAKES[mistake]
     path = tmp_path / "campaign.yaml"
     path.write_text(text)
@@ -91,7 +94,7 @@ def test_a_mistake_is_one_sentence_and_exit_1(tmp_path: Path, mistake: str, comm
 
 
 def test_all_mistakes_of_a_file_are_reported_at_once(tmp_path: Path) -> None:
-    """Nobody corrects a file sentence by sentence."""
+    """The user can correct all mistakes of a file after one call."""
     path = tmp_path / "campaign.yaml"
     path.write_text(
         "name: a b\nrepeats: 0\nwarmup: lots\nmatrix: {nodes: []}\nexclude: ['x > 1']\n"
@@ -102,7 +105,7 @@ def test_all_mistakes_of_a_file_are_reported_at_once(tmp_path: Path) -> None:
 
 
 def test_plan_writes_nothing_and_gives_one_object_per_run(campaign: Path) -> None:
-    """`--json` has every chosen and derived size, by its full name."""
+    """`plan --json` has every chosen and derived size of a run, by its full name."""
     result = run(campaign.parent, "plan", str(campaign), "--json")
     assert result.exit_code == 0
     first, second = json.loads(result.stdout)
@@ -135,7 +138,7 @@ def test_plan_writes_nothing_and_gives_one_object_per_run(campaign: Path) -> Non
 
 
 def test_plan_names_the_problems_of_each_run(campaign: Path) -> None:
-    """An impossible run is planned with its problems, and the exit code shows it."""
+    """`plan` lists an impossible run with its problems, and exits with an error."""
     campaign.write_text(
         campaign.read_text() + "include: [{precision: fp16, global_batch_size: 9}]\n"
     )
@@ -145,7 +148,7 @@ def test_plan_names_the_problems_of_each_run(campaign: Path) -> None:
 
 
 def test_render_writes_one_folder_per_run(campaign: Path) -> None:
-    """Run.json, job.sh, and DeepSpeed's configuration if the run has one."""
+    """A run's folder contains run.json, job.sh, and DeepSpeed's configuration if it has one."""
     assert run(campaign.parent, "render", str(campaign)).exit_code == 0
     folders = (campaign.parent / "results" / "x").iterdir()
     files = sorted(sorted(path.name for path in folder.iterdir()) for folder in folders)
@@ -153,7 +156,7 @@ def test_render_writes_one_folder_per_run(campaign: Path) -> None:
 
 
 def test_impossible_runs_are_left_out_on_request(campaign: Path) -> None:
-    """`--skip-impossible` renders the others."""
+    """`render --skip-impossible` renders the possible runs."""
     campaign.write_text(campaign.read_text() + "include: [{precision: fp16}]\n")
     assert run(campaign.parent, "render", str(campaign)).exit_code == 1
     assert not (campaign.parent / "results").exists()
@@ -162,7 +165,7 @@ def test_impossible_runs_are_left_out_on_request(campaign: Path) -> None:
 
 
 def test_commands_that_read_work_before_anything_has_run(campaign: Path) -> None:
-    """A campaign that has not started has a status and a report, without numbers."""
+    """A campaign that has not started has a status, and a report without numbers."""
     status = run(campaign.parent, "status", str(campaign), "--json")
     assert [entry["state"] for entry in json.loads(status.stdout)] == ["NOT_STARTED"] * 2
     report = run(campaign.parent, "report", str(campaign))
@@ -172,7 +175,7 @@ def test_commands_that_read_work_before_anything_has_run(campaign: Path) -> None
 
 
 def test_init_does_not_overwrite(tmp_path: Path) -> None:
-    """An existing file stays, unless --force is given."""
+    """`teralog init` keeps an existing file unless the user gives --force."""
     path = tmp_path / "campaign.yaml"
     assert run(tmp_path, "init", str(path)).exit_code == 0
     path.write_text("mine")
@@ -187,7 +190,7 @@ def test_init_does_not_overwrite(tmp_path: Path) -> None:
 def test_on_a_machine_without_slurm_a_message_appears_and_nothing_starts(
     campaign: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A campaign for a Slurm cluster can be planned and rendered anywhere."""
+    """A campaign for a Slurm cluster can be planned and rendered on any machine."""
     monkeypatch.setenv("PATH", str(campaign.parent))
     (campaign.parent / "v100.yaml").write_text("gpus_per_node: 4\npartition: gpu_p13\n")
     campaign.write_text(campaign.read_text() + "cluster: v100.yaml\n")
@@ -207,7 +210,7 @@ def test_on_a_machine_without_slurm_a_message_appears_and_nothing_starts(
 def test_a_long_wait_is_reported_on_a_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], terminal: bool, said: str
 ) -> None:
-    """Once, and only on a terminal."""
+    """A message about a long wait appears once, and only on a terminal."""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
     with told_if_slow("asking", seconds=0.01):
         time.sleep(1)
@@ -218,6 +221,6 @@ def test_a_long_wait_is_reported_on_a_terminal(
 
 
 def test_a_usage_error_exits_with_2(tmp_path: Path) -> None:
-    """As in other programs."""
+    """A wrong option exits with code 2, as in other programs."""
     assert run(tmp_path, "plan", "--wdie").exit_code == 2
     assert run(tmp_path, "plam").exit_code == 2

@@ -1,4 +1,4 @@
-"""A campaign that need not be named, `teralog list`, and the completion of runs in shells."""
+"""Commands without a campaign name, `teralog list`, and the completion of run names in shells."""
 
 import json
 import os
@@ -23,7 +23,7 @@ matrix: {{strategy: [ddp, zero1], precision: [fp32, bf16]}}
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the current directory, with a campaign of four runs that end at once."""
+    """Return the current folder, which has a campaign of four runs that end at once."""
     monkeypatch.delenv("TERALOG_RESULTS", raising=False)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -55,7 +55,7 @@ def teralog(*words: str) -> Result:
 def test_campaign_files_are_distinguished_from_others(
     tmp_path: Path, text: str, found: bool
 ) -> None:
-    """By keys that only they have, even if they contain mistakes."""
+    """A campaign file has keys that no other file has, even if it contains mistakes."""
     (tmp_path / "a.yaml").write_text(text)
     (tmp_path / "a.txt").write_text("name: a\nmatrix: {}\n")
     assert [path.name for path in campaign_files(tmp_path)] == ["a.yaml"] * found
@@ -81,7 +81,7 @@ def test_campaign_files_are_distinguished_from_others(
     ids=" ".join,
 )
 def test_the_only_campaign_need_not_be_named(folder: Path, words: list[str]) -> None:
-    """Every command uses it, and prints its name."""
+    """Every command uses the only campaign of the folder, and prints its name."""
     teralog("submit")
     left_out = teralog(*words)
     command, *others = words

@@ -1,1 +1,1 @@
-"""A package with the structure of Megatron core."""
+"""A small package with the structure of Megatron core."""

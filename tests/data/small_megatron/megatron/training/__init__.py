@@ -1,3 +1,3 @@
-"""What trains."""
+"""The part of the small Megatron that trains."""
 
 from .training import pretrain as pretrain

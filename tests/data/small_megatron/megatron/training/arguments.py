@@ -1,4 +1,4 @@
-"""Options and their validation."""
+"""Define the options of the small Megatron, and validate them."""
 
 import argparse
 import os

@@ -1,4 +1,4 @@
-"""What the whole program shares."""
+"""Values that the whole program shares."""
 
 _GLOBAL_ARGS = None
 

@@ -1,4 +1,4 @@
-"""The set-up of groups of ranks."""
+"""Set up the groups of ranks."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""The configuration of the optimizer, and the call that trains."""
+"""Configure the optimizer, and start the training."""
 
 import dataclasses
 
@@ -7,7 +7,7 @@ from . import arguments, global_vars, initialize
 
 @dataclasses.dataclass
 class OptimizerConfig:
-    """Refuses a rate of its own for embeddings that is above the other."""
+    """The configuration of an optimizer; refuses a learning rate for embeddings above the other."""
 
     lr: float
     decoupled_lr: float | None = None
@@ -18,7 +18,7 @@ class OptimizerConfig:
 
 
 def pretrain(model, extra_args_provider=None, args_defaults=None):
-    """Train."""
+    """Train the model."""
     args = arguments.parse_args(extra_args_provider)
     arguments.validate_args(args, args_defaults)
     global_vars.set_global_variables(args)
