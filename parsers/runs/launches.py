@@ -12,7 +12,7 @@ A line begins another launch in three cases:
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -69,13 +69,15 @@ _PATTERNS = {anchor: (kind, re.compile(pattern)) for anchor, kind, pattern in _S
 LAUNCH_ANCHORS = tuple(_PATTERNS)
 
 
-def launch_signs(candidate: Candidate) -> Iterator[tuple[LaunchSign | None, Candidate]]:
-    """Yield the signs of a launch on a line, each with the line up to the next sign.
+def launch_signs(candidate: Candidate) -> Sequence[tuple[LaunchSign | None, Candidate]]:
+    """Return the signs of a launch on a line, each with the line up to the next sign.
 
     Without newlines between runs, one line may contain the last words of one run and the first of
     another. So the text before the first sign is given first, with None. A line without a sign is
     given whole.
     """
+    if _PATTERNS.keys().isdisjoint(candidate.anchors):
+        return [(None, candidate)]
     places = []
     for anchor in candidate.anchors:
         if anchor in _PATTERNS:
@@ -84,11 +86,13 @@ def launch_signs(candidate: Candidate) -> Iterator[tuple[LaunchSign | None, Cand
                 iteration = match.groupdict().get("iteration")
                 count = None if iteration is None else int(iteration)
                 places.append((candidate.line.find(anchor), LaunchSign(kind, anchor, count)))
+    signs: list[tuple[LaunchSign | None, Candidate]] = []
     begin, sign = 0, None
     for end, following in sorted(places, key=lambda place: place[0]):
-        yield sign, candidate._replace(line=candidate.line[begin:end], following=b"")
+        signs.append((sign, candidate._replace(line=candidate.line[begin:end], following=b"")))
         begin, sign = end, following
-    yield sign, candidate._replace(line=candidate.line[begin:]) if begin else candidate
+    rest = candidate._replace(line=candidate.line[begin:]) if begin else candidate
+    return [*signs, (sign, rest)]
 
 
 class LaunchDetector:

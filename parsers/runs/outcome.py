@@ -42,6 +42,7 @@ from parsers.scan.window import Bounds
 
 _FINISHED_MARK = "[teralog] finished "
 _HEADER = HEADER.encode()
+_HARMLESS = frozenset(HARMLESS_ANCHORS)
 _TRACEBACK_LINES = 400
 
 END_ANCHORS = {
@@ -121,15 +122,18 @@ class EndDetector:
         return _outcome(OutcomeKind.NAN_LOSS, candidate, decode(candidate.line))
 
     def _evidence(self, candidate: Candidate) -> Iterator[tuple[Weight, Outcome]]:
+        if END_ANCHORS.keys().isdisjoint(candidate.anchors):
+            return
         text = decode(candidate.line)
         if _FINISHED_MARK in text:
             yield from self._own_mark(candidate, text)
         if HEADER in text and (ended := self._traceback(candidate)):
             yield ended
         anchored = _anchored(candidate.anchors)
+        may_be_harmless = not _HARMLESS.isdisjoint(candidate.anchors)
         for part in text.split("\r"):
             line = split_label(part)[1].rstrip()
-            if is_harmless(line):
+            if may_be_harmless and is_harmless(line):
                 self._harmless_end = candidate.offset + len(candidate.line)
             sign = next((sign for sign in anchored if sign.pattern.search(line)), None)
             if sign and not NO_SIGN.search(line):

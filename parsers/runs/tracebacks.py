@@ -44,7 +44,7 @@ def exception_line(block: bytes) -> tuple[int, int, str] | None:
     returned. If no frames follow the header, or it does not end its line, it is text about
     tracebacks, and None is returned.
     """
-    header, *_ = block.split(b"\n", 1)
+    header = block[: _line_end(block, 0)]
     header_text = decode(header).rstrip()
     if not header_text.endswith(HEADER):
         return None
@@ -53,9 +53,12 @@ def exception_line(block: bytes) -> tuple[int, int, str] | None:
     frames = others = False
     # Without frames no exception can follow, and a few lines show whether something else does.
     ever_frames = _FRAME in block
-    for number, raw in enumerate(block[offset:].split(b"\n"), start=1):
+    number = 0
+    while offset <= len(block):
+        number += 1
         if others and not ever_frames:
             return None
+        raw = block[offset : _line_end(block, offset)]
         line_label, text = split_label(decode(raw).rstrip())
         if line_label == label and text:
             if text.startswith(" "):
@@ -65,6 +68,11 @@ def exception_line(block: bytes) -> tuple[int, int, str] | None:
             others = True
         offset += len(raw) + 1
     return (0, 0, HEADER) if frames or not others else None
+
+
+def _line_end(block: bytes, begin: int) -> int:
+    end = block.find(b"\n", begin)
+    return len(block) if end < 0 else end
 
 
 def _names_exception(text: str) -> bool:
