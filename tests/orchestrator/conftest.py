@@ -1,4 +1,4 @@
-"""Build runs and campaigns from a few values, in the form of a campaign file."""
+"""Shared fixtures that build runs and campaigns from a few keys of a campaign file."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -109,7 +109,7 @@ def reported(
 ) -> Callable[..., tuple[Campaign, list[Collected], Report]]:
     """Return a function that makes the report of a campaign whose runs had these attempts.
 
-    The campaign is STAGES and some additional lines; None means a run that has not begun.
+    The campaign is STAGES with some additional lines. None means a run that has not started.
     """
 
     def make(

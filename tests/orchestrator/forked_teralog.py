@@ -1,7 +1,7 @@
-"""Run teralog in processes that need not load it, which saves half a second of CPU per command.
+"""Run teralog in forked processes, which saves half a second of CPU per command.
 
-A server, one for each test process, has loaded teralog and forks itself for every command. Each
-fork has its own folder, environment, output and exit code, like a started teralog. But in a list of
+Each test process has one server that has loaded teralog, and forks itself for every command. A fork
+has its own folder, environment, output and exit code, like a started teralog. In a list of
 processes it looks like the server, so tests that send signals start teralog itself.
 """
 
@@ -32,7 +32,7 @@ _SERVER.set_forkserver_preload(
 def run_forked(
     command: Sequence[str], folder: Path, environment: Mapping[str, str], seconds: float
 ) -> "subprocess.CompletedProcess[str]":
-    """Run `command`, which begins with the path of teralog, in `folder`, and wait for it.
+    """Run `command`, which begins with the path of teralog, in `folder`, and wait for its end.
 
     Raises subprocess.TimeoutExpired, and kills it, if it has not ended within `timeout` seconds.
     """

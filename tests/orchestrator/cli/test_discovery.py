@@ -92,7 +92,7 @@ def test_the_only_campaign_need_not_be_named(folder: Path, words: list[str]) -> 
 
 
 def test_without_a_campaign_or_with_several_a_sentence_shows_what_to_type(folder: Path) -> None:
-    """The command does nothing else."""
+    """The command prints a sentence with the words to type, and does nothing else."""
     (folder / "other.yaml").write_text(CAMPAIGN.format(name="other"))
     several = teralog("submit")
     assert several.exit_code == 1
@@ -105,20 +105,20 @@ def test_without_a_campaign_or_with_several_a_sentence_shows_what_to_type(folder
 
 
 def test_a_run_has_to_be_named(folder: Path) -> None:
-    """A campaign alone does not name a run."""
+    """The name of a campaign is refused where a command needs the name of a run."""
     for words in (["logs"], ["logs", "mine.yaml"], ["history", "mine.yaml"]):
         assert "the id or the label of a run" in teralog(*words).stderr
     assert "there is no run 'zero9'" in teralog("logs", "zero9").stderr
 
 
 def test_a_file_that_does_not_exist_is_not_a_run(folder: Path) -> None:
-    """Its suffix shows that it is meant as a file."""
+    """A word with a file's suffix that does not exist is reported as a missing file."""
     assert "gone.yaml" in teralog("logs", "gone.yaml", "ddp").stderr
     assert "there is no run" not in teralog("cancel", "gone.yaml").stderr
 
 
 def test_list_shows_campaigns_and_their_states(folder: Path) -> None:
-    """With and without a file, with mistakes, and in folders below."""
+    """`teralog list` shows campaigns with and without a file, with mistakes, and in subfolders."""
     (folder / "sub").mkdir()
     (folder / "sub" / "second.yaml").write_text(CAMPAIGN.format(name="another"))
     (folder / "sub" / "here.yaml").symlink_to("../here.yaml")
@@ -145,7 +145,7 @@ def test_list_shows_campaigns_and_their_states(folder: Path) -> None:
 
 
 def test_list_of_a_folder_without_campaigns_is_a_sentence(tmp_path: Path) -> None:
-    """JSON has an empty list."""
+    """For a folder without campaigns, `list` prints a sentence, and `list --json` an empty list."""
     assert "`teralog init` writes a campaign" in teralog("list", str(tmp_path)).stderr
     assert json.loads(teralog("list", str(tmp_path), "--json").stdout) == []
 
@@ -176,7 +176,7 @@ def completions(line: str, shell: str) -> list[str]:
 )
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
 def test_runs_complete(folder: Path, line: str, expected: list[str], shell: str) -> None:
-    """By their labels, whether the campaign is named or the only one."""
+    """The shell completes labels of runs, whether the campaign is named or is the only one."""
     printed = completions(line, shell)
     offered = [one for one in expected if any(one in text for text in printed)]
     assert offered == expected
@@ -184,19 +184,19 @@ def test_runs_complete(folder: Path, line: str, expected: list[str], shell: str)
 
 
 def test_ids_complete_once_they_are_begun(folder: Path) -> None:
-    """They are for those who paste them."""
+    """Ids of runs are completed only after their first digits, for users who paste them."""
     first = json.loads(teralog("plan", "--json").stdout)[0]["run_id"]
     assert any(first in text for text in completions(f"teralog logs mine.yaml {first[:5]}", "zsh"))
 
 
 def test_a_campaign_with_mistakes_completes_nothing(folder: Path) -> None:
-    """A message would appear in the command line."""
+    """A message about mistakes would appear in the command line, so completion prints nothing."""
     (folder / "mine.yaml").write_text("name: mine\nmatrix: {sed: [1]}\n")
     assert "".join(completions("teralog logs mine.yaml z", "zsh")) == ""
 
 
 def test_bash_inserts_a_label_as_one_word(folder: Path) -> None:
-    """With the script that the documentation names, in a real bash."""
+    """The test runs the documented completion script in a real bash."""
     script = f"""
     PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH
     eval "$(_TERALOG_COMPLETE=bash_source teralog)"

@@ -1,4 +1,4 @@
-"""A file without content gets one sentence from every command that reads it."""
+"""An empty file gets one sentence from every command that reads such a file."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ COMMANDS: dict[str, tuple[str, str, int, str]] = {
 def test_empty_input_is_reported(
     tmp_path: Path, command: str, text: str, code: int, sentence: str
 ) -> None:
-    """Once, on stderr."""
+    """The sentence about an empty file appears once, on stderr."""
     path = tmp_path / "empty.md"
     path.write_text(text)
     done = CliRunner().invoke(main, command.format(path).split())

@@ -1,4 +1,4 @@
-"""Every command that prints a table prints it in every format, with the same values in each."""
+"""Every command that prints a table prints the same values in every format."""
 
 import csv
 import io
@@ -58,7 +58,7 @@ def teralog(*arguments: str) -> Result:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder with a campaign that ran, and a published page."""
+    """Return a folder with a campaign that ran, and a published page."""
     path = tmp_path_factory.mktemp("formats")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(path)
@@ -77,7 +77,7 @@ def records(printed: str) -> list[dict[str, Any]]:
 
 
 def agree(text: str, value: Any) -> bool:
-    """Return whether a cell of CSV is a value."""
+    """Return whether the text of a CSV cell equals a value."""
     if value is None:
         return text == ""
     if isinstance(value, list | dict):
@@ -90,7 +90,7 @@ def agree(text: str, value: Any) -> bool:
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
 @pytest.mark.usefixtures("folder")
 def test_csv_json_and_parquet_have_the_same_cells(command: tuple[str, ...]) -> None:
-    """In the same rows; `--json` is `--format json`."""
+    """CSV, JSON and Parquet have the same rows too; `--json` is the same as `--format json`."""
     parquet = pytest.importorskip("pyarrow.parquet")
     printed = teralog(*command, "--format", "json").stdout
     assert teralog(*command, "--json").stdout == printed
@@ -114,7 +114,7 @@ def test_csv_json_and_parquet_have_the_same_cells(command: tuple[str, ...]) -> N
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
 @pytest.mark.usefixtures("folder")
 def test_people_are_shown_the_same_rows_in_every_format(command: tuple[str, ...]) -> None:
-    """Text by default; tables of markdown and LaTeX with as many rows and columns."""
+    """The tables of text, markdown and LaTeX have equal numbers of rows and columns."""
     assert teralog(*command, "--format", "text").stdout == teralog(*command).stdout
     markdown = teralog(*command, "--format", "markdown").stdout.splitlines()
     latex = teralog(*command, "--format", "latex").stdout.splitlines()
@@ -144,7 +144,7 @@ def commands(group: click.Group, names: tuple[str, ...] = ()) -> Iterator[tuple[
 
 
 def test_no_command_is_left_out() -> None:
-    """A new one with `--format` has `--json` too; each with `--json` is in a table of this file."""
+    """A command with `--format` also has `--json`. This file tests every command with `--json`."""
     given = [" ".join(command) for command in (*COMMANDS.values(), *JSON_ONLY.values())]
     for words in commands(main):
         assert any(one.startswith(" ".join(words)) for one in given), words
@@ -163,7 +163,7 @@ JSON_ONLY: dict[str, tuple[str, ...]] = {
 
 @pytest.mark.parametrize("command", JSON_ONLY.values(), ids=JSON_ONLY)
 def test_json_is_all_that_is_printed(folder: Path, command: tuple[str, ...]) -> None:
-    """Messages for the user go to stderr."""
+    """With `--json`, stdout has only JSON; messages for the user go to stderr."""
     (folder / "gpus.yaml").write_text("gpus_per_node: 4\n")
     text = (folder / CAMPAIGN).read_text()
     (folder / "slurm.yaml").write_text(f"cluster: gpus.yaml\n{text}".replace("made-up", "slurm"))
@@ -184,7 +184,7 @@ def test_json_is_all_that_is_printed(folder: Path, command: tuple[str, ...]) -> 
 
 @pytest.mark.usefixtures("folder")
 def test_json_next_to_another_format_is_a_contradiction() -> None:
-    """In either order."""
+    """`--json` with another `--format` is refused, in either order."""
     for options in (("--json", "--format", "csv"), ("--format", "csv", "--json")):
         result = CliRunner().invoke(main, ["plan", CAMPAIGN, *options])
         assert result.exit_code == 2
@@ -193,7 +193,7 @@ def test_json_next_to_another_format_is_a_contradiction() -> None:
 
 @pytest.mark.usefixtures("folder")
 def test_earlier_names_of_formats_are_understood() -> None:
-    """Scripts call `parse` with them."""
+    """`parse` accepts the earlier names of formats, because scripts use them."""
     for earlier, name in (("table", "text"), ("md", "markdown")):
         assert (
             teralog("parse", "results", "--format", earlier).stdout
@@ -203,7 +203,7 @@ def test_earlier_names_of_formats_are_understood() -> None:
 
 @pytest.mark.usefixtures("folder")
 def test_parquet_needs_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The message shows what to type, before any work is done."""
+    """Without pyarrow, the message shows what to type, before the command does any work."""
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     result = teralog("report", "nosuch.yaml", "--format", "parquet")
     assert result.stderr == (
@@ -213,7 +213,7 @@ def test_parquet_needs_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_parquet_is_not_written_to_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody can read it there."""
+    """A terminal cannot show Parquet, so the command refuses to write it there."""
 
     class Terminal(io.StringIO):
         def isatty(self) -> bool:

@@ -1,4 +1,4 @@
-"""All lines about an iteration are merged into one step."""
+"""Merge all lines of a log about one iteration into one step."""
 
 import math
 from typing import Any
@@ -12,7 +12,7 @@ from parsers.steps.merge import merged_steps
 
 
 def step(iteration: int, **values: Any) -> Step:
-    """Return a report about an iteration; its position in the log does not matter here."""
+    """Return a step report of an iteration; its position in the log does not matter here."""
     return Step(iteration=iteration, offset=0, **values)
 
 
@@ -67,7 +67,7 @@ MERGED: dict[str, tuple[list[Record], list[Step]]] = {
 def test_an_iteration_counts_once_however_often_it_is_reported(
     records: list[Record], steps: list[Step]
 ):
-    """Later lines add the values that earlier ones lack."""
+    """Later lines about an iteration add only the values that earlier lines lack."""
     assert merged_steps(records).steps() == steps
 
 
@@ -79,7 +79,10 @@ reports = st.builds(
 
 @given(st.lists(reports, max_size=12))
 def test_merging_keeps_the_first_word_on_everything(records: list[Step]):
-    """The first value of each field counts. Steps are in order; merging again changes nothing."""
+    """The first value of each field counts.
+
+    Steps are in order, and a second merge changes nothing.
+    """
     merged = merged_steps(records).steps()
     assert [one.iteration for one in merged] == sorted({record.iteration for record in records})
     assert merged_steps(merged).steps() == merged

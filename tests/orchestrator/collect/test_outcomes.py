@@ -1,4 +1,4 @@
-"""How a run ended: the state decides, the log explains a failure."""
+"""The outcome of a run: its state decides, and its log explains a failure."""
 
 import os
 from pathlib import Path
@@ -60,7 +60,7 @@ OUTCOMES = [
 
 @pytest.mark.parametrize(("state", "told", "word"), OUTCOMES)
 def test_an_outcome_is_one_word(state: str, told: OutcomeKind | None, word: str | None):
-    """None if the run has not ended."""
+    """The outcome is None as long as the run has not ended."""
     assert outcome(state, told and Outcome(kind=told)) == word
 
 
@@ -77,12 +77,12 @@ def test_an_outcome_is_one_word(state: str, told: OutcomeKind | None, word: str 
     ],
 )
 def test_the_source_of_an_outcome_is_reported(state: str, word: str | None, by: str | None):
-    """The scheduler, or the log where it knows better."""
+    """The source is the scheduler, or the log if the log explains the end better."""
     assert decided_by(state, word) == by
 
 
 def test_every_way_to_end_badly_can_be_retried():
-    """`retry --only` accepts all outcomes above except one."""
+    """`retry --only` accepts every unsuccessful outcome."""
     words = {word for _, _, word in OUTCOMES}
     assert words == {*UNSUCCESSFUL, "completed", None}
 
@@ -116,7 +116,7 @@ def test_a_run_ended_as_its_last_attempt_did(
     attempt: dict[str, str],
     expected: tuple[str, str | None, OutcomeKind | None],
 ):
-    """Earlier attempts do not matter."""
+    """Earlier attempts do not change the outcome of a run."""
     folder = RunFolder(tmp_path)
     attempt_in(folder, log="Traceback", state="TIMEOUT")
     attempt_in(folder, **attempt)
@@ -126,12 +126,12 @@ def test_a_run_ended_as_its_last_attempt_did(
 
 
 def test_a_run_that_was_never_started_has_no_outcome(tmp_path: Path):
-    """Its folder need not even exist."""
+    """A run that never started has no outcome, even if it has no folder."""
     assert run_outcome(RunFolder(tmp_path / "missing")) == ("NOT_STARTED", None, None, ())
 
 
 def test_a_log_that_cannot_be_read_reports_nothing(tmp_path: Path, attempt_in: AttemptIn):
-    """The scheduler's state is still known."""
+    """If a log cannot be read, the scheduler's state still gives the outcome."""
     folder = RunFolder(tmp_path / "run")
     attempt = attempt_in(folder, state="FAILED")
     attempt.log.mkdir()
@@ -140,7 +140,7 @@ def test_a_log_that_cannot_be_read_reports_nothing(tmp_path: Path, attempt_in: A
 
 
 def test_a_run_that_is_supervised_has_no_outcome_yet(tmp_path: Path, attempt_in: AttemptIn):
-    """The lock shows it, and is released when its holder dies."""
+    """A lock shows that a run is supervised; the lock is released when its holder dies."""
     folder = RunFolder(tmp_path)
     attempt_in(folder, log=OOM)
     held = locks.acquire(folder.lock)
@@ -161,12 +161,12 @@ def test_a_run_that_is_supervised_has_no_outcome_yet(tmp_path: Path, attempt_in:
     ],
 )
 def test_a_list_of_outcomes_is_words_with_commas(text: str, words: tuple[str, ...]):
-    """An empty list means every unsuccessful end; `unknown` is not an end."""
+    """An empty list of outcomes means every unsuccessful end; `unknown` is not an end."""
     assert parse_outcomes(text) == words
 
 
 def test_an_unknown_outcome_is_refused_with_the_nearest():
-    """Refuse all unknown outcomes in one message, each with the nearest known word."""
+    """One message refuses all unknown outcomes, and names the nearest known word for each."""
     with pytest.raises(UserError) as caught:
         parse_outcomes("oom,timeot,completed")
     assert caught.value.problems == (

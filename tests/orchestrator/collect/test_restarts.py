@@ -1,4 +1,4 @@
-"""Where a job's last start begins in its log."""
+"""Find the line of a log at which the last start of a job begins."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ AGAIN = "[teralog] job 7 starts again: restart {}\n"
 def test_a_log_is_read_from_the_line_of_its_last_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log: str, rest: str, chunk: int
 ) -> None:
-    """From its beginning where there was one start only."""
+    """A log with only one start is read from its first line."""
     monkeypatch.setattr(restarts, "_CHUNK_BYTES", chunk)
     path = tmp_path / "output.log"
     path.write_text(log)

@@ -1,4 +1,4 @@
-"""The expression language of `exclude`: its meaning, and that it can do nothing else."""
+"""The expressions of `exclude`: their meaning, and that they cannot run code."""
 
 import contextlib
 from typing import Any
@@ -56,7 +56,7 @@ HOLDS = {
 
 @pytest.mark.parametrize("text", HOLDS)
 def test_an_expression_has_its_python_meaning(text: str):
-    """Comparisons, arithmetic, membership and logic read as they do in Python."""
+    """Comparisons, arithmetic, membership and logic have the meaning that they have in Python."""
     assert compile_expression(text, VALUES)(VALUES) is HOLDS[text]
 
 
@@ -76,7 +76,7 @@ ABSENT = {
 
 @pytest.mark.parametrize("text", ABSENT)
 def test_an_absent_value_is_neither_large_nor_small(text: str):
-    """A rule about a size that a run does not have leaves the run in."""
+    """A rule about a size that a run does not have keeps the run."""
     assert compile_expression(text, VALUES)(VALUES) is ABSENT[text]
 
 
@@ -119,7 +119,7 @@ REFUSED = {
 
 @pytest.mark.parametrize(("text", "says"), REFUSED.items(), ids=[*map(repr, range(len(REFUSED)))])
 def test_an_invalid_expression_is_refused_before_any_run_is_made(text: str, says: str):
-    """Calls, attributes, subscripts and powers are refused, so that no code can run."""
+    """Calls, attributes, subscripts and powers are refused, so an expression cannot run code."""
     with pytest.raises(UserError) as caught:
         compile_expression(text, VALUES)
     assert says in str(caught.value)
@@ -143,7 +143,7 @@ UNFIT = {
 
 @pytest.mark.parametrize(("text", "says"), UNFIT.items(), ids=[*map(repr, range(len(UNFIT)))])
 def test_values_that_do_not_fit_are_a_mistake_of_the_users(text: str, says: str):
-    """The sentence names the expression."""
+    """The message about a value of the wrong type contains the expression."""
     with pytest.raises(UserError) as caught:
         compile_expression(text, VALUES)(VALUES)
     assert says in str(caught.value)
@@ -151,7 +151,7 @@ def test_values_that_do_not_fit_are_a_mistake_of_the_users(text: str, says: str)
 
 
 def test_a_name_without_a_value_is_absent():
-    """Runs of another framework lack its parameters."""
+    """A run of another framework lacks a framework's parameters, so they count as absent."""
     assert compile_expression("zero_stage == 3", ["zero_stage"])({}) is False
 
 
@@ -169,7 +169,7 @@ anything = st.recursive(
 
 @given(st.text(max_size=60) | scraps, st.fixed_dictionaries(dict.fromkeys(VALUES, anything)))
 def test_any_text_is_true_or_false_or_a_users_mistake(text: str, values: dict[str, Any]):
-    """No text in a campaign file ends in a traceback, for any values."""
+    """Any text with any values gives true, false or a message, never a traceback."""
     try:
         held = compile_expression(text, VALUES)(values)
     except UserError:
@@ -180,19 +180,19 @@ def test_any_text_is_true_or_false_or_a_users_mistake(text: str, values: dict[st
 @pytest.mark.parametrize("depth", [10, 100, 400, 900])
 @pytest.mark.parametrize("repeated", ["-", "not ", "(", "[", "1 + ", "1 and ", "1 < "])
 def test_nesting_as_deep_as_a_text_allows_is_no_crash(repeated: str, depth: int):
-    """Expressions too deep for Python are refused by a sentence, too."""
+    """An expression that is too deep for Python gets a message, not a crash."""
     text = (repeated * depth)[: MAX_LENGTH - 1] + "1"
     with contextlib.suppress(UserError):
         compile_expression(text, ())({})
 
 
 def joined(operators: str) -> st.SearchStrategy[str]:
-    """Return a blank, one of the operators, a blank."""
+    """Return an operator between two blanks."""
     return st.sampled_from([f" {operator} " for operator in operators.split()])
 
 
 def grouped(*parts: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    """Return the parts one after the other, in brackets or bare, as precedence will have them."""
+    """Join the parts, with or without brackets as the precedence of operators needs them."""
     return st.builds(
         lambda texts, bare: "".join(texts) if bare else f"({''.join(texts)})",
         st.tuples(*parts),
@@ -220,7 +220,7 @@ conditions = st.recursive(
 
 @given(conditions, st.fixed_dictionaries(dict.fromkeys("abc", st.integers(-20, 20))))
 def test_arithmetic_and_comparisons_agree_with_python(text: str, values: dict[str, int]):
-    """Precedence, chains, signs of remainders, as a user expects them."""
+    """The language has Python's precedence, chained comparisons and signs of remainders."""
     try:
         expected = bool(eval(text, {"__builtins__": {}}, dict(values)))
     except ZeroDivisionError:

@@ -1,4 +1,4 @@
-"""Files and folders are there whole or not at all, whatever happens to the process that writes."""
+"""Files and folders are written completely or not at all, even if the writing process dies."""
 
 import random
 import signal
@@ -61,7 +61,7 @@ def fails(code: str, path: Path) -> str:
 
 
 def interrupt(code: str, path: Path, number: int, moment: int) -> None:
-    """Start Python code that writes on and on, and send it a signal after a random time."""
+    """Start Python code that writes without end, and send it a signal after a random time."""
     process = start(code, path)
     assert process.stdout is not None
     process.stdout.readline()
@@ -72,13 +72,13 @@ def interrupt(code: str, path: Path, number: int, moment: int) -> None:
 
 
 def is_whole(path: Path) -> bool:
-    """Return whether a file is one of those that the processes write."""
+    """Return whether a file has exactly one of the texts that the processes write."""
     text = path.read_text()
     return len(text) == LENGTH and len(set(text)) == 1
 
 
 def test_a_reader_never_sees_half_a_file(tmp_path: Path) -> None:
-    """It sees one text or another while they follow each other."""
+    """While texts replace each other, a reader sees either the old or the new text."""
     writer = start(WRITE_FILES, tmp_path)
     assert writer.stdout is not None
     writer.stdout.readline()
@@ -93,7 +93,7 @@ def test_a_reader_never_sees_half_a_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("moment", range(3))
 def test_ctrl_c_leaves_no_temporary_file(tmp_path: Path, moment: int) -> None:
-    """The file has either its old or its new content."""
+    """After Ctrl-C the file has either its old or its new content, and no other file is left."""
     interrupt(WRITE_FILES, tmp_path, signal.SIGINT, moment)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
     assert is_whole(tmp_path / "file")
@@ -101,7 +101,7 @@ def test_ctrl_c_leaves_no_temporary_file(tmp_path: Path, moment: int) -> None:
 
 @pytest.mark.parametrize("moment", range(3))
 def test_ctrl_c_leaves_whole_folders_only(tmp_path: Path, moment: int) -> None:
-    """Those that were made have all their files."""
+    """After Ctrl-C, every folder that exists has all its files."""
     interrupt(WRITE_FOLDERS, tmp_path, signal.SIGINT, moment)
     for folder in (tmp_path / "new").iterdir():
         assert folder.name.isdigit()
@@ -110,7 +110,7 @@ def test_ctrl_c_leaves_whole_folders_only(tmp_path: Path, moment: int) -> None:
 
 @pytest.mark.parametrize("moment", range(3))
 def test_kill_9_leaves_nothing_half_written_under_its_name(tmp_path: Path, moment: int) -> None:
-    """Any remaining temporary file has a hidden name."""
+    """After kill -9, a file that is left half written has a hidden, temporary name."""
     interrupt(WRITE_FOLDERS, tmp_path, signal.SIGKILL, moment)
     for folder in (tmp_path / "new").glob("[!.]*"):
         assert sorted(path.name for path in folder.iterdir() if is_whole(path)) == ["a", "b"]
@@ -121,7 +121,7 @@ def test_kill_9_leaves_nothing_half_written_under_its_name(tmp_path: Path, momen
     [(f"'x' * {LENGTH}", "OSError: [Errno 27] File too large"), (r"'\udcff'", "UnicodeEncode")],
 )
 def test_a_failing_write_leaves_the_old_file(tmp_path: Path, text: str, error: str) -> None:
-    """It leaves no other file."""
+    """If a write fails, the old file stays, and no other file is left."""
     write_text(tmp_path / "file", "old")
     assert fails(f"{LIMITED}write_text(path, {text})", tmp_path / "file").startswith(error)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
@@ -129,14 +129,14 @@ def test_a_failing_write_leaves_the_old_file(tmp_path: Path, text: str, error: s
 
 
 def test_a_folder_that_cannot_be_written_is_not_there(tmp_path: Path) -> None:
-    """New parent folders are removed, too."""
+    """If a folder cannot be written, its new parent folders are removed too."""
     code = f"{LIMITED}write_folder(path, {{'a': 'x', 'b': 'x' * {LENGTH}}})"
     assert "File too large" in fails(code, tmp_path / "results" / "campaign" / "run")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_that_is_there_keeps_what_is_in_it(tmp_path: Path) -> None:
-    """Files are replaced one by one; where one fails, the old one stays."""
+    """The files of the folder are replaced one by one; if one write fails, the old file stays."""
     write_folder(tmp_path / "run", {"a": "old", "b": "old"})
     (tmp_path / "run" / "log").write_text("kept")
     code = f"{LIMITED}write_folder(path, {{'a': 'new', 'b': 'x' * {LENGTH}}})"
@@ -146,7 +146,7 @@ def test_a_folder_that_is_there_keeps_what_is_in_it(tmp_path: Path) -> None:
 
 
 def test_two_may_write_a_folder_at_once(tmp_path: Path) -> None:
-    """It is whole in the end, and neither gets an error."""
+    """Two processes that write the same folder both succeed, and the folder is complete."""
     texts = dict.fromkeys("abcdefgh", "x")
     code = f"{IMPORTS}input()\nfor n in range(20): write_folder(path / str(n), {texts})"
     command = [sys.executable, "-c", code, str(tmp_path / "new")]
@@ -162,7 +162,7 @@ def test_two_may_write_a_folder_at_once(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_another_process_uses_meanwhile_stays(tmp_path: Path) -> None:
-    """Only empty folders are removed again."""
+    """After a failure only empty folders are removed again."""
 
     def fail() -> None:
         with made_folder(tmp_path / "shared" / "mine"):
@@ -176,7 +176,7 @@ def test_a_folder_that_another_process_uses_meanwhile_stays(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("linked", [True, False])
 def test_folders_may_share_a_file(tmp_path: Path, linked: bool) -> None:
-    """If the disk refuses another name for it, the folder has a copy."""
+    """If the disk refuses a second name for the file, the folder gets a copy of it."""
     with passing_text(tmp_path / "record", "text") as written:
         same = written if linked else tmp_path / "gone"
         for name in ("one", "two"):
@@ -191,7 +191,7 @@ def test_folders_may_share_a_file(tmp_path: Path, linked: bool) -> None:
 
 
 def test_json_comes_back_as_it_was(tmp_path: Path) -> None:
-    """Text beyond ASCII, numbers and None too; a missing file gives None."""
+    """Text beyond ASCII, numbers and None are read back unchanged; a missing file gives None."""
     value = {"label": "été → 漢", "seconds": 0.1, "parameters": 10**15, "signal": None}
     write_json(tmp_path / "a.json", value)
     assert read_json(tmp_path / "a.json") == value
@@ -199,7 +199,7 @@ def test_json_comes_back_as_it_was(tmp_path: Path) -> None:
 
 
 def test_json_contains_only_valid_json_values(tmp_path: Path) -> None:
-    """Other programs could not read a file with NaN, so none is written."""
+    """NaN is refused, because other programs could not read a JSON file that contains it."""
     with pytest.raises(ValueError, match="nan"):
         write_json(tmp_path / "a.json", {"loss": float("nan")})
     assert list(tmp_path.iterdir()) == []
@@ -207,14 +207,14 @@ def test_json_contains_only_valid_json_values(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"", b'{"state": "COMPL', b"[1]", b"null", b"\xff\xfe"])
 def test_a_damaged_file_is_named(tmp_path: Path, content: bytes) -> None:
-    """Somebody else has written it."""
+    """The message names a JSON file that cannot be parsed."""
     (tmp_path / "a.json").write_bytes(content)
     with pytest.raises(UserError, match=r"a\.json: is damaged \(.+\); move it elsewhere"):
         read_json(tmp_path / "a.json")
 
 
 def test_an_unreadable_file_is_named_in_the_message(tmp_path: Path) -> None:
-    """With the system's error."""
+    """The message about an unreadable file contains the system's error."""
     (tmp_path / "a.json").mkdir()
     with pytest.raises(UserError, match=r"a\.json: cannot be read: Is a directory"):
         read_json(tmp_path / "a.json")

@@ -1,4 +1,4 @@
-"""Tables at the width of a terminal: no line is wider, and no number is cut."""
+"""Fit tables to the width of a terminal: no line is too wide, and no number is cut."""
 
 import re
 from dataclasses import replace
@@ -17,7 +17,7 @@ def _column(name: str, *, minor: bool) -> Column[dict[str, Any]]:
 
 
 def table(rows: list[dict[str, Any]], *, minor: tuple[str, ...] = ()) -> Table:
-    """Return a table of dictionaries; a name is its column's title, too."""
+    """Return a table of dictionaries; each key is the title of its column."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     columns = [_column(name, minor=name in minor) for name in names]
     return make_table(columns, rows)
@@ -90,12 +90,12 @@ RUNS = [
     ],
 )
 def test_a_table_fits(rows: list[dict[str, Any]], width: int, expected: list[str]) -> None:
-    """By the steps that the module lists, in their order."""
+    """A table is made narrower by the steps that the module lists, in their order."""
     assert fitted(table(rows), width).lines() == expected
 
 
 def test_a_single_row_that_is_too_wide_has_a_line_for_each_column() -> None:
-    """Its texts wrap next to their titles."""
+    """A row that is too wide is printed as one line per column; texts wrap next to their titles."""
     only = table([{"step time (s)": 0.5, "log": "one two three", "loss": 3.25}])
     assert fitted(only, 23).lines() == [
         "step time (s)  0.5000",
@@ -106,7 +106,7 @@ def test_a_single_row_that_is_too_wide_has_a_line_for_each_column() -> None:
 
 
 def test_minor_columns_are_left_out_first_and_named() -> None:
-    """From the right; the first column stays."""
+    """Minor columns are left out from the right, and a note names them; the first column stays."""
     rows = [{"label": f"run {n}", **{f"column{k}": n * 1000 + k for k in range(8)}} for n in (1, 2)]
     lines = fitted(table(rows, minor=("column1", "column3")), 50).lines()
     assert lines[0].split() == ["label", *(f"column{n}" for n in (0, 2, 4, 5, 7))]
@@ -117,7 +117,10 @@ def test_minor_columns_are_left_out_first_and_named() -> None:
 
 
 def test_a_column_that_is_cut_has_one_line_for_each_row() -> None:
-    """Others wrap, at spaces, slashes and plus signs."""
+    """A column is cut to one line per row if necessary.
+
+    Others wrap at spaces, slashes and plus signs.
+    """
     columns = [_column("label", minor=False), replace(_column("why", minor=False), cut=True)]
     rows = [
         {"label": "optimizer+parameters on the CPU", "why": "Requested nodes are busy: n01"},
@@ -134,7 +137,7 @@ def test_a_column_that_is_cut_has_one_line_for_each_row() -> None:
 
 
 def test_a_pipe_gets_the_whole_table() -> None:
-    """At any width."""
+    """Output to a pipe has the whole table, however wide the terminal is."""
     wide = table([{"label": "x" * 300, "n": 1}, {"label": "y", "n": 1}])
     assert fitted_text(wide, None) == as_text(wide)
 
@@ -152,7 +155,7 @@ CELLS = st.one_of(
     st.integers(60, 120),
 )
 def test_no_line_is_wider_and_no_number_is_cut(rows: list[dict[str, Any]], width: int) -> None:
-    """A number is whole in the lines, or its column is named as not shown."""
+    """The lines contain each number in full, or a note names its column as not shown."""
     made = table(rows)
     lines = fitted(made, width).lines()
     assert max(map(len, lines)) <= width
@@ -167,7 +170,7 @@ def test_no_line_is_wider_and_no_number_is_cut(rows: list[dict[str, Any]], width
 
 @given(st.lists(st.sampled_from(["word", "`teralog plan a.yaml`", "longer-word"]), max_size=30))
 def test_a_command_in_a_sentence_stays_on_its_line(words: list[str]) -> None:
-    """It is there to be copied."""
+    """A command in a sentence is not wrapped, so that the user can copy it."""
     sentence = " ".join(words)
     lines = wrapped(sentence, 40)
     assert " ".join(lines) == sentence

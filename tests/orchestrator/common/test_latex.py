@@ -1,4 +1,4 @@
-"""A table as LaTeX: the text of a cell is shown, and never run as a command."""
+"""Write a table as LaTeX: the text of a cell is shown, and never run as a command."""
 
 import re
 from dataclasses import replace
@@ -41,12 +41,15 @@ ESCAPED = {
 
 @pytest.mark.parametrize(("text", "escaped"), ESCAPED.items())
 def test_text_is_escaped(text: str, escaped: str) -> None:
-    """LaTeX's special characters, also those that are special only at a row's beginning."""
+    """LaTeX's special characters are escaped, also those that are special only at a row's start."""
     assert escape_latex(text) == escaped
 
 
 def test_the_table_has_the_rules_of_booktabs() -> None:
-    """Numbers to the right, titles escaped, some space between groups, a dash for absent values."""
+    """A table has booktabs rules, numbers to the right, and space between groups.
+
+    None is a dash.
+    """
     table = make_table(COLUMNS, [("[a]", 12.5), ("b", None)])
     assert as_latex(replace(table, breaks=frozenset({1}))).splitlines() == [
         r"\begin{tabular}{lr}",
@@ -62,7 +65,7 @@ def test_the_table_has_the_rules_of_booktabs() -> None:
 
 
 def test_a_comment_stays_one_line() -> None:
-    """No text can break out of it."""
+    """A line break in a comment's text cannot end the comment."""
     assert latex_comment("made\n\\end{x}\r\x0b") == "% made\ufffd\\end{x}\ufffd\ufffd"
 
 
@@ -75,7 +78,7 @@ HOSTILE = st.text(alphabet="\\_%&#${}~^<>|`[]*-\"'ab1 ↑↓—é", max_size=20)
 
 @given(HOSTILE)
 def test_nothing_is_left_that_latex_would_obey(text: str) -> None:
-    """The cell is made of known escapes and plain signs, its braces are balanced."""
+    """A cell contains only known escapes and plain characters, and its braces are balanced."""
     escaped = escape_latex(text)
     assert _KNOWN.sub("", escaped) == ""
     assert "--" not in escaped
@@ -85,7 +88,7 @@ def test_nothing_is_left_that_latex_would_obey(text: str) -> None:
 
 @given(st.lists(st.tuples(HOSTILE, st.none() | st.floats()), max_size=5))
 def test_every_row_has_as_many_cells_and_ends_once(rows: list[tuple[str, float | None]]) -> None:
-    """For any labels."""
+    """Every row has the same number of cells and ends once, for any labels."""
     lines = as_latex(make_table(COLUMNS, rows)).splitlines()
     assert len(lines) == 6 + len(rows)
     for line in lines[4 : 4 + len(rows)]:

@@ -1,4 +1,4 @@
-"""Only processes hold locks, and a lock ends with its holders."""
+"""Only processes hold locks, and a lock ends when its holders end."""
 
 import os
 import signal
@@ -35,33 +35,33 @@ sys.stdin.read()
 
 @dataclass
 class Holder:
-    """A process that takes the lock on request."""
+    """A process that takes the lock when the test asks it to."""
 
     process: "subprocess.Popen[str]"
     child: int = 0
 
     def go(self) -> None:
-        """Let it take the lock."""
+        """Let the process take the lock."""
         assert self.process.stdin is not None
         self.process.stdin.write("\n")
         self.process.stdin.flush()
 
     def has_it(self) -> bool:
-        """Return whether it has got the lock."""
+        """Return whether the process has got the lock."""
         assert self.process.stdout is not None
         answer, child = self.process.stdout.readline().split()
         self.child = int(child)
         return answer == "True"
 
     def kill(self) -> None:
-        """End it by force."""
+        """Kill the process."""
         self.process.kill()
         self.process.communicate()
 
 
 @pytest.fixture
 def lock(tmp_path: Path) -> Path:
-    """Return a lock's path; there is no such file yet."""
+    """Return the path of a lock; the file does not exist yet."""
     return tmp_path / "run.lock"
 
 
@@ -94,7 +94,7 @@ def free_at_last(lock: Path) -> bool:
 def test_of_many_that_come_at_once_one_gets_the_lock(
     lock: Path, holder: Callable[..., Holder]
 ) -> None:
-    """Whichever makes the file; later ones do not get it."""
+    """Of many processes that start at once, only one gets the lock."""
     holders = [holder() for _ in range(6)]
     for one in holders:
         one.go()
@@ -104,7 +104,7 @@ def test_of_many_that_come_at_once_one_gets_the_lock(
 
 
 def test_a_lock_dies_with_its_holder(lock: Path, holder: Callable[..., Holder]) -> None:
-    """Kill -9 leaves it no time to let go."""
+    """The lock of a process that is killed with kill -9 is free again."""
     first = holder()
     first.go()
     assert first.has_it()
@@ -118,7 +118,7 @@ def test_a_lock_dies_with_its_holder(lock: Path, holder: Callable[..., Holder]) 
 def test_a_child_that_was_given_the_lock_keeps_it(
     lock: Path, holder: Callable[..., Holder]
 ) -> None:
-    """It is free when both are dead."""
+    """The lock is free only when the process and the child that it gave the lock are both dead."""
     parent = holder("heir")
     parent.go()
     assert parent.has_it()
@@ -132,7 +132,7 @@ def test_a_child_that_was_given_the_lock_keeps_it(
 def test_a_child_that_was_not_given_the_lock_does_not_keep_it(
     lock: Path, holder: Callable[..., Holder]
 ) -> None:
-    """A process left by a job does not count as a supervisor."""
+    """A process that a job leaves behind does not count as a supervisor."""
     parent = holder("child")
     parent.go()
     assert parent.has_it()
@@ -142,7 +142,7 @@ def test_a_child_that_was_not_given_the_lock_does_not_keep_it(
 
 
 def test_looking_at_a_lock_does_not_take_it(lock: Path) -> None:
-    """It does not make the file, either."""
+    """A check whether a lock is held neither takes the lock nor creates its file."""
     assert not locks.is_held(lock)
     assert not lock.exists()
     descriptor = locks.acquire(lock)
@@ -156,7 +156,7 @@ def test_looking_at_a_lock_does_not_take_it(lock: Path) -> None:
 
 
 def test_a_lock_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
-    """It does not count as held by another process."""
+    """A lock that cannot be created raises an error, and does not count as held."""
     (tmp_path / "file").touch()
     with pytest.raises(NotADirectoryError):
         locks.acquire(tmp_path / "file" / "run.lock")
@@ -167,7 +167,7 @@ def test_a_lock_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
 def test_a_lock_is_not_looked_for_behind_a_link(
     tmp_path: Path, use: Callable[[Path], object], *, exists: bool
 ) -> None:
-    """No file is made at the link's target."""
+    """A lock whose path is a link is refused, and no file is created at the link's target."""
     target, link = tmp_path / "target", tmp_path / "lock"
     if exists:
         target.touch()

@@ -17,7 +17,10 @@ VALUES = st.none() | TEXTS | st.integers() | st.floats(allow_nan=False) | st.lis
 
 @given(st.lists(st.fixed_dictionaries({"a": VALUES, "b": VALUES}), min_size=1))
 def test_csv_and_parquet_have_every_value(records: list[dict[str, object]]):
-    """In mixed columns, numbers become text next to text, and integers floats next to floats."""
+    """In a mixed column, numbers next to text become text.
+
+    Integers next to floats become floats.
+    """
     parquet = pytest.importorskip("pyarrow.parquet")
     table = records_table(records)
     rows = csv.DictReader(io.StringIO(as_csv(table), newline=""))

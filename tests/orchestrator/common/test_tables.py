@@ -1,4 +1,4 @@
-"""One table, several renderers: alignment, numbers, absent values, escaped text."""
+"""One table in several formats: alignment, numbers, absent values and escaped text."""
 
 import csv
 import io
@@ -70,7 +70,7 @@ CELLS: list[tuple[Cell, Style, str]] = [
 
 @pytest.mark.parametrize(("value", "style", "cell"), CELLS)
 def test_a_cell_shows_its_value(value: Cell, style: Style, cell: str):
-    """Absent is a dash, nan is nan, and digits are those that are significant."""
+    """An absent value is a dash, nan is nan, and a number has its significant digits."""
     assert shown(value, style) == cell
 
 
@@ -94,7 +94,7 @@ EMPTY = Table(("a", "b"), ("a", "b"), (Style(), Style()), ())
 
 
 def test_text_is_aligned_numbers_to_the_right():
-    """Units of titles are on a separate line; text needs no escaping."""
+    """In text output, units are on a line below the titles, and nothing is escaped."""
     assert as_text(TABLE).splitlines() == [
         "strategy     step mean   n",
         "                   (s)",
@@ -106,7 +106,7 @@ def test_text_is_aligned_numbers_to_the_right():
 
 
 def test_markdown_is_aligned_and_its_text_is_escaped():
-    """A pipe, a backtick or a tag in a cell is shown, and makes no column, code or element."""
+    """A pipe, a backtick or a tag in a cell is shown as text, and is not markup."""
     assert as_markdown(TABLE).splitlines() == [
         "| strategy       | step mean (s) |  n |",
         "|:---------------|--------------:|---:|",
@@ -117,7 +117,7 @@ def test_markdown_is_aligned_and_its_text_is_escaped():
 
 
 def test_csv_has_full_precision_and_empty_cells_for_what_is_absent():
-    """Names as header, quotes where a cell needs them."""
+    """CSV has names as its header, and quotes only around cells that need them."""
     table = make_table(
         (
             Column("Title", "name", lambda row: row[0]),
@@ -131,7 +131,7 @@ def test_csv_has_full_precision_and_empty_cells_for_what_is_absent():
 
 
 def test_records_have_the_values_by_name():
-    """The values themselves, not their text in cells."""
+    """Records contain the values themselves, not the text of their cells."""
     assert as_records(TABLE)[:2] == [
         {"strategy": "ddp", "step_seconds_mean": 0.25, "reports": 10},
         {"strategy": "zero3 | `x`", "step_seconds_mean": None, "reports": None},
@@ -139,7 +139,7 @@ def test_records_have_the_values_by_name():
 
 
 def test_a_table_without_rows_has_its_titles():
-    """In every format."""
+    """A table without rows has its titles in every format."""
     assert as_text(EMPTY).split() == ["a", "b", "-", "-"]
     assert as_markdown(EMPTY).splitlines()[0].split() == ["|", "a", "|", "b", "|"]
     assert as_csv(EMPTY) == "a,b\n"
@@ -163,7 +163,7 @@ ESCAPED = {
 
 @pytest.mark.parametrize("text", ESCAPED)
 def test_markdown_shows_text_as_it_is(text: str):
-    """Only characters that would be markup are escaped."""
+    """In markdown, only characters that would be markup are escaped."""
     assert escape_markdown(text) == ESCAPED[text]
 
 
@@ -172,7 +172,10 @@ printable = st.text(st.characters(codec="utf-8")).filter(str.isprintable)
 
 @given(printable)
 def test_escaping_loses_nothing_and_lets_no_markup_through(text: str):
-    """Without its backslashes it is the original text; no pipe, backtick or tag is unescaped."""
+    """Without its backslashes, escaped text is the original.
+
+    No pipe, backtick or tag is unescaped.
+    """
     escaped = escape_markdown(text)
     assert re.sub(r"\\(.)", r"\1", escaped) == text
     assert not re.search(r"(?<!\\)(?:\\\\)*[|`<*\[]", escaped)
@@ -180,7 +183,7 @@ def test_escaping_loses_nothing_and_lets_no_markup_through(text: str):
 
 @given(st.lists(st.tuples(printable, st.none() | st.integers() | st.floats()), max_size=4))
 def test_no_cell_breaks_a_markdown_table(rows: list[tuple[str, float | None]]):
-    """A line a row, and as many bare pipes in each."""
+    """A markdown table has one line per row, and every line has as many unescaped pipes."""
     columns = (Column("a", "a", lambda row: row[0]), Column("b", "b", lambda row: row[1]))
     lines = as_markdown(make_table(columns, rows)).splitlines()
     assert len(lines) == 2 + len(rows)
@@ -189,7 +192,7 @@ def test_no_cell_breaks_a_markdown_table(rows: list[tuple[str, float | None]]):
 
 @given(st.lists(st.tuples(printable, st.none() | st.floats(allow_nan=False))))
 def test_csv_comes_back_as_it_went(rows: list[tuple[str, float | None]]):
-    """Commas and quotes in texts, and all digits of numbers."""
+    """Commas and quotes in texts, and all digits of numbers, are read back from CSV unchanged."""
     columns = (Column("A", "a", lambda row: row[0]), Column("B", "b", lambda row: row[1]))
     text = as_csv(make_table(columns, rows))
     header, *read = csv.reader(io.StringIO(text, newline=""))

@@ -1,4 +1,4 @@
-"""Values that do not fit a type, each with one sentence."""
+"""Check values against types, with one sentence per value that does not fit."""
 
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
@@ -53,7 +53,7 @@ FITS: dict[str, list[Any]] = {
     ("name", "value"), [(name, value) for name, values in FITS.items() for value in values]
 )
 def test_a_value_that_fits_has_no_problem(name: str, value: Any):
-    """A whole number is a float too."""
+    """A value that fits its type has no problem; a whole number fits a float."""
     assert list(field_problems(name, Example, name, value)) == []
 
 
@@ -105,12 +105,12 @@ MISFITS: list[tuple[str, Any, list[str]]] = [
 
 @pytest.mark.parametrize(("name", "value", "problems"), MISFITS)
 def test_a_value_that_does_not_fit_has_one_sentence(name: str, value: Any, problems: list[str]):
-    """It shows the place, the value, and what to write instead; never pydantic's own words."""
+    """The sentence shows the place, the value, and what to write instead, not pydantic's words."""
     assert list(field_problems(name, Example, name, value)) == problems
 
 
 def test_a_mapping_shows_all_its_problems_at_once():
-    """Unknown keys, values that do not fit, and keys that are missing."""
+    """Unknown keys, values that do not fit, and missing keys are all reported at once."""
     problems = list(mapping_problems("", Example, {"siz": 3, "size": "3", "rows": [1]}))
     assert problems == [
         "unknown key 'siz'; did you mean 'size'?",
@@ -121,7 +121,7 @@ def test_a_mapping_shows_all_its_problems_at_once():
 
 
 def test_a_mapping_within_a_file_shows_where_it_stands():
-    """Every sentence begins with the path of the key."""
+    """Every sentence about a nested mapping begins with the path of the key."""
     problems = list(mapping_problems("defaults.model", Example, {"sizes": 3, "size": 0}))
     assert problems == [
         "defaults.model: unknown key 'sizes'; did you mean 'size'?",
@@ -131,7 +131,7 @@ def test_a_mapping_within_a_file_shows_where_it_stands():
 
 
 def test_the_types_of_a_dataclass_keep_their_limits():
-    """The checks and the JSON schema use them."""
+    """The limits of a dataclass field hold both in the checks and in the JSON schema."""
     types = field_types(Example)
     assert list(types) == list(FITS)
     assert types["size"].__metadata__

@@ -1,4 +1,4 @@
-"""YAML is read as people mean it, and a sentence reports invalid YAML."""
+"""Read YAML as people mean it, and report invalid YAML in a sentence."""
 
 import json
 import math
@@ -17,12 +17,12 @@ from orchestrator.common.yaml_files import read_yaml
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return one folder for all texts, so that many can be tried."""
+    """Return one folder for all texts of a test, so that it can try many."""
     return tmp_path_factory.mktemp("yaml")
 
 
 def read(folder: Path, text: str) -> dict[str, Any]:
-    """Read a text as the content of a file."""
+    """Return what teralog reads from a file with this text."""
     path = folder / "some.yaml"
     path.write_text(text, encoding="utf-8", newline="")
     return read_yaml(path, "a campaign file")
@@ -70,7 +70,7 @@ SCALARS: dict[str, Any] = {
 
 @pytest.mark.parametrize("text", SCALARS)
 def test_a_plain_value_is_what_it_looks_like(folder: Path, text: str):
-    """Times stay text, exponents make numbers, a leading zero makes no octal."""
+    """Times stay text, exponents make numbers, and a leading zero makes no octal number."""
     value = read(folder, f"key: {text}\n")["key"]
     assert value == SCALARS[text]
     assert type(value) is type(SCALARS[text])
@@ -93,7 +93,7 @@ def test_a_plain_value_is_what_it_looks_like(folder: Path, text: str):
 def test_a_number_among_arguments_stays_as_it_is_written(
     folder: Path, text: str, arguments: object
 ):
-    """A program gets the text of the file; true and null are refused as arguments."""
+    """A program gets its arguments as the file has them; true and null are refused as arguments."""
     path = folder / "some.yaml"
     path.write_text(f"{text}\nother: [30]\n")
     data = read_yaml(path, "a campaign file", arguments=frozenset({"arguments"}))
@@ -102,7 +102,7 @@ def test_a_number_among_arguments_stays_as_it_is_written(
 
 
 def test_numbers_that_occur_once_are_numbers_elsewhere(folder: Path):
-    """An alias among the arguments does not change its anchor."""
+    """An alias of a number among the arguments does not turn the number elsewhere into text."""
     path = folder / "some.yaml"
     path.write_text("seed: &n [1, 2]\narguments: *n\nagain: *n\n")
     data = read_yaml(path, "a campaign file", arguments=frozenset({"arguments"}))
@@ -114,7 +114,7 @@ def test_numbers_that_occur_once_are_numbers_elsewhere(folder: Path):
     [("[.inf]", "'.inf' is not a finite number"), ("&a [*a]", "found unconstructable recursive")],
 )
 def test_an_invalid_argument_is_refused(folder: Path, text: str, said: str):
-    """As in other places."""
+    """An invalid argument is refused like an invalid value of any other key."""
     path = folder / "some.yaml"
     path.write_text(f"arguments: {text}\n")
     with pytest.raises(UserError, match=re.escape(said)):
@@ -122,7 +122,7 @@ def test_an_invalid_argument_is_refused(folder: Path, text: str, said: str):
 
 
 def test_what_occurs_once_can_be_used_twice(folder: Path):
-    """Anchors, aliases and merges work; a merged key may be overwritten."""
+    """Anchors, aliases and merges work; a key after a merge overwrites the merged one."""
     text = "a: &a {x: 1, y: 2}\nb: *a\nc: {<<: *a, y: 3}\nd: [*a, *a]\n"
     one = {"x": 1, "y": 2}
     assert read(folder, text) == {"a": one, "b": one, "c": {"x": 1, "y": 3}, "d": [one, one]}
@@ -171,7 +171,7 @@ REFUSED = {
 
 @pytest.mark.parametrize(("text", "says"), REFUSED.values(), ids=REFUSED)
 def test_yaml_that_is_not_plain_data_is_refused_with_its_line(folder: Path, text: str, says: str):
-    """One sentence that begins with the file, with the line if there is one."""
+    """One sentence names the file, and the line if there is one."""
     with pytest.raises(UserError) as caught:
         read(folder, text)
     (problem,) = caught.value.problems
@@ -180,7 +180,7 @@ def test_yaml_that_is_not_plain_data_is_refused_with_its_line(folder: Path, text
 
 
 def test_control_characters_are_refused_with_their_key(folder: Path):
-    """Control characters and line breaks, in values and keys, all at once."""
+    """Control characters and line breaks in values and keys are all reported at once."""
     text = (
         'a: "b\\e[31mc"\nb: |\n  c\n  d\nc:\n- d: ["e", "\\x7f"]\n  "f\\tg": 1\n'
         '"h\\0": {i: j}\nk: ["\\u202e"]\n'
@@ -202,7 +202,7 @@ def test_control_characters_are_refused_with_their_key(folder: Path):
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path):
-    """The message contains the kind of file."""
+    """The message about a file that cannot be read names its kind, e.g. a campaign file."""
     with pytest.raises(UserError, match="No such file or directory; give the path of a profile"):
         read_yaml(tmp_path / "missing.yaml", "a profile")
     with pytest.raises(UserError, match="Is a directory; give the path of a profile"):
@@ -235,13 +235,16 @@ trees = st.dictionaries(
 
 @given(trees)
 def test_json_is_read_back_unchanged(folder: Path, tree: dict[str, Any]):
-    """JSON is YAML: every number, text and nesting is read back unchanged."""
+    """JSON is valid YAML, and every number, text and nesting is read back unchanged."""
     assert read(folder, json.dumps(tree, ensure_ascii=False)) == tree
 
 
 @given(trees)
 def test_output_of_pyyaml_is_read_back_unchanged(folder: Path, tree: dict[str, Any]):
-    """Block style, explicit tags and folded lines; with quotes, because PyYAML has YAML 1.1."""
+    """Block style, explicit tags and folded lines of PyYAML are read back.
+
+    The texts are quoted, because PyYAML writes YAML 1.1.
+    """
     text = yaml.safe_dump(tree, allow_unicode=True, default_style='"')
     assert read(folder, text) == tree
 
@@ -265,7 +268,7 @@ def is_plain(value: Any) -> bool:
 
 @given(st.text(st.characters(exclude_categories=("Cs",)), max_size=30) | scraps)
 def test_any_text_is_plain_data_or_a_users_mistake(folder: Path, text: str):
-    """No text in a file ends in a traceback, or gives a value that JSON lacks."""
+    """Any text of a file gives either plain data that JSON can hold or a message."""
     try:
         data = read(folder, text)
     except UserError:
@@ -274,7 +277,7 @@ def test_any_text_is_plain_data_or_a_users_mistake(folder: Path, text: str):
 
 
 def test_brackets_nested_absurdly_deep_are_refused(tmp_path: Path) -> None:
-    """The parser of libyaml would crash on them."""
+    """Deeply nested brackets are refused, because libyaml's parser would crash on them."""
     path = tmp_path / "deep.yaml"
     path.write_text("name: " + "[" * 100_000)
     with pytest.raises(UserError, match="nested more than 200 deep"):

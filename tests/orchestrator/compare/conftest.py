@@ -1,4 +1,4 @@
-"""Provide a folder with campaigns of simulated runs."""
+"""Fixtures with campaigns of simulated runs."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from made_up_runs import INTERLEAVED, Folder, by_layers
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
-    """A folder to work in."""
+    """Return an empty folder for simulated campaigns."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     return Folder(tmp_path)
@@ -16,6 +16,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
 
 @pytest.fixture
 def layers(folder: Folder) -> Folder:
-    """Six blocks of 1, 2 and 9 layers, the latter out of memory."""
+    """Write six blocks of runs with 1, 2 and 9 layers; those with 9 run out of memory."""
     folder.campaign(INTERLEAVED, by_layers)
     return folder

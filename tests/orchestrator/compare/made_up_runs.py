@@ -1,4 +1,4 @@
-"""Simulated campaigns: folders, attempts and logs as if runs had run."""
+"""Simulated campaigns: folders, attempts and logs as if their runs had run."""
 
 import json
 import math
@@ -41,13 +41,13 @@ Speeds = Callable[[PlannedRun], float | None]
 
 
 def log(seconds: float) -> str:
-    """Return the log of a run with these step seconds after the first step, its warm-up."""
+    """Return the log of a run; the first step is its warm-up, and the others take these seconds."""
     times = [9.0, *(seconds * (1 + 0.001 * (step % 3 - 1)) for step in range(2, 11))]
     return "".join(LINE.format(step=step, seconds=one) for step, one in enumerate(times, 1))
 
 
 def ran(folder: RunFolder, seconds: float | None, position: Position | None) -> None:
-    """Make an attempt with this time per step in seconds; None means out of memory."""
+    """Write an attempt whose steps take this many seconds; None means that it ran out of memory."""
     attempt = folder.new_attempt()
     where = (
         {}
@@ -64,7 +64,7 @@ def ran(folder: RunFolder, seconds: float | None, position: Position | None) -> 
 
 
 def by_layers(planned: PlannedRun) -> float | None:
-    """Return seconds that grow with layers and drift by 2 % a repeat; 9 layers do not fit."""
+    """Return seconds that grow with layers and drift by 2 % per repeat; 9 layers do not fit."""
     assert planned.run.model is not None
     layers = planned.run.model.num_layers
     noise = random.Random(planned.run_id).gauss(0, 0.005)
@@ -84,7 +84,7 @@ class Folder:
         positions: Mapping[str, Position] | None = None,
         name: str = "made-up",
     ) -> None:
-        """Write a campaign, and attempts of its runs: in blocks if it is interleaved."""
+        """Write a campaign and attempts of its runs, in blocks if it is interleaved."""
         file = self.path / f"{name}.yaml"
         file.write_text(CAMPAIGN.format(name=name) + lines)
         campaign = load_campaign(file)
@@ -101,7 +101,7 @@ class Folder:
         store.save_submission(campaign)
 
     def teralog(self, *arguments: str) -> Result:
-        """Run a command in the folder."""
+        """Run a teralog command in the folder."""
         return CliRunner().invoke(main, [*arguments, "--results", str(self.path / "results")])
 
     def compared(self, *arguments: str) -> list[dict[str, Any]]:

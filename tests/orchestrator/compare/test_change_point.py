@@ -1,4 +1,4 @@
-"""Whether numbers in an order of time changed, and where: by the test over all orders."""
+"""Find out whether and where a series of numbers changed, with a test over all their orders."""
 
 import math
 import random
@@ -23,7 +23,7 @@ def clearness(values: tuple[float, ...], k: int) -> float:
 
 @given(st.lists(numbers, min_size=2, max_size=6, unique=True))
 def test_the_p_value_is_the_part_of_all_orders_that_are_as_clear(values: list[float]) -> None:
-    """Counted one by one, by the formula for two samples."""
+    """The expected p-value counts all orders one by one, with the formula for two samples."""
     clearest = [
         max(clearness(order, k) for k in range(1, len(order))) for order in permutations(values)
     ]
@@ -39,7 +39,7 @@ def test_the_p_value_is_the_part_of_all_orders_that_are_as_clear(values: list[fl
 def test_neither_the_unit_nor_the_level_of_times_matters(
     values: list[float], shift: float, factor: float
 ) -> None:
-    """Logarithms in another base, or of another unit, give the same result."""
+    """Logarithms in another base, or of times in another unit, give the same result."""
     one, other = find_change(values), find_change([factor * value + shift for value in values])
     assert one is not None
     assert other is not None
@@ -48,7 +48,7 @@ def test_neither_the_unit_nor_the_level_of_times_matters(
 
 @pytest.mark.parametrize("n", [2, 3, 5, FEWEST - 1])
 def test_fewer_than_eight_numbers_show_no_change_however_large(n: int) -> None:
-    """Exchanging numbers within a side gives other orders that are as clear."""
+    """With fewer than eight numbers, too many orders are as clear as the given one."""
     change = find_change([0.0] * (n // 2) + [9.0] * (n - n // 2))
     assert change is not None
     assert not change.is_shown
@@ -59,7 +59,7 @@ def test_fewer_than_eight_numbers_show_no_change_however_large(n: int) -> None:
     ("n", "fewest"), [(FEWEST, 3), (10, 3), (12, 2), (20, 2), (49, 2), (60, 1), (100, 1)]
 )
 def test_a_change_can_be_shown_as_soon_as_enough_lie_on_each_side(n: int, fewest: int) -> None:
-    """It is shown if the last numbers are all higher, without noise."""
+    """Without noise, a change is shown if all the last numbers are higher."""
     assert fewest_on_a_side(n) == fewest
     chance = random.Random(n)
     values = [chance.gauss(0, 1e-3) for _ in range(n)]
@@ -72,7 +72,7 @@ def test_a_change_can_be_shown_as_soon_as_enough_lie_on_each_side(n: int, fewest
 
 @pytest.mark.parametrize("values", [[1.0] * 9, [0.1 + 0.2, 0.3] * 6])
 def test_equal_numbers_show_no_change(values: list[float]) -> None:
-    """Numbers that differ only by rounding do not, either."""
+    """Equal numbers show no change, nor do numbers that differ only by rounding."""
     change = find_change(values)
     assert change is not None
     assert change.p_value == 1
@@ -80,12 +80,12 @@ def test_equal_numbers_show_no_change(values: list[float]) -> None:
 
 @pytest.mark.parametrize("values", [[], [1.0]])
 def test_one_number_has_no_change(values: list[float]) -> None:
-    """No number precedes it."""
+    """A single number cannot show a change, because no number precedes it."""
     assert find_change(values) is None
 
 
 def test_drawn_orders_are_the_same_each_time_and_backwards() -> None:
-    """Two calls with the same runs give the same result."""
+    """Two calls with the same numbers draw the same random orders, forwards and backwards."""
     chance = random.Random(1)
     values = [chance.gauss(0, 1) for _ in range(20)]
     one, again, backwards = (find_change(some) for some in (values, values, values[::-1]))
@@ -103,7 +103,10 @@ TRIALS = 200
 
 @pytest.mark.parametrize("cluster", QUIET, ids=lambda cluster: cluster.name)
 def test_without_a_change_one_is_rarely_shown(cluster: Cluster) -> None:
-    """At most 5 % of all cases; of 200 trials with a fixed seed, not more than 8 %.
+    """Without a real change, a change is shown in at most 5 % of all cases.
+
+    With a fixed seed, the test allows 8 % of 200 trials. At a true rate of 5 %, 1 of 45 such
+    simulations would exceed that.
 
     More than that, of a rate of 5 %, would be seen in 1 of 45 such simulations.
     """
@@ -113,11 +116,11 @@ def test_without_a_change_one_is_rarely_shown(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize("cluster", REAL, ids=lambda cluster: cluster.name)
 def test_a_change_well_above_the_noise_is_found_where_it_is(cluster: Cluster) -> None:
-    """10 %, amid runs that vary by 2 %, after half of them."""
+    """The test finds a change of 10 % in the middle, among runs that vary by 2 %."""
     places = [found(cluster, SEED + trial, 0.1) for trial in range(50)]
     assert places.count(cluster.half) >= 45
 
 
 def test_the_level_is_what_is_promised() -> None:
-    """The documents promise 5 %, with a margin for assumptions that hold only approximately."""
+    """The docs promise 5 %; the margin covers assumptions that hold only approximately."""
     assert LEVEL < 0.05

@@ -35,7 +35,7 @@ samples = st.lists(timings, max_size=9)
 
 
 def blocks(ratios: list[float], *, in_one: bool = False) -> tuple[list[Timing], list[Timing]]:
-    """Return blocks A B B A in which A is faster than B by a factor, drifting by 5 % per run."""
+    """Return blocks A B B A in which A is faster by a factor, with a drift of 5 % per run."""
     sides: tuple[list[Timing], list[Timing]] = ([], [])
     for block, ratio in enumerate(ratios):
         for place, side in enumerate((0, 1, 1, 0), 1):
@@ -45,12 +45,12 @@ def blocks(ratios: list[float], *, in_one: bool = False) -> tuple[list[Timing], 
 
 
 def alone(values: list[float]) -> list[Timing]:
-    """Return runs of which only the speeds are known."""
+    """Return runs of which only the speeds are known, not the allocations."""
     return [Timing(value) for value in values]
 
 
 def test_a_steady_drift_within_blocks_and_speeds_of_allocations_cancel() -> None:
-    """A B B A: of blocks that differ and drift by far more, the true ratio is left."""
+    """The order A B B A gives the true ratio, although blocks differ and drift by far more."""
     comparison = compare_timings(*blocks([1.05] * 6))
     assert comparison.ratio == pytest.approx(1.05)
     assert (comparison.low, comparison.high) == (pytest.approx(1.05), pytest.approx(1.05))
@@ -65,7 +65,7 @@ def test_a_steady_drift_within_blocks_and_speeds_of_allocations_cancel() -> None
 def test_fewer_than_six_blocks_show_nothing_however_alike(
     count: int, verdict: Verdict, more: int | None
 ) -> None:
-    """Of n blocks all for A, chance makes 2 in 2^n: 6 % of 5, 3 % of 6."""
+    """By chance, n blocks all favour one side in 2 of 2^n cases: 6 % for 5 blocks, 3 % for 6."""
     ratios = [1.5 + 0.01 * block for block in range(count)]
     comparison = compare_timings(*blocks(ratios))
     assert (comparison.verdict, comparison.more, comparison.least) == (
@@ -91,7 +91,7 @@ def test_fewer_than_six_blocks_show_nothing_however_alike(
 def test_unpaired_the_ways_to_deal_the_runs_must_be_fifty(
     sizes: tuple[int, int], verdict: Verdict, more: int | None
 ) -> None:
-    """With fewer, A's are the fastest by chance in more than 4 % of all cases, two-sided."""
+    """With fewer ways, the runs of A are the fastest by chance in more than 4 % of all cases."""
     a = [2 + 0.001 * place for place in range(sizes[0])]
     b = [1 + 0.001 * place for place in range(sizes[1])]
     comparison = compare_timings(alone(a), alone(b))
@@ -100,7 +100,7 @@ def test_unpaired_the_ways_to_deal_the_runs_must_be_fifty(
 
 
 def test_runs_of_an_allocation_that_has_only_one_side_count_once() -> None:
-    """Eight runs of A in one allocation and eight of B in another are one against one."""
+    """Eight runs of A in one allocation and eight of B in another count as one run each."""
     a = [Timing(2.0 + 0.001 * run, "7") for run in range(8)]
     b = [Timing(1.0 + 0.001 * run, "8") for run in range(8)]
     comparison = compare_timings(a, b)
@@ -109,7 +109,7 @@ def test_runs_of_an_allocation_that_has_only_one_side_count_once() -> None:
 
 
 def test_all_of_a_and_then_all_of_b_in_one_allocation_is_one_block() -> None:
-    """Any drift looks like a difference, and more runs do not help."""
+    """In such a block any drift looks like a difference, and more runs do not help."""
     a = [Timing(1 + 0.01 * place, "7", None, place) for place in range(8)]
     b = [Timing(1 + 0.01 * place, "7", None, place) for place in range(8, 16)]
     comparison = compare_timings(a, b)
@@ -118,7 +118,7 @@ def test_all_of_a_and_then_all_of_b_in_one_allocation_is_one_block() -> None:
 
 
 def test_runs_without_a_partner_are_left_out_and_counted() -> None:
-    """If there are enough blocks, runs in other allocations add nothing."""
+    """If there are enough blocks, runs in other allocations do not change the result."""
     a, b = blocks([1.1] * 7)
     comparison = compare_timings([*a, Timing(99.0, "elsewhere"), Timing(99.0)], b[:-2])
     assert (comparison.units, comparison.left_out) == ((6, 6), (4, 0))
@@ -126,7 +126,7 @@ def test_runs_without_a_partner_are_left_out_and_counted() -> None:
 
 
 def test_enough_runs_apart_go_before_too_few_blocks() -> None:
-    """One block in addition to ten runs of each does not remove their verdict."""
+    """One block in addition to ten separate runs of each side does not remove their verdict."""
     a, b = blocks([1.0])
     comparison = compare_timings([*alone([2.0] * 10), *a], [*alone([1.0] * 10), *b])
     assert (comparison.paired, comparison.verdict, comparison.left_out) == (False, FASTER, (2, 2))
@@ -134,13 +134,13 @@ def test_enough_runs_apart_go_before_too_few_blocks() -> None:
 
 @pytest.mark.parametrize("sides", [([], []), ([1.0], []), ([], [1.0, 2.0])])
 def test_without_runs_of_both_there_is_no_ratio(sides: tuple[list[float], list[float]]) -> None:
-    """There is no verdict either."""
+    """With runs of only one side there is neither a ratio nor a verdict."""
     comparison = compare_timings(alone(sides[0]), alone(sides[1]))
     assert (comparison.ratio, comparison.low, comparison.verdict) == (None, None, CANNOT_TELL)
 
 
 def test_equal_runs_suggest_no_difference() -> None:
-    """No number of further runs is suggested, not even because of rounding."""
+    """For equal runs no further number of runs is suggested, not even because of rounding."""
     a, b = blocks([1.0] * 9)
     comparison = compare_timings(a, b)
     assert (comparison.verdict, comparison.more) == (CANNOT_TELL, None)
@@ -148,7 +148,10 @@ def test_equal_runs_suggest_no_difference() -> None:
 
 
 def test_one_published_figure_takes_49_runs_of_the_other_side() -> None:
-    """It cannot be repeated; at 49 runs it can be among the 2 % most extreme, and no sooner."""
+    """A published figure cannot be repeated.
+
+    Only with 49 runs it can be among the 2 % most extreme.
+    """
     comparison = compare_timings(alone([1.0, 1.01, 1.02]), alone([2.0]), repeatable=False)
     assert (comparison.verdict, comparison.more, comparison.least) == (CANNOT_TELL, 46, True)
     many = [1 + 0.001 * run for run in range(49)]
@@ -163,24 +166,24 @@ def test_one_published_figure_takes_49_runs_of_the_other_side() -> None:
 def test_slower_by_more_than_a_part_is_of_the_whole_interval(
     ratio: float, by: float, slower: bool
 ) -> None:
-    """Its upper end decides."""
+    """`slower by more than` is true only if the upper end of the interval is that slow."""
     assert compare_timings(*blocks([ratio] * 8)).is_slower_by(by) is slower
 
 
 def test_without_an_interval_nothing_is_slower_by_anything() -> None:
-    """Three blocks that are all half as fast do not prove it."""
+    """Three blocks that are all half as fast give no interval, so they prove nothing."""
     assert not compare_timings(*blocks([0.5] * 3)).is_slower_by(0.0)
 
 
 def test_the_gain_of_pairs_is_a_ratio_of_variances() -> None:
-    """Allocations that differ by much, in which A and B differ by little."""
+    """The allocations of this test differ by much, and A and B in them by little."""
     comparison = compare_timings(*blocks([1.05, 1.06] * 4))
     assert comparison.gain is not None
     assert comparison.gain > 1000
 
 
 def inverse(one: Comparison) -> Comparison:
-    """Return the comparison of B with A, given that of A with B."""
+    """Return the comparison of B with A, given the comparison of A with B."""
     flipped = {name: getattr(one, name)[::-1] for name in ("runs", "left_out", "units")}
     return replace(
         one,
@@ -193,7 +196,7 @@ def inverse(one: Comparison) -> Comparison:
 
 
 def assert_same(one: Comparison, other: Comparison) -> None:
-    """Assert that both are equal, except for rounding."""
+    """Assert that two comparisons are equal, except for rounding."""
     for name in ("runs", "left_out", "paired", "units", "allocations", "balanced", "verdict"):
         assert getattr(one, name) == getattr(other, name)
     for name in ("ratio", "low", "high"):
@@ -206,14 +209,14 @@ def assert_same(one: Comparison, other: Comparison) -> None:
 def test_to_exchange_a_and_b_inverts_ratio_interval_and_verdict(
     a: list[Timing], b: list[Timing]
 ) -> None:
-    """For any runs in any allocations."""
+    """This holds for any runs in any allocations."""
     assert_same(compare_timings(b, a), inverse(compare_timings(a, b)))
 
 
 @given(samples, samples, st.floats(0.001, 1000))
 @settings(max_examples=200)
 def test_the_unit_of_speed_changes_nothing(a: list[Timing], b: list[Timing], factor: float) -> None:
-    """Steps a second or tokens an hour."""
+    """Steps per second and tokens per hour give the same result."""
     scaled = [[replace(one, speed=one.speed * factor) for one in side] for side in (a, b)]
     assert_same(compare_timings(*scaled), compare_timings(a, b))
 
@@ -223,7 +226,7 @@ def test_the_unit_of_speed_changes_nothing(a: list[Timing], b: list[Timing], fac
 def test_the_order_of_runs_changes_nothing(
     a: list[Timing], b: list[Timing], chance: random.Random
 ) -> None:
-    """Only their places count."""
+    """Only the places of the runs in their blocks count, not their order in the list."""
     mixed = [chance.sample(side, len(side)) for side in (a, b)]
     assert_same(compare_timings(*mixed), compare_timings(a, b))
 
@@ -233,7 +236,7 @@ def test_the_order_of_runs_changes_nothing(
 def test_the_interval_holds_the_ratio_and_the_verdict_is_the_interval_s(
     a: list[Timing], b: list[Timing]
 ) -> None:
-    """For every comparison with an interval."""
+    """Every interval contains the ratio, and excludes 1 exactly if there is a verdict."""
     comparison = compare_timings(a, b)
     if comparison.low is None or comparison.high is None or comparison.ratio is None:
         assert comparison.verdict is CANNOT_TELL
@@ -262,7 +265,7 @@ def test_more_of_the_same_never_takes_a_verdict_back(ratios: list[float], copies
 def test_a_verdict_of_pairs_is_wrong_in_4_percent_of_all_signs_or_the_next_above(
     pairs: int, wrong: int
 ) -> None:
-    """At most 5 % of the signs that pairs in random order can have give a wrong verdict."""
+    """Of all signs that pairs in random order can have, at most 5 % give a wrong verdict."""
     sizes = [1 + 0.1 * math.sqrt(2 + pair) for pair in range(pairs)]
     found = [
         paired_interval(list(map(math.prod, zip(sizes, signs, strict=True))))
@@ -276,7 +279,7 @@ def test_a_verdict_of_pairs_is_wrong_in_4_percent_of_all_signs_or_the_next_above
 def test_the_interval_of_pairs_is_that_of_the_test_by_flipping_signs(
     differences: list[float],
 ) -> None:
-    """Just outside its ends the test refuses, at both ends alike; just inside it does not."""
+    """The sign-flip test rejects a ratio just outside the interval, and accepts one just inside."""
     interval = paired_interval(differences)
     assert interval is not None
     nudge = 1e-7
@@ -308,7 +311,7 @@ def test_the_interval_of_pairs_is_that_of_the_test_by_flipping_signs(
 def test_the_interval_of_samples_holds_all_that_the_test_by_dealing_does_not_refuse(
     a: list[float], b: list[float]
 ) -> None:
-    """It spans Welch's, too, so that it may hold more."""
+    """The interval also covers Welch's, so it may contain more ratios than the test accepts."""
     interval = unpaired_interval(a, b)
     assert interval is not None
     for moved in (interval[0] - 1e-7, interval[1] + 1e-7):
@@ -338,7 +341,7 @@ def test_the_interval_of_samples_holds_all_that_the_test_by_dealing_does_not_ref
 def test_student_s_quantiles_are_those_of_the_tables(
     probability: float, degrees: int, quantile: float
 ) -> None:
-    """As printed in any book of tables."""
+    """Student's quantiles equal those printed in books of tables."""
     assert student_quantile(probability, degrees) == pytest.approx(quantile, abs=6e-4)
     assert student_probability(-quantile, degrees) == pytest.approx(1 - probability, abs=1e-4)
 
@@ -362,7 +365,10 @@ QUIET = [
 
 @pytest.mark.parametrize("design", QUIET, ids=lambda design: design.name)
 def test_without_a_difference_a_verdict_is_rare(design: Design) -> None:
-    """At most 5 % of all cases; of 200 trials with a fixed seed, not more than 8 %."""
+    """Without a difference, at most 5 % of all comparisons give a verdict.
+
+    With a fixed seed, the test allows 8 % of 200 trials.
+    """
     found = [design.verdict(SEED + trial, 0.0).verdict for trial in range(TRIALS)]
     assert TRIALS - found.count(CANNOT_TELL) <= 0.08 * TRIALS
 
@@ -376,7 +382,7 @@ def test_without_a_difference_a_verdict_is_rare(design: Design) -> None:
     ids=lambda design: design.name,
 )
 def test_eight_blocks_find_5_percent_amid_40(design: Design) -> None:
-    """In at least 80 % of all cases; of the made-up cluster, in nearly all."""
+    """The docs promise 80 % of all cases; on the simulated cluster nearly all are found."""
     found = [design.verdict(SEED + trial, 0.05) for trial in range(TRIALS)]
     assert sum(one.verdict is FASTER for one in found) >= 0.8 * TRIALS
     held = [one.low <= 1.05 <= one.high for one in found if one.low and one.high]
@@ -384,7 +390,7 @@ def test_eight_blocks_find_5_percent_amid_40(design: Design) -> None:
 
 
 def test_the_planned_number_of_runs_finds_the_difference_in_8_of_10_cases() -> None:
-    """The plan is neither far too small nor far too large."""
+    """The planned number of runs is neither far too small nor far too large."""
     runs = runs_to_find(0.05, 0.03)
     count = blocks_to_find(0.05, 0.045)
     noisy = (lambda chance: chance.gauss(0, 0.03),) * 2
@@ -398,7 +404,7 @@ def test_the_planned_number_of_runs_finds_the_difference_in_8_of_10_cases() -> N
 
 
 def test_more_runs_are_named_where_a_difference_shows_but_not_for_sure() -> None:
-    """With a difference as large as it looks, that many more would tell."""
+    """If the difference is as large as it looks, the suggested number of runs would show it."""
     ratios = [1.10, 1.02, 1.08, 0.97, 1.04, 0.98, 1.06, 1.0]
     comparison = compare_timings(*blocks(ratios))
     assert (comparison.verdict, comparison.least) == (CANNOT_TELL, False)

@@ -1,4 +1,4 @@
-"""`teralog compare`, on runs that are made up."""
+"""`teralog compare` on simulated runs."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ from orchestrator.store.records import Ended, Intent, Position
 
 
 def test_the_table_has_a_row_and_a_sentence_for_each_pair(layers: Folder) -> None:
-    """1.1/1.2 = 0.917 of the speed, amid a drift of 24 %; those that failed are named."""
+    """A speed of 1.1/1.2 = 0.917 is found amid a drift of 24 %, and failed runs are named."""
     done = layers.teralog("compare", "made-up.yaml", "--by", "num_layers")
     assert done.exit_code == 0
     lines = done.stdout.splitlines()
@@ -60,7 +60,7 @@ def test_the_table_has_a_row_and_a_sentence_for_each_pair(layers: Folder) -> Non
 def test_the_exit_code_answers_the_question(
     layers: Folder, arguments: str, code: int, said: str
 ) -> None:
-    """0 for done; 1 for certainly slower, or a mistake of the user; 2 for usage errors."""
+    """Exit code 1 means certainly slower, or a user's mistake; 0 is success, 2 is wrong usage."""
     done = layers.teralog("compare", "made-up.yaml", *arguments.split())
     assert done.exit_code == code, done.output
     assert said in done.stderr
@@ -68,7 +68,7 @@ def test_the_exit_code_answers_the_question(
 
 
 def test_json_has_the_content_of_the_table_and_the_sentences(layers: Folder) -> None:
-    """By names, with full precision."""
+    """The JSON has the table's values by name, with full precision, and the sentences."""
     slower, failed = layers.compared("made-up.yaml", "--by", "num_layers")
     assert slower["ratio"] == pytest.approx(1.1 / 1.2, rel=0.01)
     assert slower["low"] < slower["ratio"] < slower["high"]
@@ -81,7 +81,7 @@ def test_json_has_the_content_of_the_table_and_the_sentences(layers: Folder) -> 
 
 
 def test_attempts_without_a_recorded_allocation_are_not_paired(folder: Folder) -> None:
-    """Earlier versions did not record it. Drift then adds to the noise of a run."""
+    """Earlier versions did not record the allocation, so drift adds to the noise of a run."""
     folder.campaign("matrix: {num_layers: [1, 2]}\nrepeats: 12\n", by_layers)
     (comparison,) = folder.compared("made-up.yaml", "--by", "num_layers")
     assert (comparison["paired"], comparison["units_a"], comparison["units_b"]) == (False, 12, 12)
@@ -89,7 +89,7 @@ def test_attempts_without_a_recorded_allocation_are_not_paired(folder: Folder) -
 
 
 def test_runs_of_one_submit_in_the_file_s_order_are_one_block(folder: Folder) -> None:
-    """A first, then B: any number of them cannot separate a difference from a drift."""
+    """If all of A precedes all of B, more runs cannot separate a difference from a drift."""
     lines = "matrix: {num_layers: [1, 2]}\nrepeats: 12\n"
     folder.campaign(lines, by_layers, name="first")
     ids = [planned.run_id for planned in load_campaign(folder.path / "first.yaml").runs]
@@ -106,7 +106,7 @@ def test_runs_of_one_submit_in_the_file_s_order_are_one_block(folder: Folder) ->
 
 
 def test_what_slurm_ran_is_of_the_allocation_of_its_job(folder: Folder) -> None:
-    """Each task of an array is a job of its own."""
+    """Each task of an array is a separate job, and so a separate allocation."""
     lines = "matrix: {num_layers: [1, 2]}\nrepeats: 4\n"
     folder.campaign(lines, by_layers)
     campaign = load_campaign(folder.path / "made-up.yaml")
@@ -125,7 +125,7 @@ def test_what_slurm_ran_is_of_the_allocation_of_its_job(folder: Folder) -> None:
 
 
 def test_two_campaigns_are_compared_run_by_run(folder: Folder) -> None:
-    """Runs equal in all else are compared; runs without a partner are named."""
+    """Runs of A and B that are equal in all else are compared; runs without a partner are named."""
     lines = "matrix: {{num_layers: {layers}, strategy: [ddp, zero1]}}\nrepeats: 6\n"
 
     def faster(planned: PlannedRun) -> float:
@@ -146,7 +146,7 @@ def test_two_campaigns_are_compared_run_by_run(folder: Folder) -> None:
 
 
 def test_campaigns_that_differ_in_one_choice_are_compared_across_it(folder: Folder) -> None:
-    """The setting that always differs between both sides is the one in question."""
+    """The setting that differs between all runs of both sides is the one to compare."""
     lines = "matrix: {{num_layers: [1, 2], strategy: [{strategy}]}}\nrepeats: 4\n"
     folder.campaign(lines.format(strategy="zero1"), by_layers, name="one")
     folder.campaign(lines.format(strategy="zero2"), by_layers, name="two")
@@ -158,7 +158,7 @@ def test_campaigns_that_differ_in_one_choice_are_compared_across_it(folder: Fold
 
 
 def test_of_a_folder_the_least_value_is_the_baseline(folder: Folder) -> None:
-    """A folder lists runs by id, so the order of the campaign's file is unknown."""
+    """A folder lists runs by id, so the order of values in the campaign file is unknown."""
     folder.campaign("matrix: {micro_batch_size: [16, 2, 8]}\n", lambda planned: 1.0)
     results = str(folder.path / "results" / "made-up")
     for what, baseline in (("made-up.yaml", 16), (results, 2)):
@@ -167,7 +167,10 @@ def test_of_a_folder_the_least_value_is_the_baseline(folder: Folder) -> None:
 
 
 def test_seeds_are_repeats_and_micro_batches_keep_one_batch(folder: Folder) -> None:
-    """A seed does not change the amount of work; a batch does, and speed is then in tokens."""
+    """Runs with different seeds are pooled.
+
+    Runs with different batches are compared in tokens per second.
+    """
     folder.campaign("matrix: {micro_batch_size: [1, 2], seed: [1, 2, 3, 4]}\n", lambda planned: 1.0)
     (comparison,) = folder.compared("made-up.yaml", "--by", "micro_batch_size")
     assert (comparison["runs_a"], comparison["runs_b"]) == (4, 4)
@@ -176,7 +179,7 @@ def test_seeds_are_repeats_and_micro_batches_keep_one_batch(folder: Folder) -> N
 
 
 def test_a_folder_of_results_is_called_by_its_whole_name(folder: Folder) -> None:
-    """A dot in it begins no suffix; from within the folder, too."""
+    """A dot in the folder's name begins no suffix, also if the command runs inside the folder."""
     for name in ("gpt-1.3b", "gpt-1.4b"):
         folder.campaign("matrix: {seed: [1, 2]}\n", lambda planned: 1.0, name=name)
     folders = [str(folder.path / "results" / name) for name in ("gpt-1.3b", "gpt-1.4b")]
@@ -188,7 +191,7 @@ def test_a_folder_of_results_is_called_by_its_whole_name(folder: Folder) -> None
 
 
 def test_the_batch_itself_may_be_what_is_asked_about(folder: Folder) -> None:
-    """Only if neither it nor the number of micro-batches is ever the same."""
+    """The batch is compared only if no run of A has the batch or micro-batches of a run of B."""
     lines = "matrix: {strategy: [ddp, zero1], num_microbatches: [1, 2, 4]}\n"
     folder.campaign(lines, lambda planned: float(planned.run.num_microbatches or 0))
     for name in ("num_microbatches", "global_batch_size"):
@@ -201,7 +204,7 @@ def test_the_batch_itself_may_be_what_is_asked_about(folder: Folder) -> None:
 
 
 def test_the_batch_can_be_compared_if_both_sides_have_several(folder: Folder) -> None:
-    """In a sweep over both, equal numbers of micro-batches of another size give equal batches."""
+    """A sweep over both has equal batches from different numbers of micro-batches and sizes."""
     lines = "matrix: {micro_batch_size: [2, 4], num_microbatches: [1, 2]}\n"
     folder.campaign(lines, lambda planned: 1.0)
     comparison = folder.compared("made-up.yaml", "--by", "num_microbatches")
@@ -221,7 +224,7 @@ def test_the_batch_can_be_compared_if_both_sides_have_several(folder: Folder) ->
 
 
 def test_a_parameter_that_only_some_runs_have_chosen_is_asked_about_alone(folder: Folder) -> None:
-    """An ffn_hidden_size of four times hidden_size is not a setting, whichever run is first."""
+    """An ffn_hidden_size of four times hidden_size is the default, not a setting of its own."""
     folder.campaign(
         "include:\n  - {}\n  - {strategy: zero1, ffn_hidden_size: 128}\n"
         "  - {strategy: zero1, ffn_hidden_size: 128, num_layers: 3}\n",
@@ -245,7 +248,7 @@ def test_runs_that_are_not_equal_in_all_else_are_not_compared(folder: Folder) ->
 
 
 def test_what_differs_between_two_campaigns_is_reported(folder: Folder) -> None:
-    """Each by its name, or by its path if both have the same name."""
+    """The sides have the names of their campaigns, or their paths if the names are equal."""
     folder.campaign("repeats: 4\n", lambda planned: 1.0, name="old")
     folder.campaign(
         "repeats: 4\ninclude: [{precision: bf16, nodes: 2}]\n", lambda planned: 1.0, name="new"
@@ -265,7 +268,7 @@ def test_what_differs_between_two_campaigns_is_reported(folder: Folder) -> None:
 
 
 def test_campaigns_may_be_called_a_and_b(folder: Folder) -> None:
-    """Their names precede their runs, like any other names."""
+    """The names of campaigns called a and b precede their runs, like any other names."""
     folder.campaign("repeats: 4\n", lambda planned: 1.0, name="A")
     folder.campaign(
         "matrix: {precision: [fp32, bf16]}\nrepeats: 4\n", lambda planned: 1.0, name="B"
@@ -284,7 +287,7 @@ def test_campaigns_may_be_called_a_and_b(folder: Folder) -> None:
 def test_equal_sides_get_different_names_and_a_note(
     folder: Folder, arguments: str, named: tuple[str, str]
 ) -> None:
-    """No setting explains a difference."""
+    """No setting explains a difference between equal sides, and a note reports that."""
     folder.campaign("repeats: 2\n", lambda planned: 1.0)
     (comparison,) = folder.compared("made-up.yaml", *arguments.split())
     kind = comparison["a"].removeprefix("A: ").removesuffix(" repeat=2")
@@ -297,7 +300,7 @@ def test_equal_sides_get_different_names_and_a_note(
 def test_zero_stage_is_a_choice_if_the_framework_has_the_option(
     framework: str, is_choice: bool
 ) -> None:
-    """The stage of a gpt run follows from its strategy, which is the choice."""
+    """The ZeRO stage of a gpt run follows from its strategy, so the strategy is compared."""
     run = MeasuredRun(
         run_id="1",
         label="a",
@@ -309,7 +312,7 @@ def test_zero_stage_is_a_choice_if_the_framework_has_the_option(
 
 
 def test_a_single_run_amid_others_gives_no_claim_of_no_difference() -> None:
-    """It may be the second slowest of fifty; its own variation is unknown."""
+    """A single run may be the second slowest of fifty; its own variation is unknown."""
     runs = tuple(
         MeasuredRun(
             run_id=str(number),
@@ -331,7 +334,7 @@ def test_a_single_run_amid_others_gives_no_claim_of_no_difference() -> None:
 
 
 def test_a_folder_without_runs_is_none_to_compare(folder: Folder) -> None:
-    """The message shows what to give instead."""
+    """The message about a folder without runs shows what to give instead."""
     (folder.path / "empty").mkdir()
     folder.campaign("", lambda planned: 1.0)
     done = folder.teralog("compare", "made-up.yaml", "empty")
@@ -340,7 +343,7 @@ def test_a_folder_without_runs_is_none_to_compare(folder: Folder) -> None:
 
 
 def test_a_folder_of_results_keeps_the_campaign_s_warm_up(folder: Folder) -> None:
-    """The numbers of both are the same."""
+    """A comparison of the results folder gives the same numbers as one of the campaign file."""
     folder.campaign("warmup: 0\nrepeats: 2\n", lambda planned: 1.0, name="cold")
     folder.campaign("warmup: 5\nrepeats: 2\n", lambda planned: 1.0, name="warm")
     for name, steps in (("cold", 10), ("warm", 5)):
@@ -354,7 +357,7 @@ def test_a_folder_of_results_keeps_the_campaign_s_warm_up(folder: Folder) -> Non
 
 
 def test_the_warm_up_of_a_is_left_out_of_both(folder: Folder) -> None:
-    """So that equal steps have equal speeds, whatever either file sets."""
+    """Both sides leave out A's warm-up, so equal steps have equal speeds whatever the files set."""
     folder.campaign("warmup: 0\nrepeats: 2\n", lambda planned: 1.0, name="cold")
     folder.campaign("warmup: 8\nrepeats: 2\n", lambda planned: 1.0, name="warm")
     for path in (folder.path / "results").glob("*/*/attempt-1/output.log"):
@@ -368,7 +371,7 @@ def test_the_warm_up_of_a_is_left_out_of_both(folder: Folder) -> None:
 
 
 def test_a_campaign_is_not_compared_with_itself(folder: Folder) -> None:
-    """By its file or its folder: it would always pass."""
+    """A campaign and its own results folder are refused, because both are always equal."""
     folder.campaign("repeats: 2\n", lambda planned: 1.0)
     for other in ("made-up.yaml", "results/made-up"):
         done = folder.teralog("compare", "made-up.yaml", other)

@@ -16,7 +16,7 @@ Sequence length = 64
 
 
 def test_a_published_row_is_one_run_that_cannot_be_repeated(layers: Folder) -> None:
-    """No verdict, but its rank among the runs, and the number of runs needed."""
+    """Instead of a verdict, the row gets its rank among the runs, and the number of runs needed."""
     (layers.path / "page.md").write_text(PAGE)
     arguments = ("made-up.yaml", "page.md:5", "--a", "num_layers == 1")
     (comparison,) = layers.compared(*arguments)
@@ -34,7 +34,7 @@ def test_a_published_row_is_one_run_that_cannot_be_repeated(layers: Folder) -> N
 
 
 def test_settings_in_a_published_row_are_reported(layers: Folder) -> None:
-    """It may be that of another model, which its page names in a heading."""
+    """The row may be of another model, which its page names in a heading."""
     (layers.path / "page.md").write_text(PAGE)
     (comparison,) = layers.compared("made-up.yaml", "page.md:5", "--a", "num_layers == 1")
     assert (
@@ -57,7 +57,7 @@ def test_settings_in_a_published_row_are_reported(layers: Folder) -> None:
     ],
 )
 def test_a_row_must_have_the_sizes_of_the_runs(layers: Folder, page: str, said: str) -> None:
-    """Rows with other sizes are not compared, and the message shows why."""
+    """A row with other sizes is not compared, and the message names the sizes that differ."""
     (layers.path / "page.md").write_text(PAGE)
     done = layers.teralog("compare", "made-up.yaml", page, "--a", "num_layers == 1")
     assert done.exit_code == 1
@@ -65,7 +65,10 @@ def test_a_row_must_have_the_sizes_of_the_runs(layers: Folder, page: str, said: 
 
 
 def test_a_report_of_ours_is_a_page_to_compare_with(folder: Folder) -> None:
-    """By its median; the mean, which includes the first step of 9 s, is four times as large."""
+    """The comparison uses the median.
+
+    The mean is four times as large, because it includes a first step of 9 s.
+    """
     folder.campaign("warmup: 0\nmatrix: {num_layers: [2, 4]}\n", lambda planned: 0.25)
     assert folder.teralog("report", "made-up.yaml", "--write").exit_code == 0
     page = folder.path / "results" / "made-up" / "report.md"

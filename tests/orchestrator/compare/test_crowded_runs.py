@@ -1,4 +1,4 @@
-"""Runs with more ranks than cores, or next to others on one machine, are named where times are."""
+"""Name crowded runs: runs with more ranks than cores, or next to others on one machine."""
 
 import json
 from pathlib import Path
@@ -26,7 +26,7 @@ COMMANDS: dict[str, tuple[tuple[str, ...], str]] = {
 def test_crowded_runs_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], sentence: str
 ) -> None:
-    """Only those: the records of the others have as many cores as ranks, or no counts."""
+    """Other runs are not named: they have as many cores as ranks, or no recorded numbers."""
     monkeypatch.chdir(tmp_path)
     folder = Folder(tmp_path)
     folder.campaign("matrix: {num_layers: [1, 2]}\nrepeats: 2\n", by_layers)

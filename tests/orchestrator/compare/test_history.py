@@ -47,20 +47,20 @@ LINE = (
 
 
 def past(seconds: float | None, day: int, **values: Any) -> PastRun:
-    """Return a run of some day."""
+    """Return a simulated run of a given day."""
     started_at = (BEGIN + timedelta(days=day)).isoformat()
     given = {"campaign": "c", "run_id": f"{day:012x}", "label": "ddp", "attempt": 1}
     return PastRun(started_at=started_at, step_seconds=seconds, **(given | values))
 
 
 def noisy(*levels: float) -> list[float]:
-    """Return step times around these, which vary by 1 %."""
+    """Return step times that vary by 1 % around these."""
     chance = random.Random(1)
     return [level * math.exp(chance.gauss(0, 0.01)) for level in levels]
 
 
 def test_the_point_where_steps_began_to_take_longer_is_named() -> None:
-    """With the runs before and after it, and their other differences."""
+    """The history names the runs before and after the change, and how else they differ."""
     before = [
         past(one, day, versions={"torch": "2.1"}) for day, one in enumerate(noisy(*[1.0] * 6))
     ]
@@ -80,7 +80,7 @@ def test_the_point_where_steps_began_to_take_longer_is_named() -> None:
 
 
 def test_steps_that_take_less_are_a_change_too() -> None:
-    """Since a repair, perhaps."""
+    """Steps that take less time, e.g. since a repair, are reported as a change too."""
     past_runs = run_history(
         [past(one, day) for day, one in enumerate(noisy(*[1.2] * 5, *[1.0] * 5))]
     )
@@ -88,7 +88,7 @@ def test_steps_that_take_less_are_a_change_too() -> None:
 
 
 def test_runs_of_one_allocation_count_once() -> None:
-    """Six runs before and six after are no more than two allocations, and their hours."""
+    """Six runs before and six after count as two allocations, each in its own hour."""
     times = noisy(*[1.0] * 6, *[1.2] * 6)
     alone = run_history([past(one, day) for day, one in enumerate(times)])
     together = run_history(
@@ -116,14 +116,14 @@ def test_runs_of_one_allocation_count_once() -> None:
     ],
 )
 def test_what_the_runs_cannot_show_is_reported(seconds: Sequence[float | None], said: str) -> None:
-    """For any number of runs."""
+    """A message reports what the runs cannot show, for any number of runs."""
     past_runs = run_history([past(one, day) for day, one in enumerate(seconds)])
     assert past_runs.shown is None
     assert history_sentences(past_runs)[0].startswith(said)
 
 
 def test_text_from_files_cannot_control_the_terminal() -> None:
-    """This includes a node's name and a version."""
+    """Control codes in a node's name or in a version never reach the terminal."""
     bad = {"nodes": "n\x1b[2J", "versions": {"torch": "\x1b]0;x\x07"}}
     runs = [past(one, day) for day, one in enumerate(noisy(*[1.0] * 4))]
     runs += [past(one, 4 + day, **bad) for day, one in enumerate(noisy(*[1.2] * 4))]
@@ -135,7 +135,7 @@ def test_text_from_files_cannot_control_the_terminal() -> None:
 
 
 def test_runs_without_a_step_time_are_counted() -> None:
-    """They are in the table, and are left out of the computation."""
+    """The table has runs without a step time, and the computation leaves them out."""
     past_runs = run_history([past(None, 0), past(1.0, 1)])
     assert history_sentences(past_runs)[-1] == "1 run completed without a step time."
     assert past_runs.timed == 1
@@ -150,7 +150,10 @@ class Folder:
         self.day = 0
 
     def campaign(self, name: str, lines: str, *seconds: float, **made: Any) -> Path:
-        """Write a campaign, and an attempt of each of its runs, a day each; return its file."""
+        """Write a campaign and an attempt of each of its runs, one per day.
+
+        Return the campaign file.
+        """
         file = self.path / f"{name}.yaml"
         file.write_text(CAMPAIGN.format(name=name, lines=lines))
         campaign = replace(load_campaign(file), rehearsal=made.pop("rehearsal", False))
@@ -164,7 +167,7 @@ class Folder:
     def attempt(
         self, folder: Any, seconds: float, state: str = "COMPLETED", torch: str = "2.1"
     ) -> None:
-        """Make an attempt of the next day."""
+        """Write an attempt of the next day."""
         attempt = folder.new_attempt()
         started_at = (BEGIN + timedelta(days=self.day)).isoformat()
         self.day += 1
@@ -174,12 +177,12 @@ class Folder:
         write_ended(attempt.folder, Ended(state, started_at, 1.0))
 
     def history(self, *arguments: str | Path) -> Result:
-        """Run the command in the folder."""
+        """Run `teralog history` in the folder."""
         given = ["history", *map(str, arguments), "--results", str(self.results)]
         return CliRunner().invoke(main, given)
 
     def runs(self, *arguments: str | Path) -> Any:
-        """Return the runs that the command's JSON has."""
+        """Return the runs in the command's JSON."""
         done = self.history(*arguments, "--json")
         assert done.exit_code == 0, done.output
         return json.loads(done.stdout)["runs"]
@@ -187,13 +190,16 @@ class Folder:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
-    """A folder to work in."""
+    """Return an empty folder for simulated campaigns."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     return Folder(tmp_path)
 
 
 def test_campaigns_of_other_names_count_and_repeats_and_seeds(folder: Folder) -> None:
-    """In order of time; runs that differ in anything else do not count."""
+    """Runs with other seeds, repeats or campaign names count, ordered by time.
+
+    Runs that differ in anything else do not count.
+    """
     june = folder.campaign("june", "repeats: 2\n", 0.1, 0.2)
     folder.campaign("may", "matrix: {seed: [5, 6]}\n", 0.3, 0.4)
     folder.campaign("other", "matrix: {micro_batch_size: [2, 1], precision: [bf16]}\n", 0.5, 0.6)
@@ -207,7 +213,7 @@ def test_campaigns_of_other_names_count_and_repeats_and_seeds(folder: Folder) ->
 
 
 def test_every_attempt_that_completed_counts_and_no_other(folder: Folder) -> None:
-    """Whatever happened to the run afterwards; rehearsals do not count."""
+    """A completed attempt counts whatever happened to the run later; rehearsals do not count."""
     file = folder.campaign("one", "", 0.1)
     run = campaign_store(folder.results, "one").run(load_campaign(file).runs[0].run_id)
     folder.attempt(run, 0.2, state="FAILED")
@@ -219,7 +225,7 @@ def test_every_attempt_that_completed_counts_and_no_other(folder: Folder) -> Non
 
 
 def test_jobs_of_slurm_count_and_are_ordered_by_its_clock(folder: Folder) -> None:
-    """A time without a zone is the cluster's, which is assumed to be this machine's."""
+    """A Slurm time without a time zone is taken as the time zone of this machine."""
     file = folder.campaign("one", "repeats: 2\n", 0.1, 0.2)
     first, second = load_campaign(file).runs
     store = campaign_store(folder.results, "one")
@@ -239,7 +245,7 @@ def test_jobs_of_slurm_count_and_are_ordered_by_its_clock(folder: Folder) -> Non
 
 
 def test_a_campaign_whose_file_is_gone_is_given_by_its_folder(folder: Folder) -> None:
-    """A run by the beginning of its id, too."""
+    """The run in question can also be given by the first digits of its id."""
     file = folder.campaign("old", "matrix: {strategy: [ddp, zero1]}\n", 0.1, 0.2)
     ddp, zero1 = load_campaign(file).runs
     assert configuration(ddp.run) != configuration(zero1.run)
@@ -249,7 +255,7 @@ def test_a_campaign_whose_file_is_gone_is_given_by_its_folder(folder: Folder) ->
 
 
 def test_the_warmup_of_the_campaign_asked_for_holds_for_all(folder: Folder) -> None:
-    """Otherwise the same run would have two values."""
+    """With different warm-ups, the same run would have two values."""
     for name, warmup in (("a", 0), ("b", 9)):
         file = folder.campaign(name, f"warmup: {warmup}\n", 0.1)
         run = load_campaign(file).runs[0]
@@ -263,7 +269,7 @@ def test_the_warmup_of_the_campaign_asked_for_holds_for_all(folder: Folder) -> N
 
 
 def test_the_table_marks_the_run_since_which_steps_take_longer(folder: Folder) -> None:
-    """One line per run, and sentences below."""
+    """The table has one line per run, and the sentences are below it."""
     folder.campaign("old", "repeats: 5\n", *noisy(*[0.1] * 5))
     file = folder.campaign("new", "repeats: 4\n", *noisy(*[0.13] * 4), torch="2.2")
     done = folder.history(file, "gpt r1")
@@ -277,7 +283,7 @@ def test_the_table_marks_the_run_since_which_steps_take_longer(folder: Folder) -
 
 
 def test_a_run_that_this_version_does_not_know_is_named(folder: Folder) -> None:
-    """On stderr; the other runs are shown."""
+    """A message on stderr names the unknown run, and the other runs are shown."""
     file = folder.campaign("new", "", 0.1)
     folder.campaign("old", "", 0.2)
     path = next((folder.results / "old").glob("*/run.json"))
@@ -297,7 +303,7 @@ def test_a_run_that_this_version_does_not_know_is_named(folder: Folder) -> None:
 def test_a_damaged_file_leaves_its_run_out_and_no_other(
     folder: Folder, name: str, text: str, place: str
 ) -> None:
-    """A line on stderr names it, in any campaign."""
+    """A line on stderr names the damaged file, in whichever campaign it is."""
     file = folder.campaign("own", "matrix: {seed: [1, 2]}\n", 0.1, 0.2)
     folder.campaign("other", "matrix: {seed: [3, 4]}\n", 0.3, 0.4)
     damaged = next(
@@ -320,7 +326,7 @@ def test_a_damaged_file_leaves_its_run_out_and_no_other(
 def test_a_damaged_file_is_reported_once_if_slurm_is_asked_too(
     folder: Folder,
 ) -> None:
-    """Report a damaged file once, before asking Slurm about open attempts."""
+    """A damaged file is reported once, before Slurm is asked about open attempts."""
     cluster = Path(__file__).parents[3] / "examples" / "clusters" / "a100.yaml"
     file = folder.campaign("own", f"matrix: {{seed: [1, 2]}}\ncluster: {cluster}\n", 0.1, 0.2)
     first, second = load_campaign(file).runs
@@ -341,7 +347,7 @@ def test_a_damaged_file_is_reported_once_if_slurm_is_asked_too(
     ],
 )
 def test_a_run_that_is_not_one_is_refused(folder: Folder, run: str, said: str) -> None:
-    """In a sentence, with exit code 1."""
+    """The message is a sentence, and the exit code is 1."""
     first = folder.campaign("a", "", 0.1)
     file = folder.campaign("b", "", 0.1)
     store = campaign_store(folder.results, "b")

@@ -1,4 +1,4 @@
-"""Real runs that take turns, in their order and at their places."""
+"""Run interleaved runs for real, and check their order and recorded places."""
 
 import json
 from typing import Any
@@ -12,14 +12,14 @@ done
 
 
 def write_turns(play: Any, *lines: str) -> None:
-    """Write a campaign of two blocks of two seeds' runs that print steps."""
+    """Write a campaign of two blocks, whose runs have two seeds and print steps."""
     play.write_campaign(BODY, matrix="num_layers: [1, 2]", train_iters=10)
     with (play.path / "campaign.yaml").open("a") as file:
         file.write("\n".join(("repeats: 4", "order: interleaved", *lines)) + "\n")
 
 
 def started(play: Any) -> list[dict[str, Any]]:
-    """Return attempt.json of every attempt, and its run's label, in the order of the ledger."""
+    """Return attempt.json and the run's label of every attempt, in the order of starts."""
     found = {}
     for run in play.path.glob("results/play/*/run.json"):
         label = json.loads(run.read_text())["label"].split(" r")[0]
@@ -31,7 +31,7 @@ def started(play: Any) -> list[dict[str, Any]]:
 def test_interleaved_runs_start_one_by_one_and_record_their_places(
     playground: Any,
 ) -> None:
-    """A B B A or B A A B, each with its block and place; later runs are in another allocation."""
+    """Each A B B A run records its block and place; a later run is in another allocation."""
     write_turns(playground)
     refused = playground.teralog("submit", "campaign.yaml", "--slots", "2")
     assert refused.returncode == 1
@@ -62,7 +62,7 @@ def test_interleaved_runs_start_one_by_one_and_record_their_places(
 
 
 def test_blocks_are_of_an_interleaved_order(playground: Any) -> None:
-    """Elsewhere the option is refused, and on Slurm the order."""
+    """In any other order --blocks is refused, and on Slurm the interleaved order is refused."""
     playground.write_campaign("true", matrix="seed: [1]")
     refused = playground.teralog("submit", "campaign.yaml", "--blocks", "1")
     assert refused.returncode == 1
@@ -77,7 +77,7 @@ def test_blocks_are_of_an_interleaved_order(playground: Any) -> None:
 
 
 def test_runs_in_the_file_s_order_record_their_place_too(playground: Any) -> None:
-    """Without a block, because this order cancels nothing."""
+    """A run in the file's order records its place but no block, because no drift cancels."""
     playground.write_campaign("true", matrix="seed: [1, 2]")
     playground.teralog("submit", "campaign.yaml", "--slots", "1")
     assert [(one["place"], one["block"]) for one in started(playground)] == [(1, None), (2, None)]

@@ -1,4 +1,4 @@
-"""The order A B B A: a drift during a block adds the same to all kinds."""
+"""The order A B B A: a drift during a block adds the same to every configuration."""
 
 from collections import defaultdict
 from statistics import fmean
@@ -28,7 +28,7 @@ def blocks(campaign: Campaign, seed: int = 0) -> list[list[Placed]]:
 
 
 def kinds(block: list[Placed]) -> list[str]:
-    """Return the kinds of runs in a block, in order, without repeat numbers."""
+    """Return the configurations in a block, in order, without repeat numbers."""
     return [placed.planned.label.split(" r")[0] for placed in block]
 
 
@@ -39,7 +39,7 @@ def kinds(block: list[Placed]) -> list[str]:
 def test_a_block_reads_the_same_from_both_ends(
     campaign_of: CampaignOf, strategies: str, seed: int
 ) -> None:
-    """So every kind has the same mean place, and every run has its turn once."""
+    """In a block every configuration has the same mean place, and each run occurs once."""
     campaign = campaign_of(f"{TEXT}matrix: {{strategy: [{strategies}]}}\nrepeats: 8\n")
     found = blocks(campaign, seed)
     assert len(found) == 4
@@ -54,7 +54,7 @@ def test_a_block_reads_the_same_from_both_ends(
 
 
 def test_who_is_first_is_drawn_for_each_block_by_the_seed(campaign_of: CampaignOf) -> None:
-    """Not always the same kind, but the same again for the same campaign."""
+    """The first configuration differs between blocks, but is the same in every call."""
     text = f"{TEXT}matrix: {{strategy: [ddp, zero1]}}\nrepeats: 32\n"
     first = [kinds(block)[0] for block in blocks(campaign_of(text))]
     assert 4 <= first.count("ddp") <= 12
@@ -63,7 +63,7 @@ def test_who_is_first_is_drawn_for_each_block_by_the_seed(campaign_of: CampaignO
 
 
 def test_the_order_does_not_depend_on_the_file_s(campaign_of: CampaignOf) -> None:
-    """The user may rearrange the file or add repeats, and completed runs keep their places."""
+    """If the user rearranges the file or adds repeats, completed runs keep their places."""
 
     def ids(strategies: str, repeats: int) -> list[str]:
         campaign = campaign_of(f"{TEXT}matrix: {{strategy: [{strategies}]}}\nrepeats: {repeats}\n")
@@ -74,13 +74,13 @@ def test_the_order_does_not_depend_on_the_file_s(campaign_of: CampaignOf) -> Non
 
 
 def test_an_odd_number_of_repeats_ends_with_one_run_of_each(campaign_of: CampaignOf) -> None:
-    """In an order that is drawn."""
+    """The last run of each configuration is in a random order."""
     campaign = campaign_of(f"{TEXT}matrix: {{strategy: [ddp, zero1]}}\nrepeats: 5\n")
     assert [len(block) for block in blocks(campaign)] == [4, 4, 2]
 
 
 def test_the_order_is_the_file_s_by_default(campaign_of: CampaignOf) -> None:
-    """An unknown order is refused."""
+    """Without `order`, runs keep the file's order; an unknown order is refused."""
     assert campaign_of(TEXT.replace("order: interleaved\n", "")).order_seed is None
     assert campaign_of(TEXT).order_seed == 0
     assert campaign_of(f"{TEXT}order_seed: 7\n").order_seed == 7

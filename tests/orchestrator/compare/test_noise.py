@@ -1,4 +1,4 @@
-"""Sources of noise: components of variance, by hand and by simulation; and the command."""
+"""`teralog noise`: components of variance, checked by hand and by simulation."""
 
 import json
 import math
@@ -25,7 +25,7 @@ from orchestrator.store.records import Attempt, Started
 
 
 def test_a_balanced_nested_design_gives_the_classic_mean_squares() -> None:
-    """Two allocations of two runs: MS within, and (MS between - MS within) / 2."""
+    """Two allocations of two runs give MS within, and (MS between - MS within) / 2."""
     values = [1.0, 3.0, 10.0, 14.0]
     (between,), within = components(values, ["k"] * 4, ["a", "a", "b", "b"])
     assert within == Component(pytest.approx(5.0), 2)
@@ -34,7 +34,7 @@ def test_a_balanced_nested_design_gives_the_classic_mean_squares() -> None:
 
 
 def test_kinds_are_no_noise() -> None:
-    """Runs of two kinds, one three times as fast, vary no more than runs of one kind."""
+    """Runs of two configurations, one three times as fast, vary no more than runs of one."""
     values = [0.1, 0.2, 0.15, 0.12]
     plain = components(values, ["k"] * 4, ["a", "a", "b", "b"])
     shifted = [*values, *(value + 3 for value in values)]
@@ -51,19 +51,22 @@ def test_kinds_are_no_noise() -> None:
 def test_what_cannot_be_estimated_is_absent(
     values: list[float], allocations: list[Hashable]
 ) -> None:
-    """Separate runs show nothing about one allocation; one allocation nothing about others."""
+    """Separate runs show nothing about one allocation.
+
+    One allocation shows nothing about others.
+    """
     (between,), _ = components(values, ["k"] * len(values), allocations)
     assert between.variance is None
 
 
 def test_steps_vary_about_the_mean_of_their_own_run() -> None:
-    """Runs of different speed add nothing."""
+    """A difference in speed between runs adds nothing to the variation of steps."""
     assert pooled([[1.0, 3.0], [101.0, 103.0], [7.0], []]) == Component(2.0, 2)
     assert pooled([[1.0], []]) == Component(None, 0)
 
 
 def test_the_components_of_made_up_runs_are_found_on_the_average() -> None:
-    """Hours by 20 %, allocations by 10 %, runs by 3 %, in groups of unequal sizes."""
+    """Hours vary by 20 %, allocations by 10 %, runs by 3 %, in groups of unequal sizes."""
     chance = random.Random(1)
     collected: list[tuple[float, float, float]] = []
     for _ in range(200):
@@ -103,12 +106,12 @@ def run(speed: float, allocation: str | None = None, **more: object) -> Measured
 
 
 def percents(page: NoisePage) -> dict[str, float | None]:
-    """Return the size of every source."""
+    """Return the size of every source of noise, in percent."""
     return {source.name: source.percent for source in page.sources}
 
 
 def test_runs_in_one_allocation_show_nothing_about_other_allocations() -> None:
-    """Neither about allocations, nor about a random run, nor about hours and nodes."""
+    """One allocation shows nothing about a random run, hours or nodes either."""
     page = noise_page([run(1.0, "a"), run(1.1, "a"), run(1.05, "a")])
     by_source = percents(page)
     assert by_source["runs"] == pytest.approx(5, abs=0.3)
@@ -119,7 +122,7 @@ def test_runs_in_one_allocation_show_nothing_about_other_allocations() -> None:
 
 
 def test_an_absent_component_has_no_degrees_of_freedom() -> None:
-    """If each allocation has a separate hour, the hour's part cannot be estimated."""
+    """If each allocation has a separate hour, the part of the hour cannot be estimated."""
     runs = [run(1.0 + hour / 8, f"{hour}", started_at=f"2026-01-01T0{hour}:05") for hour in (1, 2)]
     page = noise_page([*runs, run(1.1, "1", started_at="2026-01-01T01:06")])
     absent = {
@@ -129,7 +132,7 @@ def test_an_absent_component_has_no_degrees_of_freedom() -> None:
 
 
 def test_runs_in_allocations_of_their_own_show_what_a_single_run_is_worth() -> None:
-    """They cannot separate the allocation's part."""
+    """Runs in separate allocations cannot separate the part of the allocation."""
     by_source = percents(noise_page([run(1.0, "a"), run(1.4, "b"), run(1.2), run(1.3)]))
     spread = math.sqrt(variance([math.log(speed) for speed in (1.0, 1.4, 1.2, 1.3)]))
     assert by_source["repeats"] == pytest.approx(100 * math.expm1(spread))
@@ -137,7 +140,7 @@ def test_runs_in_allocations_of_their_own_show_what_a_single_run_is_worth() -> N
 
 
 def test_what_a_run_is_worth_anywhere_rests_on_allocations_and_not_on_runs() -> None:
-    """Two allocations that differ by far more than the forty runs in them: one comparison."""
+    """Two allocations that differ by far more than their forty runs count as one comparison."""
     runs = [
         run(level * (1 + 0.001 * turn), name)
         for level, name in ((1, "a"), (2, "b"))
@@ -156,7 +159,7 @@ def test_that_nothing_is_seen_is_not_reported_as_a_difference_of_0_percent() -> 
 
 
 def test_hours_and_nodes_are_reported_where_several_allocations_share_one() -> None:
-    """A cluster that is twice as slow in the morning, and alike on all nodes."""
+    """The simulated cluster is twice as slow in the morning, and equally fast on all nodes."""
     runs = [
         run(
             (1.0 + hour / 8) * (1 + 0.01 * turn),
@@ -177,7 +180,7 @@ def test_hours_and_nodes_are_reported_where_several_allocations_share_one() -> N
 
 
 def test_runs_that_show_nothing_are_named() -> None:
-    """So that readers see that runs are missing."""
+    """A message names the runs that were not used, so that readers know about them."""
     bad = run(1.0, label="r #3", step_seconds=(), outcome="oom", state="FAILED")
     page = noise_page([run(1.0), run(1.1), bad])
     assert "Left out because OOM: r #3." in list(noise_sentences(page))
@@ -195,13 +198,13 @@ def test_runs_that_show_nothing_are_named() -> None:
 def test_a_run_s_nodes_are_the_machine_or_those_it_had_shares_of(
     allocation: str | None, devices: tuple[str, ...], nodes: str
 ) -> None:
-    """Two runs that share out a node differently ran on the same one."""
+    """Two runs that use different shares of one node count as runs on the same node."""
     started = Started(1, "host", "t", "2026-01-02T03:04:05+00:00", 60, devices, allocation)
     assert Attempt(1, Path("attempt-1"), started, None).nodes == nodes
 
 
 def test_noise_is_reported_as_a_table_in_sentences_and_for_programs(layers: Folder) -> None:
-    """Steps vary by 0.1 %, runs of an allocation by the drift; failures are named."""
+    """Steps vary by 0.1 %, and the runs of an allocation by the drift. Failed runs are named."""
     done = layers.teralog("noise", "made-up.yaml")
     assert done.exit_code == 0
     assert "runs in an allocation" in done.stdout

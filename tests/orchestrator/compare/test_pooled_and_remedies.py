@@ -1,4 +1,4 @@
-"""`compare` names what it pooled, the cheapest remedy, and sides that do not overlap."""
+"""`compare` names the runs it pooled, the cheapest remedy, and sides that do not overlap."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +21,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
 
 
 def said(folder: Folder, lines: str, one: tuple[float, ...], two: tuple[float, ...]) -> str:
-    """Return the sentences about separate runs with these seconds for 1 and 2 layers."""
+    """Return the sentences about separate runs, given their seconds for 1 and 2 layers."""
     seconds: dict[int, Iterator[float]] = {1: iter(one), 2: iter(two)}
 
     def speeds(planned: PlannedRun) -> float:
@@ -34,14 +34,14 @@ def said(folder: Folder, lines: str, one: tuple[float, ...], two: tuple[float, .
 
 
 def test_seeds_that_were_pooled_are_named(folder: Folder) -> None:
-    """They are not part of the names of A and B."""
+    """The names of A and B contain no seed, so a note lists the pooled seeds."""
     text = said(folder, SEEDS, (1, 1.1, 1, 1.1), (1, 1.1, 1, 1.1))
     assert "num_layers=2 against num_layers=1: seeds 1 and 2 pooled, 4 runs each." in text
     assert "seed=1" not in text
 
 
 def test_one_seed_is_not_pooled(folder: Folder) -> None:
-    """Then only repeats are combined."""
+    """If there is one seed, only repeats are combined."""
     assert "pooled" not in said(folder, REPEATS % 3, (1, 1, 1), (1, 1, 1))
 
 
@@ -57,7 +57,7 @@ def test_one_seed_is_not_pooled(folder: Folder) -> None:
 def test_sides_that_do_not_overlap_are_named(
     folder: Folder, one: tuple[float, ...], two: tuple[float, ...], expected: str | None
 ) -> None:
-    """For three runs or more: with two of each, chance does it too often."""
+    """With only two runs per side, sides often do not overlap by chance, so no note appears."""
     text = said(folder, REPEATS % len(one), one, two)
     assert "are not enough to tell" in text
     assert ("All " in text) == (expected is not None)
@@ -78,7 +78,7 @@ def test_sides_that_do_not_overlap_are_named(
 def test_the_cheapest_remedy_is_named(
     folder: Folder, one: tuple[float, ...], two: tuple[float, ...], blocks: int | None
 ) -> None:
-    """As keys of the campaign file."""
+    """The remedy is printed as keys of the campaign file."""
     text = said(folder, REPEATS % len(one), one, two)
     assert ("Cheapest remedy" in text) == (blocks is not None)
     if blocks is not None:
@@ -87,7 +87,7 @@ def test_the_cheapest_remedy_is_named(
 
 
 def test_what_holds_for_all_comparisons_is_printed_once(folder: Folder) -> None:
-    """Below the sentences of each; parameters that name A and B are not named again."""
+    """The note is below all sentences, and does not repeat the names of A and B."""
 
     def speeds(planned: PlannedRun) -> float:
         assert planned.run.model is not None

@@ -1,4 +1,4 @@
-"""Examining in processes of their own, with installations and programs made for it."""
+"""Fixtures that run doctor in separate processes, with installations made for the test."""
 
 import json
 import os
@@ -30,23 +30,23 @@ _DOCTOR = "from teralog.__main__ import main; main()"
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """The findings of a separate process, and the modules it imported."""
+    """The findings of doctor in a separate process, and the modules it imported."""
 
     findings: tuple[Finding, ...]
     modules: frozenset[str]
 
     def one(self, topic: str, name: str) -> Finding:
-        """Return the one finding of that name."""
+        """Return the only finding with this name."""
         (finding,) = self.all(topic, name)
         return finding
 
     def all(self, topic: str, name: str) -> list[Finding]:
-        """Return all findings of that name."""
+        """Return all findings with this name."""
         return [each for each in self.findings if (each.topic, each.name) == (topic, name)]
 
 
 def _environment(**changed: str | Path | None) -> dict[str, str]:
-    """Return this process's environment with variables changed, or removed if None."""
+    """Return this process's environment with some variables changed, or removed if None."""
     kept = {name: value for name, value in os.environ.items() if name not in changed}
     return kept | {name: str(value) for name, value in changed.items() if value is not None}
 
@@ -58,7 +58,7 @@ def _examine(
     prelude: str = "",
     **changed: str | Path | None,
 ) -> Examination:
-    """Examine in a process of its own, working in `folder`, once `prelude` has run there."""
+    """Run doctor's checks in a separate process in `folder`, after it has run `prelude`."""
     done = subprocess.run(
         [sys.executable, *options, "-c", prelude + _EXAMINE, str(timeout_seconds)],
         cwd=folder,
@@ -75,7 +75,7 @@ def _examine(
 
 
 def _doctor(folder: Path, *options: str, **changed: str | Path | None) -> tuple[int, str, str]:
-    """Run the command line's doctor; return its exit status, output and errors."""
+    """Run `teralog doctor`; return its exit code, output and errors."""
     done = subprocess.run(
         [sys.executable, "-c", _DOCTOR, "doctor", *options],
         cwd=folder,
@@ -89,7 +89,7 @@ def _doctor(folder: Path, *options: str, **changed: str | Path | None) -> tuple[
 
 
 def _program(folder: Path, name: str, script: str) -> Path:
-    """Write a program of that name for PATH."""
+    """Write an executable with this name for the PATH."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / name
     path.write_text(f"#!/bin/sh\n{script}\n")
@@ -122,29 +122,29 @@ def _copy_packages(folder: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def examine() -> Callable[..., Examination]:
-    """Give the function that examines in a process of its own."""
+    """Return the function that runs doctor's checks in a separate process."""
     return _examine
 
 
 @pytest.fixture(scope="session")
 def doctor() -> Callable[..., tuple[int, str, str]]:
-    """Give the function that runs the command line's doctor."""
+    """Return the function that runs `teralog doctor`."""
     return _doctor
 
 
 @pytest.fixture(scope="session")
 def program() -> Callable[..., Path]:
-    """Give the function that writes a program for PATH."""
+    """Return the function that writes an executable for the PATH."""
     return _program
 
 
 @pytest.fixture(scope="session")
 def install() -> Callable[..., Path]:
-    """Give the function that installs a distribution into a folder."""
+    """Return the function that installs a distribution into a folder."""
     return _install
 
 
 @pytest.fixture(scope="session")
 def copy_packages() -> Callable[..., Path]:
-    """Give the function that copies teralog's packages into a folder."""
+    """Return the function that copies teralog's packages into a folder."""
     return _copy_packages

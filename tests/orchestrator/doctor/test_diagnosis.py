@@ -1,4 +1,4 @@
-"""Doctor's checks, which of them are essential, and how it shows them."""
+"""The checks of `teralog doctor`, which of them are essential, and how they are shown."""
 
 import json
 import os
@@ -21,12 +21,12 @@ from orchestrator.doctor.packages import needed_packages
 
 @pytest.fixture(scope="module")
 def here(tmp_path_factory: pytest.TempPathFactory, examine: Callable[..., Any]) -> Any:
-    """The findings on this machine as it is."""
+    """Return the findings on this machine as it is."""
     return examine(tmp_path_factory.mktemp("empty"))
 
 
 def test_every_topic_is_looked_at(here: Any) -> None:
-    """All that a run may need has a finding, whether it is here or not."""
+    """Everything that a run may need has a finding, whether it is installed or not."""
     assert {"Python", "package", "extra train", "extra hf", "name clash", "shell", "Slurm"} <= {
         finding.topic for finding in here.findings
     }
@@ -37,7 +37,7 @@ def test_every_topic_is_looked_at(here: Any) -> None:
 
 
 def test_what_is_wrong_has_a_remedy_and_nothing_else_has(here: Any) -> None:
-    """A remedy is there exactly where something is not ok."""
+    """A finding has a remedy exactly if it is not ok."""
     assert all(finding.ok is (finding.remedy is None) for finding in here.findings)
 
 
@@ -48,13 +48,13 @@ def test_only_python_the_core_the_shell_and_the_names_are_essential(here: Any) -
 
 
 def test_nothing_heavy_is_imported(here: Any) -> None:
-    """Versions come from metadata, so that doctor answers at once."""
+    """The versions are read from package metadata, so doctor answers at once."""
     heavy = {"torch", "deepspeed", "transformers", "accelerate", "pandas", "numpy", "submitit"}
     assert not heavy & here.modules
 
 
 def test_each_core_package_is_named_with_its_version(here: Any) -> None:
-    """The packages are those that the project's metadata asks for."""
+    """The packages are those that the project's metadata requires."""
     core = [each.name for each in needed_packages() or () if each.extra is None]
     assert len(core) > 5
     for name in core:
@@ -63,7 +63,7 @@ def test_each_core_package_is_named_with_its_version(here: Any) -> None:
 
 
 def test_the_least_python_is_that_of_the_metadata() -> None:
-    """The number that doctor compares with is the one that pip enforces."""
+    """The minimum Python version in doctor is the one that pip enforces."""
     least = ".".join(str(part) for part in diagnosis.MINIMUM_PYTHON)
     assert metadata.metadata("teralog")["Requires-Python"] == f">={least}"
 
@@ -75,7 +75,7 @@ def test_every_extra_that_doctor_names_is_one_of_the_metadata() -> None:
 
 
 def test_the_metadata_has_no_marker_but_of_extras() -> None:
-    """Other markers would not be understood, and their packages be called missing."""
+    """With any other marker, doctor would report the package as missing."""
     lines = metadata.requires("teralog") or []
     markers = [line.partition(";")[2].strip() for line in lines if ";" in line]
     assert markers
@@ -86,7 +86,7 @@ def test_the_metadata_has_no_marker_but_of_extras() -> None:
 def test_the_default_folder_of_extensions_is_below_home(
     tmp_path: Path, named: str | None, examine: Callable[..., Any]
 ) -> None:
-    """It need not exist, and looking does not make it."""
+    """The folder need not exist, and doctor does not create it."""
     home = tmp_path / "home"
     home.mkdir()
     findings = examine(tmp_path, HOME=home, TORCH_EXTENSIONS_DIR=named)
@@ -98,7 +98,7 @@ def test_the_default_folder_of_extensions_is_below_home(
 def test_a_folder_of_extensions_below_a_file_takes_nothing(
     tmp_path: Path, examine: Callable[..., Any]
 ) -> None:
-    """The nearest thing that exists decides."""
+    """If a parent of the folder is a file, no extension can be written there."""
     (tmp_path / "file").write_text("")
     findings = examine(tmp_path, TORCH_EXTENSIONS_DIR=tmp_path / "file" / "a" / "b")
     folder = findings.one("folder", "torch extensions")
@@ -107,7 +107,7 @@ def test_a_folder_of_extensions_below_a_file_takes_nothing(
 
 
 def test_a_folder_of_extensions_that_is_read_only_takes_nothing() -> None:
-    """Existing is not enough; here the root of all folders, which is its administrator's."""
+    """A read-only folder cannot take extensions, e.g. one of the administrator."""
     nobody = 65534
     code = f"import os; os.getuid() or os.setuid({nobody})\n"
     code += "print(json.dumps(diagnosis.finding_records([diagnosis._extension_folder()])))"
@@ -128,14 +128,14 @@ def test_a_folder_of_extensions_that_is_read_only_takes_nothing() -> None:
 def test_without_home_the_folder_of_extensions_must_be_named(
     tmp_path: Path, examine: Callable[..., Any]
 ) -> None:
-    """A run's script could not name it either."""
+    """A run's script could not find the folder without HOME either."""
     findings = examine(tmp_path, HOME=None, TORCH_EXTENSIONS_DIR=None)
     folder = findings.one("folder", "torch extensions")
     assert (folder.ok, folder.found) == (False, None)
 
 
 def test_a_table_writes_a_shared_remedy_once() -> None:
-    """Adjacent rows with the same remedy refer to the first; another topic repeats it."""
+    """Adjacent rows with the same remedy refer to the first row; another topic repeats it."""
     rows = [
         Finding("Slurm", "sbatch", False, True, None, "type this"),
         Finding("Slurm", "squeue", False, True, None, "type this"),
@@ -169,7 +169,7 @@ def test_a_table_writes_a_shared_remedy_once() -> None:
 def test_the_state_distinguishes_a_lack_from_a_problem(
     ok: bool, optional: bool, found: str | None, state: str
 ) -> None:
-    """It also distinguishes required from optional items."""
+    """A missing item is not the same as a problem, and required items differ from optional ones."""
     finding = Finding("topic", "name", ok, optional, found, None if ok else "type this")
     assert diagnosis.finding_table([finding]).rows[0][2] == state
     assert diagnosis.finding_records([finding]) == [asdict(finding)]
@@ -183,6 +183,8 @@ def test_doctor_exits_with_one_only_over_what_is_essential(
     install: Callable[..., Path],
 ) -> None:
     """A missing optional package is reported, but is not a failure.
+
+    The text and the JSON name the same findings.
 
     Both outputs name the same findings.
     """
@@ -201,7 +203,7 @@ def test_doctor_exits_with_one_only_over_what_is_essential(
 def test_doctor_shows_what_to_do_and_nothing_else(
     tmp_path: Path, doctor: Callable[..., tuple[int, str, str]], program: Callable[..., Path]
 ) -> None:
-    """One line for all programs of Slurm; successful checks are only counted."""
+    """All programs of Slurm share one line, and successful checks are only counted."""
     bare = program(tmp_path / "bin", "bash", "true").parent
     for name in diagnosis.SLURM_COMMANDS:
         program(bare, name, f"echo {name}: error: no host >&2; exit 1")
@@ -214,7 +216,7 @@ def test_doctor_shows_what_to_do_and_nothing_else(
 
 
 def test_problems_come_before_what_is_optional() -> None:
-    """The same remedy is one row; other topics have their own."""
+    """Problems come first, and rows of one topic with the same remedy are merged."""
     lacks = [
         Finding("extra hf", "all of it", False, True, "0 of 2 packages", "pip install hf"),
         Finding("extra hf", "accelerate", False, True, None, "pip install hf"),

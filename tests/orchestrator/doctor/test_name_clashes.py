@@ -1,4 +1,4 @@
-"""Anything that hides or overwrites one of teralog's packages is found."""
+"""`teralog doctor` finds anything that hides or overwrites one of teralog's packages."""
 
 import json
 import shutil
@@ -17,7 +17,7 @@ ROOT = Path(findings.__file__).resolve().parents[2]
 def test_another_distribution_that_ships_teralog_is_named(
     tmp_path: Path, examine: Callable[..., Any], install: Callable[..., Path]
 ) -> None:
-    """The other distribution is to be removed, whichever comes first on the path."""
+    """The remedy is to remove the other distribution, whichever comes first on the path."""
     for number, file in enumerate(("teralog/__init__.py", "teralog/deep/module.py", "teralog.py")):
         site = install(tmp_path / f"site{number}", "impostor", "1.5", file)
         # Behind everything else, so that ours is imported all the same.
@@ -56,7 +56,7 @@ def test_a_distribution_that_says_its_packages_is_believed(
 def test_an_editable_distribution_is_looked_for_where_its_path_file_points(
     tmp_path: Path, examine: Callable[..., Any], install: Callable[..., Path]
 ) -> None:
-    """Its record has no packages, only the file that names their folder."""
+    """The record of an editable install has no packages, only a file that names their folder."""
     project = tmp_path / "project"
     (project / "teralog").mkdir(parents=True)
     (project / "teralog" / "__init__.py").write_text("")
@@ -73,7 +73,7 @@ def test_an_editable_distribution_is_looked_for_where_its_path_file_points(
 def test_a_package_of_our_name_elsewhere_is_no_clash(
     tmp_path: Path, package: str, examine: Callable[..., Any], install: Callable[..., Path]
 ) -> None:
-    """Our packages are imported from their own folder, whatever comes first on the path."""
+    """Teralog imports its packages from its own folder, whatever comes first on the path."""
     site = install(tmp_path / "site", "impostor", "1.5", f"{package}/__init__.py")
     finding = examine(site, PYTHONPATH=site).one("name clash", package)
     assert (finding.ok, finding.found) == (True, str(ROOT / package / "__init__.py"))
@@ -82,7 +82,7 @@ def test_a_package_of_our_name_elsewhere_is_no_clash(
 def test_names_that_only_look_alike_are_no_clash(
     tmp_path: Path, examine: Callable[..., Any], install: Callable[..., Path]
 ) -> None:
-    """Packages within packages, longer names and data files are not top-level packages."""
+    """Nested packages, packages with longer names and data files are no clash."""
     site = install(
         tmp_path / "site", "neighbour", "1.0",
         "neighbour/teralog/__init__.py", "teralog_extra/__init__.py", "teralog.txt",
@@ -99,7 +99,7 @@ def test_names_that_only_look_alike_are_no_clash(
 def test_another_teralog_in_front_of_ours_is_named(
     tmp_path: Path, file: str, shown: str, examine: Callable[..., Any]
 ) -> None:
-    """It belongs to no distribution, so its path is shown."""
+    """The other teralog belongs to no distribution, so doctor shows its path."""
     path = tmp_path / "mine" / file
     path.parent.mkdir(parents=True)
     path.write_text("")
@@ -113,7 +113,7 @@ def test_another_teralog_in_front_of_ours_is_named(
 def test_another_teralog_in_the_working_folder_hides_ours_from_python_m(
     tmp_path: Path, examine: Callable[..., Any]
 ) -> None:
-    """`teralog` itself would not notice, but the launcher of a run would."""
+    """The command `teralog` would not notice the other package, but a run's launcher would."""
     (tmp_path / "teralog").mkdir()
     (tmp_path / "teralog" / "__init__.py").write_text("")
     # As a program's script has it: the working folder is not on this process's own path.
@@ -140,7 +140,7 @@ def test_a_copy_of_teralog_is_not_the_one_that_is_installed(
 def test_a_package_that_is_not_there_is_reported(
     tmp_path: Path, examine: Callable[..., Any], copy_packages: Callable[..., Path]
 ) -> None:
-    """Half an installation is a problem as well."""
+    """An incomplete installation is reported as a problem."""
     copy = copy_packages(tmp_path / "copy")
     shutil.rmtree(copy / "slurm_templates")
     finding = examine(tmp_path, "-S", PYTHONPATH=copy).one("name clash", "slurm_templates")
@@ -151,7 +151,7 @@ def test_a_package_that_is_not_there_is_reported(
 def test_a_working_folder_that_was_deleted_is_no_traceback(
     tmp_path: Path, examine: Callable[..., Any]
 ) -> None:
-    """The shell's current folder may no longer exist."""
+    """The shell's current folder may be deleted; doctor then shows no traceback."""
     gone = tmp_path / "gone"
     gone.mkdir()
     found = examine(gone, prelude="import os; os.rmdir(os.getcwd())\n")

@@ -1,4 +1,4 @@
-"""Packages that are installed, too old, or missing for an extra."""
+"""`teralog doctor` on packages that are installed, too old, or missing for an extra."""
 
 import shutil
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from orchestrator.doctor.packages import needed_packages
 def test_a_version_too_old_is_no_package(
     tmp_path: Path, examine: Callable[..., Any], install: Callable[..., Path]
 ) -> None:
-    """The installed version is shown, and the remedy requests the required one."""
+    """The finding shows the installed version, and its remedy requests the required version."""
     (needed,) = [each for each in needed_packages() or () if each.name == "jinja2"]
     findings = examine(tmp_path, PYTHONPATH=install(tmp_path / "site", "jinja2", "1.2.3"))
     finding = findings.one("package", "jinja2")
@@ -23,7 +23,7 @@ def test_a_version_too_old_is_no_package(
 def test_a_package_that_is_not_installed_is_missing(
     tmp_path: Path, examine: Callable[..., Any], install: Callable[..., Path]
 ) -> None:
-    """None is found, and the remedy installs it; an extra's is optional."""
+    """The remedy installs the missing package; a package of an extra is optional."""
     site = install(
         tmp_path / "site", "teralog", "9.9",
         train="Provides-Extra: train",
@@ -47,7 +47,7 @@ def test_a_package_that_is_not_installed_is_missing(
 def test_an_extra_is_complete_with_its_last_package(
     tmp_path: Path, examine: Callable[..., Any], install: Callable[..., Path]
 ) -> None:
-    """With one of two packages the extra is incomplete; with both, no command is printed."""
+    """With one of two packages the extra is incomplete; with both, doctor prints no command."""
     site = install(tmp_path / "site", "accelerate", "99.0")
     install(site, "transformers", "0.1")
     half = examine(tmp_path, PYTHONPATH=site)
@@ -66,7 +66,7 @@ def test_an_extra_is_complete_with_its_last_package(
 def test_sources_that_are_not_installed_are_distinguished_from_a_checkout(
     tmp_path: Path, examine: Callable[..., Any], copy_packages: Callable[..., Path]
 ) -> None:
-    """Without metadata the packages cannot be known: teralog is to be installed first."""
+    """Without metadata, doctor asks to install teralog first, because the packages are unknown."""
     copy = copy_packages(tmp_path / "a copy")
     # -S leaves out what is installed, and so teralog's own metadata.
     bare = examine(tmp_path, "-S", PYTHONPATH=copy).all("package", "teralog")

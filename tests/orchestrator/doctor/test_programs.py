@@ -1,4 +1,4 @@
-"""Programs may be absent, fail, hang or print garbage, so their answers are checked."""
+"""`teralog doctor` on programs that are missing, fail, hang or print garbage."""
 
 import contextlib
 import os
@@ -29,7 +29,7 @@ def examine(examine: Callable[..., Any]) -> Callable[..., Any]:
 def test_without_programs_all_is_missing_but_only_bash_is_needed(
     tmp_path: Path, examine: Callable[..., Any], doctor: Callable[..., tuple[int, str, str]]
 ) -> None:
-    """An empty PATH gives no traceback; each missing program has a remedy."""
+    """With an empty PATH, each missing program has a remedy, and there is no traceback."""
     (tmp_path / "bin").mkdir()
     found = examine(tmp_path, PATH=tmp_path / "bin", CXX=None, CUDA_VISIBLE_DEVICES="")
     assert found.one("shell", "bash") == Finding(
@@ -48,7 +48,7 @@ def test_without_programs_all_is_missing_but_only_bash_is_needed(
 def test_slurm_is_named_with_its_version(
     tmp_path: Path, examine: Callable[..., Any], program: Callable[..., Path]
 ) -> None:
-    """The output of --version is shown."""
+    """The finding shows the version that Slurm's command prints."""
     program(tmp_path / "bin", "sacct", 'test "$1" = --version && echo slurm 23.11.4')
     found = examine(tmp_path, PATH=f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     assert found.one("Slurm", "sacct") == Finding(
@@ -59,7 +59,7 @@ def test_slurm_is_named_with_its_version(
 def test_slurm_without_its_configuration_is_missing_with_the_reason(
     tmp_path: Path, examine: Callable[..., Any], program: Callable[..., Path]
 ) -> None:
-    """A program that cannot work is reported in its own words."""
+    """If Slurm's command cannot work, doctor shows the command's own message."""
     program(tmp_path / "bin", "sbatch", "echo 'sbatch: fatal: no slurm.conf' >&2; exit 1")
     finding = examine(tmp_path, PATH=tmp_path / "bin").one("Slurm", "sbatch")
     assert (finding.ok, finding.found) == (False, None)
@@ -98,7 +98,7 @@ def test_gpus_of_nvidia_smi_or_its_failure_are_reported(
     examine: Callable[..., Any],
     program: Callable[..., Path],
 ) -> None:
-    """GPUs are counted by name; a failure is reported without a traceback."""
+    """The finding counts GPUs by name. If nvidia-smi fails, there is no traceback."""
     program(tmp_path / "bin", "nvidia-smi", script)
     finding = examine(tmp_path, PATH=tmp_path / "bin").one("GPU", "nvidia-smi")
     assert (finding.ok, finding.found) == (reason is None, found)
@@ -108,7 +108,7 @@ def test_gpus_of_nvidia_smi_or_its_failure_are_reported(
 def test_a_program_that_hangs_is_ended_with_its_children(
     tmp_path: Path, examine: Callable[..., Any], program: Callable[..., Path]
 ) -> None:
-    """It is ended after the timeout, and no process is left."""
+    """After a timeout the program is killed, and no process is left."""
     child = tmp_path / "child"
     program(tmp_path / "bin", "nvidia-smi", f"/bin/sleep 1000 & echo $! > {child}\nwait")
     finding = examine(tmp_path, timeout_seconds=1, PATH=tmp_path / "bin").one("GPU", "nvidia-smi")
@@ -122,7 +122,7 @@ def test_a_program_that_hangs_is_ended_with_its_children(
 def test_a_file_that_is_no_program_does_not_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The system's words are the reason."""
+    """The reason is the system's error message."""
     broken = tmp_path / "broken"
     broken.write_bytes(b"\x7fELF")
     broken.chmod(0o755)
@@ -135,7 +135,7 @@ def test_a_file_that_is_no_program_does_not_start(
 def test_answers_come_in_the_order_of_the_questions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: Callable[..., Path]
 ) -> None:
-    """Whichever program ends first; a missing program has no answer."""
+    """The order does not depend on which program ends first; a missing program has no answer."""
     program(tmp_path, "slow", "/bin/sleep 0.3; echo slow")
     program(tmp_path, "fast", "echo fast")
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -147,7 +147,7 @@ def test_answers_come_in_the_order_of_the_questions(
 def test_gpus_that_a_variable_hides_come_back_without_it(
     tmp_path: Path, examine: Callable[..., Any]
 ) -> None:
-    """The message names the variable if it hides them."""
+    """If a variable such as CUDA_VISIBLE_DEVICES hides GPUs, the message names it."""
     hidden = examine(tmp_path, CUDA_VISIBLE_DEVICES="").one("GPU", "visible")
     assert (hidden.ok, hidden.found) == (False, None)
     assert "unset CUDA_VISIBLE_DEVICES" in (hidden.remedy or "")
@@ -157,7 +157,7 @@ def test_gpus_that_a_variable_hides_come_back_without_it(
 def test_nvcc_matters_only_next_to_a_gpu(
     tmp_path: Path, examine: Callable[..., Any], program: Callable[..., Path]
 ) -> None:
-    """Without a GPU no extension is compiled for one; CUDA_HOME is searched as torch does."""
+    """Without a GPU, nvcc is not needed. The finding searches CUDA_HOME as torch does."""
     assert examine(tmp_path, CUDA_VISIBLE_DEVICES="").all("compiler", "nvcc") == []
     nvcc = program(tmp_path / "cuda" / "bin", "nvcc", "true")
     bare = program(tmp_path / "bin", "sbatch", "true").parent
@@ -186,7 +186,7 @@ def test_the_compiler_is_the_one_that_torch_would_call(
     examine: Callable[..., Any],
     program: Callable[..., Path],
 ) -> None:
-    """Torch calls CXX, else c++: a compiler of another name has to be chosen."""
+    """The compiler is CXX, or else c++, so a compiler of another name has to be chosen."""
     (tmp_path / "bin").mkdir()
     for name in programs:
         program(tmp_path / "bin", name, "true")
@@ -199,7 +199,7 @@ def test_the_compiler_is_the_one_that_torch_would_call(
 def test_ninja_next_to_python_comes_before_that_on_the_path(
     tmp_path: Path, examine: Callable[..., Any], program: Callable[..., Path]
 ) -> None:
-    """A run's script looks in this order; without either there is none."""
+    """A run's script looks next to Python first, then on the PATH."""
     on_path = program(tmp_path / "bin", "ninja", "true")
     (tmp_path / "none").mkdir()
     venv = tmp_path / "venv"

@@ -13,7 +13,7 @@ from orchestrator.model.named import named_model
 
 
 def run(*arguments: str) -> Result:
-    """Call `teralog estimate` in-process."""
+    """Call `teralog estimate` in this process."""
     return CliRunner().invoke(main, ["estimate", *arguments])
 
 
@@ -29,7 +29,7 @@ DESCRIBED: dict[str, tuple[str, ...]] = {
 def test_a_described_model_is_counted(
     options: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """By its name, its config.json, that folder, or Megatron's arguments."""
+    """A model is given by its name, its config.json, the file's folder, or Megatron's options."""
     monkeypatch.chdir(tmp_path)
     named = named_model("mixtral-8x7b")
     Path("config.json").write_text(json.dumps(named.config))
@@ -51,7 +51,7 @@ def test_a_described_model_is_counted(
 
 
 def test_conventions_are_explained():
-    """Side by side, each with the reasons for its difference, which add up to it."""
+    """Conventions are side by side, and the reasons for a difference add up to it."""
     options = ("--model=gpt-oss-20b", "--global-batch-size=2")
     text = run("flops", *options, "--conventions").stdout
     assert "knows no attention windows" in text
@@ -84,7 +84,7 @@ MISTAKES: dict[str, tuple[tuple[str, ...], str]] = {
 def test_a_mistake_with_a_described_model_is_a_sentence(
     options: tuple[str, ...], sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """Not a traceback."""
+    """A mistake in the description of a model gives a sentence, not a traceback."""
     monkeypatch.chdir(tmp_path)
     result = run("params", *options)
     assert result.exit_code == 1
@@ -92,7 +92,7 @@ def test_a_mistake_with_a_described_model_is_a_sentence(
 
 
 def test_adapters_alone_are_trained():
-    """LoRA of rank 16 beside query and value: r(h + h) + r(h + k) per layer."""
+    """LoRA of rank 16 beside query and value trains r(h + h) + r(h + k) weights per layer."""
     options = ("--model=llama3-8b", "--lora-rank=16", "--json")
     record = json.loads(run("params", *options).stdout)
     assert record["trained_parameters"] == 32 * 16 * (2 * 4096 + 4096 + 1024)

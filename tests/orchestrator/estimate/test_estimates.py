@@ -1,4 +1,4 @@
-"""`teralog estimate`: numbers with their derivation, from options, presets and campaigns."""
+"""`teralog estimate`: numbers with derivations, from options, presets and campaigns."""
 
 import json
 import re
@@ -34,7 +34,7 @@ include: [{framework: deepspeed, model: {}, script: train.py}]
 
 
 def estimate(*arguments: str) -> Result:
-    """Call `teralog estimate` in-process."""
+    """Call `teralog estimate` in this process."""
     return CliRunner().invoke(main, ["estimate", *arguments])
 
 
@@ -47,7 +47,7 @@ def of_json(*arguments: str) -> Any:
 
 @pytest.fixture
 def campaign(tmp_path: Path) -> str:
-    """A campaign on a cluster whose GPU is known: two runs, and one without a model."""
+    """Return a campaign on a cluster with a known GPU: two runs, and one run without a model."""
     (tmp_path / "v100.yaml").write_text("gpus_per_node: 4\ngpu: V100-SXM2-32GB\n")
     path = tmp_path / "campaign.yaml"
     path.write_text(CAMPAIGN)
@@ -97,7 +97,7 @@ PARAMETERS: dict[str, tuple[tuple[str, ...], int]] = {
 
 @pytest.mark.parametrize(("options", "parameters"), PARAMETERS.values(), ids=PARAMETERS)
 def test_params_counts_every_kind_of_model(options: tuple[str, ...], parameters: int):
-    """The number is in the text and in the JSON, and its parts add up to it."""
+    """Text and JSON contain the number of parameters, and the parts add up to it."""
     record = of_json("params", *options)
     assert record["parameters"] == sum(record["parts"].values()) == parameters
     assert record["billions"] == parameters / 1e9
@@ -105,7 +105,7 @@ def test_params_counts_every_kind_of_model(options: tuple[str, ...], parameters:
 
 
 def test_params_shows_the_derivation_and_whether_the_name_is_true():
-    """The formula in letters, then in numbers, then the meaning of the letters."""
+    """The output has the formula in letters, then in numbers, then the meaning of the letters."""
     text = estimate("params", "--model=52B").stdout
     assert "  = l·(12·h² + 13·h) + V·h + s·h + 2·h\n" in text
     assert "  = 4·64·8192² + 4·64·8192 + 2·64·8192·32768" in text
@@ -114,7 +114,7 @@ def test_params_shows_the_derivation_and_whether_the_name_is_true():
 
 
 def test_an_old_size_is_reported_as_old():
-    """BigScience's 7B is 7.46 * 10**9."""
+    """BigScience's 7B model really has 7.46 * 10**9 parameters."""
     assert of_json("params", "--model=7B")["label_unit"] == "2**30"
     assert "an older convention" in estimate("params", "--model=7B").stdout
     assert of_json("params", "--model=52B")["label_unit"] == "10**9"
@@ -122,7 +122,7 @@ def test_an_old_size_is_reported_as_old():
 
 
 def test_a_model_that_is_not_gpt_2_s_is_not_given_gpt_2_s_formula():
-    """Only its own."""
+    """A model that is not like GPT-2 gets only its own formula."""
     text = estimate("params", *GPT2, "--gated-mlp").stdout
     assert "12·h²" not in text
     assert "3·l·h·f" in text
@@ -132,7 +132,7 @@ FLOPS = (*GPT2, "--global-batch-size=8")
 
 
 def test_flops_have_one_entry_a_convention():
-    """Each with its number, and all that it is made of."""
+    """Every convention has its FLOPs and all terms of its formula."""
     records = of_json("flops", *FLOPS)
     assert [record["convention"] for record in records] == [*CONVENTIONS]
     by_name = {record["convention"]: record for record in records}
@@ -147,7 +147,7 @@ def test_flops_have_one_entry_a_convention():
 
 
 def test_the_numbers_shown_under_flops_give_the_flops():
-    """Every derivation, typed into a calculator, is the number below it."""
+    """Every derivation, typed into a calculator, gives the number below it."""
     text = estimate("flops", *FLOPS, "--activation-checkpointing").stdout
     derived = re.findall(r"^  = (\d\S* \+ .*|\d[\d·²]+)\n  = ([\d,]+)$", text, re.MULTILINE)
     assert len(derived) == len(CONVENTIONS)
@@ -159,7 +159,7 @@ SPEED = ("--world-size=4", "--step-seconds=0.5")
 
 
 def test_with_time_and_ranks_there_are_tflops_and_with_a_gpu_utilization():
-    """MFU for conventions without recomputation, HFU for those with it."""
+    """Utilization is MFU for conventions without recomputation, and HFU for those with it."""
     for record in of_json("flops", *FLOPS, *SPEED, "--gpu=V100-SXM2-32GB"):
         tflops = record["flops"] / 0.5 / 4 / 1e12
         assert record["tflops_per_gpu"] == pytest.approx(tflops)
@@ -183,7 +183,7 @@ def test_with_time_and_ranks_there_are_tflops_and_with_a_gpu_utilization():
 def test_an_unknown_peak_gives_no_utilization_and_shows_the_reason(
     options: tuple[str, ...], peak: float | None, said: str
 ):
-    """A peak given by the user is used."""
+    """Without a known peak, the user can give one, and that one is used."""
     records = of_json("flops", *FLOPS, *SPEED, *options)
     assert {record["peak_tflops"] for record in records} == {peak}
     assert all((record["mfu"] or record["hfu"]) is None for record in records) == (peak is None)
@@ -193,7 +193,7 @@ def test_an_unknown_peak_gives_no_utilization_and_shows_the_reason(
 
 
 def test_a_convention_without_a_formula_for_the_model_is_reported():
-    """It has no number, and its assumption is shown."""
+    """Such a convention has no number, and its assumption is shown."""
     by_name = {one["convention"]: one for one in of_json("flops", *FLOPS, "--gated-mlp")}
     assert by_name["narayanan"]["flops"] is None
     assert by_name["narayanan"]["formula"] is None
@@ -239,7 +239,7 @@ TIMES: dict[str, tuple[tuple[str, ...], list[tuple[str, float]]]] = {
 def test_time_is_of_tokens_or_of_iterations(
     options: tuple[str, ...], expected: list[tuple[str, float]]
 ):
-    """It shows which, and how."""
+    """`estimate time` shows whether it used tokens or iterations, and how."""
     records = of_json("time", *options)
     assert [(record["way"], record["seconds"]) for record in records] == [
         (way, pytest.approx(seconds)) for way, seconds in expected
@@ -251,7 +251,7 @@ def test_time_is_of_tokens_or_of_iterations(
 
 
 def test_time_counts_gpu_hours_where_it_knows_the_gpus():
-    """All GPUs for the whole time."""
+    """The GPU-hours are those of all GPUs for the whole time."""
     (record,) = of_json("time", "--train-iters=7200", "--step-seconds=1", "--world-size=8")
     assert (record["days"], record["gpu_hours"]) == (pytest.approx(1 / 12), 16.0)
     (record,) = of_json("time", "--train-iters=7200", "--step-seconds=1")
@@ -259,7 +259,7 @@ def test_time_counts_gpu_hours_where_it_knows_the_gpus():
 
 
 def test_a_campaign_has_every_run_with_a_model(campaign: str):
-    """Sizes, batch, recomputation, precision and GPU are each run's own."""
+    """Each run uses its own sizes, batch, recomputation, precision and GPU."""
     records = of_json("params", campaign)
     assert [record["parameters"] for record in records] == [136_960, 136_960]
     labels = ["activation_checkpointing=false", "activation_checkpointing=true"]
@@ -274,7 +274,7 @@ def test_a_campaign_has_every_run_with_a_model(campaign: str):
 
 
 def test_runs_with_the_same_model_share_a_derivation(campaign: str):
-    """A table of the models, and the different derivations below."""
+    """A table lists the models, and the different derivations are below it."""
     params = estimate("params", campaign).stdout
     assert params.count("activation_checkpointing=false and 1 more") == 1
     assert params.count("P = ") == 1
@@ -286,7 +286,7 @@ def test_runs_with_the_same_model_share_a_derivation(campaign: str):
 
 
 def test_a_run_whose_batch_is_not_known_has_a_dash(campaign: str):
-    """The other runs have their numbers; a plan shows the problem."""
+    """The other runs have their numbers, and `plan` shows the problem."""
     path = Path(campaign)
     path.write_text(CAMPAIGN.replace("include: [", "include: [{tensor_parallel_size: 8}, "))
     records = of_json("flops", campaign)
@@ -355,7 +355,7 @@ MISTAKES: dict[str, tuple[tuple[str, ...], int, str]] = {
 
 @pytest.mark.parametrize(("arguments", "code", "sentence"), MISTAKES.values(), ids=MISTAKES)
 def test_a_mistake_is_a_sentence(arguments: tuple[str, ...], code: int, sentence: str):
-    """Exit 1, or 2 where the command line itself is wrong; stdout stays empty."""
+    """A mistake exits with 1, or with 2 if the command line is wrong, and stdout stays empty."""
     result = estimate(*arguments)
     assert result.exit_code == code
     assert sentence in result.stderr
@@ -365,14 +365,14 @@ def test_a_mistake_is_a_sentence(arguments: tuple[str, ...], code: int, sentence
 
 @pytest.mark.parametrize("option", ["--model=52B", "--gated-mlp", "--gpu=A100"])
 def test_a_campaign_and_a_model_are_not_asked_for_at_once(campaign: str, option: str):
-    """Neither is silently ignored."""
+    """A campaign and a model together are refused, because neither may be silently ignored."""
     result = estimate("flops", campaign, option)
     assert result.exit_code == 2
     assert f"{option.partition('=')[0]}: cannot be used with a campaign" in result.stderr
 
 
 def test_a_campaign_without_a_model_is_reported(tmp_path: Path):
-    """A user's own script has no shape that is known."""
+    """The shape of the model in a user's own script is unknown, so the campaign has no estimate."""
     path = tmp_path / "campaign.yaml"
     path.write_text("name: x\ndefaults: {framework: deepspeed, script: train.py}\n")
     result = estimate("params", str(path))
@@ -383,7 +383,7 @@ def test_a_campaign_without_a_model_is_reported(tmp_path: Path):
 @pytest.mark.parametrize("number", ["nan", "inf", "0", "-1"])
 @pytest.mark.parametrize("option", ["--step-seconds", "--gpu-peak-tflops"])
 def test_a_number_that_is_not_above_zero_is_refused(option: str, number: str) -> None:
-    """NaN would be printed, and is no JSON."""
+    """NaN and numbers up to zero are refused, because JSON has no NaN."""
     done = estimate("flops", "--model", "52B", option, number)
     assert (done.exit_code, done.stdout) == (2, "")
 
@@ -399,7 +399,7 @@ def test_a_number_that_is_not_above_zero_is_refused(option: str, number: str) ->
     ],
 )
 def test_a_speed_that_cannot_be_worked_out_is_reported(options: str, told: bool) -> None:
-    """A given option is never ignored silently."""
+    """An option is never ignored silently: the message shows why there is no speed."""
     done = estimate("flops", "--model", "52B", "--global-batch-size", "8", *options.split())
     assert done.exit_code == 0
     assert ("need both --world-size and --step-seconds" in done.stderr) == told
@@ -430,7 +430,7 @@ COUNTS: dict[str, int | None] = {
 
 @pytest.mark.parametrize(("text", "number"), COUNTS.items(), ids=COUNTS)
 def test_a_count_may_have_a_unit_in_either_case(text: str, number: int | None):
-    """A count that is not an integer is refused with an example."""
+    """`7B` and `7b` are the same count; a count that is not an integer is refused."""
     others = ("--parameters=1", "--world-size=1", "--tflops-per-gpu=1")
     if number is None:
         refused = estimate("time", f"--tokens={text}", *others)
@@ -444,7 +444,7 @@ def test_a_count_may_have_a_unit_in_either_case(text: str, number: int | None):
 
 
 def test_a_preset_is_found_in_any_case():
-    """If two presets differ in case only, the exact one counts, and a note names the other."""
+    """If two presets differ only in case, the exact one counts, and a note names the other."""
     assert of_json("params", "--model=52b")["parameters"] == 51_966_533_632
     assert estimate("params", "--model=52b").stderr == ""
     small, large = estimate("params", "--model=18b"), estimate("params", "--model=18B")
@@ -454,7 +454,7 @@ def test_a_preset_is_found_in_any_case():
 
 
 def test_runs_with_the_same_numbers_have_one_row(tmp_path: Path):
-    """For people; programs get each run, and the counts of a run stay together."""
+    """Text output merges equal runs into one row; JSON has each run."""
     path = tmp_path / "campaign.yaml"
     path.write_text(
         CAMPAIGN.partition("matrix")[0].replace("v100.yaml", "local")

@@ -1,4 +1,4 @@
-"""Settings with which a run that had too little memory would fit, by its forecast."""
+"""Suggest settings with which a run that has too little memory would fit."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +22,7 @@ MEGATRON = "framework: megatron, source: /x, precision: bf16, gpus_per_node: 8"
 
 @pytest.fixture
 def planned(campaign_of: CampaignOf, tmp_path: Path) -> Planned:
-    """Return a function that loads a campaign of one run on nodes with 8 GPUs of a kind."""
+    """Return a function that loads a campaign of one run on nodes with 8 GPUs of a given kind."""
 
     def load(gpu: str, defaults: str) -> Campaign:
         profile = f"scheduler: slurm\ngpus_per_node: 8\n{gpu and f'gpu: {gpu}'}\n"
@@ -82,7 +82,7 @@ def planned(campaign_of: CampaignOf, tmp_path: Path) -> Planned:
 def test_the_fewest_changes_that_fit_are_suggested(
     planned: Planned, gpu: str, defaults: str, expected: list[dict[str, object]]
 ) -> None:
-    """Each has a forecast that surely fits, and the global batch size of the run."""
+    """Every suggestion has a forecast that fits, and keeps the run's global batch size."""
     campaign = planned(gpu, defaults)
     run, cluster = campaign.runs[0].run, campaign.cluster
     room = capacity(run, cluster)

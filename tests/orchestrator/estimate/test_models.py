@@ -1,4 +1,4 @@
-"""`teralog models` lists named models, and counts one of them or a config.json."""
+"""`teralog models` lists named models, and counts a model by name or config.json."""
 
 import json
 from pathlib import Path
@@ -24,7 +24,7 @@ LLAMA3_8B = {
 def test_a_config_is_counted_as_the_named_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str
 ):
-    """By its file, or by the folder with it."""
+    """The config.json can be given as a file or as its folder."""
     (tmp_path / "config.json").write_text(json.dumps(LLAMA3_8B))
     monkeypatch.chdir(tmp_path)
     of_file = CliRunner().invoke(main, ["models", given])
@@ -46,7 +46,7 @@ def test_a_config_is_counted_as_the_named_model(
     ],
 )
 def test_a_config_that_cannot_be_counted_is_refused(tmp_path: Path, config: str, said: str):
-    """With the key and what is wrong with it; no traceback."""
+    """The message names the key of the config.json and what is wrong with it."""
     file = tmp_path / "config.json"
     file.write_text(config)
     result = CliRunner().invoke(main, ["models", str(file)])
@@ -55,7 +55,7 @@ def test_a_config_that_cannot_be_counted_is_refused(tmp_path: Path, config: str,
 
 
 def test_a_missing_file_is_refused(tmp_path: Path):
-    """It is not taken for a name."""
+    """The missing file is not mistaken for the name of a model."""
     result = CliRunner().invoke(main, ["models", str(tmp_path / "none.json")])
     assert result.exit_code == 1
     assert "cannot be read" in result.stderr

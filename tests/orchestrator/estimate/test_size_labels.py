@@ -26,19 +26,19 @@ LABELS = [
 def test_a_label_agrees_in_one_unit_or_in_neither(
     label: str, parameters: int, unit: LabelUnit | None
 ):
-    """The nearer unit counts; a label without a number in B has none."""
+    """The nearer unit counts; a label without a number in B has no unit."""
     assert label_unit(label, parameters) == unit
     assert (label_sentence(label, parameters) is None) == (unit is None)
 
 
 def test_the_old_figure_is_reported_as_old():
-    """With today's figure next to it."""
+    """The message shows today's size next to the old one."""
     sentence = label_sentence("7B", 7_459_729_408)
     assert sentence == "7B agrees with 6.947 * 2**30, an older convention; it is 7.46 * 10**9"
 
 
 def test_the_v100_page_counts_in_billions_but_for_two_old_names():
-    """It says itself that it was corrected; its scripts' 7B, and the 14B, were not."""
+    """The page itself states that its sizes were corrected, except two names."""
     units = {
         label: label_unit(label, shape.parameters(shape.vocab_size))
         for label, shape in V100_PAGE.items()

@@ -1,4 +1,4 @@
-"""ColossalAI's two benchmarks: their limits, and the numbers from their output."""
+"""ColossalAI's two benchmarks: their limits, and the numbers in their output."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -27,13 +27,13 @@ EXAMPLES = ROOT / "examples"
 
 
 def gpt(run_of: RunOf, **values: Any) -> Run:
-    """Return a run of the benchmark with GPTs."""
+    """Return a run of the benchmark that trains GPTs."""
     given = {"framework": "colossalai_gpt", "source": "ColossalAI", "model": "s", **values}
     return run_of(**given)
 
 
 def opt(run_of: RunOf, **values: Any) -> Run:
-    """Return a run of the benchmark with OPTs."""
+    """Return a run of the benchmark that trains OPTs."""
     return gpt(run_of, framework="colossalai_opt_lora", **{"model": "opt-125m", **values})
 
 
@@ -104,7 +104,7 @@ def test_what_the_benchmark_cannot_do_is_reported(
 
 
 def test_the_key_that_two_tables_have_is_gpts(run_of: RunOf):
-    """`10b` alone is a GPT; OPT's is asked for by its full name."""
+    """`10b` alone means a GPT; an OPT of that size needs its full name."""
     (sentences,) = problems(opt(run_of, model="10b"))
     assert "has its own sizes for model '10b'" in sentences
     assert sentences.endswith("; write opt-10b")
@@ -116,7 +116,7 @@ def test_a_rank_of_lora_is_no_wider_than_the_model(run_of: RunOf):
 
 
 def test_precision_is_the_strategys_and_batches_are_per_gpu(run_of: RunOf):
-    """The learning batch is the micro-batch; the experience batch is equal by default."""
+    """The learning batch is the micro-batch; the experience batch is the same by default."""
     run = gpt(run_of, strategy="colossalai_gemini", micro_batch_size=8, gpus_per_node=4, nodes=2)
     assert run.training.precision == "fp16"
     assert gpt(run_of).training.precision == "fp32"
@@ -126,7 +126,7 @@ def test_precision_is_the_strategys_and_batches_are_per_gpu(run_of: RunOf):
 
 
 def campaign_with(path: Path, tmp_path: Path, attempt_in: Callable[..., Attempt]) -> Any:
-    """Return the report of a campaign whose every run printed the log at `path`."""
+    """Return the report of a campaign in which every run printed the log at `path`."""
     framework = path.stem
     model = "opt-350m" if framework == "colossalai_opt_lora" else "xl"
     file = tmp_path / "campaign.yaml"
@@ -146,7 +146,7 @@ def campaign_with(path: Path, tmp_path: Path, attempt_in: Callable[..., Attempt]
 def test_the_report_shows_what_the_benchmark_prints_per_gpu(
     tmp_path: Path, attempt_in: Callable[..., Attempt]
 ):
-    """Without step times or teralog's TFLOPs, because RLHF differs from pre-training."""
+    """The report has no step times and no TFLOPs of teralog, because RLHF is not pre-training."""
     campaign, runs, report = campaign_with(LOGS / "colossalai_gpt.log", tmp_path, attempt_in)
     assert as_records(report.table)[1] == {
         "strategy": "colossalai_zero2",
@@ -167,7 +167,7 @@ def test_the_report_shows_what_the_benchmark_prints_per_gpu(
 def test_a_throughput_of_all_gpus_is_divided_by_their_number(
     tmp_path: Path, attempt_in: Callable[..., Attempt]
 ):
-    """This is its form since 0.3.0; the TFLOPS are always of one GPU."""
+    """Since 0.3.0 the throughput is of all GPUs; the TFLOPS are always of one GPU."""
     _, _, report = campaign_with(LOGS / "colossalai_opt_lora.log", tmp_path, attempt_in)
     row = as_records(report.table)[0]
     assert row["lora_rank"] == 4
@@ -178,12 +178,12 @@ def test_a_throughput_of_all_gpus_is_divided_by_their_number(
 
 @pytest.fixture(scope="module")
 def sweep() -> Campaign:
-    """Return the sweep of the example."""
+    """Return the runs of the example's sweep."""
     return load_campaign(EXAMPLES / "colossalai-gpt-sweep.yaml")
 
 
 def test_the_sweep_has_all_of_gpus_strategies_models_and_batches(sweep: Campaign):
-    """4 · 5 · 9 · 9, each possible, in 180 series that end at their first failure."""
+    """All 4 · 5 · 9 · 9 runs are possible, in 180 series that end at their first failure."""
     assert len(sweep.runs) == 4 * 5 * 9 * 9 == 1620
     assert not any(planned.refusals for planned in sweep.runs)
     series = {planned.series for planned in sweep.runs}
@@ -194,7 +194,7 @@ def test_the_sweep_has_all_of_gpus_strategies_models_and_batches(sweep: Campaign
 
 
 def test_the_script_starts_the_command_of_the_benchmarks_page(sweep: Campaign):
-    """Torchrun with the options that the page and its shell script give."""
+    """The script calls torchrun with the options that the page and its shell script give."""
     planned = next(run for run in sweep.runs if run.label.endswith("gpus2 colossalai_zero2 l mb16"))
     local = replace(sweep, cluster=replace(sweep.cluster, scheduler="local"))
     words = " ".join(job_script(planned, local, Path("/results/run")).split())

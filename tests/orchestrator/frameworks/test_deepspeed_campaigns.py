@@ -1,4 +1,4 @@
-"""DeepSpeed itself accepts the configuration of every run of every campaign of this project."""
+"""DeepSpeed itself accepts the configuration of every run in this project's campaigns."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -28,7 +28,7 @@ def configurations(path: Path) -> Iterator[tuple[PlannedRun, dict[str, Any]]]:
 
 
 def left_to_the_program(content: dict[str, Any]) -> bool:
-    """Return whether anything is "auto"."""
+    """Return whether any value of a configuration is "auto"."""
     return any(
         value == "auto" or (isinstance(value, dict) and left_to_the_program(value))
         for value in content.values()
@@ -36,10 +36,10 @@ def left_to_the_program(content: dict[str, Any]) -> bool:
 
 
 def filled_in(run: Run, content: dict[str, Any]) -> dict[str, Any]:
-    """Return a configuration with its "auto" values filled in by Hugging Face's own code.
+    """Return a configuration whose "auto" values Hugging Face's own code has filled in.
 
-    Its TrainingArguments are those that the run's script gives. Raises ValueError if the two
-    contradict each other, as the Trainer does.
+    Its TrainingArguments are those in the run's script. Raises ValueError if the two contradict
+    each other, as the Trainer does.
     """
     from transformers.integrations.deepspeed import HfTrainerDeepSpeedConfig
 
@@ -72,7 +72,7 @@ def filled_in(run: Run, content: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.train
 @pytest.mark.parametrize("path", CAMPAIGNS, ids=lambda path: path.stem)
 def test_deepspeed_accepts_what_its_runs_are_given(path: Path, monkeypatch: pytest.MonkeyPatch):
-    """At the run's own number of ranks, where micro-batches make up the global batch."""
+    """The run's own number of ranks and its micro-batches give the global batch."""
     pytest.importorskip("deepspeed", reason="needs the train extra")
     from deepspeed.runtime import config as deepspeed_config
 
@@ -100,7 +100,7 @@ def test_deepspeed_accepts_what_its_runs_are_given(path: Path, monkeypatch: pyte
 def test_deepspeed_accepts_every_way_to_run_the_trainer(
     run_of: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
 ):
-    """Every stage, offload, precision and accumulation that is not refused."""
+    """The test covers every stage, offload, precision and accumulation that teralog accepts."""
     for package in ("deepspeed", "transformers", "accelerate"):
         pytest.importorskip(package, reason="needs the extras train and hf")
     from deepspeed.runtime import config as deepspeed_config
@@ -135,7 +135,7 @@ def test_deepspeed_accepts_every_way_to_run_the_trainer(
 
 @pytest.mark.train
 def test_another_batch_than_that_of_its_ranks_would_be_refused(monkeypatch: pytest.MonkeyPatch):
-    """This shows that the test above can fail."""
+    """A wrong batch is refused, so the test above can fail."""
     pytest.importorskip("deepspeed", reason="needs the train extra")
     from deepspeed.runtime import config as deepspeed_config
 
@@ -152,7 +152,7 @@ def test_another_batch_than_that_of_its_ranks_would_be_refused(monkeypatch: pyte
 
 @pytest.mark.train
 def test_the_sizes_that_the_trainer_fills_in_are_those_of_the_forecast():
-    """Hugging Face's own code makes them from the model's width."""
+    """Hugging Face's own code computes the sizes from the model's width."""
     pytest.importorskip("accelerate", reason="needs the hf extra")
     [(planned, content), *_] = configurations(ROOT / "tests" / "scripts" / "hf_deepspeed-v100.yaml")
     model = planned.run.model

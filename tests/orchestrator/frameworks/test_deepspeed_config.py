@@ -1,4 +1,4 @@
-"""DeepSpeed's configuration: its content, its checks, and DeepSpeed's own opinion."""
+"""DeepSpeed's configuration: its content, its checks, and whether DeepSpeed accepts it."""
 
 import itertools
 import json
@@ -16,14 +16,14 @@ RECORD = json.loads((files("orchestrator.frameworks.deepspeed") / "known_keys.js
 
 
 def config(run: Run) -> dict[str, Any]:
-    """Return the configuration of a run."""
+    """Return the DeepSpeed configuration of a run."""
     made = FRAMEWORKS[run.framework].start.config_files(run)
     assert list(made) == [FILE_NAME]
     return dict(made[FILE_NAME])
 
 
 def test_a_configuration_is_complete(run_of: RunOf):
-    """Batch, optimizer, ZeRO and a throughput line at every step."""
+    """A configuration has batch, optimizer, ZeRO and a throughput line for every step."""
     run = run_of(
         strategy="zero3",
         gpus_per_node=2,
@@ -71,7 +71,7 @@ def test_a_configuration_is_complete(run_of: RunOf):
 def test_torchs_own_adam_is_taken_only_without_gpus(
     run_of: RunOf, values: dict[str, Any], without_gpus: bool | None
 ):
-    """On GPUs it is FusedAdam, which everybody measures; the user's word counts on both."""
+    """On GPUs the default is FusedAdam, which benchmarks use; the user's choice counts on both."""
     run = run_of(**values)
     start = FRAMEWORKS[run.framework].start
     [there], [here] = (start.files_on(run, gpus=gpus).values() for gpus in (True, False))
@@ -83,7 +83,7 @@ def test_torchs_own_adam_is_taken_only_without_gpus(
 
 
 def test_ddp_has_no_configuration(run_of: RunOf):
-    """It runs without DeepSpeed."""
+    """A ddp run does not use DeepSpeed, so it has no configuration."""
     assert FRAMEWORKS["gpt"].start.config_files(run_of(strategy="ddp")) == {}
 
 
@@ -121,7 +121,7 @@ OVERLAYS: dict[str, tuple[dict[str, Any], str, Any]] = {
 def test_the_user_s_settings_are_merged_into_the_configuration(
     run_of: RunOf, extra: dict[str, Any], key: str, value: Any
 ):
-    """Section by section; other keys stay."""
+    """The user's settings are merged section by section; teralog's other keys stay."""
     plain, laid_over = (
         config(run_of(strategy="zero1", deepspeed=overlay)) for overlay in ({}, extra)
     )
@@ -130,7 +130,7 @@ def test_the_user_s_settings_are_merged_into_the_configuration(
 
 
 def test_the_record_has_every_section_that_is_written(run_of: RunOf):
-    """Keys of an unrecorded section would not be checked."""
+    """Keys of a section without a record would not be checked."""
     run = run_of(strategy="zero3", precision="fp16", offload_param="cpu", offload_optimizer="cpu")
     written = config(run)
     assert written.keys() <= set(RECORD["sections"][""])
@@ -139,7 +139,7 @@ def test_the_record_has_every_section_that_is_written(run_of: RunOf):
 
 
 def every_run(run_of: RunOf) -> list[Run]:
-    """Return runs of all frameworks under DeepSpeed that are possible."""
+    """Return possible runs of all frameworks that use DeepSpeed."""
     frameworks = [
         *({"framework": "gpt", "strategy": f"zero{stage}"} for stage in range(4)),
         *({"framework": "deepspeed", "script": "a", "zero_stage": stage} for stage in range(4)),
@@ -162,7 +162,7 @@ def every_run(run_of: RunOf) -> list[Run]:
 
 @pytest.mark.train
 def test_deepspeed_accepts_every_configuration_of_every_framework(run_of: RunOf):
-    """The real parser, with the batch that was planned."""
+    """DeepSpeed's real parser accepts them, with the planned batch."""
     pytest.importorskip("deepspeed", reason="needs the train extra")
     from deepspeed.runtime.config import DeepSpeedConfig
 

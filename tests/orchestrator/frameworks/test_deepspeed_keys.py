@@ -1,4 +1,4 @@
-"""Keys of DeepSpeed's configuration: which it knows, has renamed, and refuses, as recorded."""
+"""The keys of DeepSpeed's configuration that it knows, has renamed or refuses, as recorded."""
 
 import importlib.util
 import json
@@ -84,7 +84,7 @@ UNKNOWN: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 @pytest.mark.parametrize(("written", "problems"), UNKNOWN.values(), ids=UNKNOWN)
 def test_a_key_that_deepspeed_would_ignore_is_refused(written: dict[str, Any], problems: list[str]):
-    """With its path and the nearest known key."""
+    """The message has the path of the unknown key, and the nearest known key."""
     assert list(unknown_keys(written)) == problems
 
 
@@ -159,12 +159,12 @@ RENAMED: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 @pytest.mark.parametrize(("written", "problems"), RENAMED.values(), ids=RENAMED)
 def test_a_key_that_has_a_new_name_is_refused(written: dict[str, Any], problems: list[str]):
-    """Teralog writes the new name; DeepSpeed refuses both names together."""
+    """DeepSpeed refuses both names together, and teralog writes the new one."""
     assert list(renamed_keys(written)) == problems
 
 
 def test_a_name_that_an_early_deepspeed_goes_by_is_kept():
-    """No other is."""
+    """An early DeepSpeed reads only some old names, and only these are kept."""
     written = {"zero_optimization": {"stage3_gather_fp16_weights_on_model_save": False}}
     kept = ["zero_optimization.stage3_gather_fp16_weights_on_model_save"]
     assert not list(renamed_keys(written, kept))
@@ -193,7 +193,7 @@ TODAYS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 @pytest.mark.parametrize(("written", "today"), TODAYS.values(), ids=TODAYS)
 def test_a_key_gets_the_name_that_it_has_today(written: dict[str, Any], today: dict[str, Any]):
-    """Only what has to be said otherwise keeps its name."""
+    """A key keeps its old name only if its value would have to change with the new name."""
     assert with_todays_names(written) == today
     assert with_todays_names(today) == today
 
@@ -208,7 +208,7 @@ OF_TODAY: list[dict[str, Any]] = [
 @pytest.mark.parametrize("values", OF_TODAY, ids=str)
 @pytest.mark.parametrize("name", [GATHERED, "stage3_gather_fp16_weights_on_model_save"])
 def test_both_names_of_a_key_are_accepted(run_of: RunOf, values: dict[str, Any], name: str):
-    """Also if teralog writes the key itself, as it does for Hugging Face's Trainer."""
+    """Both names work, even if teralog writes the key itself, as for Hugging Face's Trainer."""
     run = run_of(**values, deepspeed={"zero_optimization": {name: True}})
     framework = FRAMEWORKS[run.framework]
     assert list(framework.checks.problems(run)) == []
@@ -230,7 +230,7 @@ EARLIER = [
 def test_a_key_of_an_earlier_deepspeed_is_only_a_warning(
     run_of: RunOf, values: dict[str, Any], written: dict[str, Any]
 ):
-    """The cluster may have that version."""
+    """The cluster may have an earlier DeepSpeed, so such a key is not an error."""
     framework = FRAMEWORKS[values["framework"]]
     run = run_of(**values, deepspeed=written)
     assert list(framework.checks.problems(run)) == []
@@ -244,7 +244,7 @@ def test_a_key_of_an_earlier_deepspeed_is_only_a_warning(
 
 @pytest.mark.train
 def test_deepspeed_itself_refuses_or_ignores_what_only_earlier_versions_have():
-    """It refuses what it has removed, and looks at nothing of `aio` that it does not know."""
+    """DeepSpeed refuses keys that it has removed, and ignores unknown keys of `aio`."""
     pytest.importorskip("deepspeed", reason="needs the train extra")
     from deepspeed.runtime.config import DeepSpeedConfig, DeepSpeedConfigError
 
@@ -260,7 +260,7 @@ def test_deepspeed_itself_refuses_or_ignores_what_only_earlier_versions_have():
 
 @pytest.mark.train
 def test_deepspeed_itself_refuses_two_names_of_one_key():
-    """The user's name of a key would be added to teralog's."""
+    """The user's name of a key must replace the name that teralog would write."""
     pytest.importorskip("deepspeed", reason="needs the train extra")
     from deepspeed.runtime.config import DeepSpeedConfig
 
@@ -274,7 +274,7 @@ def test_deepspeed_itself_refuses_two_names_of_one_key():
 
 @pytest.mark.train
 def test_the_record_has_the_keys_that_deepspeed_knows(recorder: ModuleType):
-    """The installed DeepSpeed is asked again, if it has the recorded version."""
+    """If the installed DeepSpeed has the recorded version, the test compares its keys too."""
     pytest.importorskip("deepspeed", reason="needs the train extra")
     installed = metadata.version("deepspeed")
     if installed != RECORD["deepspeed"]:
@@ -285,7 +285,7 @@ def test_the_record_has_the_keys_that_deepspeed_knows(recorder: ModuleType):
 
 
 def test_a_recording_dictionary_is_a_dictionary(recorder: ModuleType):
-    """It records every kind of look-up, and otherwise behaves like a dict."""
+    """A recording dictionary records every look-up, and otherwise behaves like a dict."""
     recording = recorder.RecordingDict({"a": 1})
     assert ("a" in recording, "b" in recording) == (True, False)
     assert (recording["a"], recording.get("c"), recording.get("d", 2)) == (1, None, 2)
@@ -296,7 +296,10 @@ def test_a_recording_dictionary_is_a_dictionary(recorder: ModuleType):
 
 @pytest.mark.train
 def test_deepspeed_itself_refuses_the_misspelt_key_today():
-    """In the section it validates; teralog's message also suggests the right key."""
+    """DeepSpeed refuses the key if it validates that section.
+
+    Teralog also suggests the right key.
+    """
     pytest.importorskip("deepspeed", reason="needs the train extra")
     from deepspeed.runtime.config import DeepSpeedConfig
 

@@ -1,4 +1,4 @@
-"""The contract that every framework of the table keeps; a new one is tested by being there."""
+"""The contract of every framework in the table; a new framework is tested automatically."""
 
 import ast
 import dataclasses
@@ -40,7 +40,7 @@ every_framework = pytest.mark.parametrize("known", FRAMEWORKS.values(), ids=FRAM
 
 
 def fitting(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
-    """Return values that fit a JSON schema, as far as options have such schemas."""
+    """Return values that fit a JSON schema of the kinds that options have."""
     if "anyOf" in schema:  # or no value, which means leaving it out
         return fitting(next(one for one in schema["anyOf"] if one != {"type": "null"}))
     if "enum" in schema:
@@ -69,7 +69,7 @@ def fitting(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
 
 @functools.cache
 def options(framework_name: str) -> st.SearchStrategy[dict[str, Any]]:
-    """Return options of a framework, those that it needs among them."""
+    """Return options of a framework, including all that it requires."""
     known = FRAMEWORKS[framework_name]
     needed, free = {}, {}
     for field in dataclasses.fields(known.options):
@@ -105,13 +105,13 @@ def choices(draw: st.DrawFn) -> dict[str, Any]:
 
 @every_framework
 def test_a_framework_is_found_by_its_name(known: Framework):
-    """The key in the table is the name in the campaign file."""
+    """The key in the table of frameworks is the name in the campaign file."""
     assert FRAMEWORKS[known.name] is known
     assert framework(known.name) is known
 
 
 def test_an_unknown_framework_is_refused_with_the_nearest_name():
-    """Or with all names if none is near."""
+    """The message names the nearest framework, or all frameworks if no name is near."""
     with pytest.raises(UserError, match="there is no framework 'deepsped'; did you mean 'deepspee"):
         framework("deepsped")
     with pytest.raises(
@@ -124,7 +124,7 @@ def test_an_unknown_framework_is_refused_with_the_nearest_name():
 
 @every_framework
 def test_options_are_frozen_and_each_is_described(known: Framework):
-    """Type, limits and description in one place make checks, schema and documentation."""
+    """Checks, schema and documentation all use the option's type, limits and description."""
     assert known.options.__dataclass_params__.frozen
     for name, annotation in field_types(known.options).items():
         schema = TypeAdapter(annotation).json_schema()
@@ -133,7 +133,7 @@ def test_options_are_frozen_and_each_is_described(known: Framework):
 
 @every_framework
 def test_an_option_left_out_has_a_value_that_fits(known: Framework):
-    """A default is a valid value, or None if it is absent."""
+    """A default is a valid value, or None if the option is absent by default."""
     for field in dataclasses.fields(known.options):
         default = field.default
         if field.default_factory is not dataclasses.MISSING:
@@ -144,7 +144,7 @@ def test_an_option_left_out_has_a_value_that_fits(known: Framework):
 
 @every_framework
 def test_description_is_one_line(known: Framework):
-    """The documents show it in a table."""
+    """The documents show the description in one line of a table."""
     assert known.description == known.description.strip(" .")
     assert known.description.isprintable()
     assert "|" not in known.description
@@ -152,19 +152,19 @@ def test_description_is_one_line(known: Framework):
 
 @every_framework
 def test_options_that_label_a_run_are_options(known: Framework):
-    """Labels show their values without the names."""
+    """A label shows the values of these options without their names."""
     assert set(known.labelled_by) <= set(field_types(known.options))
 
 
 @every_framework
 def test_the_template_is_there(known: Framework):
-    """It ships with the package."""
+    """The template of every framework's script ships with the package."""
     assert (files("slurm_templates") / known.start.template).is_file()
 
 
 @every_framework
 def test_a_log_can_be_read(known: Framework):
-    """Each log format has anchors, and accepts any line without raising."""
+    """Each log format has anchors, and accepts any line without an exception."""
     assert known.log.formats
     for log_format in known.log.formats:
         assert log_format.anchors
@@ -177,7 +177,7 @@ def test_a_log_can_be_read(known: Framework):
 
 @every_framework
 def test_a_sample_log_shows_how_fast_the_run_was(known: Framework):
-    """Each step has its seconds, or a rate they follow from; or else the whole run has a rate."""
+    """Each step has its seconds or a rate; otherwise the whole run has a rate."""
     log = LOGS / f"{known.name}.log"
     records = list(read_records(log, known.log.formats, complete=True))
     steps = merged_steps(records).steps()
@@ -189,7 +189,7 @@ def test_a_sample_log_shows_how_fast_the_run_was(known: Framework):
 
 @every_framework
 def test_columns_have_titles_and_names_of_their_own(known: Framework):
-    """All of them can appear in one table."""
+    """The columns of all frameworks can appear in one table."""
     assert len({column.title for column in known.report.chosen}) == len(known.report.chosen)
     assert len({column.name for column in known.report.chosen}) == len(known.report.chosen)
     assert all(column.title and column.name.isidentifier() for column in known.report.chosen)
@@ -197,13 +197,13 @@ def test_columns_have_titles_and_names_of_their_own(known: Framework):
 
 @every_framework
 def test_the_vocabulary_is_padded_to_something(known: Framework):
-    """A multiple of 1 pads nothing."""
+    """The vocabulary is padded to a multiple of some number; 1 pads nothing."""
     assert known.model.vocab_size_multiple >= 1
 
 
 @given(choices())
 def test_problems_are_sentences(run_of: RunOf, values: dict[str, Any]):
-    """Each is one line, for any options; none is repeated."""
+    """For any options, each problem is one line, and no line is repeated."""
     run = run_of(**values)
     problems = list(FRAMEWORKS[run.framework].checks.problems(run))
     assert all(problem == problem.strip() and problem.isprintable() for problem in problems)
@@ -213,7 +213,7 @@ def test_problems_are_sentences(run_of: RunOf, values: dict[str, Any]):
 
 @given(choices())
 def test_warnings_are_sentences_too(run_of: RunOf, values: dict[str, Any]):
-    """Each is one line, for any options; none is repeated."""
+    """For any options, each warning is one line, and no line is repeated."""
     run = run_of(**values)
     warnings = list(FRAMEWORKS[run.framework].checks.warnings(run))
     assert all(" " in warning and warning.isprintable() for warning in warnings)
@@ -222,7 +222,7 @@ def test_warnings_are_sentences_too(run_of: RunOf, values: dict[str, Any]):
 
 @every_framework
 def test_the_options_that_are_paths_are_options(known: Framework):
-    """The opened files follow from those that are given."""
+    """The files that a run opens follow from these options."""
     names = field_types(known.options)
     assert set(known.start.paths) <= set(names)
     for path in known.start.files({name: f"/{name}" for name in known.start.paths}):
@@ -231,13 +231,13 @@ def test_the_options_that_are_paths_are_options(known: Framework):
 
 @given(choices())
 def test_launcher_is_in_the_table(run_of: RunOf, values: dict[str, Any]):
-    """Whether the campaign file chooses it or the framework has only one."""
+    """The table of launchers has the framework's launcher, chosen in the campaign file or fixed."""
     assert run_of(**values).options.launcher in LAUNCHERS
 
 
 @given(choices())
 def test_a_program_s_options_are_recorded(run_of: RunOf, values: dict[str, Any]):
-    """Unless a run's program is the user's own script."""
+    """Only a framework that runs the user's own script has no recorded options."""
     run = run_of(**values)
     program = FRAMEWORKS[run.framework].start.program(run)
     assert program is None or known_program(program)["options"]
@@ -245,7 +245,7 @@ def test_a_program_s_options_are_recorded(run_of: RunOf, values: dict[str, Any])
 
 @given(choices())
 def test_configuration_files_are_json(run_of: RunOf, values: dict[str, Any]):
-    """They have names, are in the run's folder, and are read back unchanged."""
+    """Configuration files have names, are in the run's folder, and are read back unchanged."""
     run = run_of(**values)
     for name, content in FRAMEWORKS[run.framework].start.config_files(run).items():
         assert "/" not in name
@@ -254,7 +254,7 @@ def test_configuration_files_are_json(run_of: RunOf, values: dict[str, Any]):
 
 @given(choices())
 def test_cells_are_text_or_numbers(run_of: RunOf, values: dict[str, Any]):
-    """None if there is no value, never a list or a mapping."""
+    """A cell is text, a number or None, never a list or a mapping."""
     run = run_of(**values)
     for column in FRAMEWORKS[run.framework].report.chosen:
         cell = column.value(run)
@@ -263,7 +263,7 @@ def test_cells_are_text_or_numbers(run_of: RunOf, values: dict[str, Any]):
 
 @given(choices())
 def test_every_option_is_among_the_sizes_of_a_run(run_of: RunOf, values: dict[str, Any]):
-    """Rules, run.json and `plan --json` know all that was chosen."""
+    """`exclude` rules, run.json and `plan --json` have all options of a run."""
     run = run_of(**values)
     named = sizes(run)
     for name, value in dataclasses.asdict(run.options).items():
@@ -272,7 +272,7 @@ def test_every_option_is_among_the_sizes_of_a_run(run_of: RunOf, values: dict[st
 
 @pytest.mark.parametrize("name", ["gpt", "hf_deepspeed", "colossalai_gpt", "oneflow_gpt"])
 def test_what_cannot_be_split_is_named(run_of: RunOf, name: str) -> None:
-    """Sequences or layers, whichever a run wants split, and not the other."""
+    """The message names sequences or layers, whichever the run would have to split."""
     given = {"framework": name, "gpus_per_node": 2}
     if name in {"colossalai_gpt", "oneflow_gpt"}:
         given["source"] = "s"
@@ -304,9 +304,9 @@ def strings(path: Path) -> list[str]:
 
 
 def test_only_the_package_of_frameworks_names_them() -> None:
-    """All other code asks the table, so that a new framework needs no change there.
+    """Other code reads the table of frameworks, so a new framework needs no change there.
 
-    The programs in workloads/ know of no framework: theirs are the names of Python packages.
+    The programs in workloads/ do not use frameworks: their names are those of Python packages.
     """
     name = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, FRAMEWORKS))})(?![\w-])")
     package = ROOT / "orchestrator"

@@ -1,4 +1,4 @@
-"""Hugging Face's Trainer under DeepSpeed: its options, its files, its page of 2021."""
+"""Hugging Face's Trainer with DeepSpeed: its options, its files, and its page of 2021."""
 
 import csv
 import re
@@ -32,7 +32,7 @@ PUBLISHED = ROOT / "results" / "published" / "gpt2-experiments"
 
 
 def trainer(**values: Any) -> dict[str, Any]:
-    """Return parameters of the framework."""
+    """Return parameters of a run with the Trainer."""
     return {"framework": "hf_deepspeed", **values}
 
 
@@ -183,12 +183,12 @@ def test_a_batch_that_does_not_divide_is_refused(run_of: RunOf):
 
 
 def config(run: Run) -> dict[str, Any]:
-    """Return DeepSpeed's configuration of a run."""
+    """Return the DeepSpeed configuration of a run."""
     return dict(HF.start.config_files(run)[FILE_NAME])
 
 
 def test_what_the_trainer_knows_is_left_to_it(run_of: RunOf):
-    """Otherwise the user would have to set it twice, and the Trainer refuses different values."""
+    """The configuration has "auto" there, because the Trainer refuses values unlike its own."""
     values = trainer(zero_stage=3, offload_optimizer="cpu", offload_param="cpu", precision="fp16")
     assert config(run_of(**values)) == {
         "train_batch_size": "auto",
@@ -222,7 +222,7 @@ def test_a_stage_gets_no_settings_of_a_higher_one(run_of: RunOf, stage: int):
 
 
 def test_the_forecast_knows_what_the_trainer_fills_in(run_of: RunOf):
-    """Its buckets are those of the model's width rather than DeepSpeed's half a billion."""
+    """The forecast's buckets follow the model's width, not DeepSpeed's default size."""
     given = {"zero_optimization": {"reduce_bucket_size": 1000}}
     for overlay, elements in (({}, 1600**2), (given, 1000)):
         placed = HF.model.placement(run_of(**trainer(zero_stage=2, model="xl", deepspeed=overlay)))
@@ -237,7 +237,7 @@ def published(name: str) -> list[dict[str, str]]:
 
 
 def test_the_campaign_of_the_largest_models_plans_the_pages_rows():
-    """GPUs, size and batches."""
+    """The planned runs have the GPUs, the size and the batches of each row."""
     names = ("world_size", "parameters", "micro_batch_size", "global_batch_size")
     page = [[row[name] for name in names] for row in published("hf-zero3-offload-largest.csv")]
     planned = plan_records(load_campaign(ROOT / "examples" / "hf-zero3-largest.yaml"), {})
@@ -250,7 +250,7 @@ def test_the_campaign_of_the_largest_models_plans_the_pages_rows():
 
 
 def test_the_campaign_of_performance_plans_the_pages_rows():
-    """In the page's own columns; those that it has several times, and the one that failed, once."""
+    """A row that the page has several times, or that failed there, is planned once."""
     rows = [row for row in published("hf-zero.csv") if row["outcome"] != "OOM"]
     names = ("zero_stage", "offload_optimizer", "offload_param", "micro_batch_size")
     page = {
@@ -273,7 +273,7 @@ def test_the_campaign_of_performance_plans_the_pages_rows():
 
 
 def test_the_run_of_the_page_that_failed_is_planned_as_one_that_does_not_fit():
-    """The last one, with ZeRO-2; of no other is that forecast."""
+    """Only the page's last run, with ZeRO-2, has the forecast that it does not fit."""
     *others, last = load_campaign(ROOT / "examples" / "hf-zero-performance.yaml").runs
     assert not any(planned.memory_problem for planned in others)
     assert "32" in (last.memory_problem or "")
@@ -281,7 +281,7 @@ def test_the_run_of_the_page_that_failed_is_planned_as_one_that_does_not_fit():
 
 
 def test_the_run_that_failed_on_the_page_does_not_fit(run_of: RunOf):
-    """ZeRO-2 keeps all weights of a 52B model on every GPU."""
+    """With ZeRO-2 every GPU keeps all weights of a 52B model."""
     run = run_of(
         **trainer(zero_stage=2, offload_optimizer="cpu", model="52B", nodes=16, gpus_per_node=4),
         precision="fp16",
@@ -296,7 +296,7 @@ def test_the_run_that_failed_on_the_page_does_not_fit(run_of: RunOf):
 
 @pytest.mark.train
 def test_transformers_makes_the_model_that_run_clm_gets():
-    """By its own code, from the sizes in the script; shapes only: there are 25 billion weights."""
+    """The sizes are those in the script. Only shapes are built: the weights would be 25 billion."""
     pytest.importorskip("transformers", reason="needs the hf extra")
     import torch
     from transformers import AutoModelForCausalLM, GPT2Config
@@ -332,7 +332,10 @@ include:
 
 
 def test_a_run_that_only_its_end_times_has_a_step_time_and_tflops(reported: Reported):
-    """The global batch over train_samples_per_second, first steps included; a note explains it."""
+    """Its step time is the global batch over train_samples_per_second.
+
+    The first steps are included, and a note explains that.
+    """
     _, [run], report = reported(RUN_CLM, {"log": RUN_CLM_LOG, "state": COMPLETED})
     summary = run.summary
     assert (summary.step_seconds_mean, summary.step_seconds_median) == (8 / 1.6, None)
@@ -357,7 +360,7 @@ memory_allocated_gib 0.400 | max_memory_allocated_gib 0.500
 
 
 def test_where_steps_are_timed_they_count_and_not_the_whole(reported: Reported):
-    """The warm-up can then be left out."""
+    """If single steps are timed, the warm-up can be left out."""
     _, [run], report = reported(
         "include: [{framework: hf_deepspeed}]\n", {"log": OUR_LOG, "state": COMPLETED}
     )
@@ -367,7 +370,7 @@ def test_where_steps_are_timed_they_count_and_not_the_whole(reported: Reported):
 
 
 def test_a_table_has_each_size_in_one_column(reported: Reported):
-    """With the framework's title if all rows are its own, else with the common title."""
+    """The title is the framework's if all rows are of that framework, else the common title."""
     rows = "include:\n  - {framework: hf_deepspeed}\n  - {micro_batch_size: 2, framework: "
     alone = reported(rows + "hf_deepspeed}\n", None, None)[2]
     mixed = reported(rows + "gpt}\n", None, None)[2]

@@ -190,7 +190,7 @@ def test_every_rendered_option_is_one_that_the_program_has(path: Path):
 @pytest.mark.train
 @pytest.mark.parametrize("name", ["gpt", "hf-gpt"])
 def test_the_records_of_our_own_programs_equal_their_parsers(name: str):
-    """`make record` writes them again."""
+    """`make record` writes these records."""
     pytest.importorskip("torch", reason="needs the train extra")
     from record_options_of_parsers import PROGRAMS
 
@@ -199,7 +199,7 @@ def test_the_records_of_our_own_programs_equal_their_parsers(name: str):
 
 @pytest.mark.train
 def test_the_record_of_run_clm_equals_transformers_parser():
-    """If the installed version is the recorded one."""
+    """The record equals the parser if transformers has the recorded version."""
     pytest.importorskip("transformers", reason="needs the hf extra")
     pytest.importorskip("accelerate", reason="needs the hf extra")
     from record_options_of_parsers import PROGRAMS

@@ -1,4 +1,4 @@
-"""Megatron-LM, of 2021 and of today: what it refuses, its warnings, and how its logs are read."""
+"""Megatron-LM of 2021 and of today: what it refuses, its warnings, and its logs."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -255,12 +255,12 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
 def test_what_megatron_refuses_is_reported_before_the_run(
     run_of: RunOf, values: dict[str, Any], problems: list[str]
 ):
-    """In the words of the campaign file."""
+    """The message uses the words of the campaign file."""
     assert list(MEGATRON.checks.problems(run_of(**values))) == problems
 
 
 def test_a_split_of_more_ranks_than_there_are_is_a_contradiction(run_of: RunOf):
-    """Megatron core refuses it, since 0.9."""
+    """Since version 0.9, Megatron core refuses a split over more ranks than the run has."""
     run = run_of(**core(nodes=4, gpus_per_node=4, tensor_parallel_size=4, pipeline_parallel_size=8))
     assert list(run_problems(run, Cluster(name="any"), Warmup(1))) == [
         "world_size=16 is not divisible by tensor_parallel_size*pipeline_parallel_size=32"
@@ -389,7 +389,7 @@ WARNINGS: dict[str, tuple[dict[str, Any], list[str]]] = {
 def test_unusual_settings_are_reported_as_warnings(
     run_of: RunOf, values: dict[str, Any], warnings: list[str]
 ):
-    """They make no run impossible."""
+    """Unusual settings get a warning, and the run stays possible."""
     run = run_of(**values)
     assert list(run_warnings(run, Cluster(name="far"), Path())) == warnings
     assert not list(MEGATRON.checks.problems(run))
@@ -397,13 +397,13 @@ def test_unusual_settings_are_reported_as_warnings(
 
 @pytest.mark.parametrize(("tensor", "padded"), [(1, 50304), (2, 50432), (4, 50688)])
 def test_the_vocabulary_is_padded_as_megatron_does_it(run_of: RunOf, tensor: int, padded: int):
-    """To a multiple of 128 and of the tensor-parallel size: 50688 on four is what it logs."""
+    """Megatron pads to a multiple of 128 and of the tensor-parallel size, e.g. 50688 on four."""
     run = run_of(**core(gpus_per_node=4, tensor_parallel_size=tensor))
     assert run.padded_vocab_size == padded
 
 
 def test_what_is_opened_follows_from_the_paths():
-    """A prefix of tokens stands for two files."""
+    """One prefix of tokens stands for two files that Megatron opens."""
     paths = {"source": "/m", "data_path": "/d/tokens", "vocab_file": "/v", "merge_file": "/e"}
     assert list(MEGATRON.start.files(paths)) == [
         "/m/pretrain_gpt.py",
@@ -436,7 +436,7 @@ def low(run: Run) -> float:
     ids=str,
 )
 def test_an_option_that_saves_memory_lowers_the_forecast(run_of: RunOf, option: dict[str, Any]):
-    """By the states it does not keep, or divides."""
+    """The option keeps fewer states, or divides them among ranks."""
     usual = core(
         gpus_per_node=8,
         tensor_parallel_size=4,
@@ -461,7 +461,7 @@ def test_an_option_that_saves_memory_lowers_the_forecast(run_of: RunOf, option: 
 def test_the_forecast_accounts_for_recomputed_scores(
     run_of: RunOf, arguments: list[str], expected: str | None
 ):
-    """For modules other than attention's scores the sizes are unknown."""
+    """The size of recomputed modules is unknown, except for attention's scores."""
     run = run_of(**core(extra_args=arguments))
     assert list(MEGATRON.checks.problems(run)) == []
     placement = MEGATRON.model.placement(run)
@@ -494,7 +494,7 @@ def test_whole_layers_are_recomputed_by_the_parameter(
 
 
 def test_a_run_of_2021_is_forecast_as_those_that_logged_their_peaks(run_of: RunOf):
-    """The placement is that of the runs in docs/background/memory-accuracy.md."""
+    """The runs with logged peaks are those in docs/background/memory-accuracy.md."""
     run = run_of(**of_2021(precision="fp16", activation_checkpointing=True))
     assert MEGATRON.model.placement(run) == replace(
         megatron_placement("fp16"), recomputation="full", fused_attention=False
@@ -526,7 +526,7 @@ def test_a_run_that_skips_nearly_all_its_updates_gives_a_warning(
 def test_a_report_has_the_columns_of_the_page(
     campaign_of: Callable[[str], Campaign], attempt_in: Callable[..., Attempt], tmp_path: Path
 ):
-    """How the model is split and the batch is made, from log to TFLOPs."""
+    """The report shows how the model is split and the batch is made, from log to TFLOPs."""
     campaign = campaign_of(
         "name: page\ndefaults: {framework: megatron, source: m, model: 18B, gpus_per_node: 16, "
         "tensor_parallel_size: 4, pipeline_parallel_size: 4, num_microbatches: 4, train_iters: 8, "

@@ -1,4 +1,4 @@
-"""Further arguments that Megatron would refuse are reported before the run, each in a sentence."""
+"""Further arguments that Megatron would refuse are reported before the run starts."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -41,7 +41,7 @@ def problems_of(run: Run) -> list[str]:
 def test_a_schedule_by_samples_is_not_for_a_training_by_iterations(
     run_of: RunOf, program: dict[str, Any], arguments: list[str]
 ):
-    """All runs train by iterations."""
+    """Every run of teralog counts iterations, so a schedule by samples is refused."""
     option = arguments[0].partition("=")[0]
     assert problems_of(run_of(**program, extra_args=arguments)) == [
         (f"extra_args: {option} counts samples, but train_iters counts iterations; remove it")
@@ -81,7 +81,7 @@ def test_the_user_s_warm_up_takes_the_place_of_the_script_s(
     arguments: list[str],
     fractions: list[str],
 ):
-    """Megatron takes a fraction or iterations, and not both."""
+    """Megatron takes a fraction or a number of iterations, and not both."""
     run = {**program, "gpus_per_node": 1, "extra_args": arguments}
     campaign = campaign_of(f"name: warm-up\ninclude: [{run}]\n")
     words = job_script(campaign.runs[0], campaign, Path("/results/warm-up/run")).split()
@@ -264,7 +264,7 @@ def test_a_warm_up_ends_before_the_training(run_of: RunOf, program: dict[str, An
 
 
 def test_a_value_that_is_no_number_breaks_no_rule(run_of: RunOf):
-    """The check against the program's options reports it."""
+    """The check against the program's options reports the value, so the rules ignore it."""
     run = run_of(**{**CORE, "extra_args": [EXPERT_PARALLEL, "many"]})
     assert problems_of(run) == []
 
@@ -358,7 +358,7 @@ BLEND = "needs a weight before each prefix, for instance [--data-path, 0.3, /dat
 def test_megatron_2_takes_weights_and_prefixes_in_turn(
     run_of: RunOf, program: dict[str, Any], words: list[Any], *, refused: bool
 ):
-    """In place of data_path."""
+    """Megatron 2 takes a list of weights and prefixes as an argument in place of data_path."""
     files = {name: value for name, value in DATA.items() if name != "data_path"}
     arguments = ["--data-path", *map(str, words)]
     run = run_of(**program, **files, source="m", model="s", precision="fp16", extra_args=arguments)

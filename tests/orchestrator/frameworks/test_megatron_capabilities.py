@@ -1,4 +1,4 @@
-"""Limits of Megatron core on older GPUs, and the memory it then needs."""
+"""What Megatron core cannot do on older GPUs, and the memory that it then needs."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ EXPERTS = ["--num-experts", "8", "--moe-grouped-gemm"]
 
 
 def problems_on(gpu: str | None, run: Run) -> list[str]:
-    """Return the reasons why a run is impossible on a GPU."""
+    """Return the reasons why a run is impossible on a given GPU."""
     return list(run_problems(run, Cluster(name="a", gpu=gpu), Warmup(1)))
 
 
@@ -87,7 +87,7 @@ def test_what_a_gpu_is_too_old_for_is_reported_before_the_run(
 
 
 def test_experts_in_one_product_need_a_gpu_with_bf16(run_of: RunOf):
-    """They also need the precision bf16, and a message reports that, too."""
+    """Such a run also needs the precision bf16, and a message reports that too."""
     run = run_of(**{**CORE, "precision": "bf16", "extra_args": EXPERTS})
     assert problems_on("V100", run) == [
         "precision=bf16 is not supported by V100; try fp16",
@@ -121,14 +121,14 @@ def test_nothing_is_reported_about_a_gpu_that_can_or_that_is_not_known(
 
 
 def low_gib(gpu: str | None, run: Run) -> float:
-    """Return the low end of a run's forecast on a GPU."""
+    """Return the low end of a run's memory forecast on a given GPU, in GiB."""
     memory = run_forecast(run, Cluster(name="a", gpu=gpu))
     assert memory is not None
     return memory.low_gib
 
 
 def test_a_gpu_without_fused_attention_keeps_the_scores(run_of: RunOf):
-    """So do Megatron's own layers on all GPUs, and the unfused backend."""
+    """Megatron's own layers and the unfused backend keep the scores on all GPUs."""
     values = {**CORE, "micro_batch_size": 8}
     fused, local = run_of(**values), run_of(**values, transformer_impl="local")
     unfused = run_of(**values, extra_args=["--attention-backend", "unfused"])

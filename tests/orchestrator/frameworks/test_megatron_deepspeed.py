@@ -1,4 +1,4 @@
-"""Megatron under DeepSpeed, as in 2021: 3D parallelism in two branches, and ZeRO."""
+"""Megatron with DeepSpeed, as in 2021: 3D parallelism in two branches, and ZeRO."""
 
 import itertools
 from pathlib import Path
@@ -330,7 +330,7 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
 def test_what_the_programs_refuse_is_reported_before_the_run(
     run_of: RunOf, values: dict[str, Any], problems: list[str]
 ):
-    """In the words of the campaign file."""
+    """The message uses the words of the campaign file."""
     run = run_of(**values)
     assert list(FRAMEWORKS[run.framework].checks.problems(run)) == problems
 
@@ -342,7 +342,7 @@ def config(run: Run) -> dict[str, Any]:
 
 
 def test_sizes_of_zero_3_follow_from_the_hidden_size(run_of: RunOf):
-    """As in the configuration of 2021, with its misspelt key corrected."""
+    """The sizes are those of the configuration of 2021, with its misspelt key corrected."""
     assert config(run_of(**zero(micro_batch_size=48)))["zero_optimization"] == {
         "stage": 3,
         "contiguous_gradients": True,
@@ -355,7 +355,7 @@ def test_sizes_of_zero_3_follow_from_the_hidden_size(run_of: RunOf):
 
 
 def test_lower_stages_have_no_sizes_of_stage_3(run_of: RunOf):
-    """Offloaded states are shown next to the stage."""
+    """The configuration has offloaded states next to the stage."""
     run = run_of(**zero(zero_stage=2, offload_optimizer="cpu"))
     assert config(run)["zero_optimization"] == {
         "stage": 2,
@@ -366,7 +366,7 @@ def test_lower_stages_have_no_sizes_of_stage_3(run_of: RunOf):
 
 
 def test_a_3d_configuration_accumulates_the_micro_batches(run_of: RunOf):
-    """The pipeline engine takes their number from there."""
+    """The pipeline engine takes the number of micro-batches from the configuration."""
     assert config(run_of(**three_d(micro_batch_size=4))) == {
         "train_micro_batch_size_per_gpu": 4,
         "gradient_accumulation_steps": 256,
@@ -387,7 +387,7 @@ def test_a_3d_configuration_accumulates_the_micro_batches(run_of: RunOf):
 
 
 def test_megatron_alone_has_no_configuration(run_of: RunOf):
-    """It would not be read."""
+    """Megatron without DeepSpeed would not read a configuration."""
     run = run_of(**three_d(engine="megatron"))
     assert FRAMEWORKS[run.framework].start.config_files(run) == {}
 
@@ -396,7 +396,7 @@ def test_megatron_alone_has_no_configuration(run_of: RunOf):
 def test_a_launcher_that_hands_on_no_local_rank_is_reported_as_a_warning(
     run_of: RunOf, launcher: str
 ):
-    """DeepSpeed of 2021 stops without one; Megatron alone needs none."""
+    """DeepSpeed of 2021 stops without a local rank; Megatron alone needs none."""
     said = [
         (
             f"launcher={launcher} does not pass --local_rank, which DeepSpeed of 2021 (0.3) needs; "
@@ -420,13 +420,13 @@ def test_a_launcher_that_hands_on_no_local_rank_is_reported_as_a_warning(
     ids=["zero", "3d"],
 )
 def test_what_is_opened_follows_from_the_paths(values: dict[str, Any], opened: list[str]):
-    """A prefix of tokens stands for two files."""
+    """One prefix of tokens stands for two files that the program opens."""
     paths = {"source": "/m", "data_path": "/t", "vocab_file": "/v.json"}
     assert list(FRAMEWORKS[values["framework"]].start.files(paths)) == opened
 
 
 def test_stages_that_differ_are_reported_as_a_warning(run_of: RunOf):
-    """DeepSpeed deals layers out as evenly as it can; the longest stage sets the pace."""
+    """DeepSpeed distributes layers as evenly as it can; the longest stage sets the pace."""
     sentence = (
         "num_layers=50 is not divisible by pipeline_parallel_size=16: DeepSpeed gives some stages "
         "one more layer, and the other stages wait for them"
@@ -437,7 +437,7 @@ def test_stages_that_differ_are_reported_as_a_warning(run_of: RunOf):
 
 @pytest.mark.train
 def test_deepspeed_itself_distributes_layers_that_no_number_of_stages_divides():
-    """Stages differ by one layer; embedding and loss count nothing."""
+    """Stages differ by one layer at most; embedding and loss do not count as layers."""
     utils = pytest.importorskip("deepspeed.runtime.utils", reason="needs the train extra")
     layers = [0, 0, *[1] * 30, 0, 0, 0]
     bounds = utils.partition_balanced(layers, 4)

@@ -1,4 +1,4 @@
-"""How Megatron distributes layers and micro-batches over pipeline stages, and its refusals."""
+"""How Megatron distributes layers and micro-batches over pipeline stages, and what it refuses."""
 
 from collections.abc import Callable
 from itertools import pairwise

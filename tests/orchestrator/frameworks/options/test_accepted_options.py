@@ -1,4 +1,4 @@
-"""Further arguments are checked against the user's own source, or against a record."""
+"""Check further arguments of a run against the user's own source, or against a record."""
 
 import json
 from pathlib import Path
@@ -32,7 +32,7 @@ def findings(run: Run, folder: Path) -> tuple[list[str], list[str]]:
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Keep what is read in a folder of the test."""
+    """Cache the options that teralog reads in a folder of the test."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     record.record_of_source.cache_clear()
     return tmp_path / "cache" / "teralog" / "options"

@@ -1,4 +1,4 @@
-"""`plan` and `record-options` on a checkout: commands and their output."""
+"""The output of `plan` and `record-options` for a checkout of a training program."""
 
 import json
 import shutil
@@ -27,7 +27,7 @@ REFUSED = "extra_args: --use-mop is not an option of"
 
 @pytest.fixture(autouse=True)
 def fork(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Make a campaign, and a checkout of a fork next to it."""
+    """Write a campaign, and a checkout of a fork next to it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "campaign.yaml").write_text(CAMPAIGN)
@@ -40,7 +40,7 @@ def fork(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def typed(*words: str) -> Result:
-    """Return the output of a command."""
+    """Return the output of a command that the user types."""
     return CliRunner().invoke(main, words, env={"NO_COLOR": "1", "COLUMNS": "400"})
 
 

@@ -17,7 +17,7 @@ Takes = dict[str, Any]
 
 
 def options_of(tmp_path: Path, **files: str) -> dict[str, Takes]:
-    """Return the options of `train.py` among files; `__` in their names is a folder."""
+    """Return the options of `train.py`, given its files; `__` in a file's name means a folder."""
     for name, text in files.items():
         path = tmp_path / f"{name.replace('__', '/').replace('/init', '/__init__')}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -195,7 +195,7 @@ def test_fields_of_a_dataclass_become_options(
 
 
 def test_nothing_of_the_program_is_run(tmp_path: Path):
-    """A checkout may delete files or take minutes as it is imported."""
+    """An import of the checkout could delete files or take minutes, so teralog only reads it."""
     trap = tmp_path / "ran"
     text = f"{HEAD}open({str(trap)!r}, 'w')\nparser.add_argument('--a')\nwhile True: pass\n"
     assert options_of(tmp_path, train=text) == {"--a": {}}
@@ -243,7 +243,7 @@ def test_what_is_read_is_what_argparse_makes_of_it(
 
 
 def test_reading_imports_no_library_that_trains():
-    """Plans are made on login nodes without torch."""
+    """Users plan runs on login nodes without torch, so reading must not import it."""
     code = (
         "import sys, orchestrator.frameworks.options.source; "
         "print([name for name in ('torch', 'transformers', 'deepspeed') if name in sys.modules])"
