@@ -47,7 +47,7 @@ def four_stages(num_layers: int, *extra_args: Any, **values: Any) -> dict[str, A
 
 
 def in_chunks(num_layers: int, *extra_args: Any, **values: Any) -> dict[str, Any]:
-    """Return parameters of such a run in two chunks a stage."""
+    """Return parameters of such a run with two chunks per stage."""
     return four_stages(num_layers, *extra_args, virtual_pipeline_parallel_size=2, **values)
 
 
@@ -68,7 +68,7 @@ UNEVEN = {
 
 @pytest.mark.parametrize("values", UNEVEN.values(), ids=UNEVEN)
 def test_stages_need_not_be_alike_in_megatron_core(run_of: RunOf, values: dict[str, Any]):
-    """Accept stages with different numbers of layers, and forecast their memory."""
+    """Stages may have different numbers of layers; the plan still forecasts their memory."""
     run = run_of(**values)
     assert list(MEGATRON.checks.problems(run)) == []
     placement = MEGATRON.model.placement(run)
@@ -97,7 +97,7 @@ def test_megatron_2_has_even_stages_alone(run_of: RunOf):
 def test_chunks_of_uneven_stages_are_reported_by_their_number(
     campaign_of: Callable[[str], Campaign], values: dict[str, Any], said: tuple[str, str]
 ):
-    """How many layers each has differs."""
+    """A message reports the number of such chunks, and how many layers each has."""
     campaign = campaign_of(f"name: chunks\ninclude: [{values}]\n")
     words = job_script(campaign.runs[0], campaign, Path("/results/chunks/run")).split()
     assert [pair for pair in pairwise(words) if "-virtual-" in pair[0]] == [said]
@@ -105,7 +105,7 @@ def test_chunks_of_uneven_stages_are_reported_by_their_number(
 
 @pytest.mark.parametrize("option", [f"{FIRST}=7", f"{LAYOUT}=Et*7|t*9|t*8|t*8L"])
 def test_the_forecast_takes_stages_as_alike(run_of: RunOf, option: str):
-    """A warning reports it."""
+    """The forecast treats all stages as equal, and a warning reports it."""
     run = run_of(**four_stages(31 if FIRST in option else 32, option))
     name = option.partition("=")[0]
     assert list(run_warnings(run, Cluster(name="far"), Path())) == [
@@ -137,7 +137,7 @@ OF_2 = {"version": "2", **DATA}
 def test_older_versions_lower_parallel_sizes_that_are_too_large(
     run_of: RunOf, values: dict[str, Any], split: tuple[int, int]
 ):
-    """The run has the sizes used in training, and also stores the given ones."""
+    """The run stores both the sizes used in training and the sizes that the user gave."""
     run = run_of(**four_stages(32, **values))
     parallelism = run.parallelism
     assert (parallelism.tensor_parallel_size, parallelism.pipeline_parallel_size) == split
@@ -149,7 +149,7 @@ def test_older_versions_lower_parallel_sizes_that_are_too_large(
 
 
 def test_a_lowered_run_is_not_the_run_with_the_lower_size(run_of: RunOf):
-    """Its command line and its identity have the size that was given."""
+    """The command line and the identity of the run have the size that the user gave."""
     asked = run_of(**four_stages(32, **{**ON_16, **OF_2}))
     lower = run_of(**four_stages(32, **{**ON_16, **OF_2, "pipeline_parallel_size": 4}))
     assert sizes(asked)["pipeline_parallel_size"] == sizes(lower)["pipeline_parallel_size"] == 4
@@ -165,7 +165,7 @@ def test_a_number_of_copies_is_compared_with_what_trains(run_of: RunOf):
 
 
 def test_the_command_line_has_the_size_that_was_given(campaign_of: Callable[[str], Campaign]):
-    """The program lowers it."""
+    """The program itself lowers the size, so the command line has the given one."""
     campaign = campaign_of(f"name: lowered\ninclude: [{four_stages(32, **{**ON_16, **OF_2})}]\n")
     words = job_script(campaign.runs[0], campaign, Path("/results/lowered/run")).split()
     assert ("--pipeline-model-parallel-size", "8") in pairwise(words)

@@ -1,4 +1,4 @@
-"""OneFlow's GPT-2: its limits, its command, and its report compared with runs without placement."""
+"""OneFlow's GPT-2: its limits, its command, and its report with and without placement."""
 
 import subprocess
 from collections.abc import Callable
@@ -76,7 +76,7 @@ def test_what_the_program_cannot_do_is_reported(run_of: RunOf, values: dict[str,
 def test_the_vocabulary_is_padded_and_holds_the_tokens_of_texts(
     run_of: RunOf, vocab_size: int, dataset: str, padded: int, *, warned: bool
 ):
-    """The program reads texts with GPT-2's tokens."""
+    """The vocabulary holds GPT-2's tokens, because the program reads texts with them."""
     run = oneflow(run_of, vocab_size=vocab_size, dataset=dataset)
     assert run.padded_vocab_size == padded
     warnings = list(FRAMEWORKS["oneflow_gpt"].checks.warnings(run))
@@ -96,7 +96,7 @@ def test_the_campaign_has_the_rows_of_the_page_in_its_order():
 
 
 def test_the_forecast_is_that_which_was_held_against_the_page():
-    """Each measured peak is in its interval."""
+    """Each peak that the page reports is within the forecast's interval."""
     campaign = load_campaign(EXAMPLE)
     peaks = [memory / 1024 for _, _, *both in PAGE for memory, _ in both]
     for planned, peak in zip(campaign.runs, peaks, strict=True):
@@ -122,7 +122,7 @@ export ON_NODE; exec "$@"
 
 @pytest.mark.parametrize("on_node", ["n1", "n2", "n3", "login"])
 def test_addresses_are_those_by_which_the_other_nodes_know_a_node(tmp_path: Path, on_node: str):
-    """In the program's form: with commas, in the nodes' order, on any node."""
+    """The addresses are joined by commas, in the order of the nodes, on every node."""
     text = recorded("oneflow_gpt-v100-nodes4-gpus8-optimizer_placement-on")
     begin, end = text.index("address_of()"), text.index("program=(")
     for name, body in STAND_INS.items():
@@ -157,7 +157,7 @@ def test_the_command_is_that_of_the_page():
 
 
 def log(memory: int, throughput: float) -> str:
-    """Return the output of a run whose devices use this many MiB, and the sampling program."""
+    """Return the output of a run whose devices use this many MiB, with the sampling program."""
     header = "timestamp, index, utilization.gpu [%], memory.used [MiB]\n"
     idle = "2026/01/02 03:04:05.000, 0, 0 %, 3 MiB\n"
     lines = [
@@ -172,7 +172,7 @@ def log(memory: int, throughput: float) -> str:
 def test_the_report_compares_runs_with_those_without_placement(
     tmp_path: Path, attempt_in: Callable[..., Attempt]
 ):
-    """The page's own numbers, with three wrong cells corrected."""
+    """The report has the page's own numbers, with three wrong cells corrected."""
     campaign, store = load_campaign(EXAMPLE), CampaignStore(tmp_path)
     measured = [pair for _, _, *both in PAGE for pair in both]
     for planned, (memory, rate) in zip(campaign.runs, measured, strict=True):
@@ -229,7 +229,7 @@ def test_a_change_is_worked_out_from_what_is_shown(cells: tuple[str, str], said:
 
 @given(st.integers(1, 10**6), st.integers(1, 10**6), st.booleans())
 def test_the_checker_of_tables_finds_nothing_in_a_change(new: int, old: int, difference: bool):
-    """It reads the same arrows, and works them out by itself."""
+    """`check-tables` reads the same arrows in cells, and computes the changes itself."""
     cell = f"{new}{change(str(new), str(old), difference=difference)}"
     read, other = read_change(cell), plain_number(str(old))
     assert other is not None

@@ -1,4 +1,7 @@
-"""The report of a campaign in examples/ has the layout of the page's table that it reproduces.
+"""The report of a campaign in examples/ has the layout of the page's table that it repeats.
+
+The pages are those of results/published. A report has the page's columns in the page's order, with
+others between and after them. Its rows are in the campaign's order, and no row is left out.
 
 The pages are those of results/published. Their columns come in their order, with others between and
 after them; rows come in the campaign's order, and none is left out.
@@ -59,7 +62,7 @@ CAMPAIGNS: dict[str, list[str]] = {
 
 
 def page_columns(table: str) -> list[str]:
-    """Return the columns of a page's table, by the names of a report's."""
+    """Return the columns of a page's table, by the names that a report gives them."""
     with (PAGES / f"{table}.csv").open() as file:
         header = next(csv.reader(file))
     names = [name for name in header if name not in NO_COLUMN]
@@ -76,7 +79,7 @@ def page_columns(table: str) -> list[str]:
 
 
 def unmeasured(name: str, folder: Path) -> Report:
-    """Return the report of a campaign of which no run has begun."""
+    """Return the report of a campaign in which no run has started."""
     campaign = load_campaign(ROOT / "examples" / f"{name}.yaml")
     return make_report(campaign, collect_campaign(campaign, CampaignStore(folder)), "2026-01-02")
 
@@ -85,7 +88,7 @@ def unmeasured(name: str, folder: Path) -> Report:
     ("name", "table"), [(name, table) for name, tables in CAMPAIGNS.items() for table in tables]
 )
 def test_the_columns_of_the_page_come_in_its_order(name: str, table: str, tmp_path: Path) -> None:
-    """With others between them, which the page has in words or not at all."""
+    """Between them are columns that the page has only in words, or not at all."""
     names = unmeasured(name, tmp_path).table.names
     wanted = page_columns(table)
     assert [column for column in names if column in wanted] == wanted
@@ -108,14 +111,14 @@ BREAKS: dict[str, set[int]] = {
 
 @pytest.mark.parametrize("name", BREAKS)
 def test_groups_are_set_apart_where_the_page_s_are(name: str, tmp_path: Path) -> None:
-    """Blank rows separate groups, not single rows."""
+    """The report has a blank row wherever the page has one, and not after every row."""
     assert unmeasured(name, tmp_path).table.breaks == BREAKS[name]
 
 
 def test_a_run_out_of_memory_keeps_its_row(
     attempt_in: Callable[..., Attempt], tmp_path: Path
 ) -> None:
-    """It is the last of eleven, with a dash for each missing value."""
+    """The run out of memory is the last of eleven rows, with a dash for each missing value."""
     campaign = load_campaign(ROOT / "examples" / "megatron-deepspeed-zero-embeddings.yaml")
     store = CampaignStore(tmp_path)
     log = "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.26 GiB.\n"

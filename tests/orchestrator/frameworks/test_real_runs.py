@@ -1,4 +1,4 @@
-"""Real training from campaign file to table: the runs that end well, and those that do not."""
+"""Real training, from campaign file to table: some runs complete, and others fail."""
 
 import json
 import subprocess
@@ -53,27 +53,27 @@ def run_campaign(folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which the campaign has run and its report is made."""
+    """Return a folder in which the campaign has run and has a report."""
     pytest.importorskip("deepspeed")
     return made_once(tmp_path_factory, "real", run_campaign)
 
 
 @pytest.fixture(scope="module")
 def runs(folder: Path) -> list[dict[str, Any]]:
-    """The rows of report.json."""
+    """Return the rows of report.json."""
     report = json.loads((folder / "results" / "real" / "report.json").read_text())
     rows: list[dict[str, Any]] = report["runs"]
     return rows
 
 
 def test_every_run_ends_as_it_should(folder: Path) -> None:
-    """Completed, out of memory, timeout and failed are distinguished."""
+    """The runs end as completed, out of memory, timeout and failed."""
     status = json.loads(teralog(folder, "status", "campaign.yaml", "--json").stdout)
     assert [run["outcome"] for run in status] == ENDS
 
 
 def test_a_failed_run_keeps_its_row(folder: Path) -> None:
-    """The table has a row for each run, and shows how failed runs ended."""
+    """The table has a row for every run, and shows how failed runs ended."""
     page = (folder / "results" / "real" / "report.md").read_text()
     lines = (line for line in page.splitlines() if line.startswith("|"))
     _, _, *rows = (line for line in lines if line.strip("| "))
@@ -84,7 +84,7 @@ def test_a_failed_run_keeps_its_row(folder: Path) -> None:
 
 
 def test_a_completed_run_has_all_its_numbers(runs: list[dict[str, Any]]) -> None:
-    """Steps after the warm-up are counted, and the rates agree with the step times."""
+    """The numbers cover the steps after the warm-up, and rates agree with step times."""
     for run in (runs[0], runs[1]):
         assert run["reports"] == 12 - 4
         assert run["step_seconds_median"] > 0
@@ -94,27 +94,27 @@ def test_a_completed_run_has_all_its_numbers(runs: list[dict[str, Any]]) -> None
 
 
 def test_recomputation_counts_in_tflops_and_not_in_model_tflops(runs: list[dict[str, Any]]) -> None:
-    """With activation checkpointing the GPUs do more than the model needs; without it, as much."""
+    """With activation checkpointing, the GPUs do more FLOPs than the model needs."""
     assert runs[0]["tflops_per_gpu"] > 1.2 * runs[0]["model_tflops_per_gpu"]
     assert runs[1]["tflops_per_gpu"] == pytest.approx(runs[1]["model_tflops_per_gpu"])
 
 
 def test_a_timed_out_run_still_has_numbers(runs: list[dict[str, Any]]) -> None:
-    """A benchmark that is stopped after good steps is a result."""
+    """A run that is stopped after good steps still is a result."""
     assert runs[3]["outcome"] == "timeout"
     assert runs[3]["reports"] > 0
     assert runs[3]["tflops_per_gpu"] > 0
 
 
 def test_a_script_without_a_model_has_rates_and_no_tflops(runs: list[dict[str, Any]]) -> None:
-    """Unknown values are absent, never 0."""
+    """If the model is unknown, TFLOPs are absent, never 0."""
     assert runs[4]["samples_per_second"] > 0
     assert runs[4]["tflops_per_gpu"] is None
     assert runs[4]["parameters"] is None
 
 
 def test_collect_writes_every_step(folder: Path) -> None:
-    """steps.csv has one row a run and iteration, warm-up marked."""
+    """The file steps.csv has one row per run and iteration, and marks the warm-up."""
     import pandas as pd
 
     assert teralog(folder, "collect", "campaign.yaml").returncode == 0

@@ -1,4 +1,4 @@
-"""ZeRO's limits and its cell, shared by the frameworks under DeepSpeed."""
+"""ZeRO's limits and its table cell, shared by all frameworks that use DeepSpeed."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ OFFLOADS = {
 def test_a_cell_shows_what_is_offloaded_and_where_to(
     run_of: RunOf, values: dict[str, Any], shown: str | None
 ):
-    """In the words of the table."""
+    """The cell shows what is offloaded, and where to, in the words of the table."""
     run = run_of(framework="deepspeed", script="train.py", zero_stage=3, **values)
     cells = {column.name: column.value(run) for column in FRAMEWORKS["deepspeed"].report.chosen}
     assert cells["offload"] == shown
@@ -179,7 +179,7 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
 def test_what_deepspeed_refuses_or_ignores_is_reported_before_the_run(
     run_of: RunOf, values: dict[str, Any], problems: list[str]
 ):
-    """In the words of the campaign file."""
+    """The message uses the words of the campaign file."""
     run = run_of(**values)
     assert list(FRAMEWORKS[run.framework].checks.problems(run)) == problems
 
@@ -206,14 +206,14 @@ OVERLAYS: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize(("overlay", "said"), OVERLAYS.values(), ids=OVERLAYS)
 def test_an_overlay_cannot_contradict_the_run(run_of: RunOf, overlay: dict[str, Any], said: str):
-    """Otherwise the table would describe another run than its parameters."""
+    """Otherwise the table would describe a run with other settings than its parameters."""
     run = run_of(**gpt(strategy="zero3", deepspeed=overlay))
     [problem] = FRAMEWORKS["gpt"].checks.problems(run)
     assert problem.startswith(f"deepspeed: {said} contradicts the run's ")
 
 
 def test_an_overlay_may_repeat_what_the_run_says(run_of: RunOf):
-    """Equal values do not contradict each other."""
+    """An overlay with equal values does not contradict the run."""
     overlay = {"zero_optimization": {"stage": 3}, "train_batch_size": 1}
     assert not list(
         FRAMEWORKS["gpt"].checks.problems(run_of(**gpt(strategy="zero3", deepspeed=overlay)))
@@ -222,7 +222,7 @@ def test_an_overlay_may_repeat_what_the_run_says(run_of: RunOf):
 
 @pytest.mark.parametrize("stage", [1, 2])
 def test_only_the_third_stage_offloads_to_nvme(run_of: RunOf, stage: int):
-    """DeepSpeed takes it for the CPU, whether or not there is a path."""
+    """Below stage 3, DeepSpeed would offload to the CPU instead, with or without a path."""
     run = run_of(**deepspeed(zero_stage=stage, offload_optimizer="nvme"))
     framework = FRAMEWORKS[run.framework]
     assert not list(framework.checks.problems(run))
@@ -231,7 +231,7 @@ def test_only_the_third_stage_offloads_to_nvme(run_of: RunOf, stage: int):
 
 
 def test_offload_to_nvme_needs_a_path(run_of: RunOf):
-    """DeepSpeed's own check lets it pass, and the run would fail."""
+    """DeepSpeed's own check accepts a missing path, and the run would fail later."""
     values = deepspeed(zero_stage=3, offload_param="nvme")
     [problem] = FRAMEWORKS["deepspeed"].checks.problems(run_of(**values))
     assert "offload_param=nvme needs a folder" in problem
@@ -262,6 +262,6 @@ SILENT: dict[str, tuple[dict[str, Any], list[str]]] = {
 def test_a_run_whose_steps_deepspeed_does_not_report_gives_a_warning(
     run_of: RunOf, values: dict[str, Any], warnings: list[str]
 ):
-    """It would use its hours without a step time in the table."""
+    """Such a run would use its GPU-hours, and have no step time in the table."""
     run = run_of(**{"train_iters": 20, **values})
     assert list(FRAMEWORKS[run.framework].checks.warnings(run)) == warnings

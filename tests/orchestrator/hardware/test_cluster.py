@@ -1,4 +1,4 @@
-"""Cluster profiles, and this machine."""
+"""Load cluster profiles, and describe this machine as a cluster."""
 
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ EXAMPLES = sorted((Path(__file__).parents[3] / "examples" / "clusters").glob("*.
 def test_this_machine_is_one_node_with_the_gpus_that_may_be_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, visible: str, gpus: int
 ):
-    """GPUs hidden by CUDA_VISIBLE_DEVICES do not count."""
+    """GPUs that CUDA_VISIBLE_DEVICES hides do not count."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     local = load_cluster("local", tmp_path)
     assert (local.scheduler, local.nodes, local.gpus_per_node) == ("local", 1, gpus)
@@ -25,7 +25,7 @@ def test_this_machine_is_one_node_with_the_gpus_that_may_be_used(
 
 
 def test_every_key_of_a_profile_is_read(tmp_path: Path):
-    """Every key is read; the default name is that of the file."""
+    """Every key of a profile is read; the default name is that of the file."""
     (tmp_path / "v100.yaml").write_text(
         "nodes: 261\ngpus_per_node: 4\ngpu: V100-SXM2-32GB\ncores_per_rank: 10\n"
         "gpu_peak_tflops: {fp16: 120}\ngpu_memory_gib: 31.7\n"
@@ -54,7 +54,7 @@ def test_every_key_of_a_profile_is_read(tmp_path: Path):
 
 
 def test_a_profile_has_settings_for_slurm(tmp_path: Path):
-    """Settings that keep runs comparable or limit a campaign; by default there are none."""
+    """These settings keep runs comparable or limit a campaign; by default there are none."""
     (tmp_path / "v100.yaml").write_text(
         "memory: 160G\nexclusive: true\nswitches: 1@2:00:00\ntime_limit: 1:30:00\nrequeue: false\n"
         "signal: B:USR2@90\nthrottle: 4\nmax_array_size: 500\nsubmission_limit: 100\n"
@@ -88,7 +88,7 @@ def test_paths_of_a_profile_are_relative_to_it(
     log_folder: str,
     python: str,
 ):
-    """But a Python without a folder is searched on the PATH of the jobs."""
+    """A Python without a folder is no path: the job searches it on its PATH."""
     monkeypatch.setenv("HOME", "/home/someone")
     monkeypatch.setenv("WORK", "/work")
     (tmp_path / "far").mkdir()
@@ -101,7 +101,7 @@ def test_paths_of_a_profile_are_relative_to_it(
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_profile_loads_and_names_no_account(path: Path):
-    """Its GPU is one whose peak is known."""
+    """The peak of the example's GPU is known."""
     cluster = load_cluster(path.name, path.parent)
     assert cluster.account is None
     peak = cluster.peak_tflops("fp16")
@@ -114,7 +114,7 @@ def test_an_example_profile_loads_and_names_no_account(path: Path):
     [("gpus_per_node: 0", False), ("gpus_per_node: 4", True), ("nodes: 2", True)],
 )
 def test_a_cluster_that_does_not_count_its_gpus_has_some(tmp_path: Path, text: str, has_gpus: bool):
-    """Only 0 means that ranks are processes."""
+    """A profile without a number of GPUs is not one without GPUs; that needs `0`."""
     (tmp_path / "a.yaml").write_text(text)
     assert load_cluster("a.yaml", tmp_path).has_gpus is has_gpus
 
@@ -134,7 +134,7 @@ def test_a_cluster_that_does_not_count_its_gpus_has_some(tmp_path: Path, text: s
 def test_a_peak_is_the_profile_s_or_that_of_the_gpu_that_was_there(
     profile: dict[str, Any], precision: str, device: str | None, peak: float | None
 ):
-    """The log's GPU takes precedence over the profile's; nothing is guessed."""
+    """The GPU in the log takes precedence over the profile's, and no peak is guessed."""
     found = Cluster(name="a", **profile).peak_tflops(precision, device)
     assert found is not None
     assert found.value == peak
@@ -151,7 +151,7 @@ def test_without_a_named_gpu_the_peak_is_unknown(profile: dict[str, Any], device
 
 
 def test_a_profile_may_have_a_name_of_its_own(tmp_path: Path):
-    """Two files may then mean one cluster."""
+    """With the same `name`, two profile files mean one cluster."""
     (tmp_path / "v100-big.yaml").write_text("name: v100\n")
     assert load_cluster(str(tmp_path / "v100-big.yaml"), Path("/elsewhere")).name == "v100"
 
@@ -221,7 +221,7 @@ REFUSED = {
 
 @pytest.mark.parametrize(("text", "problems"), REFUSED.values(), ids=REFUSED)
 def test_a_profile_that_does_not_fit_is_refused(tmp_path: Path, text: str, problems: list[str]):
-    """All that is wrong at once, with the file."""
+    """All problems of the profile are reported at once, each with the file."""
     path = tmp_path / "a.yaml"
     path.write_text(text)
     with pytest.raises(UserError) as caught:
@@ -249,7 +249,7 @@ INSTEAD = "; give a file's name, or 'local' for this machine"
 def test_the_profiles_that_are_there_are_listed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, hint: str
 ):
-    """Those in the searched folder, with a path to each; campaign files are left out."""
+    """The list has the path of each profile in the searched folder, and no campaign file."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "more").mkdir()
     (tmp_path / "nothing").mkdir()
@@ -266,6 +266,6 @@ def test_the_profiles_that_are_there_are_listed(
 
 @pytest.mark.parametrize("name", ["missing.yaml", "", ".", ".."])
 def test_a_cluster_without_a_file_is_named(tmp_path: Path, name: str):
-    """A folder is not a profile either."""
+    """A message names the missing profile; a folder is not a profile either."""
     with pytest.raises(UserError, match=r"there is no such profile file in .*; give a file's name"):
         load_cluster(name, tmp_path)

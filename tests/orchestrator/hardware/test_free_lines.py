@@ -48,20 +48,20 @@ BAD = [
 
 @pytest.mark.parametrize(("command", "line"), GOOD)
 def test_options_of_slurm_and_of_pyxis_are_taken(command: str, line: str) -> None:
-    """With any value."""
+    """Options of Slurm and of its plug-in pyxis are accepted with any value."""
     assert free_line_problem(command, line) is None
 
 
 @pytest.mark.parametrize(("command", "line", "said"), BAD)
 def test_others_are_answered_with_what_to_write(command: str, line: str, said: str) -> None:
-    """Above all those that teralog sets itself."""
+    """Other options are refused with what to write instead, above all those that teralog sets."""
     assert said in (free_line_problem(command, line) or "")
 
 
 def test_an_option_of_a_plug_in_is_known_where_sbatch_lists_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a value or without."""
+    """If `sbatch --help` lists a plug-in's option, teralog knows whether it takes a value."""
     (tmp_path / "sbatch").write_text(
         "#!/bin/sh\necho '      --our-mount=path  a plug-in of ours'\n"
     )
@@ -74,6 +74,6 @@ def test_an_option_of_a_plug_in_is_known_where_sbatch_lists_it(
 
 
 def test_a_run_overrules_its_profile() -> None:
-    """Option by option."""
+    """An option of the run replaces the same option of the profile; the others stay."""
     assert together(["--a=1", "--b"], ["--a=2", "--c"]) == ["--b", "--a=2", "--c"]
     assert together(None, ["--a=2"]) == ["--a=2"]

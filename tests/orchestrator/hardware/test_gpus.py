@@ -1,4 +1,4 @@
-"""Peaks of GPUs: found by any of their names, and never guessed."""
+"""The peaks of GPUs, by any of a GPU's names; a peak is never guessed."""
 
 import pytest
 from hypothesis import given
@@ -79,7 +79,7 @@ NAMES: list[tuple[str, list[str], float | None, int | None]] = [
 def test_a_name_has_the_figures_that_all_it_may_be_agree_on(
     name: str, gpus: list[str], peak: float | None, memory: int | None
 ):
-    """None if it is unknown, or if the possible GPUs differ."""
+    """The figure is None if the name is unknown, or if the possible GPUs differ."""
     assert [gpu.name for gpu in matching(name)] == gpus
     assert peak_tflops(name, "fp16").value == peak
     assert memory_gib(name).value == memory
@@ -107,7 +107,7 @@ def test_a_name_has_the_figures_that_all_it_may_be_agree_on(
     ],
 )
 def test_a_figure_shows_where_it_is_from_or_why_there_is_none(name: str, precision: str, said: str):
-    """In a sentence for a report."""
+    """A sentence for the report states the source, or why there is no figure."""
     assert peak_tflops(name, precision).said.startswith(said)
 
 
@@ -115,31 +115,31 @@ def test_a_figure_shows_where_it_is_from_or_why_there_is_none(name: str, precisi
     ("name", "peak"), [("V100-SXM2", 15.7), ("A100", 19.5), ("H100 PCIe", 51), ("MI300X", None)]
 )
 def test_fp32_has_its_own_peak(name: str, peak: float | None):
-    """A run in fp32 is not measured by tensor cores."""
+    """A run in fp32 does not use tensor cores, so it has another peak."""
     assert peak_tflops(name, "fp32").value == peak
 
 
 def test_a_tpu_has_a_peak_in_bf16_only():
-    """It has no fp16."""
+    """A TPU has no fp16, so it has no peak there."""
     assert peak_tflops("TPU v4", "bf16").value == 275
     assert peak_tflops("TPU v4", "fp16").value is None
 
 
 def test_an_unknown_precision_has_no_peak():
-    """That of a similar precision is not used."""
+    """An unknown precision does not get the peak of a similar one."""
     assert peak_tflops("A100", "fp8").value is None
 
 
 @given(st.text(max_size=30))
 def test_any_name_has_an_answer(name: str):
-    """A figure, or a sentence why not; never an error."""
+    """Any name gives a figure, or a sentence that explains why not; never an exception."""
     for figure in (*(peak_tflops(name, precision) for precision in PRECISIONS), memory_gib(name)):
         assert figure.said
 
 
 @pytest.mark.parametrize("gpu", GPUS, ids=lambda gpu: gpu.name)
 def test_every_gpu_is_found_by_its_own_name_and_has_a_source(gpu):
-    """No entry is hidden by another."""
+    """No entry of the table hides another."""
     assert gpu in matching(gpu.name)
     assert all(gpu in matching(f"{gpu.name} {size}GB") for size in gpu.memory_gib)
     assert gpu.source
@@ -148,12 +148,12 @@ def test_every_gpu_is_found_by_its_own_name_and_has_a_source(gpu):
 
 @pytest.mark.parametrize("name", full_names())
 def test_a_full_name_stands_for_a_gpu(name: str):
-    """Suggest a full name if the name that the user wrote is not known."""
+    """If the user's name for a GPU is unknown, the message suggests a full name."""
     assert matching(name)
 
 
 def test_a_card_of_two_dies_is_two_gpus():
-    """Slurm and torch see each half of an MI250X, whose card has 383 TFLOPs."""
+    """Slurm and torch see each half of an MI250X as a GPU; its card has 383 TFLOPs."""
     (gpu,) = matching("MI250X")
     assert gpu.dies * gpu.peak_tflops["bf16"] == 383
 
@@ -171,7 +171,7 @@ def test_a_card_of_two_dies_is_two_gpus():
     ],
 )
 def test_a_compute_capability_goes_by_the_model(name: str, expected: tuple[int, int] | None):
-    """It is unknown for other makers' GPUs, and for unknown ones."""
+    """The compute capability is unknown for other makers' GPUs and for unknown GPUs."""
     assert compute_capability(name) == expected
 
 
@@ -181,7 +181,7 @@ def test_all_of_nvidia_s_gpus_have_a_compute_capability():
 
 @pytest.mark.parametrize("gpu", GPUS, ids=lambda gpu: gpu.name)
 def test_no_peak_is_one_with_sparsity(gpu: Gpu) -> None:
-    """Half the bits are at most twice as fast, so a sparse figure next to a dense one is seen."""
+    """Half the bits give at most twice the speed, so a sparse figure would stand out."""
     peaks = gpu.peak_tflops
     sixteen = peaks.get("bf16") or peaks["fp16"]
     assert peaks.get("fp8", sixteen) <= 2.05 * sixteen
@@ -200,5 +200,5 @@ def test_no_peak_is_one_with_sparsity(gpu: Gpu) -> None:
     ],
 )  # fmt: skip
 def test_names_that_pages_use(name: str, bf16: float | None) -> None:
-    """An unknown name has no peak, and never another GPU's."""
+    """An unknown name has no peak, and never gets the peak of another GPU."""
     assert peak_tflops(name, "bf16").value == bf16

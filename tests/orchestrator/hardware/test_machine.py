@@ -1,4 +1,4 @@
-"""The GPUs and cores that this process may use."""
+"""Find the GPUs and cores that this process may use."""
 
 import subprocess
 import sys
@@ -27,13 +27,13 @@ from orchestrator.hardware.machine import visible_gpus
 def test_the_variable_names_the_gpus_up_to_the_first_that_is_none(
     monkeypatch: pytest.MonkeyPatch, variable: str, gpus: tuple[str, ...]
 ) -> None:
-    """CUDA reads it like that; Slurm writes NoDevFiles for a job without GPUs."""
+    """CUDA reads CUDA_VISIBLE_DEVICES like that; Slurm writes NoDevFiles for a job without GPUs."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", variable)
     assert visible_gpus() == gpus
 
 
 def in_namespace(shell: str, *arguments: str) -> str:
-    """Run a shell line in a mount namespace of its own, and return what it prints."""
+    """Run a shell line in a separate mount namespace, and return what it prints."""
     for unshare in (["unshare", "--mount"], ["unshare", "--map-root-user", "--mount"]):
         command = [*unshare, "bash", "-ec", "mount -t tmpfs none /mnt\n" + shell, "bash"]
         done = subprocess.run([*command, *arguments], capture_output=True, text=True, check=False)
@@ -43,7 +43,7 @@ def in_namespace(shell: str, *arguments: str) -> str:
 
 
 def test_without_the_variable_the_drivers_device_files_count(tmp_path: Path) -> None:
-    """In the order of their numbers; the driver's other files are no GPUs."""
+    """GPUs are in the order of their device numbers; the driver's other files do not count."""
     program = tmp_path / "program.py"
     program.write_text(
         "from orchestrator.hardware.machine import visible_gpus\nprint(*visible_gpus())\n"
@@ -58,7 +58,7 @@ def test_without_the_variable_the_drivers_device_files_count(tmp_path: Path) -> 
 
 
 def test_cores_are_those_that_this_process_may_run_on() -> None:
-    """A process that is bound to one core of many has one."""
+    """A process that is bound to one core of many has one core."""
     code = "import os\nos.sched_setaffinity(0, [min(os.sched_getaffinity(0))])\n"
     code += "from orchestrator.hardware.machine import cores\nprint(cores())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

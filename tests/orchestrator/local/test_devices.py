@@ -1,4 +1,4 @@
-"""Devices are lent to one process at a time, and are free again however it ends."""
+"""Devices are lent to one process at a time, and are free again however that process ends."""
 
 import os
 import signal
@@ -46,12 +46,12 @@ sys.stdin.read()
 
 
 def gpus(folder: Path, *names: str) -> Devices:
-    """Return GPUs with these names; four by default."""
+    """Return GPUs with these names; four GPUs by default."""
     return Devices("gpu", names or ("0", "1", "2", "3"), folder)
 
 
 def test_no_device_is_handed_out_twice(tmp_path: Path) -> None:
-    """For any number of processes and requests at once."""
+    """This holds for any number of processes and requests at once."""
     command = [sys.executable, "-c", TAKER, str(tmp_path)]
     takers = [subprocess.Popen([*command, str(n)], stdin=subprocess.PIPE) for n in range(5)]
     for taker in takers:
@@ -62,7 +62,7 @@ def test_no_device_is_handed_out_twice(tmp_path: Path) -> None:
 
 
 def test_devices_are_handed_out_until_none_is_left(tmp_path: Path) -> None:
-    """A lease that is too large keeps nothing, and returned devices are free again."""
+    """A request that is too large keeps no device, and returned devices are free again."""
     first, second = gpus(tmp_path).lease(1), gpus(tmp_path).lease(1)
     assert first is not None
     assert second is not None
@@ -81,7 +81,7 @@ def test_devices_are_handed_out_until_none_is_left(tmp_path: Path) -> None:
 
 
 def test_devices_are_taken_as_long_as_their_heir_lives(tmp_path: Path) -> None:
-    """The process that leased them may be dead by then."""
+    """A device stays taken while a child uses it, even if the process that leased it is dead."""
     command = [sys.executable, "-c", KEEPER, str(tmp_path)]
     keeper = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert keeper.stdout is not None
@@ -99,7 +99,7 @@ def test_devices_are_taken_as_long_as_their_heir_lives(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("ranks", "cores"), [(1, 1), (3, 3), (4, 4), (64, 4)])
 def test_processes_may_be_more_than_there_are_cores(tmp_path: Path, ranks: int, cores: int) -> None:
-    """Then they take all cores."""
+    """If there are more processes than cores, the run gets all cores."""
     lease = Devices("core", ("0", "1", "2", "3"), tmp_path).lease(ranks)
     assert lease is not None
     assert len(lease.devices) == cores
@@ -107,13 +107,13 @@ def test_processes_may_be_more_than_there_are_cores(tmp_path: Path, ranks: int, 
 
 
 def test_more_gpus_than_there_are_is_an_error(tmp_path: Path) -> None:
-    """Nobody could wait for them."""
+    """A request for too many GPUs could never be met, so it raises an error."""
     with pytest.raises(UserError, match="gpus_per_node=5, but this machine has 4 GPUs"):
         gpus(tmp_path).lease(5)
 
 
 def test_a_run_sees_the_gpus_it_was_given_and_no_others(tmp_path: Path) -> None:
-    """It sees no GPU if it has cores."""
+    """A run that has cores instead of GPUs sees no GPU."""
     parts = gpus(tmp_path, "GPU-1a", "MIG-GPU-2b/1/0")
     lease = parts.lease(2)
     assert lease is not None
@@ -128,7 +128,7 @@ def test_a_run_sees_the_gpus_it_was_given_and_no_others(tmp_path: Path) -> None:
 
 @pytest.fixture
 def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return where the lock folder will be, apart from that of the machine's own runs."""
+    """Return the path of the lock folder, separate from the one of the machine's own runs."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     return tmp_path / f"teralog-{os.getuid()}"
 
@@ -149,7 +149,7 @@ def test_this_machine_has_gpus_or_else_cores(
     kind: str,
     names: tuple[str, ...] | None,
 ) -> None:
-    """Its GPUs are not shared out where runs are to be plain processes."""
+    """If runs are plain processes, the machine shares out its cores instead of its GPUs."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     devices = this_machines_devices(gpus_wanted=wanted)
     cores = tuple(str(core) for core in range(len(os.sched_getaffinity(0))))
@@ -157,7 +157,7 @@ def test_this_machine_has_gpus_or_else_cores(
 
 
 def test_the_lock_folder_is_the_users_own(runtime: Path) -> None:
-    """Nobody else could hold a lock in it."""
+    """Only the user can hold a lock in the folder."""
     assert this_machines_devices().folder == runtime
     assert runtime.stat().st_mode & 0o777 == 0o700
     assert this_machines_devices().folder == runtime
@@ -165,7 +165,7 @@ def test_the_lock_folder_is_the_users_own(runtime: Path) -> None:
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a folder to somebody else")
 def test_a_lock_folder_of_another_user_is_refused(runtime: Path) -> None:
-    """Its owner could block every device."""
+    """The folder's owner could block every device."""
     runtime.mkdir()
     os.chown(runtime, 12345, 12345)
     with pytest.raises(UserError, match="is not a folder that belongs to you; move it elsewhere"):
@@ -173,7 +173,7 @@ def test_a_lock_folder_of_another_user_is_refused(runtime: Path) -> None:
 
 
 def test_a_lock_folder_that_is_a_link_is_refused(runtime: Path, tmp_path: Path) -> None:
-    """It may lead to a folder that others share."""
+    """A link may lead to a folder that other users share."""
     (tmp_path / "elsewhere").mkdir()
     runtime.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(UserError, match="is not a folder that belongs to you"):
@@ -184,7 +184,7 @@ def test_a_lock_folder_that_is_a_link_is_refused(runtime: Path, tmp_path: Path) 
 def test_a_lock_folder_that_cannot_be_made_is_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, base: str
 ) -> None:
-    """It names the variable that has to be set right."""
+    """The message names the environment variable to correct."""
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / base))
     with pytest.raises(UserError, match=r"cannot hold lock files: .+; set XDG_RUNTIME_DIR to"):

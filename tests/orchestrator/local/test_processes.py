@@ -1,4 +1,4 @@
-"""Processes of an attempt are found by their mark, and ended, wherever they have hidden."""
+"""Find the processes of an attempt by their mark, and end them, wherever they are."""
 
 import os
 import signal
@@ -38,7 +38,7 @@ STUBBORN = {
 
 
 def with_mark(token: str) -> list[int]:
-    """Return the processes with a mark according to /proc; a zombie has none."""
+    """Return the processes that have a mark, according to /proc; a zombie has none."""
     collected = []
     for path in Path("/proc").glob("[0-9]*/environ"):
         try:
@@ -60,7 +60,7 @@ def lives(process: psutil.Process) -> bool:
 
 @pytest.fixture
 def token() -> Iterator[str]:
-    """Return a mark that is unique to the test; no marked process outlives the test."""
+    """Yield a mark that is unique to the test; no marked process outlives the test."""
     mark = uuid4().hex
     yield mark
     while left := with_mark(mark):
@@ -88,7 +88,7 @@ def wait_for(token: str, name: str) -> None:
 
 @pytest.mark.parametrize("shell", HIDING.values(), ids=HIDING)
 def test_a_process_is_found_by_its_mark_and_ended(token: str, shell: str) -> None:
-    """Its group need not be known."""
+    """A marked process is found even if its process group is unknown."""
     job = start(token, shell)
     wait_for(token, "sleep")
     end_all(token)
@@ -99,7 +99,7 @@ def test_a_process_is_found_by_its_mark_and_ended(token: str, shell: str) -> Non
 
 @pytest.mark.parametrize("shell", STUBBORN.values(), ids=STUBBORN)
 def test_a_process_that_ignores_sigterm_is_killed_after_the_grace(token: str, shell: str) -> None:
-    """So are processes that it started meanwhile."""
+    """Processes that it started during the grace period are killed too."""
     job = start(token, shell)
     assert job.stdout is not None
     assert job.stdout.readline() == b"\n"
@@ -109,7 +109,7 @@ def test_a_process_that_ignores_sigterm_is_killed_after_the_grace(token: str, sh
 
 
 def test_a_process_is_asked_before_it_is_killed(token: str, tmp_path: Path) -> None:
-    """It gets the time that it needs to leave in order."""
+    """A process gets SIGTERM first, and the time that it needs to exit in order."""
     last = tmp_path / "last words"
     leave = f"sleep 0.3; touch '{last}'; exit 7"
     job = start(token, f'trap "{leave}" TERM; echo; while :; do sleep 0.05; done')
@@ -121,7 +121,7 @@ def test_a_process_is_asked_before_it_is_killed(token: str, tmp_path: Path) -> N
 
 
 def test_a_process_without_its_mark_ends_with_its_group(token: str) -> None:
-    """Some programs clear their environment."""
+    """Some programs clear their environment, and so lose the mark."""
     job = start(token, "env -i sleep 600 & echo $!; wait")
     assert job.stdout is not None
     bare = psutil.Process(int(job.stdout.readline()))
@@ -134,7 +134,7 @@ def test_a_process_without_its_mark_ends_with_its_group(token: str) -> None:
 
 
 def test_a_process_that_is_just_being_started_is_not_missed(token: str) -> None:
-    """One listing could see neither the old process, which has ended, nor the new one."""
+    """A single listing could miss both the old process, which has ended, and its new child."""
     relay = 'trap "setsid --fork setsid --fork sleep 600 & exit" TERM; echo; '
     for _ in range(6):
         job = start(token, f"{relay} while :; do sleep 0.001; done")
@@ -146,7 +146,7 @@ def test_a_process_that_is_just_being_started_is_not_missed(token: str) -> None:
 
 
 def test_processes_of_another_attempt_live_on(token: str) -> None:
-    """Even if one mark is the beginning of the other."""
+    """A mark that is the beginning of another mark does not match it."""
     others = [start(f"{token}0", "exec sleep 600"), start("", "exec sleep 600")]
     wait_for(f"{token}0", "sleep")
     job = start(token, "exec sleep 600")
@@ -160,7 +160,7 @@ def test_processes_of_another_attempt_live_on(token: str) -> None:
 
 
 def test_there_may_be_nothing_left_to_end(token: str) -> None:
-    """The job has ended, and its group is gone."""
+    """If the job and its process group are gone, there is nothing to end."""
     job = start(token, "true")
     job.wait(timeout=60)
     end_all(token, group=job.pid)

@@ -1,4 +1,4 @@
-"""One attempt, supervised in a separate process: its records, and its remains."""
+"""Supervise one attempt in a separate process: its records, and the processes it leaves."""
 
 import signal
 import subprocess
@@ -39,11 +39,11 @@ class Supervised:
     folder: Path
 
     def attempt(self) -> Attempt:
-        """Return the recorded attempt."""
+        """Return the record of the attempt."""
         return read_attempt(self.folder)
 
     def wait(self) -> Attempt:
-        """Wait for its end, and return the recorded attempt."""
+        """Wait for the end of the supervisor, and return the record of the attempt."""
         assert self.process.wait(timeout=60) == 0
         return self.attempt()
 
@@ -55,7 +55,7 @@ class Supervised:
             time.sleep(0.01)
 
     def left(self) -> list[psutil.Process]:
-        """Return the attempt's processes that still live."""
+        """Return the processes of the attempt that still run."""
         started = self.attempt().started
         assert started is not None
         return list(marked(started.token))
@@ -98,7 +98,7 @@ def test_an_end_of_its_own_is_recorded(
     exit_code: int | None,
     signal_name: str | None,
 ) -> None:
-    """With the exit code, or else the signal."""
+    """The record has the exit code, or else the signal."""
     ended = supervised(job).wait().ended
     assert ended is not None
     assert (ended.state, ended.exit_code, ended.signal) == (state, exit_code, signal_name)
@@ -109,7 +109,7 @@ def test_an_end_of_its_own_is_recorded(
 def test_the_supervisor_of_a_running_attempt_is_recorded(
     supervised: Callable[..., Supervised],
 ) -> None:
-    """The job gets its devices, the mark, and its attempt's folder."""
+    """The job gets its devices, the mark, and the path of its attempt's folder."""
     one = supervised('echo "$CUDA_VISIBLE_DEVICES" "$TERALOG_ATTEMPT"; pwd; echo x >&2; sleep 600')
     one.wait_for("x")
     attempt = one.attempt()
@@ -121,17 +121,17 @@ def test_the_supervisor_of_a_running_attempt_is_recorded(
 
 
 def end_by_signal(one: Supervised) -> None:
-    """Send the supervisor a signal to stop."""
+    """Send SIGTERM to the supervisor."""
     one.process.send_signal(signal.SIGTERM)
 
 
 def end_by_interrupt(one: Supervised) -> None:
-    """Interrupt the supervisor."""
+    """Send SIGINT to the supervisor."""
     one.process.send_signal(signal.SIGINT)
 
 
 def end_by_leaving(one: Supervised) -> None:
-    """Close the pipe that only the submit holds, as the system does when it is killed."""
+    """Close the pipe that only the submit holds open, as when the submit is killed."""
     assert one.process.stdin is not None
     one.process.stdin.close()
 
@@ -151,7 +151,7 @@ def test_a_job_that_is_stopped_is_recorded_as_such(
     limit: int,
     state: str,
 ) -> None:
-    """No process of it is left, in any session."""
+    """No process of the stopped job is left in any session."""
     one = supervised("setsid sleep 600 & echo here; wait", limit)
     one.wait_for("here")
     stop(one)
@@ -162,7 +162,7 @@ def test_a_job_that_is_stopped_is_recorded_as_such(
 
 
 def test_processes_left_by_a_job_are_ended(supervised: Callable[..., Supervised]) -> None:
-    """The attempt is at its end when its script is."""
+    """An attempt ends when its script ends, so processes left by the script are killed."""
     one = supervised("setsid sleep 600 & echo here")
     ended = one.wait().ended
     assert ended is not None
@@ -173,7 +173,7 @@ def test_processes_left_by_a_job_are_ended(supervised: Callable[..., Supervised]
 def test_nothing_is_started_for_a_submit_that_is_gone(
     supervised: Callable[..., Supervised],
 ) -> None:
-    """The submit was killed before its supervisor started the job."""
+    """The submit was killed before its supervisor started the job, so no job starts."""
     one = supervised("echo here")
     end_by_leaving(one)
     attempt = one.wait()

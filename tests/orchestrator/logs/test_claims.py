@@ -1,4 +1,4 @@
-"""The speeds that logs claim, checked against their other values."""
+"""Check the speeds that logs claim against the other values of the same log."""
 
 import io
 
@@ -30,13 +30,13 @@ TFLOPS = 256 * 2048 * PRODUCTS / 4 / 8 / 1e12
 
 
 def claims_of(log: str) -> dict[str, Claim]:
-    """Return the claims of a log by their quantity."""
+    """Return the claims of a log, by quantity."""
     (run,) = read(io.BytesIO(log.encode()))
     return {claim.quantity: claim for claim in claims(summarise(run, Warmup.parse("none")))}
 
 
 def megatron(tflops: str = "", rate: str = "") -> str:
-    """Return a log of Megatron's."""
+    """Return a log of Megatron."""
     lines = (LINE.format(n=n, ms=4000.0, tflops=tflops, rate=rate) for n in range(1, 6))
     return MEGATRON + "".join(lines)
 
@@ -45,7 +45,7 @@ def megatron(tflops: str = "", rate: str = "") -> str:
 def test_samples_per_second_are_the_batch_over_the_seconds(
     stated: float, contradicted: bool
 ) -> None:
-    """A rounding difference is accepted."""
+    """A claim that differs only by rounding is accepted."""
     claim = claims_of(megatron(rate=f" samples per second: {stated:.3f} |"))["samples_per_second"]
     assert (claim.stated, claim.computed, claim.contradicted) == (stated, 64.0, contradicted)
     assert claim.formula == "a batch of 256 in 4 s"
@@ -53,7 +53,7 @@ def test_samples_per_second_are_the_batch_over_the_seconds(
 
 @pytest.mark.parametrize(("factor", "contradicted"), [(1.0, False), (1.01, False), (2.5, True)])
 def test_tflops_are_those_of_any_known_convention(factor: float, contradicted: bool) -> None:
-    """The exact products of forward and backward are one of them."""
+    """One of the conventions counts the exact products of forward and backward passes."""
     log = megatron(tflops=f" throughput per GPU (TFLOP/s/GPU): {TFLOPS * factor:.1f} |")
     claim = claims_of(log)["tflops_per_gpu"]
     assert claim.stated == pytest.approx(TFLOPS * factor, abs=0.05)
@@ -62,7 +62,7 @@ def test_tflops_are_those_of_any_known_convention(factor: float, contradicted: b
 
 
 def titan(gpu: str, mfu: float, peak: str = "3.120e+14") -> str:
-    """Return a log of torchtitan's at 164.7 TFLOP/s."""
+    """Return a log of torchtitan at 164.7 TFLOP/s."""
     step = (
         "[rank0]:[titan] 2025-12-13 06:57:02,246 - root - INFO - step: {n:2}  loss: 10.05440  "
         "memory: 16.82GiB(83.61%)  tps: 2,228  tflops: 164.70  mfu: {mfu:.2f}%\n"
@@ -74,7 +74,7 @@ def titan(gpu: str, mfu: float, peak: str = "3.120e+14") -> str:
 
 
 def test_an_mfu_over_the_peak_of_another_gpu_is_contradicted() -> None:
-    """With both numbers, the formula, and the GPU of the wrong peak."""
+    """The message has both numbers, the formula, and the GPU whose peak was used wrongly."""
     claim = claims_of(titan("NVIDIA GeForce RTX 5090", 52.79))["mfu"]
     assert claim.contradicted
     assert claim.sentence() == (
@@ -97,12 +97,12 @@ def test_an_mfu_over_the_own_peak_is_not_contradicted(gpu: str, mfu: float, peak
 
 
 def test_an_mfu_on_an_unknown_gpu_is_not_checked() -> None:
-    """A peak that is guessed would be no contradiction."""
+    """Without a known peak, an MFU is not checked: a guess would prove nothing."""
     assert "mfu" not in claims_of(titan("NVIDIA GeForce RTX 6090", 52.79))
 
 
 def test_a_log_without_configuration_has_claims_of_equal_work_only() -> None:
-    """Its numbers cannot be checked."""
+    """Without a configuration only the work of the step reports can be compared."""
     line = "completed step: {}, seconds: 3.4, TFLOP/s/device: 413.4, Tokens/s/device: 7138.9, "
     log = "".join(line.format(n) + "total_weights: 1, loss: 2.136\n" for n in range(5))
     found = claims_of(log)
@@ -114,14 +114,14 @@ BRIDGE = "Step Time : {seconds:.2f}s GPU utilization: {tflops:.1f}MODEL_TFLOP/s/
 
 
 def bridge(*works: float) -> str:
-    """Return a log of Megatron-Bridge, whose steps have so many TFLOP per GPU in 2 to 9 s."""
+    """Return a log of Megatron-Bridge whose steps claim these TFLOP/s, in 2 to 9 s each."""
     seconds = [2.0 + (index * 7 % 8) for index in range(len(works))]
     pairs = zip(seconds, works, strict=True)
     return "".join(BRIDGE.format(seconds=each, tflops=work / each) for each, work in pairs)
 
 
 def test_a_report_of_other_work_than_the_rest_is_contradicted() -> None:
-    """Without a configuration, the work of the other reports says what one ought to state."""
+    """Without a configuration, the work of the other step reports shows the right value."""
     claim = claims_of(bridge(*[2600.0] * 9))["tflops_per_gpu"]
     assert not claim.contradicted
     claim = claims_of(bridge(*[2600.0] * 8, 3900.0))["tflops_per_gpu"]
@@ -131,12 +131,12 @@ def test_a_report_of_other_work_than_the_rest_is_contradicted() -> None:
 
 
 def test_work_that_differs_everywhere_is_no_claim() -> None:
-    """Packed samples have other lengths in each iteration."""
+    """With packed samples, sequences have other lengths in each iteration."""
     assert claims_of(bridge(*(2000.0 + 300 * index for index in range(9)))) == {}
     assert claims_of(bridge(2600.0, 2600.0, 3900.0)) == {}
 
 
 def test_a_running_average_does_not_contradict_a_slow_step() -> None:
-    """A rate that stays the same when a step takes twice as long is not of this step."""
+    """A rate that stays the same when a step takes twice as long is not a rate of that step."""
     steps = [BRIDGE.format(seconds=2.0, tflops=1300.0) for _ in range(8)]
     assert claims_of("".join(steps) + BRIDGE.format(seconds=4.0, tflops=1290.0)) == {}

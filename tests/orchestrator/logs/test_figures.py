@@ -1,4 +1,4 @@
-"""TFLOPs, size and MFU of runs that `teralog parse` reads."""
+"""The TFLOPs, size and MFU of runs that `teralog parse` reads."""
 
 import json
 import tarfile
@@ -34,7 +34,7 @@ GPU = "_CudaDeviceProperties(name='Tesla V100-SXM2-32GB', major=7, minor=0)\n"
 
 
 def log(arguments: dict[str, str], *, seconds: float = 1.5) -> str:
-    """Return a log of Megatron with these arguments."""
+    """Return a log of Megatron that prints these arguments."""
     dump = "".join(f"  {name} ........ {value}\n" for name, value in arguments.items())
     steps = "".join(
         f" iteration {n:8d}/      20 | elapsed time per iteration (ms): {1000 * seconds:.1f} | "
@@ -45,12 +45,12 @@ def log(arguments: dict[str, str], *, seconds: float = 1.5) -> str:
 
 
 def parse(*arguments: str) -> Result:
-    """Run the command in the current folder."""
+    """Run `teralog parse` in the current folder."""
     return CliRunner().invoke(main, ["parse", *arguments])
 
 
 def figures(*arguments: str) -> dict[str, Any]:
-    """Return what the command prints about the only run as JSON."""
+    """Return the JSON figures of the only run."""
     result = parse("--json", *arguments)
     assert result.exit_code == 0, result.output
     (record,) = json.loads(result.stdout)
@@ -59,13 +59,16 @@ def figures(*arguments: str) -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Work in an empty folder."""
+    """Change to an empty folder."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 def test_the_figures_follow_from_what_the_log_states(folder: Path) -> None:
-    """Equation 3 of Narayanan et al. 2021, over the median step and 16 GPUs; MFU of 125 TFLOP/s."""
+    """TFLOPs follow from equation 3 of Narayanan et al. 2021, the median step and 16 GPUs.
+
+    The MFU is a share of 125 TFLOP/s.
+    """
     Path("run.log").write_text(log(ARGUMENTS))
     values = figures("run.log")
     sizes = {"num_layers": 40, "hidden_size": 6144, "padded_vocab_size": 50688, "seq_length": 1024}
@@ -100,7 +103,7 @@ def test_the_figures_follow_from_what_the_log_states(folder: Path) -> None:
 def test_an_argument_changes_the_figures(
     folder: Path, changed: dict[str, str], expected: dict[str, object]
 ) -> None:
-    """Or removes them, if the model cannot be counted."""
+    """An argument of the log changes the TFLOPs, or removes them if the model cannot be counted."""
     Path("run.log").write_text(log(ARGUMENTS | changed))
     values = figures("run.log")
     assert {name: values[name] for name in expected} == expected
@@ -115,7 +118,7 @@ OPTIONS = (
 
 
 def test_options_give_what_a_log_lacks(folder: Path) -> None:
-    """The figures are those of a log that states it."""
+    """A value given as an option gives the same figures as one in the log."""
     Path("whole.log").write_text(log(ARGUMENTS))
     Path("bare.log").write_text(log({}).replace(GPU, ""))
     whole, bare = figures("whole.log"), figures("bare.log", *OPTIONS)
@@ -124,7 +127,7 @@ def test_options_give_what_a_log_lacks(folder: Path) -> None:
 
 
 def test_what_a_log_states_comes_first_and_the_contradiction_is_named(folder: Path) -> None:
-    """Among many logs an option may suit only some."""
+    """The option stays valid for other logs, so a contradiction is only a note."""
     Path("run.log").write_text(log(ARGUMENTS))
     result = parse("run.log", "--world-size", "64", "--num-layers", "41")
     assert "run.log: the log states 16; --world-size 64 is ignored" in result.stderr
@@ -133,7 +136,7 @@ def test_what_a_log_states_comes_first_and_the_contradiction_is_named(folder: Pa
 
 
 def test_what_is_lacking_is_named_as_options(folder: Path) -> None:
-    """Once for all runs that lack the same."""
+    """The note appears once for all runs that lack the same values."""
     for name in "ab":
         Path(f"{name}.log").write_text(log({"world_size": "16"}).replace(GPU, ""))
     result = parse(".")
@@ -162,7 +165,7 @@ EXPERTS = {
 
 
 def test_experts_are_counted_by_what_megatron_prints(folder: Path) -> None:
-    """Each token takes 2 of 8 experts; one layer is dense."""
+    """Each token uses 2 of 8 experts, and one layer is dense."""
     Path("run.log").write_text(log(EXPERTS))
     values = figures("run.log")
     h, tokens = 6144, 4 * 1024
@@ -177,7 +180,7 @@ def test_experts_are_counted_by_what_megatron_prints(folder: Path) -> None:
 
 
 def test_a_model_is_given_by_name_or_by_its_config(folder: Path) -> None:
-    """The length of sequences is the log's, if it states one."""
+    """The sequence length is the log's, if the log has one."""
     Path("bare.log").write_text(log({"world_size": "16"}))
     Path("config.json").write_text(json.dumps(named_model("mixtral-8x7b").config))
     more = ("--global-batch-size=4", "--no-activation-checkpointing", "--seq-length=2048")
@@ -190,7 +193,7 @@ def test_a_model_is_given_by_name_or_by_its_config(folder: Path) -> None:
 
 
 def test_an_unknown_preset_is_named(folder: Path) -> None:
-    """Before anything is read."""
+    """An unknown preset is reported before any log is read."""
     Path("run.log").write_text(log({}))
     result = parse("run.log", "--model", "53B")
     assert result.exit_code == 1
@@ -223,14 +226,14 @@ def test_an_unknown_preset_is_named(folder: Path) -> None:
 def test_an_option_that_a_log_contradicts_changes_nothing(
     folder: Path, changed: dict[str, str], options: str, sentence: str
 ) -> None:
-    """And a sentence names it."""
+    """The figures stay those of the log, and a sentence names the option."""
     Path("run.log").write_text(log(ARGUMENTS | changed))
     assert f"run.log: {sentence}" in parse("run.log", options).stderr
     assert figures("run.log", options) == figures("run.log")
 
 
 def test_an_option_that_a_log_confirms_is_not_named(folder: Path) -> None:
-    """`18B` is the preset with these sizes."""
+    """`18B` is the preset with the sizes of this log."""
     Path("run.log").write_text(log(ARGUMENTS))
     confirmed = ("--global-batch-size=4", "--precision=fp16", "--gpu=V100", "--model=18B")
     assert "is ignored" not in parse("run.log", *confirmed).stderr
@@ -253,7 +256,7 @@ def test_an_option_that_a_log_confirms_is_not_named(folder: Path) -> None:
 def test_a_model_that_no_formula_counts_is_named(
     folder: Path, changed: dict[str, str], reason: str
 ) -> None:
-    """An empty cell alone would look like an unparsed log."""
+    """An empty cell alone would look like a log that was not parsed."""
     Path("run.log").write_text(log(ARGUMENTS | changed))
     assert f"run.log: no TFLOPs: {reason}" in parse("run.log").stderr
 
@@ -270,7 +273,7 @@ def test_a_model_that_no_formula_counts_is_named(
 def test_matrices_of_few_bits_have_no_peak_of_16_bits(
     folder: Path, changed: dict[str, str], low: str | None
 ) -> None:
-    """Though parameters are bf16; the user may give the peak."""
+    """The parameters are bf16, but the products are not; the user may give the peak."""
     Path("run.log").write_text(
         log(ARGUMENTS | changed).replace("Tesla V100-SXM2-32GB", "A100-SXM4-80GB")
     )
@@ -282,7 +285,7 @@ def test_matrices_of_few_bits_have_no_peak_of_16_bits(
 
 
 def test_a_batch_that_grows_gives_the_flops_of_all_samples(folder: Path) -> None:
-    """The FLOPs of the last batch over the median time would be too many."""
+    """The FLOPs of the last batch over the median time would be too high."""
     steps = "".join(
         f" iteration {n:8d}/      20 | elapsed time per iteration (ms): {375.0 * batch:.1f} | "
         f"global batch size: {batch:5d} | "
@@ -312,7 +315,7 @@ def test_a_batch_that_grows_gives_the_flops_of_all_samples(folder: Path) -> None
 def test_the_reason_for_a_missing_mfu_is_given(
     folder: Path, name: str | None, options: tuple[str, ...], reason: str | None
 ) -> None:
-    """A fuller name of the same GPU counts more than the log's."""
+    """A fuller name of the same GPU, given by the user, counts more than the log's."""
     gpu = "" if name is None else GPU.replace("Tesla V100-SXM2-32GB", name)
     Path("run.log").write_text(log(ARGUMENTS).replace(GPU, gpu))
     errors = parse("run.log", *options).stderr
@@ -325,7 +328,7 @@ def test_the_reason_for_a_missing_mfu_is_given(
 def test_the_device_that_a_program_reports_has_a_peak(
     folder: Path, device: str, peak: float | None
 ) -> None:
-    """If it is a GPU; a run on CPUs needs none."""
+    """A run on CPUs needs no peak."""
     Path("run.log").write_text(
         f"[teralog] start | strategy zero1 | world_size 2 | backend nccl | device {device}"
         " | precision bf16 | parameters 1000 | torch 2.13.0\n"
@@ -339,7 +342,7 @@ def test_the_device_that_a_program_reports_has_a_peak(
 
 
 def test_the_length_of_sequences_gives_tokens(folder: Path) -> None:
-    """If the log has samples per second only."""
+    """If the log has only samples per second, the sequence length gives tokens per second."""
     Path("run.log").write_text(log({"global_batch_size": "4"}))
     assert figures("run.log")["tokens_per_second"] is None
     for options in (("--seq-length=2048",), ("--model=18B", "--seq-length=2048")):
@@ -348,7 +351,7 @@ def test_the_length_of_sequences_gives_tokens(folder: Path) -> None:
 
 
 def test_computed_tflops_agree_with_those_that_a_program_logs(folder: Path) -> None:
-    """A BLOOM of 70 layers on 128 dies of MI250X logs 67.04 for a step of 346.66 s."""
+    """A BLOOM of 70 layers on 128 dies of MI250X logs 67.04 TFLOPs for a step of 346.66 s."""
     bloom = {
         "world_size": "128",
         "num_layers": "70",
@@ -385,9 +388,9 @@ ONEFLOW = {
 
 
 def test_computed_tflops_agree_with_a_published_table(folder: Path) -> None:
-    """OneFlow's GPT benchmark of 2021: 13117.18 ms on 4 nodes of 8 GPUs are 36.85 TFLOP/s each.
+    """In OneFlow's GPT benchmark of 2021, 13117.18 ms on 4 nodes of 8 GPUs are 36.85 TFLOP/s.
 
-    It counts 512 more tokens in the vocabulary.
+    The benchmark counts 512 more tokens in the vocabulary.
     """
     Path("run.log").write_text(log(ONEFLOW, seconds=13.11718))
     values = figures("run.log")
@@ -409,7 +412,10 @@ def test_computed_tflops_agree_with_a_published_table(folder: Path) -> None:
 def test_the_number_of_gpus_follows_from_the_layout(
     folder: Path, arguments: dict[str, str], gpus: int | None
 ) -> None:
-    """If the log does not state it; without the copies of the model it is not known."""
+    """If the log has no number of GPUs, the layout gives it.
+
+    Without the data-parallel size it stays unknown.
+    """
     Path("run.log").write_text(log(arguments))
     assert figures("run.log")["gpus"] == gpus
 
@@ -427,7 +433,7 @@ def test_the_number_of_gpus_follows_from_the_layout(
 def test_arguments_of_forks_change_the_model(
     folder: Path, changed: dict[str, str], tflops: bool | None, parameters: bool | None
 ) -> None:
-    """True: the figure differs from that of the plain model; None: it is not known."""
+    """True means that the figure differs from the plain model's; None, that there is no figure."""
     Path("plain.log").write_text(log(ARGUMENTS))
     Path("run.log").write_text(log(ARGUMENTS | changed))
     plain, found = figures("plain.log"), figures("run.log")
@@ -452,7 +458,7 @@ PROGRESS = "[INFO] [logging.py:96:log_dist] [Rank 0] step={}, skipped={}, lr=[0.
 def test_the_reason_for_a_missing_step_time_is_the_true_one(
     folder: Path, skipped: Any, reason: str
 ) -> None:
-    """Some reports of skipped updates are not the reason if the others have no time either."""
+    """Reports of skipped updates are the reason only if the other reports do have a time."""
     steps = range(10, 100, 10)
     Path("run.log").write_text(
         "".join(PROGRESS.format(n, skipped(n)) + TIMER.format(n) for n in steps)
@@ -465,7 +471,7 @@ def test_the_reason_for_a_missing_step_time_is_the_true_one(
 
 
 def test_lines_that_were_not_understood_are_printed_on_request(folder: Path) -> None:
-    """With their numbers, and without control characters."""
+    """Lines are printed with their numbers, and without control characters."""
     torn = "steps: 20 loss: 0.0625 iter time (s): 0.1\x07"
     Path("run.log").write_text(f"{log(ARGUMENTS)}{torn}\n")
     assert "1 line not parsed" in parse("run.log").stderr
@@ -477,7 +483,7 @@ def test_lines_that_were_not_understood_are_printed_on_request(folder: Path) -> 
 
 
 def test_lines_that_were_not_understood_have_an_object_each(folder: Path) -> None:
-    """Also those of an archive and of standard input."""
+    """Lines of archives and of standard input have an object too."""
     torn = "steps: 20 loss: 0.0625 iter time (s): 0.1\n"
     Path("run.log").write_text(f"{torn}{log(ARGUMENTS)}{torn}")
     with tarfile.open("logs.tar.gz", "w:gz") as archive:
@@ -496,7 +502,7 @@ def test_lines_that_were_not_understood_have_an_object_each(folder: Path) -> Non
 
 
 def test_a_log_that_was_understood_has_no_unparsed_lines(folder: Path) -> None:
-    """A sentence reports it; jobs of a cluster do not list them."""
+    """A sentence reports that there are none; jobs on a cluster do not list such lines."""
     Path("run.log").write_text(log(ARGUMENTS))
     result = parse("run.log", "--unparsed")
     assert (result.exit_code, result.stdout) == (0, "")
@@ -505,7 +511,7 @@ def test_a_log_that_was_understood_has_no_unparsed_lines(folder: Path) -> None:
 
 
 def test_a_benchmark_of_the_network_is_no_truncated_training(folder: Path) -> None:
-    """Though torchrun starts it, and NCCL names its hosts."""
+    """A network benchmark is not a training, although torchrun starts it and NCCL names hosts."""
     Path("all_reduce.txt").write_text(
         "Setting OMP_NUM_THREADS environment variable for each process to be 1 in default\n"
         "n1:38029:38029 [0] NCCL INFO Bootstrap : Using [0]ib0:10.148.8.71<0>\n"
@@ -531,7 +537,10 @@ def test_a_benchmark_of_the_network_is_no_truncated_training(folder: Path) -> No
 def test_published_logs_have_the_figures_of_their_page(
     name: str, tflops: float, billions: float
 ) -> None:
-    """The page has 1.381, 2.738, 6.736, 146 and 122 s; the formula over the medians of the logs."""
+    """The page has 1.381, 2.738, 6.736, 146 and 122 s.
+
+    The test uses the medians of the published logs.
+    """
     values = figures(str(PUBLISHED / f"{name}.out"))
     assert values["tflops_per_gpu"] == pytest.approx(tflops, rel=5e-4)
     assert values["parameters"] / 1e9 == pytest.approx(billions, rel=5e-4)

@@ -9,7 +9,7 @@ from orchestrator.logs.find import Log, find_logs
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with logs among other files; the one that we are in."""
+    """Change to a folder that has logs among other files."""
     monkeypatch.chdir(tmp_path)
     for name in (
         "slurm-1.out",
@@ -32,14 +32,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def names(*paths: str) -> list[str]:
-    """Return the names of the logs that paths mean, those of two files with a plus."""
+    """Return the names of the logs at these paths; a plus joins the two files of one log."""
     logs = find_logs(paths, Path())
     assert logs.problems == ()
     return [f"{log.path}+{log.errors}" if log.errors else str(log.path) for log in logs.logs]
 
 
 def test_a_folder_means_all_that_is_called_as_a_log_below_it(folder: Path) -> None:
-    """Without hidden files, and files of other kinds."""
+    """Hidden files and files of other kinds are left out."""
     assert names(".") == [
         "off.mem",
         "run/old.log.gz",
@@ -51,25 +51,25 @@ def test_a_folder_means_all_that_is_called_as_a_log_below_it(folder: Path) -> No
 
 
 def test_a_file_is_a_log_whatever_its_name(folder: Path) -> None:
-    """A file that the user names is read."""
+    """If the user names a file, teralog reads it as a log."""
     assert names("notes.md", "run/script.sh") == ["notes.md", "run/script.sh"]
 
 
 def test_a_wildcard_that_the_shell_left_alone_is_resolved(folder: Path) -> None:
-    """Two stars mean any depth."""
+    """In a wildcard, two stars match folders of any depth."""
     assert names("slurm-*.err") == ["slurm-1.err", "slurm-2.err"]
     assert names("**/*.log") == ["run/output.log"]
     assert names(f"{folder}/run/*.log") == [f"{folder}/run/output.log"]
 
 
 def test_a_file_whose_name_looks_like_a_wildcard_is_that_file(folder: Path) -> None:
-    """Some users name the logs of Slurm's arrays like that."""
+    """Some users give the logs of Slurm arrays names such as `run[1].log`."""
     (folder / "slurm-[1].out").write_text("x\n")
     assert names("slurm-[1].out") == ["slurm-[1].out"]
 
 
 def test_each_log_is_meant_once(folder: Path) -> None:
-    """However often it is named; a log that was named explicitly keeps that property."""
+    """A log that is named several times is read once; one named explicitly stays explicit."""
     logs = find_logs(["run", "run/output.log", "run"], Path())
     assert logs.logs == (
         Log(Path("run/old.log.gz"), named=False),
@@ -78,7 +78,7 @@ def test_each_log_is_meant_once(folder: Path) -> None:
 
 
 def test_output_and_errors_of_one_run_are_one_log_in_any_order(folder: Path) -> None:
-    """The first one to be named has the place."""
+    """The log takes the place of the file that is named first."""
     assert names("slurm-1.err", "train.o1234", "slurm-1.out") == [
         "train.o1234",
         "slurm-1.out+slurm-1.err",
@@ -90,7 +90,7 @@ def test_output_and_errors_of_one_run_are_one_log_in_any_order(folder: Path) -> 
     [("empty", "empty: contains no log"), ("*.zst", "*.zst: there is no file")],
 )
 def test_a_path_without_a_log_is_reported(folder: Path, path: str, said: str) -> None:
-    """The others are found."""
+    """The other paths are still searched."""
     (folder / "empty").mkdir()
     logs = find_logs([path, "train.o1234"], Path())
     assert [str(log.path) for log in logs.logs] == ["train.o1234"]
@@ -99,12 +99,12 @@ def test_a_path_without_a_log_is_reported(folder: Path, path: str, said: str) ->
 
 
 def test_standard_input_and_missing_files_are_for_the_reader(folder: Path) -> None:
-    """The reader reports their problems."""
+    """`-` and missing files are passed on to the reader, which reports their problems."""
     assert names("-", "missing.out") == ["-", "missing.out"]
 
 
 def streams_of(folder: Path) -> dict[str, list[str]]:
-    """Return the logs found in a folder, each with its streams."""
+    """Return the logs in a folder, each with its output and error files."""
     found = find_logs([str(folder)], folder / "unpacked")
     return {
         str(log.path.relative_to(folder)): [
@@ -116,14 +116,14 @@ def streams_of(folder: Path) -> dict[str, list[str]]:
 
 
 def write_files(folder: Path, *names: str) -> None:
-    """Make files."""
+    """Write files with these names."""
     for name in names:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text("x\n")
 
 
 def test_a_stream_goes_with_the_only_log_near_it(tmp_path: Path) -> None:
-    """In its folder, or the next one above that has logs."""
+    """An error file belongs to the only log in its folder, or in the nearest parent with logs."""
     write_files(tmp_path, "a/train.log", "a/out/metrics.jsonl", "b/1.out", "b/2.out", "b/m.jsonl")
     assert streams_of(tmp_path) == {
         "a/train.log": ["a/out/metrics.jsonl"],
@@ -134,7 +134,10 @@ def test_a_stream_goes_with_the_only_log_near_it(tmp_path: Path) -> None:
 
 
 def test_of_the_states_of_one_training_only_the_last_is_read(tmp_path: Path) -> None:
-    """It contains the others; a state in the output folder itself is the last."""
+    """The last trainer_state.json contains the others.
+
+    One in the output folder itself is the last.
+    """
     states = [f"a/out/checkpoint-{at}/trainer_state.json" for at in (5, 10, 100)]
     write_files(tmp_path, "a/train.log", *states)
     assert streams_of(tmp_path) == {"a/train.log": ["a/out/checkpoint-100/trainer_state.json"]}

@@ -17,7 +17,7 @@ LOGS = Path(__file__).parents[4] / "shared" / "logs"
 
 
 def line(iteration: int, ms: float, *, skipped: int = 0) -> str:
-    """Return a report in Megatron's words."""
+    """Return a step report as Megatron writes it."""
     return (
         f" iteration {iteration:8d}/       3 | consumed samples: {16 * iteration:12d} | "
         f"elapsed time per iteration (ms): {ms:.1f} | learning rate: 1.500E-04 | "
@@ -32,19 +32,19 @@ OOM = "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 G
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the current folder, with the log of a run in it."""
+    """Change to a folder with the log of a run."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "run.log").write_text(RUN)
     return tmp_path
 
 
 def parse(*arguments: str, stdin: str | bytes | None = None) -> Result:
-    """Run the command."""
+    """Run `teralog parse`."""
     return CliRunner().invoke(main, ["parse", *arguments], input=stdin)
 
 
 def objects(*arguments: str, stdin: str | bytes | None = None) -> list[dict[str, object]]:
-    """Return the command's JSON output."""
+    """Return the JSON output of `teralog parse`."""
     result = parse("--format", "json", *arguments, stdin=stdin)
     assert result.exit_code == 0, result.stderr
     record: list[dict[str, object]] = json.loads(result.stdout)
@@ -52,7 +52,7 @@ def objects(*arguments: str, stdin: str | bytes | None = None) -> list[dict[str,
 
 
 def test_a_log_is_summarised_in_a_row(folder: Path) -> None:
-    """How the numbers were computed is printed on stderr."""
+    """A message on stderr explains how the numbers were computed."""
     result = parse("run.log")
     assert result.exit_code == 0
     title, unit, _, row = result.stdout.splitlines()
@@ -66,7 +66,7 @@ def test_a_log_is_summarised_in_a_row(folder: Path) -> None:
 
 @pytest.mark.parametrize("source", ["file", "stdin", "gzip"])
 def test_the_numbers_do_not_depend_on_where_the_log_comes_from(folder: Path, source: str) -> None:
-    """A file, standard input, or a compressed file."""
+    """A file, standard input and a compressed file give the same numbers."""
     (folder / "run.log.gz").write_bytes(gzip.compress(RUN.encode()))
     path, stdin = {
         "file": ("run.log", None),
@@ -88,7 +88,7 @@ def test_the_numbers_do_not_depend_on_where_the_log_comes_from(folder: Path, sou
 
 
 def test_the_options_choose_which_reports_count(folder: Path) -> None:
-    """They are shown with the numbers."""
+    """The output shows the options next to the numbers."""
     (folder / "run.log").write_text(line(1, 9000, skipped=1) + line(2, 1000) + line(3, 1500))
     (run,) = objects("run.log", "--warmup", "none", "--skipped", "keep")
     assert run["warmup"] == {"policy": "none", "dropped": 0, "skipped": 0, "steady": True}
@@ -101,14 +101,14 @@ def test_the_options_choose_which_reports_count(folder: Path) -> None:
 
 
 def test_an_invalid_warm_up_is_a_mistake_of_usage(folder: Path) -> None:
-    """The message shows every spelling."""
+    """The message shows every way to write a warm-up."""
     result = parse("run.log", "--warmup", "10 %")
     assert result.exit_code == 2
     assert "give a number of iterations (5), a percentage (10%), first or auto" in result.stderr
 
 
 def test_every_step_report_is_given_on_request(folder: Path) -> None:
-    """With whether it counts."""
+    """`--steps` prints every step report, and whether it counts in the numbers."""
     rows = objects("run.log", "--steps")
     assert [(row["iteration"], row["step_seconds"], row["counted"]) for row in rows] == [
         (1, 9.0, False),
@@ -121,13 +121,13 @@ def test_every_step_report_is_given_on_request(folder: Path) -> None:
 
 
 def test_a_loss_that_is_no_number_is_a_text_in_json(folder: Path) -> None:
-    """JSON has no nan."""
+    """JSON has no NaN, so such a loss is written as text."""
     (folder / "run.log").write_text(RUN.replace("2.500000E+00", "nan"))
     assert {row["loss"] for row in objects("run.log", "--steps")} == {"nan"}
 
 
 def test_the_table_is_also_markdown_and_csv(folder: Path) -> None:
-    """Markdown for people, CSV with full precision for programs."""
+    """Markdown is for people; CSV has full precision for programs."""
     assert parse("run.log", "--format", "md").stdout.startswith("| log")
     (row,) = csv.DictReader(io.StringIO(parse("run.log", "--format", "csv").stdout))
     assert (row["steps"], row["step_seconds_mean"], row["outcome_kind"]) == (
@@ -138,7 +138,7 @@ def test_the_table_is_also_markdown_and_csv(folder: Path) -> None:
 
 @pytest.mark.parametrize("steps", [(), ("--steps",)])
 def test_a_table_without_rows_has_its_header(folder: Path, steps: tuple[str, ...]) -> None:
-    """So that a program that reads it finds the usual columns."""
+    """A program that reads a table without rows still gets the usual columns."""
     header = parse("run.log", "--format", "csv", *steps).stdout.splitlines()[0]
     (folder / "empty.log").touch()
     assert parse("empty.log", "--format", "csv", *steps).stdout == f"{header}\n"
@@ -150,7 +150,7 @@ def test_a_table_without_rows_has_its_header(folder: Path, steps: tuple[str, ...
 
 
 def test_a_parquet_file_comes_out_whole(folder: Path) -> None:
-    """It is bytes, for a file and not for a terminal."""
+    """Parquet is binary, so it is written to a file and not to a terminal."""
     pandas = pytest.importorskip("pandas")
     pytest.importorskip("pyarrow")
     result = parse("run.log", "--steps", "--format", "parquet")
@@ -160,7 +160,7 @@ def test_a_parquet_file_comes_out_whole(folder: Path) -> None:
 
 
 def test_a_problem_of_a_log_is_reported_and_the_others_are_read(folder: Path) -> None:
-    """Each in a sentence, and the exit code is 1."""
+    """Each problem gets one sentence, and the exit code is 1."""
     (folder / "empty.log").touch()
     (folder / "binary.log").write_bytes(b"\x7fELF\0\0\0\1" * 100)
     (folder / "prose.txt").write_text("Dear diary,\n")
@@ -189,7 +189,7 @@ def test_a_problem_of_a_log_is_reported_and_the_others_are_read(folder: Path) ->
 
 
 def test_a_log_without_read_permission_is_reported(folder: Path) -> None:
-    """Unless we are root, who may read all."""
+    """The test is skipped for root, who may read all files."""
     (folder / "secret.log").write_text(RUN)
     (folder / "secret.log").chmod(0)
     try:
@@ -202,7 +202,7 @@ def test_a_log_without_read_permission_is_reported(folder: Path) -> None:
 
 
 def test_other_files_of_a_folder_are_no_problem(folder: Path) -> None:
-    """They are counted, in case one ought to have been understood."""
+    """The other files are only counted, in case one of them is a log."""
     (folder / "requirements.txt").write_text("torch\n")
     result = parse(".")
     assert result.exit_code == 0
@@ -210,7 +210,7 @@ def test_other_files_of_a_folder_are_no_problem(folder: Path) -> None:
 
 
 def test_a_folder_whose_logs_contain_nothing_is_a_problem(folder: Path) -> None:
-    """Otherwise the output would look successful."""
+    """Without this error the output would look successful."""
     (folder / "old").mkdir()
     (folder / "old" / "binary.log").write_bytes(b"\0" * 100)
     (folder / "old" / "prose.txt").write_text("Dear diary,\n")
@@ -220,7 +220,7 @@ def test_a_folder_whose_logs_contain_nothing_is_a_problem(folder: Path) -> None:
 
 
 def test_output_and_errors_are_one_run(folder: Path) -> None:
-    """The outcome names the log that contains it."""
+    """The message about the outcome names the file that contains it."""
     (folder / "slurm-7.out").write_text(line(1, 9000) + line(2, 1000))
     (folder / "slurm-7.err").write_text(OOM)
     (run,) = objects("slurm-7.err", "slurm-7.out")
@@ -235,7 +235,7 @@ def test_output_and_errors_are_one_run(folder: Path) -> None:
 
 
 def test_control_characters_of_a_name_do_not_reach_the_terminal(folder: Path) -> None:
-    """Neither in the table nor in a sentence."""
+    """Neither the table nor a sentence prints control characters of a file's name."""
     (folder / "\x1b[2Jrun.log").write_text(RUN)
     (folder / "\x1b[2Jempty.log").touch()
     result = parse(".")
@@ -244,7 +244,7 @@ def test_control_characters_of_a_name_do_not_reach_the_terminal(folder: Path) ->
 
 
 def test_many_logs_are_shared_by_processes(folder: Path) -> None:
-    """Their rows are in the order of the names, whichever process read them."""
+    """Rows are in the order of the names, whichever process read the log."""
     noise = "some noise\n" * 100_000
     for number in range(24):
         (folder / f"{number:02d}.out").write_text(noise + line(1, 9000) + line(2, 1000 + number))
@@ -262,7 +262,7 @@ def test_many_logs_are_shared_by_processes(folder: Path) -> None:
     [("exec 0<&-; teralog parse -", "standard input is closed"), ("teralog parse - < x", None)],
 )
 def test_standard_input_is_called_by_its_dash(folder: Path, shell: str, said: str | None) -> None:
-    """Whatever its content."""
+    """The name in the table is `-`, whatever the content."""
     (folder / "x").write_text(RUN)
     start = f"{sys.executable} -c 'from orchestrator.cli.main import main; main()'"
     done = subprocess.run(
@@ -297,7 +297,7 @@ def test_standard_input_is_called_by_its_dash(folder: Path, shell: str, said: st
 def test_the_published_means_are_those_counted_by_hand(
     name: str, reports: int, mean: float, without_first: float, kind: str
 ) -> None:
-    """Of all reports, and without the first one."""
+    """The expected means, with and without the first step report, were computed by hand."""
     for warmup, expected in (("none", mean), ("first", without_first)):
         (run,) = objects(str(LOGS / f"{name}.out"), "--skipped", "keep", "--warmup", warmup)
         assert run["steps"] == reports

@@ -1,4 +1,4 @@
-"""An archive in shards: each log once, similar sizes, and the effect of changed logs."""
+"""Split an archive of logs into shards: each log once, in shards of similar size."""
 
 import shutil
 import subprocess
@@ -37,7 +37,7 @@ def logs_of(sizes: list[int]) -> list[StampedLog]:
 def test_each_log_is_in_one_shard_and_shards_are_of_about_the_same_size(
     sizes: list[int], count: int
 ) -> None:
-    """They differ by no more than the largest log, and none is empty."""
+    """Shard sizes differ by no more than the largest log, and no shard is empty."""
     logs = logs_of(sizes)
     shards = list(in_shards(logs, count))
     assert sorted(log.path for shard in shards for log in shard.logs) == sorted(
@@ -53,7 +53,7 @@ def test_each_log_is_in_one_shard_and_shards_are_of_about_the_same_size(
 def test_a_shard_stays_as_long_as_its_logs_do(
     sizes: list[int], count: int, data: st.DataObject
 ) -> None:
-    """If a log changes, only its shard is read again."""
+    """If a log changes, only the shard of that log is read again."""
     logs = logs_of(sizes)
     earlier = list(in_shards(logs, count))
     changed = data.draw(st.integers(0, len(logs) - 1))
@@ -69,7 +69,7 @@ def test_a_shard_stays_as_long_as_its_logs_do(
 
 
 def test_order_of_the_paths_decides_nothing() -> None:
-    """Shards of the same logs have the same names, however often they are made."""
+    """The same logs give shards of the same names, in any order and in every call."""
     logs = logs_of([5, 4, 3, 2, 1])
     names = [shard.name for shard in in_shards(logs, 2)]
     assert names == [shard.name for shard in in_shards(logs, 2)]
@@ -77,7 +77,7 @@ def test_order_of_the_paths_decides_nothing() -> None:
 
 
 def saved(folder: Path, *paths: Path) -> ShardFolder:
-    """Return a saved shard of these logs, before its job begins."""
+    """Return a shard of these logs as it is saved before its job begins."""
     reader = Reader(
         folder=folder, warmup=Warmup(rule="first"), keep_skipped=False, code=code_fingerprint()
     )
@@ -87,7 +87,10 @@ def saved(folder: Path, *paths: Path) -> ShardFolder:
 
 
 def test_a_log_invisible_on_the_node_differs_from_an_unreadable_one(tmp_path: Path) -> None:
-    """The job fails; a log that no process could read is reported as unreadable."""
+    """A log that the node cannot see makes the job fail.
+
+    A log that no process can read is reported.
+    """
     (tmp_path / "a.log").write_text("hello\n")
     shard = saved(tmp_path, tmp_path / "a.log", tmp_path / "never.log")
     read_shard(shard)
@@ -101,7 +104,7 @@ def test_a_log_invisible_on_the_node_differs_from_an_unreadable_one(tmp_path: Pa
 
 
 def test_another_version_does_not_read_a_shard(tmp_path: Path) -> None:
-    """Its result might differ."""
+    """Another version of teralog might give a different result."""
     shard = saved(tmp_path)
     reader, logs = shard.load()
     shard.save(replace(reader, code="other"), logs)
@@ -110,7 +113,7 @@ def test_another_version_does_not_read_a_shard(tmp_path: Path) -> None:
 
 
 def log_in_results(results: Path) -> Path:
-    """Return a log in a folder of results, whose campaign has the warm-up 2."""
+    """Return a log in a results folder, whose campaign has a warm-up of 2 iterations."""
     attempt = results / "mine" / "abc123" / "attempt-1"
     attempt.mkdir(parents=True)
     write_json(results / "mine" / "campaign.json", {"name": "mine", "warmup": 2, "runs": {}})
@@ -127,7 +130,7 @@ def log_in_results(results: Path) -> Path:
 
 
 def test_a_log_in_results_is_read_again_after_its_campaigns_warm_up_changed(tmp_path: Path) -> None:
-    """A result in a shard is that of one warm-up."""
+    """The result of a shard is only valid for the warm-up with which it was computed."""
     log = log_in_results(tmp_path)
     before = stamped(Log(log))
     campaign = tmp_path / "mine" / "campaign.json"
@@ -139,7 +142,7 @@ def test_a_log_in_results_is_read_again_after_its_campaigns_warm_up_changed(tmp_
 def test_a_change_of_any_module_that_reads_a_shard_changes_the_fingerprint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise a result of an older version would be used."""
+    """Without a new fingerprint, teralog would use a result of an older version."""
     reader = Reader(folder=tmp_path, warmup=None, keep_skipped=False, code=code_fingerprint())
     shard = ShardFolder(tmp_path / "shard")
     shard.save(reader, Shard((stamped(Log(log_in_results(tmp_path / "results"))),)))

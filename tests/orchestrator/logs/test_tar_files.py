@@ -1,4 +1,4 @@
-"""Logs in tar archives, and logs that are compressed with xz or bzip2."""
+"""Read logs in tar archives, and logs that are compressed with xz or bzip2."""
 
 import bz2
 import gzip
@@ -25,7 +25,7 @@ from orchestrator.logs.tar_files import tar_members
 
 
 def log(ms: float, iterations: int = 3) -> str:
-    """Return three reports of a run with this time per iteration."""
+    """Return a log of three step reports with this time per iteration."""
     return "".join(
         f" iteration {n:8d}/{iterations:8d} | elapsed time per iteration (ms): {ms:.1f} | "
         "number of skipped iterations:   0 | number of nan iterations:   0 |\n"
@@ -65,18 +65,18 @@ def archive(members: dict[str, str]) -> bytes:
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Work in an empty folder."""
+    """Change to an empty folder."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 def parse(*arguments: str) -> Result:
-    """Run the command."""
+    """Run `teralog parse`."""
     return CliRunner().invoke(main, ["parse", *arguments])
 
 
 def objects(*arguments: str) -> list[dict[str, Any]]:
-    """Return the command's JSON output."""
+    """Return the JSON output of `teralog parse`."""
     result = parse("--json", *arguments)
     assert result.exit_code == 0, result.output
     return list(json.loads(result.stdout))
@@ -84,7 +84,10 @@ def objects(*arguments: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("ending", [*OPEN_MODES, ".tar.zst"])
 def test_the_logs_of_an_archive_are_read(ending: str) -> None:
-    """In the order of their names, without hidden ones; .out and .err are one run."""
+    """The logs of an archive are read in the order of their names, without hidden files.
+
+    Files .out and .err are one run.
+    """
     path = Path(f"a{ending}")
     plain = archive(MEMBERS)
     if ending == ".tar.zst":
@@ -111,7 +114,7 @@ def test_the_logs_of_an_archive_are_read(ending: str) -> None:
 
 
 def test_names_that_lead_out_of_the_archive_write_nothing(folder: Path) -> None:
-    """A member is read inside the archive; its name is only shown."""
+    """A member is read inside the archive, and its name is only shown."""
     names = ("../out.log", "/tmp/teralog-out.log", "a/\x1b[31mred.log")
     (folder / "a").mkdir()
     (folder / "a/evil.tar.xz").write_bytes(lzma.compress(archive(dict.fromkeys(names, log(1000)))))
@@ -136,7 +139,7 @@ def test_names_that_lead_out_of_the_archive_write_nothing(folder: Path) -> None:
 def test_a_damaged_archive_is_named_and_the_other_logs_are_read(
     name: str, content: bytes | None, sentence: str
 ) -> None:
-    """In one sentence; its readable part counts."""
+    """One sentence names the damaged archive, and the part that can be read counts."""
     Path("other.log").write_text(log(1000))
     if content is not None:
         Path(name).write_bytes(content)
@@ -148,7 +151,7 @@ def test_a_damaged_archive_is_named_and_the_other_logs_are_read(
 
 
 def test_an_archive_without_logs_in_a_folder_is_no_problem(folder: Path) -> None:
-    """It is something else, such as the training data."""
+    """A folder may have archives of something else, such as training data."""
     Path("data.tar").write_bytes(archive({"0001.json": "{}"}))
     Path("run.log").write_text(log(1000))
     result = parse(".")
@@ -156,7 +159,7 @@ def test_an_archive_without_logs_in_a_folder_is_no_problem(folder: Path) -> None
 
 
 def test_only_the_logs_of_a_compressed_archive_are_unpacked(folder: Path) -> None:
-    """Beside logs it may contain checkpoints of any size."""
+    """The archive may also contain checkpoints of any size."""
     checkpoint = {"global_step10/model.pt": "0" * 10**6}
     Path("a.tgz").write_bytes(gzip.compress(archive(checkpoint | MEMBERS | checkpoint)))
     (folder / "unpacked").mkdir()
@@ -172,7 +175,7 @@ def test_only_the_logs_of_a_compressed_archive_are_unpacked(folder: Path) -> Non
 
 
 def test_of_a_log_that_is_cut_off_all_that_is_there_is_read(folder: Path) -> None:
-    """Up to the last byte that could be decompressed."""
+    """A truncated log is read up to the last byte that can be decompressed."""
     whole = archive({"run.out": log(1000, 3) * 1000})
     Path("a.tar.gz").write_bytes(gzip.compress(whole[:-60_000]))
     (member,), problem = tar_members(Path("a.tar.gz"), folder, is_log_name)
@@ -181,13 +184,13 @@ def test_of_a_log_that_is_cut_off_all_that_is_there_is_read(folder: Path) -> Non
 
 
 def member_offset(content: bytes) -> int:
-    """Return where the first member of an archive begins."""
+    """Return the offset of the first member of an archive."""
     with tarfile.open(fileobj=io.BytesIO(content)) as tar:
         return tar.getmembers()[0].offset_data
 
 
 def test_a_disk_without_room_for_the_logs_is_named(folder: Path) -> None:
-    """And the variable that chooses another one; the other logs are read."""
+    """The message names the variable that chooses another disk, and the other logs are read."""
     Path("a.tar.gz").write_bytes(gzip.compress(archive({"run.out": log(1000) * 1000})))
     Path("other.log").write_text(log(1000))
     limited = (
@@ -210,7 +213,7 @@ def test_a_disk_without_room_for_the_logs_is_named(folder: Path) -> None:
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, lzma.compress])
 def test_an_archive_by_another_name_is_recognised(pack: Callable[[bytes], bytes]) -> None:
-    """Compressed or not, or on standard input: the sentence says what to do."""
+    """The message explains what to do, also for compressed archives and standard input."""
     content = pack(archive(MEMBERS))
     Path("logs.out").write_bytes(content)
     sentence = "is a tar archive: give it as a file whose name ends in .tar, .tar.gz"
@@ -219,7 +222,7 @@ def test_an_archive_by_another_name_is_recognised(pack: Callable[[bytes], bytes]
 
 
 def test_a_log_in_utf_16_is_named_in_an_archive_too() -> None:
-    """With the member's name."""
+    """The message contains the name of the archive's member."""
     with tarfile.open("a.tar", "w") as tar:
         for name in ("run.out", "torch.out"):
             text = log(1000).encode("utf-16" if name == "run.out" else "utf-8")
@@ -235,7 +238,7 @@ def test_a_log_in_utf_16_is_named_in_an_archive_too() -> None:
 
 @pytest.mark.parametrize("pack", [lzma.compress, bz2.compress])
 def test_xz_and_bzip2_are_recognised_by_their_content(pack: Any) -> None:
-    """Several in a row are one log, and of a truncated one the readable part counts."""
+    """Several compressed streams in a row are one log; a truncated one is read to its end."""
     Path("run.log").write_bytes(pack(log(1000, 5).encode()) + pack(OOM.encode()))
     (run,) = objects("run.log")
     assert (run["steps"], run["outcome"]["kind"]) == (3, "gpu_out_of_memory")
@@ -244,7 +247,7 @@ def test_xz_and_bzip2_are_recognised_by_their_content(pack: Any) -> None:
 
 
 def test_jobs_read_no_archives(folder: Path) -> None:
-    """The message says to unpack it."""
+    """The message asks the user to unpack the archive."""
     Path("a.tar").write_bytes(archive(MEMBERS))
     Path("cpu.yaml").write_text("name: cpu\nscheduler: slurm\n")
     result = parse("a.tar", "--on-slurm", "cpu.yaml")
@@ -257,7 +260,7 @@ def test_jobs_read_no_archives(folder: Path) -> None:
 def test_a_mangled_archive_never_ends_in_a_traceback(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
-    """Bytes are changed or cut off anywhere."""
+    """The test changes or cuts off bytes of an archive anywhere."""
     folder = tmp_path_factory.mktemp("archive")
     content = bytearray(archive(MEMBERS))
     for _ in range(data.draw(st.integers(0, 8))):

@@ -1,4 +1,4 @@
-"""nvidia-smi during a training: its samples are in the table, and it ends with the job."""
+"""Sample GPUs with nvidia-smi during a training; the samples reach the table."""
 
 import contextlib
 import json
@@ -29,7 +29,7 @@ IDLE = ("0 %", "2 MiB")
 
 
 def written(folder: Path, host: str, ticks: list[tuple[str, str]]) -> None:
-    """Write the samples of a node: two GPUs, of which number 1 is idle."""
+    """Write the samples of a node with two GPUs, of which number 1 is idle."""
     rows = [
         ROW.format(second=5 * number, gpu=gpu, percent=percent, memory=memory)
         for number, tick in enumerate(ticks)
@@ -39,13 +39,13 @@ def written(folder: Path, host: str, ticks: list[tuple[str, str]]) -> None:
 
 
 def test_the_highest_memory_and_the_median_use_while_busy_are_reported(tmp_path: Path):
-    """Zeros between two samples of work count; those before and behind it do not."""
+    """Zeros between two busy samples count; zeros before the first and after the last do not."""
     written(tmp_path, "node1", [*TICKS, IDLE])
     assert read_gpu_samples(tmp_path) == GpuSamples(memory_gib=0.5, utilization_percent=70)
 
 
 def test_samples_in_a_log_are_taken_as_those_next_to_it(tmp_path: Path, run_of: Callable[..., Run]):
-    """They give the same column, whichever program sampled."""
+    """Samples in a log give the same column as samples in a separate file."""
     written(tmp_path, "node1", [*TICKS, IDLE])
     log = tmp_path / "gpus-node1.csv"
     run, records = run_of(), list(read_records(log, GPU_SAMPLES))
@@ -53,7 +53,7 @@ def test_samples_in_a_log_are_taken_as_those_next_to_it(tmp_path: Path, run_of: 
 
 
 def test_every_node_has_a_file_and_its_own_device_0(tmp_path: Path):
-    """An idle node does not change the numbers of another."""
+    """An idle node does not change the numbers of another node."""
     written(tmp_path, "node1", TICKS)
     written(tmp_path, "node2", [("100 %", "1024 MiB"), ("100 %", "[N/A]")])
     assert read_gpu_samples(tmp_path) == GpuSamples(memory_gib=1.0, utilization_percent=90)
@@ -72,7 +72,7 @@ def test_every_node_has_a_file_and_its_own_device_0(tmp_path: Path):
     ids=["empty", "no GPU", "only the header", "nothing known", "never busy", "cut off"],
 )
 def test_what_is_not_known_is_absent(tmp_path: Path, text: str, samples: GpuSamples | None):
-    """Never 0."""
+    """An unknown number is None, never 0."""
     (tmp_path / "gpus-here.csv").write_text(text)
     assert read_gpu_samples(tmp_path) == samples
 
@@ -92,7 +92,7 @@ done
 
 @pytest.fixture
 def calls(playground: Any) -> Path:
-    """Put a stand-in for nvidia-smi on the PATH; it writes its pid and its arguments here."""
+    """Put a stand-in for nvidia-smi on the PATH; return the file of its pid and arguments."""
     found = playground.path / "calls"
     folder = playground.path / "bin"
     folder.mkdir()
@@ -117,14 +117,14 @@ WAIT_FOR_SAMPLES = 'until [[ "$(cat gpus-*.csv | wc -l)" -gt 20 ]]; do sleep 0.1
 
 
 def wait_for(file: Path) -> None:
-    """Wait until a file exists, e.g. that of the sampler's calls."""
+    """Wait until a file exists, e.g. the one in which the sampler records its calls."""
     deadline = time.monotonic() + 60
     while not file.exists() and time.monotonic() < deadline:
         time.sleep(0.1)
 
 
 def assert_ended(calls: Path) -> None:
-    """Assert that no sampler is alive; it may take a moment to end."""
+    """Assert that no sampler is alive; a sampler may take a moment to end."""
     pids = [int(line.split()[0]) for line in calls.read_text().splitlines()]
     assert pids
     for pid in pids:
@@ -133,7 +133,7 @@ def assert_ended(calls: Path) -> None:
 
 
 def test_the_samples_of_a_run_are_in_its_table(playground: Any, calls: Path):
-    """Only of its own GPUs, in a separate file; no sampler is left at the end."""
+    """A separate file has samples of the run's own GPUs only; no sampler is left at the end."""
     write_campaign(playground, WAIT_FOR_SAMPLES)
     done = playground.teralog("submit", "campaign.yaml")
     assert done.returncode == 0, done.stderr
@@ -153,7 +153,7 @@ def test_the_samples_of_a_run_are_in_its_table(playground: Any, calls: Path):
 
 
 def test_sampling_ends_with_a_run_that_is_cancelled(playground: Any, calls: Path):
-    """No process is left, however a run ends."""
+    """No sampler is left, however a run ends."""
     write_campaign(playground, "sleep 100")
     submit = playground.start("submit", "campaign.yaml")
     wait_for(calls)
@@ -167,7 +167,7 @@ def test_sampling_ends_with_a_run_that_is_cancelled(playground: Any, calls: Path
 def test_sampling_ends_with_a_script_that_was_started_by_hand(
     playground: Any, calls: Path, number: signal.Signals | None
 ):
-    """By its end or by a signal."""
+    """A script that a user started by hand ends normally or by a signal."""
     # A bash whose child ends by itself as SIGINT comes goes on: the signal waits for the program.
     began = playground.ledger.with_name("ledger.began")
     body = ': > "$LEDGER.began"; sleep 100' if number else WAIT_FOR_SAMPLES
@@ -195,7 +195,7 @@ SLOW_SCRIPT = """\
 
 
 def test_sampling_ends_with_a_script_that_ends_as_it_starts(playground: Any, calls: Path):
-    """Even if the signal comes between the start of the sampler and the script's next line."""
+    """The signal may come between the start of the sampler and the script's next line."""
     (playground.path / "slow.sh").write_text(SLOW_SCRIPT)
     playground.environment["BASH_ENV"] = str(playground.path / "slow.sh")
     write_campaign(playground, "sleep 100")
@@ -214,7 +214,7 @@ def test_sampling_ends_with_a_script_that_ends_as_it_starts(playground: Any, cal
 
 
 def test_without_nvidia_smi_nothing_is_sampled(playground: Any):
-    """A run that asks for GPUs trains all the same."""
+    """A run on GPUs trains without samples."""
     folder = playground.path / "bin"
     folder.mkdir()
     for tool in ("bash", "basename", "dirname", "flock", "hostname", "timeout", "rm", "cat", "env"):

@@ -1,4 +1,4 @@
-"""From records to numbers: averaged, left out and absent values."""
+"""Compute the numbers of a run from its records: averages, warm-up and absent values."""
 
 import dataclasses
 import math
@@ -16,12 +16,12 @@ from parsers.summary.warmup import Warmup
 
 
 def step(iteration: int, **values: Any) -> Step:
-    """Return a report about an iteration; its position in the log does not matter here."""
+    """Return a step report of an iteration; its position in the log does not matter here."""
     return Step(iteration=iteration, offset=0, **values)
 
 
 def timed(*seconds: float) -> list[Step]:
-    """Return one report for each of these durations, from iteration 1 on."""
+    """Return one step report for each of these durations, from iteration 1 on."""
     return [step(number, step_seconds=time) for number, time in enumerate(seconds, start=1)]
 
 
@@ -48,7 +48,7 @@ def test_seconds_are_those_reported_or_follow_from_the_rate(
 
 
 def test_a_rate_over_an_unknown_batch_gives_no_seconds(run_of: RunOf):
-    """The user's own script may not report its batch."""
+    """The user's own script may not report its global batch."""
     run = run_of(framework="deepspeed", script="a", tensor_parallel_size=2)
     assert configured(run).global_batch_size is None
     reports = record_reports(run, [step(1, samples_per_second=32.0)], Warmup())
@@ -61,7 +61,7 @@ FLOPS = 2 * 226_492_416
 
 
 def at_median(seconds: float) -> dict[str, Any]:
-    """Return the numbers that follow from the median step of TINY."""
+    """Return the numbers that follow from the median step of the run TINY."""
     tflops = pytest.approx(FLOPS / seconds / 2 / 1e12)
     return {
         "step_seconds_median": seconds,
@@ -197,14 +197,14 @@ SUMMARIES: dict[str, tuple[list[Record], dict[str, Any]]] = {
 def test_a_summary_has_what_the_log_shows_and_nothing_else(
     run_of: RunOf, records: list[Record], expected: dict[str, Any]
 ):
-    """Everything else is absent."""
+    """Numbers that the log does not give are absent."""
     found = dataclasses.asdict(summary_of(run_of(**TINY), records, Warmup(2)))
     assert found == dataclasses.asdict(Summary()) | expected
 
 
 @pytest.mark.parametrize("loss", [math.nan, math.inf, -math.inf])
 def test_a_loss_that_is_no_number_is_a_fact(run_of: RunOf, loss: float):
-    """It is kept, and so are the times of the run."""
+    """A NaN loss stays in the summary, and so do the times of the run."""
     records = [*timed(1.0, 1.0, 1.0), step(3, loss=6.0), step(4, step_seconds=1.0, loss=loss)]
     summary = summary_of(run_of(**TINY), records, Warmup(2))
     assert summary.final_loss == pytest.approx(loss, nan_ok=True)
@@ -212,7 +212,7 @@ def test_a_loss_that_is_no_number_is_a_fact(run_of: RunOf, loss: float):
 
 
 def test_recomputation_counts_for_the_hardware_and_not_for_the_model(run_of: RunOf):
-    """HFU and MFU are two things."""
+    """HFU includes recomputed FLOPs, and MFU does not."""
     records = timed(1.0, 1.0, 1.0)
     plain, again = (
         summary_of(run_of(**TINY, activation_checkpointing=on), records, Warmup(2))
@@ -223,14 +223,14 @@ def test_recomputation_counts_for_the_hardware_and_not_for_the_model(run_of: Run
 
 
 def test_the_gpu_is_what_the_log_calls_it(run_of: RunOf):
-    """Its peak is looked up by the name in the log."""
+    """The peak is looked up by the name of the GPU in the log."""
     records = [RunTotals(device="NVIDIA H100 80GB HBM3", offset=0), RunTotals(offset=1)]
     assert summary_of(run_of(), records, Warmup(0)).device == "NVIDIA H100 80GB HBM3"
     assert summary_of(run_of(), [], Warmup(0)).device is None
 
 
 def test_a_run_of_unknown_shape_has_times_and_no_tflops(run_of: RunOf):
-    """A dash in the table, not a zero."""
+    """The table has a dash for TFLOPs, not a zero."""
     run = run_of(framework="deepspeed", script="a", model={}, train_iters=6)
     summary = summary_of(run, timed(9.0, 9.0, 2.0), Warmup(2))
     assert (summary.step_seconds_mean, summary.tflops_per_gpu) == (2.0, None)
@@ -238,7 +238,7 @@ def test_a_run_of_unknown_shape_has_times_and_no_tflops(run_of: RunOf):
 
 @given(st.lists(st.floats(1e-3, 1e3), max_size=8), st.integers(0, 8))
 def test_the_median_lies_between_the_extremes(run_of: RunOf, seconds: list[float], warmup: int):
-    """The number of averaged reports is that after the warm-up."""
+    """The averages cover the step reports after the warm-up."""
     summary = summary_of(run_of(train_iters=8), timed(*seconds), Warmup(warmup))
     counted = seconds[warmup:]
     assert summary.reports == len(counted)

@@ -1,4 +1,4 @@
-"""Correcting forecasts by logged peaks."""
+"""Correct memory forecasts by logged peaks."""
 
 import pytest
 
@@ -17,24 +17,24 @@ FORECAST = MemoryForecast(
 
 
 def measured(*peaks: float, whole_process: bool = False) -> list[Measured]:
-    """Return finished runs with these peaks, all of one forecast."""
+    """Return finished runs with these peaks and the same forecast."""
     return [Measured("gpt", FORECAST, peak, whole_process) for peak in peaks]
 
 
 def test_two_runs_correct_nothing():
-    """Three are the least."""
+    """A correction needs at least three runs."""
     assert calibrations(measured(9, 11)) == {}
     assert calibrations(measured(9, 10, 11)) == {"gpt": Calibration(3, 0.9, 1.1, False)}
 
 
 def test_frameworks_are_calibrated_apart():
-    """The memory of one shows nothing about another."""
+    """Peaks of one framework do not correct forecasts of another."""
     other = [Measured("deepspeed", FORECAST, 5.0, whole_process=False)] * 2
     assert calibrations([*measured(9, 10, 11), *other]).keys() == {"gpt"}
 
 
 def test_a_calibrated_forecast_is_where_the_peaks_lay():
-    """Extended by five percent; memory outside of tensors is added as before."""
+    """The interval is that of the peaks, extended by 5 %; memory outside of tensors is added."""
     found = calibrations(measured(9, 10, 11))["gpt"].apply(FORECAST)
     assert found.tensors.low_gib == pytest.approx(10 * 0.9 * 0.95)
     assert found.tensors.high_gib == pytest.approx(10 * 1.1 * 1.05)
@@ -44,6 +44,6 @@ def test_a_calibrated_forecast_is_where_the_peaks_lay():
 
 
 def test_the_peak_of_a_process_without_a_gpu_is_that_of_everything_in_it():
-    """It includes Python and torch, so it is compared with the whole forecast."""
+    """That peak includes Python and torch, so it is compared with the whole forecast."""
     found = calibrations(measured(12, 12, 12, whole_process=True))["gpt"].apply(FORECAST)
     assert (found.low_gib, found.high_gib) == pytest.approx((12 * 0.95, 12 * 1.05))

@@ -1,4 +1,4 @@
-"""Described models on ranks: their parameters are those of the model, whatever the layers."""
+"""Described models on ranks: the parameters of all ranks add up to the model's."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ from orchestrator.run.described import described_shape
 
 
 def rank(split_run: RunOf, name: str, *, experts: int = 1, **split: int) -> Rank:
-    """Return the first rank of a named model in a split, with experts over so many ranks."""
+    """Return the first rank of a named model in a split, with experts over this many ranks."""
     model = named_model(name).model(4096)
     run = split_run(described_shape(model), 64, vocab_size_multiple=1, **split)
     tensor = split.get("tensor", 1)
@@ -29,21 +29,21 @@ def rank(split_run: RunOf, name: str, *, experts: int = 1, **split: int) -> Rank
 
 @pytest.mark.parametrize("name", named_models())
 def test_one_rank_has_all_parameters(split_run: RunOf, name: str) -> None:
-    """Without a split, dense ones and experts are the model."""
+    """Without a split, dense layers and experts on the only rank are the whole model."""
     whole = rank(split_run, name)
     assert whole.parameters + whole.expert_parameters == parameters(named_model(name).model(4096))
 
 
 @pytest.mark.parametrize("name", ["mixtral-8x7b", "deepseek-v3", "qwen3-30b-a3b"])
 def test_experts_are_divided_and_nothing_else(split_run: RunOf, name: str) -> None:
-    """Eight ranks have an eighth of the routed experts each, and all of the rest."""
+    """With eight ranks, each has an eighth of the routed experts and all other parameters."""
     whole, part = rank(split_run, name), rank(split_run, name, experts=8)
     assert part.expert_parameters * 8 == whole.expert_parameters
     assert part.parameters == whole.parameters
 
 
 def test_tensor_parallelism_leaves_routers_and_norms_whole(split_run: RunOf) -> None:
-    """Mixtral: 65 norms of 4096 and 32 routers of 4096 · 8 on each of two ranks."""
+    """Mixtral has 65 norms of 4096 and 32 routers of 4096 · 8, whole on each of two ranks."""
     whole, half = rank(split_run, "mixtral-8x7b"), rank(split_run, "mixtral-8x7b", tensor=2)
     on_both = 65 * 4096 + 32 * 4096 * 8
     assert 2 * half.parameters - whole.parameters == on_both
@@ -58,14 +58,14 @@ def needs(split_run: RunOf, name: str) -> MemoryForecast:
 
 
 def test_layers_whose_kernels_are_not_known_never_surely_fit(split_run: RunOf) -> None:
-    """Mamba keeps what its kernels decide; attention and MLPs are known."""
+    """The memory of Mamba layers depends on kernels; that of attention and MLPs is known."""
     room = Capacity(10**6, "a GPU")
     assert fits(needs(split_run, "nemotron3-nano"), room) == "maybe"
     assert fits(needs(split_run, "llama3-8b"), room) == "yes"
 
 
 def test_bf16_optimizer_adds_gradients_up_in_fp32(split_run: RunOf) -> None:
-    """Four bytes per parameter, undivided; states are divided in stage 0 too."""
+    """Gradients take four bytes per parameter, undivided; stage 0 divides states too."""
     run = split_run("1.3B", 64)
     ends = []
     for sure in (True, False):

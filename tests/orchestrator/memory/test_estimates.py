@@ -1,4 +1,4 @@
-"""`teralog estimate memory`: a forecast for options of the command line, or for a campaign."""
+"""`teralog estimate memory` for options of the command line, or for a campaign."""
 
 import json
 from pathlib import Path
@@ -13,12 +13,12 @@ LARGE = ("--model", "52B", "--world-size", "64", "--activation-checkpointing")
 
 
 def memory(*arguments: str) -> Result:
-    """Run the command."""
+    """Run `teralog estimate memory`."""
     return CliRunner().invoke(main, ["estimate", "memory", *arguments])
 
 
 def record(*arguments: str) -> dict[str, Any]:
-    """Return the JSON object of one model."""
+    """Return the JSON object of one model's memory."""
     result = memory(*arguments, "--json")
     assert result.exit_code == 0, result.output
     (found,) = json.loads(result.stdout)
@@ -27,14 +27,14 @@ def record(*arguments: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("stage", "fits"), [("2", "no"), ("3", "yes")])
 def test_a_model_s_memory_is_reported_with_its_parts(stage: str, fits: str):
-    """The ends are the sums of the parts."""
+    """The ends of the interval are the sums of its parts."""
     measured = record(*LARGE, "--zero-stage", stage, "--gpu", "V100-SXM2-32GB")
     assert (measured["fits"], measured["capacity_gib"]) == (fits, 32)
     assert measured["low_gib"] == pytest.approx(sum(part["low_gib"] for part in measured["parts"]))
 
 
 def test_the_output_has_every_part_and_the_interval():
-    """With the source of each number."""
+    """The output names the source of each number."""
     text = memory(*LARGE, "--zero-stage", "2", "--gpu", "V100-SXM2-32GB").stdout
     assert "weights" in text
     assert "51,966,533,632 parameters of 2 bytes" in text
@@ -65,7 +65,7 @@ LOWER: dict[str, tuple[str, ...]] = {
 
 @pytest.mark.parametrize("arguments", LOWER.values(), ids=LOWER)
 def test_every_option_is_looked_at(arguments: tuple[str, ...]):
-    """Each of these needs less than plain ZeRO-2."""
+    """Each of these options needs less memory than plain ZeRO-2."""
     usual = record(*LARGE, "--zero-stage", "2", "--micro-batch-size", "16")
     assert record(*LARGE, *arguments)["high_gib"] < usual["high_gib"]
 
@@ -93,7 +93,7 @@ CAPACITIES: dict[str, tuple[tuple[str, ...], list[tuple[float, str]], str]] = {
 def test_every_memory_that_a_gpu_may_have_gets_a_verdict(
     options: tuple[str, ...], verdicts: list[tuple[float, str]], text: str
 ):
-    """Half a name may be several; capacity_gib and fits are null if they differ."""
+    """Half a name may mean several GPUs; capacity_gib and fits are null if these differ."""
     measured = record(*LARGE, "--zero-stage", "3", *options)
     assert [(one["gib"], one["fits"]) for one in measured["capacities"]] == verdicts
     assert measured["capacity_gib"] == (verdicts[0][0] if len(verdicts) == 1 else None)
@@ -103,7 +103,7 @@ def test_every_memory_that_a_gpu_may_have_gets_a_verdict(
 
 
 def test_a_campaign_on_gpus_of_two_sizes_has_both_verdicts(tmp_path: Path):
-    """In the table, and under the parts of each run that differs."""
+    """Both verdicts are in the table, and under the parts of each run that differs."""
     (tmp_path / "v100.yaml").write_text("gpus_per_node: 4\ngpu: V100\n")
     path = tmp_path / "campaign.yaml"
     path.write_text(
@@ -128,14 +128,14 @@ def test_a_campaign_on_gpus_of_two_sizes_has_both_verdicts(tmp_path: Path):
     ],
 )
 def test_contradictory_options_are_reported(arguments: tuple[str, ...], sentence: str):
-    """In the words of the command line."""
+    """The message uses the names of the command line's options."""
     result = memory(*LARGE, *arguments)
     assert result.exit_code == 1
     assert sentence in result.stderr
 
 
 def test_a_campaign_s_runs_are_in_one_table(tmp_path: Path):
-    """A model in addition to it is refused."""
+    """A model in addition to a campaign is refused."""
     path = tmp_path / "campaign.yaml"
     path.write_text(
         "name: a\ndefaults: {framework: gpt, model: s}\nmatrix: {strategy: [ddp, zero1]}"

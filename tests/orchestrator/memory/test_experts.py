@@ -1,4 +1,4 @@
-"""Mixtures of experts on the ranks that hold them."""
+"""The memory of mixture-of-experts models on the ranks that hold the experts."""
 
 from dataclasses import replace
 
@@ -21,7 +21,7 @@ MIXTRAL = ModelShape(
 
 
 def experts(ranks: int = 1, tensor_ranks: int = 1, layers: int = 32) -> ExpertPlacement:
-    """Return Mixtral's experts over so many ranks, in the first `layers` layers."""
+    """Return Mixtral's experts over this many ranks, in the first `layers` layers."""
     return ExpertPlacement(
         number=8,
         top_k=2,
@@ -33,14 +33,14 @@ def experts(ranks: int = 1, tensor_ranks: int = 1, layers: int = 32) -> ExpertPl
 
 
 def placed(some: ExpertPlacement | None, zero_stage: int = 1) -> Placement:
-    """Return Megatron's placement with fused attention and some experts."""
+    """Return Megatron's placement with fused attention and these experts."""
     usual = megatron_placement("bf16")
     return replace(usual, experts=some, zero_stage=zero_stage, fused_attention=True)
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 4, 8])
 def test_experts_of_all_ranks_are_those_of_the_model(split_run: RunOf, ranks: int) -> None:
-    """What one rank has without experts, and the experts of all ranks, are 46.7B."""
+    """The dense parameters of one rank and the experts of all ranks are 46.7B."""
     run = split_run(MIXTRAL, 8, vocab_size_multiple=1)
     rank = Rank(run, MIXTRAL, 32_000, placed(experts(ranks)), 0)
     whole = rank.parameters + ranks * rank.expert_parameters
@@ -48,7 +48,7 @@ def test_experts_of_all_ranks_are_those_of_the_model(split_run: RunOf, ranks: in
 
 
 def test_layers_without_experts_keep_their_mlp(split_run: RunOf) -> None:
-    """With no layer of experts nothing differs from a dense model."""
+    """If no layer has experts, the forecast equals that of a dense model."""
     run = split_run(MIXTRAL, 8, vocab_size_multiple=1)
     rank = Rank(run, MIXTRAL, 32_000, placed(experts(8, layers=0)), 0)
     assert rank.parameters == rank_parameters(MIXTRAL, 32_000, run.parallelism, 0)
@@ -58,7 +58,7 @@ def test_layers_without_experts_keep_their_mlp(split_run: RunOf) -> None:
 
 
 def test_zero_divides_experts_over_the_ranks_that_share_them(split_run: RunOf) -> None:
-    """Of 64 ranks with TP 2 and PP 4, 16 have copies of a stage; EP 4 leaves 2 · 8 / (4 · 2)."""
+    """Of 64 ranks with TP 2 and PP 4, 8 hold copies of a stage, and EP 4 leaves 2 per expert."""
     run = split_run(MIXTRAL, 64, tensor=2, pipeline=4)
     rank = Rank(run, MIXTRAL, 32_000, placed(experts(4, 2)), 0)
     assert (rank.shards(1), rank.expert_shards(1), rank.expert_shards(2)) == (8, 2, 1)
@@ -72,14 +72,14 @@ def needs(split_run: RunOf, some: ExpertPlacement | None) -> MemoryForecast:
 
 
 def test_experts_need_more_than_one_mlp(split_run: RunOf) -> None:
-    """Of 8 experts on 4 ranks each has 2, and each token takes 2."""
+    """With 8 experts on 4 ranks, each rank has 2 experts, and each token uses 2."""
     with_experts, without = needs(split_run, experts(4, 2)), needs(split_run, None)
     assert with_experts.low_gib > 1.5 * without.low_gib
     assert with_experts.high_gib > 1.5 * without.high_gib
 
 
 def test_a_model_that_is_not_known_wholly_is_never_said_to_fit(split_run: RunOf) -> None:
-    """It may fit; what does not fit at the least still does not."""
+    """The verdict is that it may fit; a low end above the memory still does not fit."""
     run = split_run(MIXTRAL, 64, tensor=2, pipeline=4)
     some = forecast(run, replace(placed(None), may_hold_more=True))
     assert fits(some, Capacity(1000.0, "a GPU")) == "maybe"

@@ -1,4 +1,4 @@
-"""Whether a run fits: the memory available to a rank, and the decisions of plan and submit."""
+"""Whether a run fits: the memory of a rank, and what plan and submit decide."""
 
 import json
 from pathlib import Path
@@ -48,7 +48,7 @@ CAPACITIES: dict[str, tuple[Cluster, float | None]] = {
 def test_a_rank_can_have_its_gpu_or_its_share_of_this_machine(
     run_of: RunOf, cluster: Cluster, gib: float | None
 ):
-    """Otherwise it is unknown."""
+    """A rank on a GPU has that GPU's memory, one on this machine its share; else unknown."""
     found = capacity(run_of(gpus_per_node=2), cluster)
     assert (found and found.gib) == gib
 
@@ -57,21 +57,21 @@ def test_a_rank_can_have_its_gpu_or_its_share_of_this_machine(
     ("gib", "verdict"), [(124.87, "yes"), (124.8, "maybe"), (107.6, "maybe"), (107.5, "no")]
 )
 def test_only_an_interval_that_is_all_above_does_not_fit(gib: float, verdict: str):
-    """Between its ends the result is unknown."""
+    """If the memory is between the ends of the interval, the verdict is unknown."""
     room = Capacity(gib, "a GPU")
     assert fits(FORECAST, room) == verdict
     assert (memory_problem(FORECAST, room) is not None) == (verdict == "no")
 
 
 def test_without_forecast_or_capacity_there_is_no_verdict():
-    """None does not mean yes."""
+    """The verdict None does not mean that the run fits."""
     assert fits(None, Capacity(1, "a GPU")) is None
     assert fits(FORECAST, None) is None
     assert memory_problem(FORECAST, None) is None
 
 
 def test_one_sentence_explains_why_a_run_does_not_fit():
-    """With the parts that need most, and the way around."""
+    """The sentence has the parts that need most memory, and how to submit anyway."""
     assert memory_problem(FORECAST, Capacity(32, "V100-SXM2-32GB")) == (
         "a rank needs at least 108 GiB of memory (weights 96.8, optimizer 9.07, one layer 1.25), "
         "but V100-SXM2-32GB has 32; to start it anyway, use submit --force"
@@ -80,7 +80,7 @@ def test_one_sentence_explains_why_a_run_does_not_fit():
 
 @pytest.mark.parametrize("name", FRAMEWORKS)
 def test_every_framework_that_places_a_run_gives_a_forecast(name: str):
-    """For the runs of its recorded campaign."""
+    """The test uses the runs of the framework's recorded campaign."""
     campaign = load_campaign(SCRIPTS / f"{name}-v100.yaml")
     for planned in campaign.runs:
         placed = FRAMEWORKS[name].model.placement(planned.run) is not None
@@ -89,7 +89,7 @@ def test_every_framework_that_places_a_run_gives_a_forecast(name: str):
 
 
 def test_a_script_without_a_model_has_no_forecast(campaign_of: CampaignOf):
-    """Forecast no memory, because the size of the script's model is not known."""
+    """The size of the script's model is not known, so there is no forecast."""
     campaign = campaign_of("name: a\ndefaults: {framework: deepspeed, script: a.py}\n")
     assert [planned.memory for planned in campaign.runs] == [None]
 
@@ -112,7 +112,7 @@ ZERO: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 def test_the_placement_is_what_deepspeed_s_configuration_says(
     run_of: RunOf, section: dict[str, Any], expected: dict[str, Any]
 ):
-    """Key by key; nonsense is for others to refuse."""
+    """Each key sets its part of the placement; other checks refuse invalid values."""
     run = run_of(strategy="zero3", deepspeed={"zero_optimization": section})
     placed = FRAMEWORKS["gpt"].model.placement(run)
     assert {name: getattr(placed, name) for name in expected} == expected
@@ -130,7 +130,7 @@ matrix: {strategy: [zero2, zero3]}
 def test_a_plan_refuses_runs_that_do_not_fit_and_separates_impossible_ones(
     campaign_of: CampaignOf, tmp_path: Any
 ):
-    """ZeRO-2 of 52B on 64 V100 is refused only for its memory."""
+    """ZeRO-2 of 52B on 64 V100 is refused only because of its memory."""
     (tmp_path / "v100.yaml").write_text("{gpus_per_node: 4, gpu: V100-SXM2-32GB}")
     zero2, zero3 = campaign_of(LARGE).runs
     assert zero2.problems == zero3.problems == zero3.refusals == ()
@@ -151,7 +151,7 @@ def test_a_plan_refuses_runs_that_do_not_fit_and_separates_impossible_ones(
 def test_a_forecast_refuses_nothing_that_may_need_less(
     campaign_of: CampaignOf, tmp_path: Path, arguments: list[str], *, refused: bool
 ):
-    """It does not include options by which Megatron divides or compresses more."""
+    """Some options of Megatron divide or compress more than the forecast includes."""
     (tmp_path / "a100.yaml").write_text("{gpus_per_node: 4, gpu: A100-SXM4-80GB}")
     run = {"framework": "megatron", "source": "m", "model": "18B", "precision": "bf16"}
     run |= {"gpus_per_node": 4, "extra_args": arguments}
@@ -161,7 +161,7 @@ def test_a_forecast_refuses_nothing_that_may_need_less(
 
 
 def test_submit_refuses_what_does_not_fit_unless_it_is_forced(playground: Any) -> None:
-    """A forecast may be wrong; an impossible run cannot be forced."""
+    """A forecast may be wrong, so --force submits the run; an impossible run stays refused."""
     playground.write_campaign("true", matrix="model: [s, 206B]", gpus_per_node=1)
     refused = playground.teralog("submit", "campaign.yaml")
     assert refused.returncode == 1
@@ -177,7 +177,7 @@ def test_submit_refuses_what_does_not_fit_unless_it_is_forced(playground: Any) -
 
 
 def test_a_plan_says_on_how_many_finished_runs_it_is_calibrated(playground: Any) -> None:
-    """The runs have to have logged a peak, and ended well."""
+    """Only runs that completed and logged a peak count."""
     peak = (
         "[teralog] finished | iterations 20 | train_seconds 1.5 | final_loss 6.2"
         " | max_memory_allocated_gib 3.0"
@@ -198,5 +198,5 @@ def test_a_plan_says_on_how_many_finished_runs_it_is_calibrated(playground: Any)
     [(0.02534, "0.0253"), (17.83, "17.8"), (99.96, "100"), (112.4, "112"), (1433.0, "1433")],
 )
 def test_gib_are_shown_without_an_exponent(number: float, shown: str) -> None:
-    """1.43e+03 is hard to compare."""
+    """1.43e+03 would be hard to compare."""
     assert gib(number) == shown

@@ -1,4 +1,4 @@
-"""The forecast: exact parameters of a rank, and the effect of each setting."""
+"""The memory forecast: exact parameters per rank, and the effect of each setting."""
 
 from dataclasses import replace
 from typing import Any
@@ -42,20 +42,20 @@ shapes = st.builds(
 
 
 def made(run: Run, placement: Placement = FP16, **changed: Any) -> MemoryForecast:
-    """Return the forecast of a run with a changed placement."""
+    """Return the forecast of a run with this change of its placement."""
     memory = forecast(run, replace(placement, **changed))
     assert memory is not None
     return memory
 
 
 def part(found: MemoryForecast, name: str) -> tuple[float, float]:
-    """Return the ends of a part in GiB; None if the forecast has no such part."""
+    """Return the low and high end of a part in GiB, or None if the forecast lacks it."""
     ends = [(one.low_gib, one.high_gib) for one in found.parts if one.name == name]
     return ends[0] if ends else (0.0, 0.0)
 
 
 def test_a_shared_sequence_is_a_share_of_the_activations(split_run: RunOf):
-    """Weights stay whole; ZeRO divides states over the ranks of a sequence, too."""
+    """Weights stay whole; ZeRO also divides states over the ranks that share a sequence."""
     whole, shared = split_run(MODEL, 4), split_run(MODEL, 4)
     shared = replace(shared, parallelism=replace(shared.parallelism, context_parallel_size=4))
     placement = replace(FP16, zero_stage=1)
@@ -66,7 +66,7 @@ def test_a_shared_sequence_is_a_share_of_the_activations(split_run: RunOf):
 
 @given(model=shapes)
 def test_one_rank_has_every_parameter(model: ModelShape):
-    """The count for a rank equals that of the size formula."""
+    """The number for a single rank equals that of the size formula."""
     assert rank_parameters(model, 96, Parallelism(), 0) == model.parameters(96)
 
 
@@ -74,7 +74,7 @@ def test_one_rank_has_every_parameter(model: ModelShape):
 def test_the_stages_of_a_pipeline_have_every_parameter_and_a_copy_of_the_tied_embedding(
     model: ModelShape, pipeline: int
 ):
-    """The copy is the only thing held twice."""
+    """Only the tied embedding is on two stages."""
     model = replace(model, num_layers=pipeline * model.num_layers)
     stages = range(pipeline)
     held = sum(rank_parameters(model, 96, Parallelism(1, pipeline), stage) for stage in stages)
@@ -83,7 +83,7 @@ def test_the_stages_of_a_pipeline_have_every_parameter_and_a_copy_of_the_tied_em
 
 
 def test_a_rank_has_as_many_parameters_as_megatron_deepspeed_logs():
-    """52B over 4 tensor-parallel ranks and 16 stages: the first stage, and one in the middle."""
+    """The test compares the first and a middle stage of 52B over 4 tensor ranks and 16 stages."""
     counts = [
         rank_parameters(preset("52B"), 50688, Parallelism(4, 16), stage) for stage in (0, 7, 15)
     ]
@@ -92,7 +92,7 @@ def test_a_rank_has_as_many_parameters_as_megatron_deepspeed_logs():
 
 
 def test_the_ends_are_the_sums_of_the_parts(split_run: RunOf):
-    """So every GiB is explained."""
+    """So the parts explain every GiB."""
     found = made(split_run("18B", 16, tensor=4, pipeline=4, micro_batches=8))
     assert found.low_gib == pytest.approx(sum(one.low_gib for one in found.parts))
     assert found.high_gib == pytest.approx(sum(one.high_gib for one in found.parts))
@@ -101,7 +101,7 @@ def test_the_ends_are_the_sums_of_the_parts(split_run: RunOf):
 
 
 def test_with_unknown_savings_only_the_high_end_is_known(split_run: RunOf):
-    """Except for the CUDA context, which no option saves."""
+    """No option saves the CUDA context, so its low end is known."""
     run = split_run("18B", 16, tensor=4, pipeline=4, micro_batches=8)
     found, saving = made(run), made(run, may_save=True)
     assert saving.high_gib == found.high_gib
@@ -109,7 +109,7 @@ def test_with_unknown_savings_only_the_high_end_is_known(split_run: RunOf):
 
 
 def test_an_unknown_model_or_split_has_no_forecast(split_run: RunOf):
-    """No model, or ranks that do not form whole copies of it."""
+    """Ranks that do not form whole copies of the model are an unknown split."""
     assert forecast(split_run(None), FP16) is None
     assert forecast(split_run("s", 3, tensor=2), FP16) is None
 
@@ -133,7 +133,7 @@ BYTES = {
 def test_the_states_that_stay_are_those_of_the_published_tables(
     split_run: RunOf, placement: Placement, each: float
 ):
-    """ZeRO paper, section 3.1 and figure 1; Megatron's 18, and 6 + 12 / data-parallel ranks."""
+    """Sources: ZeRO paper, section 3.1 and figure 1; Megatron's 18, and 6 + 12 / DP bytes."""
     run = split_run(MODEL, 8)
     found = made(run, placement)
     staying = ("weights", "gradient copies", "optimizer")
@@ -143,7 +143,7 @@ def test_the_states_that_stay_are_those_of_the_published_tables(
 
 @pytest.mark.parametrize("stage", [1, 2, 3])
 def test_each_zero_stage_needs_less_than_the_one_before(split_run: RunOf, stage: int):
-    """Both ends, apart from buckets and gathered weights, which are a stage's price."""
+    """Both ends decrease, except for buckets and gathered weights, which a stage adds."""
     run = split_run("7.5B", 64, micro_batches=2)
     free = {"buckets": (0, 0), "live_elements": 0, "recomputation": "full"}
     before, after = (
@@ -168,7 +168,7 @@ LESS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("changed", LESS.values(), ids=LESS)
 def test_what_saves_memory_lowers_the_forecast(split_run: RunOf, changed: dict[str, Any]):
-    """Every input is looked at."""
+    """Every input of the forecast is tested."""
     model = replace(preset("7.5B"), vocab_size=512)  # or the logits hide what a layer needs
     run = split_run(model, 8, tensor=2, micro_batch=2, micro_batches=4)
     # The optimizer's step could need more than the activations, and hide them.
@@ -182,7 +182,7 @@ def test_what_saves_memory_lowers_the_forecast(split_run: RunOf, changed: dict[s
 def test_full_recomputation_needs_less_than_selective_and_that_less_than_none(
     split_run: RunOf,
 ):
-    """If the mode is unknown, the interval includes all of them."""
+    """If the mode is unknown, the interval covers all modes."""
     run = split_run("18B", 16, tensor=4, pipeline=4, micro_batch=4, micro_batches=16)
     full, selective, none = (
         made(run, recomputation=mode) for mode in ("full", "selective", "none")
@@ -209,7 +209,10 @@ def test_full_recomputation_needs_less_than_selective_and_that_less_than_none(
 def test_activations_are_those_of_korthikanti_table_2(
     split_run: RunOf, mode: str, sequence_parallel: bool, each: float
 ):
-    """In bytes per layer and hidden element, in fp16; the high end includes the dropout masks."""
+    """The values are bytes per layer and hidden element, in fp16.
+
+    The high end includes dropout masks.
+    """
     run = split_run("52B", 4, tensor=4)
     found = made(run, recomputation=mode, sequence_parallel=sequence_parallel)
     assert part(found, "activations")[1] * GIB == pytest.approx(each * 1024 * 8192 * 64)
@@ -229,7 +232,7 @@ def test_activations_are_those_of_korthikanti_table_2(
 def test_the_first_stage_keeps_as_many_micro_batches_as_the_warm_up_is_long(
     split_run: RunOf, pipeline: int, micro_batches: int, flight: tuple[int, int]
 ):
-    """The low end has one less if no micro-batch follows the first."""
+    """If no micro-batch follows the first, the low end has one less."""
     run = split_run(MODEL, pipeline, pipeline=pipeline, micro_batches=micro_batches)
     low, high = part(made(run), "activations")
     hidden = 512 * 512 * 2
@@ -240,7 +243,7 @@ def test_the_first_stage_keeps_as_many_micro_batches_as_the_warm_up_is_long(
 
 
 def test_the_heavier_end_of_a_pipeline_counts(split_run: RunOf):
-    """Many micro-batches make it the first stage, a large vocabulary the last."""
+    """With many micro-batches the first stage needs most; with a large vocabulary, the last."""
     deep = made(split_run(MODEL, 8, pipeline=8, micro_batches=64, micro_batch=16))
     wide = made(split_run(replace(MODEL, vocab_size=400_000), 8, pipeline=8, micro_batch=2))
     assert part(deep, "logits") == (0.0, 0.0)
@@ -248,7 +251,7 @@ def test_the_heavier_end_of_a_pipeline_counts(split_run: RunOf):
 
 
 def test_without_a_gpu_what_is_offloaded_stays_in_the_host(split_run: RunOf):
-    """The host is the only memory, and only the used part of a bucket counts."""
+    """The host is the only memory then, and only the used part of a bucket counts."""
     run = split_run(MODEL, 2)
     offloaded = replace(
         deepspeed_placement("fp32", 3), offload_optimizer=True, offload_parameters=True
@@ -275,7 +278,7 @@ SIZES = [
 
 @pytest.mark.parametrize("changed", SIZES, ids=lambda changed: str(next(iter(changed.items()))))
 def test_every_size_that_is_larger_needs_more(split_run: RunOf, changed: dict[str, Any]):
-    """No size is ignored."""
+    """A larger size never needs less memory."""
     usual = {"model": MODEL, "gpus": 2, "pipeline": 2}
     larger = made(split_run(**{**usual, **changed}), recomputation="none")
     assert larger.high_gib > made(split_run(**usual), recomputation="none").high_gib

@@ -1,4 +1,8 @@
-"""The forecast compared with published runs: their logged peaks, and which of them ran.
+"""Compare the forecast with published runs: their logged peaks, and which of them ran.
+
+The figures are those of BigScience's GPT2 experiments on V100 (2021) and of OneFlow's GPT-2 tests
+(2020). docs/background/memory-accuracy.md has the same comparison, in the lines that `logged_lines`
+and `page_lines` write.
 
 The figures are those of BigScience's GPT2 experiments on V100 (2021) and of OneFlow's GPT-2 tests
 (2020). docs/background/memory-accuracy.md compares them with the forecast, in the lines that
@@ -53,7 +57,7 @@ MODEL_22B = ModelShape(48, 6144, 32, 50257, 1024)
 
 @dataclass(frozen=True, slots=True)
 class Logged:
-    """A run and the peak that it logged, in GiB: of torch's allocator, or of the whole device."""
+    """A run and its logged peak in GiB, of torch's allocator or of the whole device."""
 
     name: str
     model: str
@@ -65,7 +69,7 @@ class Logged:
     whole_device: bool = False
 
     def forecast(self, split_run: RunOf) -> MemoryForecast:
-        """Return the forecast for the logged run."""
+        """Return the memory forecast of the logged run."""
         memory = forecast(split_run(self.model, self.gpus, **self.split), self.placement)
         assert memory is not None
         return memory if self.whole_device else memory.tensors
@@ -148,7 +152,7 @@ WITH_LOG = [one for one in LOGGED if one.log]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of the page: a run, the GB of its cards, and whether memory sufficed."""
+    """A row of the page: a run, the GB of its GPUs, and whether it had enough memory."""
 
     name: str
     model: str | ModelShape
@@ -159,13 +163,13 @@ class Row:
     memory_gib: int = 32
 
     def forecast(self, split_run: RunOf) -> MemoryForecast:
-        """Return its forecast."""
+        """Return the memory forecast of the row."""
         memory = forecast(split_run(self.model, self.gpus, **self.split), self.placement)
         assert memory is not None
         return memory
 
     def fits(self, split_run: RunOf) -> str:
-        """Return the verdict of the plan."""
+        """Return the verdict that the plan gives this run."""
         memory = self.forecast(split_run)
         if memory.high_gib <= self.memory_gib:
             return "yes"
@@ -319,7 +323,7 @@ def page_lines(split_run: RunOf) -> Iterator[str]:
 
 @pytest.mark.parametrize("one", LOGGED, ids=lambda one: one.name)
 def test_a_logged_peak_is_within_the_forecast(split_run: RunOf, one: Logged):
-    """Within 7 % of its middle, or 12 % for programs that were not used to build it."""
+    """The peak is within 7 % of the middle, or 12 % for programs not used to build the forecast."""
     memory = one.forecast(split_run)
     assert memory.low_gib <= one.peak_gib <= memory.high_gib
     assert abs(error(one, split_run)) < (0.12 if one.whole_device else 0.07)
@@ -327,18 +331,18 @@ def test_a_logged_peak_is_within_the_forecast(split_run: RunOf, one: Logged):
 
 @pytest.mark.parametrize("row", RAN, ids=lambda row: row.name)
 def test_what_ran_is_not_called_impossible(split_run: RunOf, row: Row):
-    """Its low end is below the memory of the card."""
+    """The low end of a run that ran is below the memory of its GPU."""
     assert row.fits(split_run) != "no"
 
 
 def test_zero_2_of_52b_on_64_cards_is_called_impossible(split_run: RunOf):
-    """The weights alone are three times the memory of a card."""
+    """The weights alone are three times the memory of a GPU."""
     (row,) = (row for row in ROWS if "ZeRO-2" in row.name)
     assert row.fits(split_run) == "no"
 
 
 def test_the_other_row_that_ran_out_of_memory_is_not_reported_to_fit(split_run: RunOf):
-    """It is left open, and the middle of its forecast is above the card's memory."""
+    """The verdict is unknown, and the middle of the forecast is above the GPU's memory."""
     (row,) = (row for row in ROWS if row.name == UNDECIDED)
     assert row.fits(split_run) == "maybe"
     assert row.forecast(split_run).tensors.middle_gib > row.memory_gib
@@ -347,7 +351,7 @@ def test_the_other_row_that_ran_out_of_memory_is_not_reported_to_fit(split_run: 
 @pytest.mark.skipif(not LOGS.is_dir(), reason="the published logs are not here")
 @pytest.mark.parametrize("one", WITH_LOG, ids=lambda one: one.name)
 def test_the_peaks_are_those_of_the_published_logs(one: Logged):
-    """They are read from the logs, if these are next to the checkout."""
+    """The test reads the published logs if they are next to the checkout."""
     assert one.log
     (run, *_) = read(LOGS / one.log)
     peaks = [report.max_memory_allocated_gib for report in run.memory_reports]
@@ -355,7 +359,7 @@ def test_the_peaks_are_those_of_the_published_logs(one: Logged):
 
 
 def test_the_documentation_shows_what_the_forecast_says(split_run: RunOf):
-    """Line by line."""
+    """Every line of the table in the docs equals the computed line."""
     shown = DOCS.read_text().splitlines()
     missing = [
         line for line in (*logged_lines(split_run), *page_lines(split_run)) if line not in shown

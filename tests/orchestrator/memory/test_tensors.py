@@ -1,4 +1,4 @@
-"""The forecast compared with the tensors that a real model's forward pass keeps."""
+"""Compare the forecast with the tensors that the forward pass of a real model keeps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.train
 
 
 def kept_bytes(run: Run) -> int:
-    """Return the bytes that autograd keeps of a forward pass, the weights apart."""
+    """Return the bytes that autograd keeps of a forward pass, without the weights."""
     torch = pytest.importorskip("torch")
     from orchestrator.workloads import gpt_model
 
@@ -68,7 +68,7 @@ CHANGES = [
 def test_a_layer_keeps_what_the_low_end_of_the_forecast_says(
     run_of: RunOf, changed: dict[str, int], checkpointing: bool
 ):
-    """Within 3 %: the rest is statistics of norms and of softmax. Around the layers is more."""
+    """They agree within 3 %; the rest is statistics of norms and softmax."""
     two, six = (
         run_of(
             **{

@@ -1,4 +1,4 @@
-"""Conventions of other programs, compared with their own functions for the same models."""
+"""Compare other programs' FLOPs conventions with the programs' own functions."""
 
 from dataclasses import replace
 
@@ -58,7 +58,7 @@ PRINTED = {
 
 @pytest.mark.parametrize(("name", "convention"), PRINTED)
 def test_convention_is_what_the_program_counts(name: str, convention: str):
-    """Attention, latent attention, windows, experts, Mamba-2 and the delta rule are among them."""
+    """The models have e.g. latent attention, windows, experts, Mamba-2 or the delta rule."""
     found = count_by_convention(
         MODEL_CONVENTIONS[convention], named_model(name).model(), sequences=4
     )
@@ -68,7 +68,7 @@ def test_convention_is_what_the_program_counts(name: str, convention: str):
 @pytest.mark.parametrize("convention", MODEL_CONVENTIONS.values(), ids=MODEL_CONVENTIONS)
 @pytest.mark.parametrize("recomputed", [False, True])
 def test_reasons_add_up_to_the_difference(convention, recomputed: bool):
-    """Each difference has a reason, and a model that is not counted has one too."""
+    """Each difference has a reason, and so does each model that is not counted."""
     for named in named_models().values():
         model = replace(named.model(), adapters=Adapters(rank=8, targets=("query", "MLP up")))
         for one in (named.model(), model):
@@ -104,7 +104,7 @@ SHAPES = st.builds(
 @settings(max_examples=200, deadline=None)
 @given(shape=SHAPES, padded=st.integers(0, 50), recomputed=st.booleans())
 def test_formulas_and_parts_count_the_same(shape: ModelShape, padded: int, recomputed: bool):
-    """A shape is counted by formulas in letters, a description part by part."""
+    """A shape is counted by formulas in letters, and a description part by part."""
     vocabulary = shape.vocab_size + padded
     described = description(shape, vocabulary)
     other = described_shape(described)
@@ -129,13 +129,13 @@ def test_every_convention_of_formulas_is_one_of_descriptions():
 
 
 def trained_and_frozen() -> tuple[Model, Model]:
-    """Return a model, and the same one frozen beside adapters of rank 8."""
+    """Return a model, and the same model with frozen weights and adapters of rank 8."""
     model = named_model("llama3-8b").model(128)
     return model, replace(model, adapters=Adapters(rank=8, targets=("query", "value")))
 
 
 def test_frozen_matrices_cost_no_gradients_of_weights():
-    """Of two products backward one is left; attention's products are of activations."""
+    """One of two backward products is left; those of attention have no weights and stay."""
     model, frozen = (count_flops(one, sequences=1) for one in trained_and_frozen())
     kinds = {term.part.name: term for term in model.terms}
     for term in frozen.terms:

@@ -1,4 +1,4 @@
-"""Megatron's arguments to descriptions, and back."""
+"""Convert Megatron's arguments to descriptions of models, and back."""
 
 import contextlib
 from dataclasses import replace
@@ -18,7 +18,7 @@ TINY = "--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 128
 
 
 def model_of(more: str = ""):
-    """Return the model of some small sizes and further arguments."""
+    """Return the model that a few small sizes and further arguments describe."""
     return model_of_megatron(named_arguments(f"{TINY} {more}".split()))
 
 
@@ -38,7 +38,7 @@ IMPOSSIBLE = {
 
 @pytest.mark.parametrize("name", named_models())
 def test_arguments_build_the_model_that_they_are_from(name: str):
-    """Or a sentence names what has no argument."""
+    """If a part of the model has no argument, a sentence names that part."""
     model = named_model(name).model()
     if name in IMPOSSIBLE:
         with pytest.raises(ConfigError, match="Megatron core has no arguments for"):
@@ -50,7 +50,7 @@ def test_arguments_build_the_model_that_they_are_from(name: str):
 
 
 def test_defaults_are_those_of_megatron():
-    """GPT-2's layers; SwiGLU has two thirds of the width."""
+    """The layers are GPT-2's; with SwiGLU, the MLP has two thirds of the width."""
     model = model_of()
     assert model.tied_head
     assert model.position_rows == 128
@@ -79,7 +79,7 @@ def test_defaults_are_those_of_megatron():
     ],
 )
 def test_an_argument_changes_attention(arguments: str, changed: dict[str, object]):
-    """As its layers are built."""
+    """An argument has the same effect on the description as on Megatron's layers."""
     usual = Attention(heads=4, key_value_heads=4, head_size=16, biases="all")
     assert model_of(arguments).layers[0].mixer == replace(usual, **changed)
 
@@ -96,7 +96,7 @@ def test_an_argument_changes_attention(arguments: str, changed: dict[str, object
     ],
 )
 def test_only_learned_positions_have_a_table(arguments: str, rows: int | None):
-    """`none` is a kind of positions, too, and not an option that is not set."""
+    """`none` is a valid type of positions, not an option that is not set."""
     assert model_of(arguments).position_rows == rows
 
 
@@ -111,21 +111,21 @@ def test_only_learned_positions_have_a_table(arguments: str, rows: int | None):
     ],
 )
 def test_pattern_of_experts(arguments: str, sparse: str):
-    """A number n is every nth layer from the first."""
+    """A number n means every nth layer, from the first on."""
     model = model_of(f"--num-experts 8 --moe-ffn-hidden-size 32 {arguments}")
     found = "".join(str(int(isinstance(layer.mlp, Experts))) for layer in model.layers)
     assert found == sparse
 
 
 def test_windows_skip_every_nth_layer():
-    """The last of each group sees everything."""
+    """The last layer of each group has no window."""
     model = model_of("--window-size 31,0 --window-attn-skip-freq 2")
     windows = [layer.mixer.window for layer in model.layers if isinstance(layer.mixer, Attention)]
     assert windows == [32, None, 32, None]
 
 
 def test_deepseek_v3_with_its_prediction_layer():
-    """671 B without it; the layer repeats the last one, and shares embedding and head."""
+    """The model has 671 B without that layer, which shares embedding and head."""
     arguments = words_of(megatron_arguments(named_model("deepseek-v3").model()))
     sizes = ["--seq-length", "4096", "--padded-vocab-size", "129280", "--mtp-num-layers", "1"]
     model = model_of_megatron(named_arguments([*arguments, *sizes]))
@@ -138,7 +138,7 @@ def test_deepseek_v3_with_its_prediction_layer():
 
 
 def test_hybrid_pattern_has_one_block_per_letter():
-    """A bar separates pipeline stages; a slash ends the layers."""
+    """A bar separates pipeline stages, and a slash ends the layers."""
     model = model_of("--hybrid-layer-pattern M-|M* --mamba-num-heads 8 --num-layers 4")
     assert [type(layer.mixer or layer.mlp) for layer in model.layers] == [
         *(Mamba2, Mlp, Mamba2, Attention)
@@ -162,7 +162,7 @@ def test_hybrid_pattern_has_one_block_per_letter():
     ],
 )
 def test_a_mistake_is_a_sentence(arguments: str, message: str):
-    """With the argument, and its value."""
+    """The message has the argument and its value."""
     with pytest.raises(ConfigError) as caught:
         model_of(arguments)
     assert message in str(caught.value)
@@ -170,7 +170,7 @@ def test_a_mistake_is_a_sentence(arguments: str, message: str):
 
 @given(st.lists(st.integers(0, 1), min_size=1, max_size=100))
 def test_patterns_are_read_as_written(pattern: list[int]):
-    """However long."""
+    """Patterns of any length are read."""
     more = f"--num-layers {len(pattern)} --num-experts 4 --moe-layer-freq {list_text(pattern)}"
     model = model_of(more)
     assert [int(isinstance(layer.mlp, Experts)) for layer in model.layers] == pattern
@@ -178,7 +178,7 @@ def test_patterns_are_read_as_written(pattern: list[int]):
 
 @given(st.dictionaries(st.text(max_size=12), st.text(max_size=12), max_size=6))
 def test_any_text_is_read_or_refused(values: dict[str, str]):
-    """Never a traceback."""
+    """Any text gives a model or a message, never a traceback."""
     sizes = named_arguments(TINY.split())
     with contextlib.suppress(ConfigError):
         assert model_of_megatron({**sizes, **values})

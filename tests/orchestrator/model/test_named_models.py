@@ -1,4 +1,4 @@
-"""Named models have the sizes that they are published with, and those of the real classes."""
+"""Named models have their published sizes, and the sizes of the real classes."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ EXACT = {
 
 @pytest.mark.parametrize("named", MODELS.values(), ids=MODELS)
 def test_sizes_are_the_published_ones(named: NamedModel):
-    """In all within 3 %; per token with or without embeddings, which publishers count or not."""
+    """Sizes agree within 3 %, and per token with or without embeddings."""
     model = named.model()
     assert parameters(model) / 1e9 == pytest.approx(named.size, rel=0.03)
     if named.active is not None:
@@ -35,7 +35,7 @@ def test_sizes_are_the_published_ones(named: NamedModel):
 
 @pytest.mark.parametrize("name", EXACT)
 def test_sizes_are_exact_where_they_are_published_so(name: str):
-    """To the last parameter."""
+    """Exactly published sizes agree to the last parameter."""
     assert parameters(named_model(name).model()) == EXACT[name]
 
 
@@ -61,12 +61,12 @@ def test_sizes_are_those_of_the_real_class(named: NamedModel):
 
 
 def test_a_name_is_found_in_any_spelling():
-    """Find a model by name although pages spell the name differently."""
+    """Pages spell the name of a model in different ways."""
     assert named_model("Qwen3_30B_a3B") is named_model("qwen3-30b-a3b")
     assert named_model("GPT OSS 120B").name == "gpt-oss-120b"
 
 
 def test_an_unknown_name_is_refused_with_the_nearest():
-    """It is never taken for another model."""
+    """An unknown name is never taken for another model."""
     with pytest.raises(UserError, match="llama3-8b"):
         named_model("llama3-9b")

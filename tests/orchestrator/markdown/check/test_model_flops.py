@@ -1,4 +1,4 @@
-"""TFLOP/s of named models on performance pages."""
+"""Check the TFLOP/s of named models on performance pages."""
 
 from pathlib import Path
 
@@ -21,28 +21,28 @@ def page(model: str, *rows: str, titles: str = TITLES, above: str = "") -> bytes
 
 
 def found(data: bytes) -> list[tuple[FindingKind, str]]:
-    """Return kind and message of the findings on a page."""
+    """Return the type and the message of each finding on a page."""
     return [(one.kind, one.message) for one in check_page(read_page(data))]
 
 
 def row(tokens: str, tflops: str, seq: str = "8192", gpus: int = 7) -> str:
-    """Return a row of a page; 7 GPUs, so that no speed is a number of whole sequences."""
+    """Return a row of a page. With 7 GPUs, no speed is a number of whole sequences."""
     return f"| DGX-H100 | {gpus} | {seq} | {tokens} | {tflops} |"
 
 
 def llama(tokens: int, factor: float = 1.0) -> str:
-    """Return a row of Llama 3 8B, its TFLOP/s off by a factor."""
+    """Return a row of Llama 3 8B whose TFLOP/s are wrong by a factor."""
     return row(str(tokens), f"{tokens * LLAMA3_8B * factor / 1e12:.0f}")
 
 
 def test_tflops_that_follow_from_the_model_are_right() -> None:
-    """Thousands separators, bold, footnotes and K do not matter."""
+    """Thousands separators, bold text, footnotes and `K` do not change the result."""
     tflops = f"**{12_345 * LLAMA3_8B / 1e12:.0f}**[^1]"
     assert found(page("LLAMA3_8B", llama(12_345), row("12,345", tflops, "8K"))) == []
 
 
 def test_a_row_off_by_a_fifth_is_found() -> None:
-    """The message has both numbers of FLOPs per token, and the TFLOP/s that would be right."""
+    """The message has both numbers of FLOPs per token, and the right TFLOP/s."""
     [(kind, message)] = found(page("Llama 3 8B", llama(12_345), llama(12_345, 1.3)))
     assert kind is FindingKind.MODEL_FLOPS
     assert "implies 66.91 GFLOPs per token" in message
@@ -63,7 +63,7 @@ def test_a_row_off_by_a_fifth_is_found() -> None:
     ],
 )
 def test_a_known_convention_is_named(model: str, tokens: int, tflops: float, why: str) -> None:
-    """Counters leave things out, or counted otherwise in the past."""
+    """Some counters leave terms out, or counted differently in the past."""
     length = "8192" if "Nano" in model else "4096"
     causal = page("Llama3 8B", llama(12_345), llama(10_007)).decode()
     data = causal + page(model, row(str(tokens), str(tflops), length)).decode()
@@ -73,21 +73,24 @@ def test_a_known_convention_is_named(model: str, tokens: int, tflops: float, why
 
 
 def test_multi_token_prediction_counts() -> None:
-    """260.0 GFLOPs per token with the layer, 250.5 without; both are right for DeepSeek-V3."""
+    """DeepSeek-V3 takes 260.0 GFLOPs per token with the prediction layer, and 250.5 without.
+
+    Both are right.
+    """
     rows = [row("6289", f"{6289 * 0.2600:.0f}", "4096"), row("4912", "1277", "4096")]
     assert found(page("DeepSeekV3", *rows)) == []
     assert found(page("DeepSeekV3 (w/o MTP)", row("6289", f"{6289 * 0.2498:.0f}", "4096"))) == []
 
 
 def test_adapters_have_no_gradients_of_frozen_weights() -> None:
-    """A heading or a cell says that LoRA is trained; then two thirds of the work are right."""
+    """If a heading or cell names LoRA, two thirds of the FLOPs are right."""
     rows = [row("2643", "735", "4096"), row("2551", "710", "4096")]
     assert found(page("LLAMA3_70B", *rows, above="### LoRA Performance")) == []
     assert len(found(page("LLAMA3_70B", *rows))) == 2
 
 
 def test_rows_of_a_model_that_is_not_known_must_agree() -> None:
-    """TFLOP/s over tokens/s is one number for one model and sequence length."""
+    """TFLOP/s over tokens/s is one number for one model and one sequence length."""
     rows = [row(str(tokens), str(tokens // 10)) for tokens in (1000, 2000, 3000)]
     [(kind, message)] = found(page("Secret 1T", *rows, row("1000", "120")))
     assert kind is FindingKind.UNEQUAL_FLOPS
@@ -96,14 +99,14 @@ def test_rows_of_a_model_that_is_not_known_must_agree() -> None:
 
 
 def test_speeds_in_whole_sequences_are_coarse() -> None:
-    """39 sequences of 8192 by 8 GPUs may be 38.5, or 39.5."""
+    """A speed of 39 sequences of 8192 by 8 GPUs may be anything from 38.5 to 39.5."""
     rows = [row("39936", "1000", gpus=8), row("39936", "1024", gpus=8)]
     assert found(page("Secret 1T", *rows)) == []
     assert len(found(page("Secret 1T", row("39937", "1000"), row("39937", "1024")))) == 1
 
 
 def test_tflops_from_step_time_and_batch() -> None:
-    """A table without tokens/s has them from time, batch, length and GPUs."""
+    """Without tokens/s, the speed follows from time, batch, sequence length and GPUs."""
     titles = "| Model | GPUs | GBS | Seq Length | Time per Global Step (s) | Model TFLOPs/sec/GPU |"
     dashes = "|---|---|---|---|---|---|"
     tflops = 512 * 8192 * LLAMA3_8B / 20 / 16 / 1e12
@@ -118,7 +121,7 @@ PAGE = Path(__file__).parents[5] / "shared/data/tables/megatron-bridge-performan
 
 @pytest.mark.skipif(not PAGE.exists(), reason="the shared page is not here")
 def test_the_shared_page_has_one_model_counted_otherwise() -> None:
-    """Of its nine models, Mamba layers are counted otherwise."""
+    """Of the page's nine models, one has Mamba layers that are counted otherwise."""
     [(kind, message)] = found(PAGE.read_bytes())
     assert kind is FindingKind.MODEL_FLOPS
     assert "nemotron3-nano" in message
@@ -139,7 +142,7 @@ def test_the_shared_page_has_one_model_counted_otherwise() -> None:
 def test_tflops_above_the_peak_of_the_row(
     gpu: str, precision: str, tflops: int, above: str | None
 ) -> None:
-    """Each row has its own GPU and number format; an unknown peak says nothing."""
+    """Each row has its own GPU and number format; an unknown peak gives no finding."""
     titles = "| System | Precision | Model TFLOP / sec / GPU |"
     data = f"# P\n\n{titles}\n|---|---|---|\n| {gpu} | {precision} | {tflops} |\n".encode()
     assert [kind for kind, _ in found(data)] == [FindingKind.TFLOPS_ABOVE_PEAK] * bool(above)

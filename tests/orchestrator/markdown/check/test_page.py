@@ -1,4 +1,4 @@
-"""Contradictions are named, and nothing else."""
+"""`check-tables` reports contradictions in tables, and nothing else."""
 
 import json
 from pathlib import Path
@@ -20,14 +20,14 @@ V100 = tuple(matching("V100 SXM2"))
 
 
 def table(titles: str, *rows: str, before: str = "", after: str = "") -> str:
-    """Return a page with one table; cells are parted by blanks."""
+    """Return a page with one table; blanks separate its cells."""
     lines = [titles.split(), ["-"] * len(titles.split()), *(row.split() for row in rows)]
     cells = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     return f"{before}\n\n{cells}\n\n{after}\n"
 
 
 def found(page: str, gpus: tuple[Gpu, ...] = ()) -> list[TableFinding]:
-    """Return the findings in a page."""
+    """Return the findings of a page."""
     return check_page(read_page(page.encode()), gpus)
 
 
@@ -126,7 +126,7 @@ CONTRADICTIONS = {
 
 @pytest.mark.parametrize("case", CONTRADICTIONS)
 def test_a_contradiction_is_named_with_both_numbers(case: str) -> None:
-    """One finding: of its kind, on the line of the row."""
+    """A contradiction gives one finding of its type, on the line of the row."""
     page, kind, sentence = CONTRADICTIONS[case]
     (finding,) = found(page)
     assert (finding.kind, finding.last_digit_only) == (kind, False)
@@ -186,7 +186,7 @@ FINE = {
 
 @pytest.mark.parametrize("case", FINE)
 def test_rows_that_may_be_right_give_no_finding(case: str) -> None:
-    """After one false alarm, readers ignore the next finding."""
+    """After one false alarm, readers would ignore the next finding."""
     assert found(FINE[case]) == []
 
 
@@ -207,7 +207,7 @@ RATED = (
 def test_tflops_must_follow_as_they_do_in_the_other_rows(
     tflops: str, likely: str | None, last_digit_only: bool | None
 ) -> None:
-    """No formula and no sequence length need be known for that."""
+    """The rows of a table must agree, even if the formula and the sequence length are unknown."""
     findings = found(table(*RATED).format(tflops))
     assert [(finding.line, finding.kind, finding.last_digit_only) for finding in findings] == (
         [(8, "tflops", last_digit_only)] if likely else []
@@ -218,26 +218,26 @@ def test_tflops_must_follow_as_they_do_in_the_other_rows(
 
 @pytest.mark.parametrize("tflops", ["2.5", "6.8", "1.7"])
 def test_tflops_worked_out_with_another_factor_are_not_doubted(tflops: str) -> None:
-    """3 for 4 without recomputation, twice for another sequence length."""
+    """A factor of 3 instead of 4 means no recomputation; twice as much, another sequence length."""
     assert found(table(*RATED).format(tflops)) == []
 
 
 def test_tflops_worked_out_with_the_size_in_2_30_are_called_that() -> None:
-    """78 · 10**9 is 72.6 · 2**30."""
+    """A size of 78 · 10**9 is 72.6 · 2**30, and the message names that unit."""
     rows = [*RATED[:4], "256 78B 4 2.953s 3.149", *RATED[5:]]
     (finding,) = found(table(*rows))
     assert finding.message.endswith("(a size in units of 2**30 would give the printed value)")
 
 
 def test_a_table_too_small_to_show_is_held_against_its_page() -> None:
-    """A lone row on a page where all others agree."""
+    """A table of one row is compared with the other tables of the page."""
     page = table(*RATED).format("3.4") + table(RATED[0], "64 30B 4 1.439s 12.9")
     (finding,) = found(page)
     assert "as in 5 other rows it is 10.7" in finding.message
 
 
 def test_a_model_smaller_than_those_that_agree_is_not_doubted() -> None:
-    """An exact formula counts more for it than size · batch."""
+    """An exact formula counts more for a small model than size · batch."""
     rows = [f"64 52B 1024 {seconds}s {52 * 8388.608 / seconds / 64:.1f}" for seconds in (125, 217)]
     page = table(RATED[0], *rows, rows[0], "64 1.3B 1024 3.00s 60.1")
     assert found(page) == []
@@ -250,7 +250,7 @@ def test_a_model_smaller_than_those_that_agree_is_not_doubted() -> None:
 def test_what_is_off_in_the_last_digit_is_distinguished(
     cell: str, last_digit_only: bool | None
 ) -> None:
-    """717 to 742 is 3.487 % more."""
+    """A change from 717 to 742 is 3.487 %, so 3.4 % and 3.5 % are only rounded differently."""
     findings = found(table("Speed", "717", cell))
     assert [finding.last_digit_only for finding in findings] == (
         [] if last_digit_only is None else [last_digit_only]
@@ -258,13 +258,13 @@ def test_what_is_off_in_the_last_digit_is_distinguished(
 
 
 def test_where_both_parts_of_a_change_agree_the_other_row_is_suspected() -> None:
-    """Two digits of that row's number were exchanged."""
+    """In this table, two digits of the other row's number were exchanged."""
     (finding,) = found(table("Mem", "11089", "9082(-2727,↓23.1%)"))
     assert finding.message.endswith("both would follow from 11809 there")
 
 
 def test_slow_rows_are_named_only_for_a_gpu_that_is_asked_about() -> None:
-    """A slow run does not contradict anything."""
+    """A slow run does not contradict anything, so --gpu has to ask for it."""
     page = table("TFLOPs", "24.9", "25.1", "60", before="V100")
     assert found(page) == []
     (finding,) = found(page, V100)
@@ -272,7 +272,7 @@ def test_slow_rows_are_named_only_for_a_gpu_that_is_asked_about() -> None:
 
 
 def test_an_unknown_setting_of_a_page_is_reported() -> None:
-    """A comment that is misspelt must not be passed over."""
+    """A misspelt comment on a page must not be ignored silently."""
     with pytest.raises(UserError, match="tensor_parallel_siz"):
         found(table("GPUs", "1", before="<!-- teralog: tensor_parallel_siz=4 -->"))
 
@@ -286,12 +286,12 @@ def test_an_unknown_setting_of_a_page_is_reported() -> None:
     ],
 )
 def test_text_too_long_for_a_number_is_ignored(page: str) -> None:
-    """Python itself refuses to read so many digits."""
+    """Python itself refuses to read so many digits as a number."""
     assert found(page) == []
 
 
 def test_control_characters_of_a_page_do_not_reach_the_terminal() -> None:
-    """A message shows cells and titles."""
+    """Messages quote cells and titles without control characters."""
     (finding,) = found(table(f"Run {GPUS}", "a\x1b[2J 64 4 8 1"))
     assert "\x1b" not in finding.message
 
@@ -304,7 +304,7 @@ def test_control_characters_of_a_page_do_not_reach_the_terminal() -> None:
     b"| Size | TFLOPs | GPUs | GBS | Time |\n|-|-|-|-|-|\n" + b"| 0B | 0.0 | 1 | 1 | 0s |\n" * 5
 )
 def test_any_bytes_are_a_page(data: bytes) -> None:
-    """They give findings or none, never an exception."""
+    """Any bytes give findings or none, never an exception."""
     page = read_page(data)
     rows = {row.line for table in page.tables for row in table.rows}
     assert {finding.line for finding in check_page(page)} <= rows
@@ -334,7 +334,7 @@ def test_a_computed_table_has_no_finding(
     seq_length: int,
     decimals: int,
 ) -> None:
-    """For any rounding of the numbers."""
+    """This holds for any rounding of the numbers."""
     lines = []
     for tensor, pipeline, data, chunks, micro_batch, seconds, size in rows:
         world, batch = tensor * pipeline * data, chunks * micro_batch * data
@@ -350,21 +350,21 @@ def test_a_computed_table_has_no_finding(
 
 @pytest.fixture
 def pages(tmp_path: Path) -> Path:
-    """A folder with a page that has a finding and one without."""
+    """Return a folder with two pages: one with a finding, and one without."""
     (tmp_path / "wrong.md").write_text(table(GPUS, "64 4 8 1"))
     (tmp_path / "right.md").write_text(table(GPUS, "64 4 8 2"))
     return tmp_path
 
 
 def call(folder: Path, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> tuple[int, str, str]:
-    """Return exit status, stdout and stderr of check-tables in a folder."""
+    """Return the exit code, stdout and stderr of `check-tables` in a folder."""
     monkeypatch.chdir(folder)
     result = CliRunner().invoke(main, ["check-tables", *arguments])
     return result.exit_code, result.stdout, result.stderr
 
 
 def test_the_command_prints_a_line_a_finding(pages: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """File, line, sentence; the count to stderr."""
+    """The line has file, line number and sentence; stderr has the number of findings."""
     status, out, err = call(pages, monkeypatch, "wrong.md", "right.md")
     assert status == 1
     assert out.replace(TIMES, "x").startswith(
@@ -374,7 +374,7 @@ def test_the_command_prints_a_line_a_finding(pages: Path, monkeypatch: pytest.Mo
 
 
 def test_the_command_prints_json(pages: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An array of objects, empty if there are no findings."""
+    """The JSON is an array of objects, which is empty if there are no findings."""
     status, out, _ = call(pages, monkeypatch, "--json", "wrong.md")
     (record,) = json.loads(out)
     assert status == 1
@@ -385,7 +385,7 @@ def test_the_command_prints_json(pages: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_a_file_that_cannot_be_read_is_a_sentence_and_the_others_are_read(
     pages: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Exit 1 even if the others are right."""
+    """The exit code is 1 even if the other files have no findings."""
     status, out, err = call(pages, monkeypatch, "missing.md", ".", "right.md")
     assert (status, out) == (1, "")
     assert "teralog: missing.md: No such file or directory\n" in err
@@ -396,7 +396,7 @@ def test_a_file_that_cannot_be_read_is_a_sentence_and_the_others_are_read(
 def test_a_gpu_that_is_not_known_is_a_sentence(
     pages: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the names that are."""
+    """The sentence lists the known GPUs."""
     status, _, err = call(pages, monkeypatch, "--gpu", "V101", "right.md")
     assert status == 1
     assert "--gpu: the peak of 'V101' is not known" in err
@@ -414,7 +414,7 @@ REPORT = """\
 
 
 def test_averages_of_a_report_of_ours_contradict_nothing() -> None:
-    """Mean and median of one run differ; its TFLOPs count the recomputed products, no factor."""
+    """The mean and the median of a run differ. The report's TFLOPs count recomputed products."""
     assert found(REPORT) == []
     # As people's own, the same numbers are held against each other.
     theirs = REPORT.replace("samples/s (last)", "Notes").replace("median (s)", "Time (s)")

@@ -1,4 +1,4 @@
-"""The published tables equal their pages, and their findings are known."""
+"""The published tables equal their pages, and their contradictions are known."""
 
 import csv
 import re
@@ -57,7 +57,7 @@ BY_HAND = {
 
 @pytest.mark.parametrize("name", BY_HAND)
 def test_in_the_first_documents_all_contradictions_are_found_and_nothing_else(name: str) -> None:
-    """Compared with a list computed by hand."""
+    """The expected list of contradictions was computed by hand."""
     if not SEEDS.is_dir():
         pytest.skip("needs ../shared/seeds")
     findings = check_page(read_page((SEEDS / name).read_bytes()))
@@ -68,7 +68,7 @@ def test_in_the_first_documents_all_contradictions_are_found_and_nothing_else(na
 
 
 def test_slow_rows_of_the_v100_page_are_named_when_asked_for() -> None:
-    """15 rows are below 25 TFLOPs, most because their pipelines have few micro-batches."""
+    """15 rows of the page are below 25 TFLOPs, mostly with few micro-batches per pipeline."""
     if not SEEDS.is_dir():
         pytest.skip("needs ../shared/seeds")
     name = "002_4d15f7a868d0f5a2.txt"
@@ -86,7 +86,10 @@ def test_slow_rows_of_the_v100_page_are_named_when_asked_for() -> None:
     ],
 )
 def test_the_figures_are_those_of_the_page(name: str, page: str) -> None:
-    """Every number of every row of its tables, in order, as printed; dates have a form of ours."""
+    """The figures equal every number of the tables in order, as printed.
+
+    Only dates are rewritten.
+    """
     if not SEEDS.is_dir():
         pytest.skip("needs ../shared/seeds")
     lines = re.findall(r"^\|.*\d.*\|$", (SEEDS / name).read_text(), re.MULTILINE)
@@ -104,7 +107,7 @@ def _numbers(text: str) -> list[str]:
 
 @pytest.mark.parametrize("name", [name for name, table in TABLES.items() if table.has_tflops])
 def test_every_printed_tflops_follows_from_its_row(name: str) -> None:
-    """To the printed decimals, without exception."""
+    """Every row's TFLOPs follow from its other numbers, to the printed decimals."""
     table = TABLES[name]
     for row in table.rows:
         value, shown = published.recomputed(table, row), row["tflops_per_gpu"]
@@ -116,7 +119,7 @@ def test_every_printed_tflops_follows_from_its_row(name: str) -> None:
 
 
 def test_there_are_as_many_printed_tflops_as_the_readme_says() -> None:
-    """61 in 10 of the 11 tables."""
+    """There are 61 figures in 10 of the 11 tables."""
     shown = [
         row["tflops_per_gpu"]
         for table in TABLES.values()
@@ -131,20 +134,20 @@ def test_there_are_as_many_printed_tflops_as_the_readme_says() -> None:
 
 @pytest.mark.parametrize("page", SOURCES)
 def test_the_markdown_is_what_the_figures_make(page: str) -> None:
-    """`python tools/published.py` has been run."""
+    """`python tools/published.py` wrote the markdown from the figures."""
     text = (published.PUBLISHED / f"{page}.md").read_text()
     assert text == published.markdown(page, SOURCES[page])
 
 
 def test_the_findings_are_what_the_command_prints() -> None:
-    """The same ten as in the pages themselves."""
+    """The command finds the same ten contradictions as in the original pages."""
     text = published.FINDINGS.read_text()
     assert text == published.findings()
     assert text.count('"kind"') == sum(map(len, BY_HAND.values()))
 
 
 def test_the_document_s_example_is_what_the_command_prints() -> None:
-    """Line by line."""
+    """The example in the docs equals the command's output line by line."""
     document = (ROOT / "docs" / "how-to" / "check-tables.md").read_text()
     for page in SOURCES:
         file = f"results/published/{page}.md"
@@ -161,7 +164,7 @@ def test_every_file_of_figures_belongs_to_a_page() -> None:
 
 
 def test_figures_are_kept_as_printed() -> None:
-    """89.0 s is not 89 s."""
+    """The figure 89.0 s keeps its zero, because 89 s would be less exact."""
     path = published.PUBLISHED / "gpt2-experiments" / "megatron-zero-tensor-parallel.csv"
     with path.open(newline="") as file:
         assert [row["step_seconds"] for row in csv.DictReader(file)][3:] == ["89.0", "85.7"]

@@ -1,4 +1,4 @@
-"""The headings of markdown pages."""
+"""Read the headings of markdown pages."""
 
 import pytest
 
@@ -22,12 +22,12 @@ from orchestrator.markdown.document.tables import read_document
     ],
 )
 def test_a_heading_is_the_text_after_its_signs(line: str, said: str | None):
-    """Other lines give None."""
+    """A line that is not a heading gives None."""
     assert heading(line) == said
 
 
 def test_headings_in_code_and_comments_are_none():
-    """A reader does not see them as headings."""
+    """A reader does not see such lines as headings."""
     data = b"# A\n```\n# B\n```\n<!--\n# C\n-->\n## D"
     lines = markdown_lines(data, read_document(data))
     assert [(number, heading(line)) for number, line in lines] == [(1, "A"), (8, "D")]

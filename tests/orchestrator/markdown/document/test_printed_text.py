@@ -1,4 +1,4 @@
-"""The visible text of a markdown cell."""
+"""The text that a reader sees in a markdown cell."""
 
 import pytest
 from hypothesis import given
@@ -24,7 +24,7 @@ from orchestrator.markdown.document.printed_text import printed_text
     ],
 )
 def test_signs_of_markdown_are_not_shown(markdown: str, shown: str):
-    """The text between them is."""
+    """Only the text between the signs is shown."""
     assert printed_text(markdown) == shown
 
 
@@ -36,7 +36,7 @@ def test_signs_of_markdown_are_not_shown(markdown: str, shown: str):
     ],
 )
 def test_all_other_text_is_shown_unchanged(text: str):
-    """For example, a single sign, or a tag of HTML."""
+    """A single sign and an HTML tag, for example, stay as they are."""
     assert printed_text(text) == text
 
 
@@ -47,5 +47,5 @@ LETTERS = st.characters(categories=["L", "N", "P", "S"], exclude_characters="~")
 
 @given(st.lists(st.one_of(SIGNS, LETTERS), max_size=20).map("".join).map(str.strip))
 def test_escaped_text_of_our_tables_is_read_back(text: str):
-    """The cells of a report are read back unchanged."""
+    """Cells of a teralog report are read back unchanged."""
     assert printed_text(escape_markdown(text)) == text

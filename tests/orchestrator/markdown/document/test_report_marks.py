@@ -1,4 +1,4 @@
-"""In a user's page, only the report between its marks is replaced."""
+"""In a user's page, teralog replaces only the report between the two marks."""
 
 import pytest
 from hypothesis import given
@@ -54,7 +54,7 @@ PAGES: dict[str, tuple[bytes, bytes]] = {
 
 @pytest.mark.parametrize(("page", "written"), PAGES.values(), ids=PAGES)
 def test_the_text_between_the_marks_is_replaced(page: bytes, written: bytes) -> None:
-    """The marks stay, so that it can be repeated with the same result."""
+    """The marks stay, so a second call gives the same page."""
     assert with_report(page, "mine", TEXT) == written
     assert with_report(written, "mine", TEXT) == written
 
@@ -75,7 +75,7 @@ NO_PLACE = {
 
 @pytest.mark.parametrize("page", NO_PLACE.values(), ids=NO_PLACE)
 def test_for_a_page_without_marks_the_message_shows_what_to_paste(page: bytes) -> None:
-    """The message contains both marks."""
+    """The message contains both marks, for the user to copy."""
     with pytest.raises(UserError) as caught:
         with_report(page, "mine", TEXT)
     (problem,) = caught.value.problems
@@ -95,7 +95,7 @@ HALF = {
 
 @pytest.mark.parametrize("page", HALF.values(), ids=HALF)
 def test_a_mark_that_is_not_closed_is_named_with_its_line(page: bytes) -> None:
-    """Otherwise the rest of the page would be replaced."""
+    """Without this error, teralog would replace the rest of the page."""
     with pytest.raises(
         UserError, match=r"^2: <!-- teralog report mine --> is not followed by <!-- end of"
     ):
@@ -130,7 +130,7 @@ LINES = st.lists(CLOSED, max_size=6).map(b"".join)
 def test_all_bytes_outside_the_marks_stay(
     begin: bytes, before: bytes, old: bytes, after: bytes, newline: bytes
 ) -> None:
-    """For any bytes; the report between them has the page's line endings."""
+    """This holds for any bytes; the report gets the page's line endings."""
     head, tail = begin + before + FIRST + newline, LAST + newline + after
     written = with_report(head + old + tail, "mine", TEXT)
     assert written.startswith(head)

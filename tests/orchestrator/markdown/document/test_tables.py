@@ -12,7 +12,7 @@ BITS += ["<pre>", "</pre>", "    ", "\n", "\r\n", "\xff", "\ufeff", "#", " "]
 
 
 def texts(data: bytes) -> list[list[list[str]]]:
-    """Return the texts of all cells of all tables, the titles first."""
+    """Return the texts of all cells of all tables; each table's titles come first."""
     return [
         [[cell.text for cell in row.cells] for row in (table.header, *table.rows)]
         for table in read_document(data).tables
@@ -20,7 +20,7 @@ def texts(data: bytes) -> list[list[list[str]]]:
 
 
 def rows(document: Document) -> list[MarkdownRow]:
-    """Return all rows of all tables, the titles and the dashes too."""
+    """Return all rows of all tables, including the titles and the lines of dashes."""
     tables = ((table.header, table.delimiter, *table.rows) for table in document.tables)
     return [row for table in tables for row in table]
 
@@ -47,7 +47,7 @@ def rows(document: Document) -> list[MarkdownRow]:
     ],
 )
 def test_a_table_is_found_whatever_its_looks(data: bytes) -> None:
-    """With any line ends, indentation, quotes, lists, and with or without outer pipes."""
+    """Line endings, indentation, quotes, lists and outer pipes do not matter."""
     assert texts(data) == [[["a", "b"], ["1", "2"]]]
 
 
@@ -72,12 +72,12 @@ def test_a_table_is_found_whatever_its_looks(data: bytes) -> None:
     ],
 )
 def test_text_according_to_github_is_not_a_table(data: bytes) -> None:
-    """Code, comments, raw HTML, and text that only begins like a table."""
+    """GitHub shows code, comments, raw HTML and text that only begins like a table as text."""
     assert texts(data) == []
 
 
 def test_a_table_after_code_is_found_again() -> None:
-    """Code ends at the end of its fence, or of the quote around it."""
+    """A block of code ends at its fence, or at the end of the quote around it."""
     for before in (
         b"```\nx\n```\n",
         b"\xef\xbb\xbf```\nx\n```\n",
@@ -112,12 +112,15 @@ def test_a_table_after_code_is_found_again() -> None:
     ],
 )
 def test_a_row_is_split_at_its_pipes(row: bytes, cells: list[str]) -> None:
-    """Escaped ones are text; within code they are where that makes as many cells as titles."""
+    """An escaped pipe is text.
+
+    A pipe in code separates only if the row then has as many cells as titles.
+    """
     assert texts(b"| x | y |\n| - | - |\n" + row)[0][1] == cells
 
 
 def test_lines_are_counted_as_editors_do() -> None:
-    """The line of each row and of each comment, from one."""
+    """Rows and comments have their line numbers, counted from one."""
     document = read_document(b"text\r\n\r\n<!-- x\ny -->\r\n\r\n" + TABLE + b"\n" + TABLE)
     assert [row.line for row in rows(document)] == [6, 7, 8, 10, 11, 12]
     assert [text.line for text in document.texts] == [3]
@@ -125,7 +128,7 @@ def test_lines_are_counted_as_editors_do() -> None:
 
 @given(st.lists(st.sampled_from(BITS)).map("".join).map(str.encode) | st.binary(max_size=200))
 def test_cells_stand_where_they_say(data: bytes) -> None:
-    """Any bytes are read; each cell's place holds its bytes, and the places do not overlap."""
+    """For any bytes, the place of each cell holds the cell's text, and places do not overlap."""
     document = read_document(data)
     end = 0
     for row in rows(document):
@@ -140,7 +143,7 @@ def test_cells_stand_where_they_say(data: bytes) -> None:
 
 
 def test_edits_exchange_bytes_and_nothing_else() -> None:
-    """An edit may be empty on either side."""
+    """The old or the new text of an edit may be empty."""
     edits = [Edit(0, 0, b"<"), Edit(1, 3, b"xyz"), Edit(4, 5, b"")]
     assert edited(b"abcdef", edits) == b"<axyzdf"
     assert edited(b"abc", []) == b"abc"

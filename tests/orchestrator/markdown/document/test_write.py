@@ -1,4 +1,4 @@
-"""A file's bytes are replaced completely or not at all; its mode, owner and links stay."""
+"""Replace a file completely or not at all; its mode, owner and links stay."""
 
 import resource
 from pathlib import Path
@@ -10,7 +10,7 @@ from orchestrator.markdown.document.write import overwrite
 
 @pytest.mark.parametrize("mode", [0o600, 0o644, 0o755, 0o444])
 def test_the_mode_is_kept(mode: int, tmp_path: Path) -> None:
-    """Who may read and write it stays."""
+    """The same users may read and write the file as before."""
     file = tmp_path / "page.md"
     file.write_bytes(b"old")
     file.chmod(mode)
@@ -21,7 +21,7 @@ def test_the_mode_is_kept(mode: int, tmp_path: Path) -> None:
 
 
 def test_a_link_stays_a_link(tmp_path: Path) -> None:
-    """Its target is written."""
+    """The target of the link is written, and the link stays."""
     (tmp_path / "docs").mkdir()
     real, link = tmp_path / "docs" / "page.md", tmp_path / "link.md"
     real.write_bytes(b"old")
@@ -32,7 +32,7 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_leaves_the_old_bytes(tmp_path: Path) -> None:
-    """No other file is left."""
+    """After the failure, no other file is left."""
     file = tmp_path / "page.md"
     file.write_bytes(b"old")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -47,7 +47,7 @@ def test_a_full_disk_leaves_the_old_bytes(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_gone_is_not_made(tmp_path: Path) -> None:
-    """Only existing files are overwritten."""
+    """Only an existing file is overwritten."""
     with pytest.raises(FileNotFoundError):
         overwrite(tmp_path / "page.md", b"new")
     assert not list(tmp_path.iterdir())

@@ -1,4 +1,4 @@
-"""The numbers of a row, and those that derive from them."""
+"""Read the numbers of a row, and derive further ones from them."""
 
 from collections.abc import Mapping
 
@@ -16,7 +16,7 @@ from orchestrator.markdown.meaning.notes import as_notes
 
 
 def row_of(cells: Mapping[str, str], **constants: int) -> BenchmarkRow:
-    """Return a row of cells by their titles."""
+    """Return a row of cells, by their titles."""
     titles, dashes, row = (
         MarkdownRow(line, 0, "|".join(texts).encode(), len(cells))
         for line, texts in enumerate((cells.keys(), ["-"] * len(cells), cells.values()), 1)
@@ -45,7 +45,7 @@ def row_of(cells: Mapping[str, str], **constants: int) -> BenchmarkRow:
 def test_the_number_of_gpus_is_given_or_derived(
     cells: dict[str, str], constants: dict[str, int], world_size: int
 ) -> None:
-    """From nodes, or from the split of the model; a given number takes precedence."""
+    """The number follows from nodes or from the split of the model; a given number comes first."""
     assert row_of(cells, **constants).world_size() == world_size
 
 
@@ -62,7 +62,7 @@ def test_the_number_of_gpus_is_given_or_derived(
 def test_the_global_batch_is_given_or_derived(
     cells: dict[str, str], constants: dict[str, int], batch: int
 ) -> None:
-    """From micro-batches, their number, and the copies of the model."""
+    """The batch follows from micro-batches, their number, and the data-parallel size."""
     assert row_of(cells, **constants).global_batch_size() == batch
 
 
@@ -81,12 +81,12 @@ def test_the_global_batch_is_given_or_derived(
     ],
 )
 def test_the_time_of_a_step_is_given_or_derived(cells: dict[str, str], seconds: float) -> None:
-    """Times are believed before rates; the first that is filled decides."""
+    """Times are preferred to rates; the first column that is filled decides."""
     assert row_of(cells).step_seconds() == pytest.approx(seconds)
 
 
 def test_the_size_may_be_in_the_model_s_name() -> None:
-    """If no column contains it, and no note for the whole table."""
+    """The model's name counts only if neither a column nor a note contains the size."""
     assert row_of({"Model": "GPT-2 XL (1.5B)"}).parameters() == 1_500_000_000
     assert row_of({"Model": "GPT-2 XL (1.5B)", "Params": "1.6B"}).parameters() == 1_600_000_000
     assert row_of({"Model": "ours"}, parameters=5).parameters() == 5
@@ -107,7 +107,7 @@ def test_the_size_may_be_in_the_model_s_name() -> None:
     ],
 )
 def test_a_cell_that_is_not_understood_is_named(cells: dict[str, str], ask: str, why: str) -> None:
-    """By its column and its content."""
+    """The message names the cell's column and content."""
     with pytest.raises(NotUnderstoodError) as caught:
         getattr(row_of(cells), ask)()
     assert str(caught.value).startswith(why)
@@ -152,7 +152,7 @@ def test_a_cell_that_is_not_understood_is_named(cells: dict[str, str], ask: str,
 def test_a_problem_of_all_rows_is_reported_for_the_table(
     cells: dict[str, str], ask: str, why: str
 ) -> None:
-    """It is reported once, not for every row."""
+    """A problem of all rows is reported once, for the whole table."""
     with pytest.raises(NotInTableError) as caught:
         getattr(row_of(cells), ask)()
     assert str(caught.value) == why
@@ -160,7 +160,7 @@ def test_a_problem_of_all_rows_is_reported_for_the_table(
 
 @pytest.mark.parametrize(("median", "seconds"), [("2.00", 2.0), ("—", 2.5)])
 def test_the_time_of_our_own_report_is_its_median(median: str, seconds: float) -> None:
-    """Its TFLOPs use it; the mean counts if the program reports no steps."""
+    """The report's TFLOPs use the median; the mean counts if the program logs no steps."""
     cells = {"samples/s (avg)": "9", "samples/s (last)": "7", "step mean (s)": "2.50"}
     row = row_of({**cells, "median (s)": median, "spread (s)": "0.1", "n": "3"})
     assert row.step_seconds() == seconds

@@ -1,4 +1,4 @@
-"""Numbers as people write them in cells."""
+"""Read numbers in the ways in which people write them in cells."""
 
 from collections.abc import Callable
 
@@ -40,12 +40,12 @@ LIKE_NUMBERS = st.text("0123456789.,~sBMmxe+-/() *%±", max_size=20)
     ],
 )
 def test_a_size_is_read(text: str, parameters: int) -> None:
-    """A bare number is in billions, unless it counts the parameters; B is 10**9."""
+    """A bare number is in billions, unless it is as large as a parameter count. B is 10**9."""
     assert read_parameters(text) == parameters
 
 
 def test_a_size_has_the_unit_of_its_title() -> None:
-    """If the cell has no unit."""
+    """The unit in the title counts if the cell has no unit."""
     millions = Unit(Quantity.PARAMETERS, 1e6)
     assert read_parameters("350", millions) == 350_000_000
     assert read_parameters("1.3B", millions) == 1_300_000_000
@@ -67,7 +67,7 @@ def test_a_size_has_the_unit_of_its_title() -> None:
     ],
 )
 def test_a_count_is_read(text: str, count: int) -> None:
-    """With separated thousands, as a product, with a noun."""
+    """A count may have separated thousands, be a product, or have a noun."""
     assert read_count(text) == count
 
 
@@ -91,7 +91,7 @@ def test_a_count_is_read(text: str, count: int) -> None:
     ],
 )
 def test_a_time_is_read(text: str, seconds: float) -> None:
-    """Its unit decides."""
+    """The unit in the cell decides how a time is read."""
     pace = read_pace(text)
     assert pace.quantity is Quantity.STEP_SECONDS
     assert pace.value == pytest.approx(seconds)
@@ -109,7 +109,7 @@ def test_a_time_is_read(text: str, seconds: float) -> None:
     ],
 )
 def test_a_rate_is_read(text: str, pace: Pace) -> None:
-    """In samples, tokens or iterations; of all GPUs or of one."""
+    """A rate is in samples, tokens or iterations per second, of all GPUs or of one."""
     assert read_pace(text) == pace
 
 
@@ -139,7 +139,7 @@ def test_a_rate_is_read(text: str, pace: Pace) -> None:
 def test_text_that_is_not_such_a_number_is_reported(
     read: Callable[[str], object], text: str, why: str
 ) -> None:
-    """No number is guessed."""
+    """If the text is not a number, a message reports it, and no number is guessed."""
     with pytest.raises(NotUnderstoodError) as caught:
         read(text)
     assert str(caught.value) == why
@@ -149,18 +149,18 @@ def test_text_that_is_not_such_a_number_is_reported(
     "text", ["", " ", "-", "—", "\N{EN DASH}", "...", "?", "n/a", "N/A", "TBD"]
 )
 def test_signs_that_stand_for_nothing_are_blank(text: str) -> None:
-    """People leave cells empty in many ways."""
+    """People mark empty cells in many ways, e.g. with a dash."""
     assert is_blank(text)
 
 
 @pytest.mark.parametrize("text", ["0", "OOM", "-1", "52B", "none of it"])
 def test_words_and_numbers_are_not_blank(text: str) -> None:
-    """They have a meaning."""
+    """Words and numbers have a meaning, so they are not blank."""
     assert not is_blank(text)
 
 
 def test_failures_are_known_by_their_words() -> None:
-    """`OOM` means a run without a result, which is valid; `room` is something else."""
+    """`OOM` means a run without a result, which is valid; `room` does not."""
     assert all(map(tells_failure, ["OOM", "oom!", "failed", "CUDA out of memory", "hangs"]))
     assert not any(map(tells_failure, ["room", "ok", "129s"]))
 

@@ -1,4 +1,4 @@
-"""The meanings of titles in people's tables."""
+"""The meanings of column titles in tables that people wrote."""
 
 import pytest
 
@@ -57,7 +57,7 @@ SECONDS = Unit(Quantity.STEP_SECONDS, 1.0)
     ],
 )
 def test_spellings_mean_one_thing(meaning: Meaning | None, titles: list[str]) -> None:
-    """Letters decide: case, marks between words and markup do not."""
+    """Case, punctuation between words and markup do not change the meaning of a title."""
     assert [column.meaning for column in read_columns(titles)] == [meaning] * len(titles)
 
 
@@ -81,14 +81,14 @@ def test_spellings_mean_one_thing(meaning: Meaning | None, titles: list[str]) ->
     ],
 )
 def test_a_title_names_the_unit_of_speed(title: str, unit: Unit | None) -> None:
-    """A time without a unit is in seconds; a throughput may be anything."""
+    """A time without a unit is in seconds; a throughput without a unit is unknown."""
     (column,) = read_columns([title])
     assert column.meaning is Meaning.PACE
     assert column.unit == unit
 
 
 def test_a_title_names_the_unit_of_sizes() -> None:
-    """`Size (M)` is in millions."""
+    """A column titled `Size (M)` has sizes in millions."""
     scales = [column.unit and column.unit.scale for column in read_columns(["Size (M)", "Size"])]
     assert scales == [1e6, None]
 
@@ -97,7 +97,7 @@ OURS = ["samples/s (avg)", "samples/s (last)", "step mean (s)", "median (s)", "s
 
 
 def test_a_report_of_ours_shows_its_median_first() -> None:
-    """Its TFLOPs use the median; if there is none, the mean, and then the rates."""
+    """The report's TFLOPs use the median; if there is none, the mean, and then the rates."""
     columns = [one for one in read_columns(OURS) if one.meaning is Meaning.PACE]
     columns.sort(key=lambda one: one.rank)
     assert [column.title for column in columns] == [
@@ -109,12 +109,12 @@ def test_a_report_of_ours_shows_its_median_first() -> None:
 
 @pytest.mark.parametrize("titles", [["median (s)", "n", "spread (s)"], ["n", "GPUs"]])
 def test_elsewhere_its_titles_may_mean_anything(titles: list[str]) -> None:
-    """`n` is as often a number of nodes."""
+    """In other tables `n`, for example, is often a number of nodes."""
     assert {column.meaning for column in read_columns(titles)} <= {None, Meaning.WORLD_SIZE}
     assert {column.rank for column in read_columns(titles)} == {0}
 
 
 def test_a_peak_in_a_unit_of_memory_is_memory() -> None:
-    """Any other peak may be of anything."""
+    """A peak in any other unit has no meaning to teralog."""
     meanings = [column.meaning for column in read_columns(["peak (GiB)", "Peak [MB]", "peak"])]
     assert meanings == [Meaning.MEMORY, Meaning.MEMORY, None]

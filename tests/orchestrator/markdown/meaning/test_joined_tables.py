@@ -1,4 +1,4 @@
-"""All tables of a page as one."""
+"""Join all tables of a page into one."""
 
 from pathlib import Path
 
@@ -35,17 +35,17 @@ PAGE = """\
 
 
 def joined(text: str) -> JoinedTables:
-    """Return the tables of a page."""
+    """Return the joined tables of a page."""
     return join_tables(read_page(text.encode()))
 
 
 def texts_of_rows(tables: JoinedTables) -> list[tuple[str, ...]]:
-    """Return the cells of each row as printed."""
+    """Return the printed cells of each row."""
     return list(zip(*(column.texts for column in tables.columns), strict=True))
 
 
 def test_columns_are_joined_by_title_in_the_order_of_their_first_table():
-    """Each with its meaning."""
+    """Each column of the joined table has its meaning."""
     tables = joined(PAGE)
     assert (tables.title, tables.tables) == ("Speed of it", 2)
     assert [(column.title, column.meaning, column.is_numeric) for column in tables.columns] == [
@@ -56,7 +56,7 @@ def test_columns_are_joined_by_title_in_the_order_of_their_first_table():
 
 
 def test_a_size_with_several_titles_is_one_column():
-    """Tables have different titles for it; a title with a unit stays separate."""
+    """Tables have different titles for a size; a column with a unit in its title stays separate."""
     page = """
 | GPUs | Mic-BS | PP Chunks | Size (B) |
 |---|---|---|---|
@@ -73,7 +73,7 @@ def test_a_size_with_several_titles_is_one_column():
 
 
 def test_every_row_is_there_but_blank_ones():
-    """One with a cell too many as well, and one that ends early."""
+    """A row with too many or too few cells is kept too."""
     tables = joined(PAGE)
     lines = [row.line for row in tables.rows]
     assert list(zip(lines, tables.table_names, texts_of_rows(tables), strict=True)) == [
@@ -87,7 +87,7 @@ def test_every_row_is_there_but_blank_ones():
 
 
 def test_sizes_next_to_a_table_hold_for_its_rows():
-    """With the line that contains them."""
+    """Each row has the sizes, and the number of the line that contains them."""
     first, _, other, _ = joined(PAGE).rows
     said = first.numbers[Meaning.TENSOR_PARALLEL_SIZE]
     assert (said.whole, said.line) == (2, 5)
@@ -95,7 +95,7 @@ def test_sizes_next_to_a_table_hold_for_its_rows():
 
 
 def test_two_columns_of_one_title_stay_two():
-    """It is not known which one is meant."""
+    """It is not known which of the two columns is meant."""
     tables = joined("|time|time|\n|-|-|\n|1|2|\n")
     assert [column.title for column in tables.columns] == ["time", "time"]
     assert texts_of_rows(tables) == [("1", "2")]
@@ -115,7 +115,7 @@ TABLE = "\n|a|\n|-|\n|1|\n\n"
     ],
 )
 def test_a_table_is_called_as_its_heading(page: str, names: list[str]):
-    """With a number, where that is not enough."""
+    """If two tables have the same heading, a number follows the heading."""
     assert [table.name for table in read_page(page.encode()).tables] == names
 
 
@@ -147,7 +147,7 @@ def test_a_table_is_called_as_its_heading(page: str, names: list[str]):
     ],
 )
 def test_a_cell_is_sorted_by_its_number(title: str, text: str, value: object):
-    """If it has one; else by its text, and absent values come last."""
+    """Cells with a number are sorted by it, others by text; absent values come last."""
     (column,) = read_columns([title])
     found = cell_value(column, text)
     assert found == (pytest.approx(value) if isinstance(value, float) else value)
@@ -155,14 +155,14 @@ def test_a_cell_is_sorted_by_its_number(title: str, text: str, value: object):
 
 @given(st.sampled_from(["Size", "GPUs", "Time", "TFLOPs", "x"]), st.text())
 def test_any_text_has_a_place_in_the_order(title: str, text: str):
-    """Sorting accepts any cell."""
+    """Cells with any text can be sorted."""
     (column,) = read_columns([title])
     assert isinstance(cell_value(column, text), str | int | float | None)
 
 
 @given(st.binary())
 def test_any_bytes_are_a_page(data: bytes):
-    """Perhaps without a table."""
+    """Any bytes give a page, perhaps one without a table."""
     tables = join_tables(read_page(b"|a|b|\n|-|-|\n|1|" + data))
     assert len(tables.rows) == len(tables.table_names)
     for column in tables.columns:

@@ -1,4 +1,4 @@
-"""Which published model a name in a table stands for."""
+"""Find the published model that a name in a table means."""
 
 import pytest
 from hypothesis import given
@@ -10,7 +10,7 @@ from orchestrator.model.named import named_models
 
 @pytest.mark.parametrize("name", named_models())
 def test_every_model_has_its_own_name(name: str) -> None:
-    """No name stands for two models."""
+    """No name means two models."""
     model = model_called(name)
     assert model is not None
     assert model.name == name
@@ -36,7 +36,7 @@ def test_every_model_has_its_own_name(name: str) -> None:
     ],
 )
 def test_spellings_name_one_model(text: str, name: str) -> None:
-    """Case, marks between words, parentheses and words about training do not matter."""
+    """Case, punctuation, parentheses and words about training do not matter."""
     model = model_called(text)
     assert model is not None
     assert model.name == name
@@ -48,11 +48,11 @@ def test_spellings_name_one_model(text: str, name: str) -> None:
      "Pre-Training Performance", "Llama3 70B on 64 H100", "x" * 200],
 )  # fmt: skip
 def test_a_name_of_several_models_or_of_none_names_none(text: str) -> None:
-    """A guess would be a wrong number."""
+    """A guess would give a wrong number."""
     assert model_called(text) is None
 
 
 @given(st.text())
 def test_any_text_has_an_answer(text: str) -> None:
-    """A page may have anything in its cells."""
+    """Any text of a cell gives a model or None."""
     model_called(text)

@@ -1,4 +1,4 @@
-"""The settings by which a page's tables were computed."""
+"""The settings with which a page's tables were computed."""
 
 import pytest
 
@@ -16,18 +16,18 @@ from orchestrator.markdown.meaning.settings import (
 
 
 def settings_of(page: bytes) -> PageSettings:
-    """Return the settings of a page with one comment."""
+    """Return the settings of a page that has one comment."""
     (comment,) = read_document(page).texts
     return with_comment(PageSettings(), comment, page)
 
 
 def said(page: bytes) -> tuple[int, int] | None:
-    """Return the sequence length that a page's prose names, and the line."""
+    """Return the sequence length in a page's prose, and its line number."""
     return said_seq_length(read_document(page), page)
 
 
 def test_a_comment_sets_what_holds_below_it() -> None:
-    """Every setting has a name, and numbers of the table may be among them."""
+    """Every setting has a name, and some are numbers of the table."""
     settings = settings_of(
         b"<!-- teralog: seq_length=2048 factor=3 decimals=2 formula=narayanan\n"
         b'  gpu="A100 SXM4" gpu_peak_tflops=312 parameters=7.5B num_layers = 96 -->\n'
@@ -50,7 +50,7 @@ def test_a_comment_sets_what_holds_below_it() -> None:
     "page", [b"<!-- any other -->", b"<!-- teralog is nice -->", b"<!-- not teralog: factor=3 -->"]
 )
 def test_other_comments_set_nothing(page: bytes) -> None:
-    """Only comments that begin with `teralog` count."""
+    """Only a comment that begins with `teralog` counts."""
     assert settings_of(page) == PageSettings()
 
 
@@ -68,14 +68,14 @@ def test_other_comments_set_nothing(page: bytes) -> None:
     ],
 )
 def test_an_invalid_setting_is_reported(setting: str, problem: str) -> None:
-    """With its line; nothing is computed with another value."""
+    """The message contains the line, and no other value is used instead."""
     with pytest.raises(UserError) as caught:
         settings_of(f"\n<!-- teralog: {setting} -->".encode())
     assert caught.value.problems == (f"2: {problem}",)
 
 
 def test_all_problems_in_a_comment_are_reported_at_once() -> None:
-    """One sentence for each."""
+    """Each problem gets one sentence."""
     with pytest.raises(UserError) as caught:
         settings_of(b"<!-- teralog: factor=5 decimals=1 foo=1 -->")
     assert len(caught.value.problems) == 2
@@ -101,7 +101,7 @@ def test_every_key_can_be_set(key: str) -> None:
     ],
 )
 def test_prose_names_the_sequence_length(line: str) -> None:
-    """In the words that people use."""
+    """Prose counts if it has the words that people use for a sequence length."""
     assert said(f"# Page\n\n{line}\n".encode()) == (1024, 3)
 
 
@@ -117,17 +117,17 @@ def test_prose_names_the_sequence_length(line: str) -> None:
     ],
 )
 def test_a_note_that_is_not_plain_is_ignored(page: bytes) -> None:
-    """Two different lengths, or one in code, a comment or a cell."""
+    """Two different lengths are ignored, and so is one in code, a comment or a cell."""
     assert said(page) is None
 
 
 def test_a_length_said_twice_is_one() -> None:
-    """The first line is named."""
+    """If a page names the same length twice, the first line is reported."""
     assert said(b"Seq length is 1024\n\nSeq length is 1024\n") == (1024, 1)
 
 
 def test_a_page_that_sets_an_option_otherwise_is_noticed() -> None:
-    """If the user gave the option, and the page has another value."""
+    """A message appears if the user's option and the page's comment differ."""
     given = PageSettings(factor=3, constants={Meaning.SEQ_LENGTH: 1024, Meaning.NODES: 2})
     said = {Meaning.SEQ_LENGTH: 2048, Meaning.NODES: 2}
     page = PageSettings(factor=4, decimals=1, constants=said)

@@ -1,4 +1,4 @@
-"""Numbers are written into cells in the format and width of the cells."""
+"""Write numbers into cells in the format and width of the cells."""
 
 import pytest
 
@@ -48,14 +48,14 @@ SHARE = ColumnForm(
 def test_a_number_keeps_the_form_and_the_width_of_its_cell(
     cell: bytes, value: float, new: bytes
 ) -> None:
-    """Decimals, separated thousands and the text around it stay."""
+    """Decimals, separated thousands and the text around the number stay."""
     assert TO_RIGHT.written(cell, value) == new
     assert TO_RIGHT.written(new, value) == new
 
 
 @pytest.mark.parametrize(("cell", "new"), [(b" 52.8 ", b" 7.3  "), (b"        ", b" 7.3    ")])
 def test_a_column_to_the_left_is_padded_on_the_right(cell: bytes, new: bytes) -> None:
-    """If the cell itself shows no alignment."""
+    """This holds if the cell itself shows no alignment."""
     assert TO_LEFT.written(cell, 7.31) == new
 
 
@@ -63,7 +63,7 @@ def test_a_column_to_the_left_is_padded_on_the_right(cell: bytes, new: bytes) ->
     "cell", [b" 30-60 ", b" 46,7 ", b" 41.9 +- 0.3 ", b" see text ", b" V100 "]
 )
 def test_a_cell_without_exactly_one_number_is_unchanged(cell: bytes) -> None:
-    """A message reports it."""
+    """A message reports the cell."""
     with pytest.raises(NotUnderstoodError, match="is not one number"):
         TO_RIGHT.written(cell, 7.31)
 
@@ -73,12 +73,12 @@ def test_a_cell_without_exactly_one_number_is_unchanged(cell: bytes) -> None:
     [(b" 12.3% ", b" 37.2% "), (b" 0.123 ", b" 0.372 "), (b"        ", b"  37.2% ")],
 )
 def test_a_share_is_in_per_cent_if_its_cell_shows_it(cell: bytes, new: bytes) -> None:
-    """Otherwise it is a fraction; a blank cell gets per cent."""
+    """A cell without a % sign gets a fraction; a blank cell gets per cent."""
     assert SHARE.written(cell, 0.3721) == new
 
 
 def test_a_share_of_more_than_one_must_say_that_it_is_per_cent() -> None:
-    """12.3 is not a utilization, unless the column's title says per cent."""
+    """12.3 is not a utilization, unless the column's title contains a per cent sign."""
     with pytest.raises(NotUnderstoodError, match=r"12\.3 is more than 1 and has no %"):
         SHARE.written(b" 12.3 ", 0.3721)
     in_percent = ColumnForm(
@@ -88,7 +88,7 @@ def test_a_share_of_more_than_one_must_say_that_it_is_per_cent() -> None:
 
 
 def test_decimals_that_are_asked_for_go_before_those_of_the_cell() -> None:
-    """In filled and in blank cells."""
+    """The user's decimals count for filled and for blank cells."""
     two = ColumnForm(
         is_share=False, in_percent=False, to_right=True, decimals=2, blank=Form(decimals=1)
     )
@@ -97,14 +97,14 @@ def test_decimals_that_are_asked_for_go_before_those_of_the_cell() -> None:
 
 
 def test_a_blank_cell_has_the_form_that_most_of_its_column_have() -> None:
-    """Text without a number has no format."""
+    """Cells without a number have no format to copy."""
     raws = [b" 1.25 ", b" 2.5 ", b" 3.75 ", b"", b" 1-2 "]
     assert common_form(raws, is_share=False, in_percent=False) == Form(decimals=2)
     assert common_form([b"", b"OOM"], is_share=False, in_percent=False) is None
 
 
 def test_one_blank_stays_at_each_pipe_that_had_one() -> None:
-    """A cell that is too narrow grows."""
+    """A cell that is too narrow for its number grows."""
     assert exchanged(b" 1 ", 1, 2, b"12345", to_right=True) == b" 12345 "
     assert exchanged(b"   1   ", 3, 4, b"12345", to_right=True) == b" 12345 "
     assert exchanged(b"1 ", 0, 1, b"12345", to_right=True) == b"12345 "

@@ -1,4 +1,4 @@
-"""Tables of TFLOPs are computed again, and nothing else of a page changes."""
+"""`regenerate-tflops` computes TFLOPs in tables again, and changes nothing else on a page."""
 
 from pathlib import Path
 
@@ -22,17 +22,17 @@ HEADER = "| GPUs | Size | Glob-BS | Throughput | TFlops |\n| ---: | ---: | ---: 
 
 
 def table(*rows: str, header: str = HEADER) -> bytes:
-    """Return a table of rows; 8·7.5·1024·4/(0.661·16·1000) is 23.2."""
+    """Return a table of these rows; 8·7.5·1024·4/(0.661·16·1000) is 23.2."""
     return (header + "".join(f"{row}\n" for row in rows)).encode()
 
 
 def only_row(made: Regenerated) -> str:
-    """Return the last line of a page."""
+    """Return the last line of a page, which is the only row of its table."""
     return made.data.decode().rstrip("\n").rpartition("\n")[2]
 
 
 def test_a_page_that_is_right_stays_as_it_is() -> None:
-    """Every row that has a result was computed."""
+    """TFLOPs of every row with a result are computed, and equal the page's."""
     made = regenerate(PAGE, PageSettings())
     assert made.data == PAGE
     assert (made.rows, made.changes, made.unclear) == (9, [], [])
@@ -45,7 +45,7 @@ def test_a_page_that_is_right_stays_as_it_is() -> None:
     ids=["CRLF", "BOM", "no last newline", "odd bytes"],
 )
 def test_a_stale_cell_is_mended_and_nothing_else(page: bytes) -> None:
-    """In any cell, with its width, for any bytes of the page."""
+    """This holds for any cell and any bytes around it; the cell keeps its width."""
     for stale, right in ((b"14.2 ", b"14.3 "), (b"~52", b"~61"), (b"**54.61**", b"**55.61**")):
         assert page.count(stale) == 1
         wrong = page.replace(stale, right)
@@ -55,7 +55,7 @@ def test_a_stale_cell_is_mended_and_nothing_else(page: bytes) -> None:
 
 
 def test_a_change_shows_the_line_the_column_and_both_cells() -> None:
-    """So that a person can check it."""
+    """A person can check the change with these values."""
     (change,) = regenerate(table("| 16 | 7.5B | 4 | 0.661s | 29.2 |"), LENGTH).changes
     assert change == (3, "TFlops", "29.2", "23.2")
 
@@ -75,7 +75,7 @@ def test_a_change_shows_the_line_the_column_and_both_cells() -> None:
     ],
 )
 def test_a_row_gets_the_value_of_the_formula(row: str, new: str) -> None:
-    """In the form of its cell, and within its width where it fits."""
+    """The value has the format of its cell, and the cell's width if it fits."""
     made = regenerate(table(row), LENGTH)
     assert only_row(made) == new
     assert regenerate(made.data, LENGTH).data == made.data
@@ -97,7 +97,7 @@ def test_a_row_gets_the_value_of_the_formula(row: str, new: str) -> None:
     ],
 )
 def test_a_row_without_a_result_is_kept_silently(row: str) -> None:
-    """Blank rows, separators, runs without a result."""
+    """Blank rows, separators and runs without a result give no message."""
     made = regenerate(table(row), LENGTH)
     assert made.data == table(row)
     assert (made.unclear, made.rows) == ([], 0 if "0.661s" not in row else 1)
@@ -120,7 +120,7 @@ def test_a_row_without_a_result_is_kept_silently(row: str) -> None:
     ],
 )
 def test_a_row_that_is_not_understood_is_listed_and_kept(row: str, why: str) -> None:
-    """With its line and the reason."""
+    """The message has the line and the reason."""
     made = regenerate(table(row), LENGTH)
     assert made.data == table(row)
     assert made.unclear == [(3, why)]
@@ -143,7 +143,7 @@ def test_a_row_that_is_not_understood_is_listed_and_kept(row: str, why: str) -> 
     ],
 )
 def test_a_table_that_cannot_be_parsed_is_reported_once(titles: str, why: str) -> None:
-    """Not for every row."""
+    """The problem is not repeated for every row."""
     columns = titles.count("|") + 1
     row = " | ".join(["1"] * columns)
     page = table(row, row, header=f"{titles}\n{'|'.join(['--'] * columns)}\n")
@@ -156,7 +156,7 @@ def test_a_table_that_cannot_be_parsed_is_reported_once(titles: str, why: str) -
 
 
 def test_a_missing_sequence_length_is_not_guessed() -> None:
-    """The tables stay unchanged, and a message reports it."""
+    """The tables stay unchanged, and a message asks for the length."""
     page = table("| 16 | 7.5B | 4 | 0.661s | 1.0 |")
     made = regenerate(page, PageSettings())
     assert made.data == page
@@ -164,7 +164,7 @@ def test_a_missing_sequence_length_is_not_guessed() -> None:
 
 
 def test_a_reported_column_is_left_and_noticed() -> None:
-    """Numbers printed by a program are not computed again."""
+    """A column of TFLOPs that a program printed is not computed again."""
     header = "| GPUs | Size | GBS | Time | TFLOPs | Reported TFLOPs |\n|-|-|-|-|-|-|\n"
     made = regenerate(table("| 16 | 7.5B | 4 | 0.661s | 1.0 | 1.0 |", header=header), LENGTH)
     assert only_row(made) == "| 16 | 7.5B | 4 | 0.661s | 23.2 | 1.0 |"
@@ -174,7 +174,7 @@ def test_a_reported_column_is_left_and_noticed() -> None:
 
 
 def test_settings_of_the_page_override_options() -> None:
-    """After the comment, for the settings it names; the difference is reported."""
+    """A comment's settings hold for the tables below it, and a difference is reported."""
     rows = table("| 16 | 7.5B | 4 | 0.661s | 1.0 |")
     page = rows + b"\n<!-- teralog: seq_length=2048 factor=3 decimals=2 -->\n\n" + rows
     made = regenerate(page, LENGTH)
@@ -183,7 +183,7 @@ def test_settings_of_the_page_override_options() -> None:
 
 
 def test_a_comment_may_stand_on_the_first_line() -> None:
-    """After a byte-order mark too."""
+    """A byte-order mark may precede the comment."""
     page = b"\xef\xbb\xbf<!-- teralog: seq_length=1024 -->\n" + table(
         "16 | 7.5B | 4 | 0.661s | 1.0"
     )
@@ -208,7 +208,7 @@ def test_a_mistake_in_a_comment_changes_nothing() -> None:
     ],
 )
 def test_settings_change_the_value(settings: PageSettings, tflops: str) -> None:
-    """Options count if the page sets nothing."""
+    """The user's options count if the page has no setting."""
     page = b"seq_length=1024\n\n" + table("| 16 | 7.5B | 4 | 0.661s | 1.0 |")
     (change,) = regenerate(page, settings).changes
     assert change.new == tflops
@@ -218,7 +218,7 @@ def test_settings_change_the_value(settings: PageSettings, tflops: str) -> None:
 def test_the_formula_of_narayanan_takes_the_model_s_shape(
     factor: int, passes: int, head: int
 ) -> None:
-    """96·B·s·l·h²·(1 + s/6h + V/16lh), or 72 and 12, for GPT-3 on 1024 GPUs."""
+    """GPT-3 on 1024 GPUs: 96·B·s·l·h²·(1 + s/6h + V/16lh), or 72 and 12 without recomputation."""
     layers, hidden, vocabulary, seq_length, batch = 96, 12288, 51200, 2048, 1536
     flops = passes * batch * seq_length * layers * hidden**2
     flops *= 1 + seq_length / (6 * hidden) + vocabulary / (head * layers * hidden)
@@ -232,7 +232,7 @@ def test_the_formula_of_narayanan_takes_the_model_s_shape(
 
 
 def test_columns_are_added_behind_the_tflops_and_computed_when_there() -> None:
-    """Once: the second time they are recomputed."""
+    """A second call adds no column, and computes the added ones again."""
     page = table("| 16 | 7.5B | 4 | 0.661s | 23.2 |", "|  |  |  | OOM |  |")
     made = regenerate(page, V100, ADDED)
     assert made.new_columns == 4
@@ -250,7 +250,7 @@ def test_columns_are_added_behind_the_tflops_and_computed_when_there() -> None:
 
 
 def test_tflops_are_added_where_a_benchmark_has_none() -> None:
-    """After the times. Without --add, and for other tables, nothing changes."""
+    """The column is added after the times; without --add, and in other tables, nothing changes."""
     page = b"GPUs | Size | GBS | Time | Notes\n-|-|-|-|-\n16 | 7.5B | 4 | 0.661 | x\n"
     assert regenerate(page, LENGTH).data == page
     made = regenerate(page, LENGTH, ["tflops"])
@@ -263,7 +263,7 @@ def test_tflops_are_added_where_a_benchmark_has_none() -> None:
 
 
 def test_a_row_that_no_pipe_ends_gets_no_blanks_at_its_end() -> None:
-    """Two of them would break the line."""
+    """Two blanks at the end of a line would be a line break in markdown."""
     page = b"GPUs | Size | GBS | Time\n-|-|-|-\n16 | 7.5B | 4 | 0.661\n1 | 1B | 1 | OOM\n"
     made = regenerate(page, LENGTH, ["tflops"])
     assert made.data.splitlines() == [
@@ -276,7 +276,7 @@ def test_a_row_that_no_pipe_ends_gets_no_blanks_at_its_end() -> None:
 
 
 def test_utilizations_need_a_gpu_that_is_known() -> None:
-    """One message per page, with the option to give."""
+    """One message per page names the option to give."""
     with pytest.raises(UserError) as caught:
         regenerate(PAGE, LENGTH, ["mfu", "hfu"])
     needed = "15: utilizations need the GPU; give --gpu or --gpu-peak-tflops"
@@ -288,7 +288,7 @@ def test_utilizations_need_a_gpu_that_is_known() -> None:
 
 @pytest.mark.parametrize("settings", [V100, PageSettings(gpu_peak_tflops=125)])
 def test_the_peak_is_the_gpu_s_or_the_one_given(settings: PageSettings) -> None:
-    """A V100 SXM2 has 125."""
+    """A V100 SXM2 has a peak of 125 TFLOP/s."""
     page = b"<!-- teralog: seq_length=1024 -->\n\n" + table("| 16 | 7.5B | 4 | 0.661s | 23.2 |")
     assert only_row(regenerate(page, settings, ["hfu"])).endswith("| 18.6% |")
 
@@ -321,7 +321,7 @@ TITLES = st.sampled_from(
 
 @st.composite
 def tables(draw: st.DrawFn) -> str:
-    """Return a table of any of these titles and cells, with pipes at the ends or not."""
+    """Return a table of any of these titles and cells, with or without outer pipes."""
     titles = draw(st.lists(TITLES, min_size=2, max_size=9, unique=draw(st.booleans())))
     sizes = st.integers(len(titles) - 1, len(titles) + 1)
     rows = [titles, [draw(st.sampled_from(["-", ":-:", "--:"])) for _ in titles]]
@@ -343,7 +343,7 @@ ADDITIONS = st.lists(st.sampled_from(sorted(COMPUTED)), max_size=3)
 
 @given(DOCUMENTS | st.binary(max_size=300), ADDITIONS)
 def test_the_second_time_nothing_changes(data: bytes, add: list[str]) -> None:
-    """For any document and any added columns."""
+    """This holds for any document and any added columns."""
     once = regenerate(data, V100, add)
     again = regenerate(once.data, V100, add)
     assert again.data == once.data

@@ -1,4 +1,4 @@
-"""TFLOPs of published models, computed again from tokens/s per GPU."""
+"""Compute TFLOPs of published models again, from tokens/s per GPU."""
 
 from orchestrator.markdown.meaning.settings import PageSettings
 from orchestrator.markdown.regenerate.page import regenerate
@@ -15,18 +15,18 @@ def page(*rows: str, heading: str = "#### Model: LLAMA3_8B", titles: str = TITLE
 
 
 def row(tokens: int, tflops: str, name: str = "DGX-H100") -> str:
-    """Return a row of 7 GPUs."""
+    """Return a row of a run on 7 GPUs."""
     return f"| {name} | 7 | 8192 | {tokens} | {tflops} |"
 
 
 def changes(data: bytes, **settings: object) -> list[tuple[str, str]]:
-    """Return old and new text of the cells that are computed again."""
+    """Return the old and the new text of the cells that change."""
     made = regenerate(data, PageSettings(**settings))  # type: ignore[arg-type]
     return [(change.old, change.new) for change in made.changes]
 
 
 def test_right_cells_stay_and_wrong_ones_are_computed_as_the_page_counts() -> None:
-    """Two rows count causal attention, so the third does as well."""
+    """Two rows of the page count causal attention, so the third row is computed like that too."""
     right = [row(tokens, f"{tokens * CAUSAL / 1e3:.0f}") for tokens in (10_007, 12_345)]
     wrong = [row(10_007, f"{10_007 * CAUSAL * 1.2 / 1e3:.0f}")]
     assert changes(page(*right, *wrong)) == [("618", "515")]
@@ -34,14 +34,14 @@ def test_right_cells_stay_and_wrong_ones_are_computed_as_the_page_counts() -> No
 
 
 def test_the_user_may_say_which_keys_count() -> None:
-    """An option and a comment go before what the page's rows say."""
+    """An option or a comment takes precedence over what the page's other rows show."""
     data = page(row(10_007, "515"))
     assert changes(data, attention="window") == [("515", "580")]
     assert changes(b"<!-- teralog: attention=full -->\n\n" + data) == [("515", "580")]
 
 
 def test_plain_tflops_of_a_model_column_are_model_flops() -> None:
-    """A published name and tokens/s per GPU tell all; neither batch nor size is needed."""
+    """A published name and tokens/s per GPU are enough, without batch or size."""
     titles = "| Model | #GPUs | Seq Length | TPS/GPU | TFLOPs/GPU |"
     data = page(row(10_007, "", "Llama3 8B"), heading="# Speed", titles=titles)
     made = regenerate(data, PageSettings(attention="causal"))
@@ -49,7 +49,7 @@ def test_plain_tflops_of_a_model_column_are_model_flops() -> None:
 
 
 def test_a_model_that_is_not_known_is_named() -> None:
-    """Its rows stay as they are."""
+    """The rows of the unknown model stay as they are."""
     data = page(row(10_007, "618"), heading="#### Model: Secret 1T")
     made = regenerate(data, PageSettings())
     assert made.data == data

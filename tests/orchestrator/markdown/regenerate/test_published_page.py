@@ -1,4 +1,7 @@
-"""The page of GPT-2 experiments that BigScience published: its TFLOPs follow from its formula.
+"""The TFLOPs on the page of GPT-2 experiments by BigScience follow from its formula.
+
+The test reads the original page if a checkout is next to this one; the project has a similar page
+of its own.
 
 It is read if a checkout of it is next to this one; the project has a similar page of its own.
 """
@@ -27,12 +30,12 @@ RESULT = re.compile(
 
 @pytest.fixture(scope="module")
 def page() -> bytes:
-    """The page."""
+    """Return the text of the original page."""
     return FOUND[0].read_bytes()
 
 
 def test_every_row_is_computed_and_equal_to_one_decimal(page: bytes) -> None:
-    """Compared with an independent formula and reader of the rows."""
+    """The expected values are from an independent formula and an independent reader of the rows."""
     rows = list(RESULT.finditer(page))
     for row in rows:
         size, batch, seconds, gpus = (
@@ -46,7 +49,7 @@ def test_every_row_is_computed_and_equal_to_one_decimal(page: bytes) -> None:
 
 
 def test_the_command_finds_nothing_to_change() -> None:
-    """No option is needed: the page's prose contains the sequence length."""
+    """The page's prose contains the sequence length, so the command needs no option."""
     done = CliRunner().invoke(main, ["regenerate-tflops", "--check", str(FOUND[0])])
     assert (done.exit_code, done.stdout) == (0, "")
 
@@ -62,7 +65,7 @@ def test_the_command_finds_nothing_to_change() -> None:
     ids=["as it is", "CRLF", "BOM", "no last newline"],
 )
 def test_all_its_cells_are_mended_when_stale(page: bytes, convert) -> None:
-    """Every cell is corrected, and no other byte changes."""
+    """Every wrong cell is corrected, and no other byte changes."""
     page = convert(page)
     places = [row.span("tflops") for row in RESULT.finditer(page)]
     stale = bytearray(page)
@@ -75,7 +78,7 @@ def test_all_its_cells_are_mended_when_stale(page: bytes, convert) -> None:
 
 
 def test_columns_are_added_once(page: bytes) -> None:
-    """To each table with a result; the second time nothing changes."""
+    """Each table with a result gets the columns; a second call changes nothing."""
     add = ("mfu", "hfu", "tokens_per_second")
     made = regenerate(page, PageSettings(gpu="V100-SXM2"), add)
     assert made.new_columns == 3 * 10

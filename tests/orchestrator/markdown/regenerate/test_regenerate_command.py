@@ -20,33 +20,33 @@ TERALOG = Path(sys.executable).parent / "teralog"
 
 
 def run(*arguments: str | Path, page: bytes = b"") -> Result:
-    """Run the command in this process."""
+    """Run `teralog regenerate-tflops` in this process."""
     return CliRunner().invoke(main, ["regenerate-tflops", *map(str, arguments)], input=page)
 
 
 @pytest.fixture
 def stale(tmp_path: Path) -> Path:
-    """A page with one cell that is not right."""
+    """Return a page with one wrong cell."""
     file = tmp_path / "page.md"
     file.write_bytes(STALE)
     return file
 
 
 def test_the_new_page_goes_to_standard_output(stale: Path) -> None:
-    """The file is unchanged."""
+    """The file itself stays unchanged."""
     done = run(stale)
     assert (done.exit_code, done.stdout_bytes) == (0, RIGHT)
     assert stale.read_bytes() == STALE
 
 
 def test_standard_input_is_a_file_too() -> None:
-    """By the name -, with all its bytes."""
+    """The name - means standard input, with all its bytes."""
     done = run("-", page=b"\xef\xbb\xbf" + STALE.replace(b"\n", b"\r\n") + b"\xff")
     assert done.stdout_bytes == b"\xef\xbb\xbf" + RIGHT.replace(b"\n", b"\r\n") + b"\xff"
 
 
 def test_in_place_writes_the_file(stale: Path) -> None:
-    """It reports the changes; a correct file is not written."""
+    """The command reports the changes; a correct file is not written."""
     done = run("--in-place", stale)
     assert (done.exit_code, done.stdout) == (0, "")
     assert f"{stale}: rows computed: 9, cells changed: 1\n" in done.stderr
@@ -57,7 +57,7 @@ def test_in_place_writes_the_file(stale: Path) -> None:
 
 
 def test_check_names_the_cells_and_exits_with_1(stale: Path) -> None:
-    """With 0 if no cell would change."""
+    """The exit code is 0 if no cell would change."""
     done = run("--check", stale)
     assert done.exit_code == 1
     assert done.stdout == f"{stale}:17: TFlops is 9.9, should be 24.9\n"
@@ -69,7 +69,7 @@ def test_check_names_the_cells_and_exits_with_1(stale: Path) -> None:
 
 
 def test_diff_shows_the_lines(stale: Path) -> None:
-    """It exits with 0, unless --check is given too."""
+    """The exit code is 0, unless --check is given too."""
     done = run("--diff", stale)
     assert done.exit_code == 0
     assert [line[:1] for line in done.stdout.splitlines()] == list("-+@   -+   ")
@@ -90,7 +90,7 @@ def test_all_files_are_read_and_all_problems_reported(stale: Path, tmp_path: Pat
 
 
 def test_rows_that_are_not_understood_are_listed(tmp_path: Path) -> None:
-    """On standard error, with file, line and reason; they are not failures."""
+    """Standard error has file, line and reason; such rows do not fail the command."""
     page = RIGHT.replace(b"1.103s ", b"1-2s   ")
     done = run("-", page=page)
     assert (done.exit_code, done.stdout_bytes) == (0, page)
@@ -109,21 +109,21 @@ def test_rows_that_are_not_understood_are_listed(tmp_path: Path) -> None:
     ],
 )
 def test_options_that_make_no_sense_are_usage_errors(arguments: list[str], told: str) -> None:
-    """Exit code 2."""
+    """Options that contradict each other exit with code 2."""
     done = run(*arguments)
     assert done.exit_code == 2
     assert told in done.stderr
 
 
 def test_a_gpu_that_is_not_known_is_reported() -> None:
-    """No utilization is made up."""
+    """Without a known GPU no utilization is computed."""
     done = run("--add", "mfu", "--gpu", "Voodoo 2", "-", page=RIGHT)
     assert (done.exit_code, done.stdout) == (1, "")
     assert "'Voodoo 2' is not in the table of GPUs" in done.stderr
 
 
 def test_options_are_those_of_the_settings() -> None:
-    """The command line repeats their names, because --help must not import them."""
+    """The command line repeats the names of the settings, so --help need not import them."""
     options = {option.name: option.type for option in main.commands["regenerate-tflops"].params}
     assert options["formula"].choices == tuple(Formula)
     assert options["factor"].choices == tuple(map(str, FACTORS))
@@ -131,7 +131,7 @@ def test_options_are_those_of_the_settings() -> None:
 
 
 def test_text_from_a_file_does_not_control_the_terminal(tmp_path: Path) -> None:
-    """Its name and its cells are shown without control characters."""
+    """The file's name and cells are shown without control characters."""
     page = RIGHT.replace(b"1.103s ", b"1-2\x1b[31ms")
     done = run("--check", "-", page=page)
     assert "\x1b" not in done.stdout + done.stderr
@@ -140,7 +140,7 @@ def test_text_from_a_file_does_not_control_the_terminal(tmp_path: Path) -> None:
 def test_the_document_shows_what_is_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its page, its first command with all it prints, and the table of the second."""
+    """The docs have the page, the first command's output, and the table of the second command."""
     monkeypatch.chdir(tmp_path)
     first, second = re.findall(r"```text\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
     _, page, printed = re.split(r"^\$ .*\n", first, flags=re.MULTILINE)
@@ -153,14 +153,14 @@ def test_the_document_shows_what_is_printed(
 
 
 def test_every_setting_and_column_is_in_the_document() -> None:
-    """The document describes everything that a comment can set."""
+    """The docs describe everything that a comment can set."""
     document = DOCUMENT.read_text()
     assert all(f"`{key}`" in document for key in KEYS)
     assert all(re.search(rf"`{name}`|--add [a-z,_]*{name}", document) for name in COMPUTED)
 
 
 def test_only_the_standard_library_and_click_are_loaded(stale: Path) -> None:
-    """So that it is as fast as --help."""
+    """The command is therefore as fast as --help."""
     code = (
         "import sys, click; before = set(sys.modules); from orchestrator.cli.main import main\n"
         "try: main(['regenerate-tflops', '--check', sys.argv[1]])\n"
@@ -177,7 +177,7 @@ def test_only_the_standard_library_and_click_are_loaded(stale: Path) -> None:
     ("redirection", "which"), [("<&-", "standard input"), ("</dev/null >&-", "standard output")]
 )
 def test_a_closed_stream_is_reported(redirection: str, which: str) -> None:
-    """Python then has no stream object."""
+    """If stdout or stderr is closed, Python has no stream object for it."""
     done = subprocess.run(
         ["/bin/sh", "-c", f'"$1" regenerate-tflops - {redirection}', "sh", TERALOG],
         capture_output=True,
@@ -191,7 +191,7 @@ def test_a_closed_stream_is_reported(redirection: str, which: str) -> None:
 
 @pytest.mark.parametrize("peak", ["nan", "inf", "0", "-1"])
 def test_a_peak_that_is_no_number_above_zero_is_refused(peak: str, stale: Path) -> None:
-    """It would be written into the page."""
+    """A wrong peak would be written into the page."""
     done = run("--add", "mfu", "--gpu-peak-tflops", peak, str(stale))
     assert (done.exit_code, done.stdout) == (2, "")
 
@@ -216,7 +216,7 @@ GIVEN: dict[str, tuple[tuple[str, ...], float]] = {
 
 @pytest.mark.parametrize(("columns", "seconds"), GIVEN.values(), ids=GIVEN)
 def test_a_column_holds_what_the_user_says(columns: tuple[str, ...], seconds: float) -> None:
-    """Without that the table is not parsed."""
+    """The table is parsed only if the user names the column's meaning."""
     assert run("-", "--seq-length=2048", page=ODD).stdout_bytes == ODD
     done = run("-", *COLUMNS, *columns, "--decimals=3", page=ODD)
     expected = 1.3e9 * 4 * 2 * 2048 * 16 / (seconds * 8 * 1e12)
@@ -234,14 +234,14 @@ MISUSED: dict[str, tuple[str, int, str]] = {
 
 @pytest.mark.parametrize(("column", "code", "sentence"), MISUSED.values(), ids=MISUSED)
 def test_a_column_that_is_not_understood_is_refused(column: str, code: int, sentence: str) -> None:
-    """With the valid names."""
+    """The message lists the valid meanings."""
     done = run("-", f"--column={column}", page=ODD)
     assert done.exit_code == code
     assert sentence in " ".join(done.stderr.split())
 
 
 def test_check_has_json(stale: Path) -> None:
-    """One object for each cell; without --check, --json is refused."""
+    """The JSON has one object per cell; --json without --check is refused."""
     done = run("--check", "--json", stale)
     assert done.exit_code == 1
     (cell,) = json.loads(done.stdout)
