@@ -1,4 +1,4 @@
-"""Make results that several test processes need only once, mainly trainings, which are slow."""
+"""Share slow results, mainly trainings, among test processes, so that each is made once."""
 
 import fcntl
 import pickle

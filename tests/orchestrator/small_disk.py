@@ -1,4 +1,4 @@
-"""A small file system of its own under a playground's results/, to be full or read-only."""
+"""Mount a small file system as a playground's results/, to make it full or read-only."""
 
 import contextlib
 import subprocess
@@ -23,7 +23,7 @@ NAMESPACES = (
 
 @dataclass
 class Disk:
-    """A file system that only its holder sees as the playground's results/."""
+    """A small file system, which only its holder sees as the playground's results/."""
 
     playground: Any
     holder: "subprocess.Popen[str]"
@@ -31,11 +31,11 @@ class Disk:
 
     @property
     def path(self) -> Path:
-        """The path at which all other processes see it."""
+        """Return the path at which all other processes see the disk."""
         return Path(f"/proc/{self.holder.pid}/root{self.playground.path}/results")
 
     def make_read_only(self) -> None:
-        """Make it read-only for all processes that see it by `path`."""
+        """Make the disk read-only for all processes that see it by `path`."""
         enter = [*self.enter, f"--target={self.holder.pid}"]
         mounted = str(self.playground.path / "results")
         # A mount of its own, for the one below is busy while jobs write their logs.
@@ -51,7 +51,7 @@ class Disk:
         return done
 
     def fill(self) -> None:
-        """Leave room for no more than the names of files."""
+        """Fill the disk, so that it has only room for the names of new files."""
         with (self.path / "ballast").open("wb", buffering=0) as ballast:
             try:
                 while ballast.write(bytes(4096)):
@@ -60,7 +60,7 @@ class Disk:
                 return
 
     def files(self) -> dict[str, bytes]:
-        """Return all files on it by their path, apart from locks, which are empty, and ballast."""
+        """Return all files on the disk by path, without locks, which are empty, and ballast."""
         return {
             str(path.relative_to(self.path)): path.read_bytes()
             for path in sorted(self.path.rglob("*"))
@@ -70,7 +70,7 @@ class Disk:
 
 @contextlib.contextmanager
 def small_disk(playground: Any) -> Iterator[Disk]:
-    """Provide a disk with room for a few runs; skip the test if mounting is not allowed."""
+    """Return a disk with room for a few runs; skip the test if mounting is not allowed."""
     (playground.path / "results").mkdir()
     refused = ""
     for unshare, enter in NAMESPACES:

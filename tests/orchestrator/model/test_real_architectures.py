@@ -185,7 +185,7 @@ CHECKPOINTED = [name for name, (kind, _) in CONFIGS.items() if kind not in {"gpt
 
 @pytest.fixture(scope="module")
 def transformers() -> Any:
-    """Return the library, from the extra `hf`."""
+    """Return the library transformers, from the extra `hf`."""
     pytest.importorskip("torch")
     library = pytest.importorskip("transformers")
     library.logging.set_verbosity_error()
@@ -194,7 +194,7 @@ def transformers() -> Any:
 
 @pytest.fixture(autouse=True)
 def triangular_systems_as_products(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make torch solve a triangular system with a product, as kernels do and the counter sees."""
+    """Let torch solve a triangular system with a product, which its FLOP counter sees."""
     torch = pytest.importorskip("torch")
     solve = torch.linalg.solve_triangular
 
@@ -220,7 +220,7 @@ def triangular_systems_as_products(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_family_is_compared_with_its_real_class():
-    """No family is left out."""
+    """The table of cases has a real class for every family."""
     assert {kind for kind, _ in CONFIGS.values()} == READERS.keys()
 
 
@@ -238,7 +238,7 @@ def build(transformers: Any, name: str, attention: str = "eager") -> tuple[Any, 
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_parameters_are_those_of_the_real_class(transformers: Any, name: str):
-    """Exactly, on the meta device, which stores no numbers."""
+    """The numbers are equal, on the meta device, which stores no values."""
     import torch
 
     with torch.device("meta"):
@@ -247,7 +247,7 @@ def test_parameters_are_those_of_the_real_class(transformers: Any, name: str):
 
 
 def counted(transformers: Any, name: str, *, recomputed: bool, attention: str) -> tuple[int, Model]:
-    """Return the operations that torch counts in products of an iteration, and the description."""
+    """Return the description, and the FLOPs that torch counts in products of an iteration."""
     import torch
     from torch.utils.flop_counter import FlopCounterMode
 
@@ -265,7 +265,7 @@ def counted(transformers: Any, name: str, *, recomputed: bool, attention: str) -
 
 
 def _pairs_of_chunks(model: Model, recomputed: bool) -> int:
-    """Return the operations with which Mamba-2's plain path passes states between chunks."""
+    """Return the FLOPs with which Mamba-2's plain path passes states between chunks."""
 
     def of(mixer: Mamba2) -> int:
         states = -(-LENGTH // mixer.chunk) + 1
@@ -277,10 +277,10 @@ def _pairs_of_chunks(model: Model, recomputed: bool) -> int:
 
 
 def _ends_of_chunks(model: Model) -> int:
-    """Return the operations that the gated delta rule needs no gradient for in a short sequence.
+    """Return the FLOPs for which the gated delta rule needs no gradient in a short sequence.
 
-    Of the first chunk, the gradients of the state that keys and queries read; of the last, both
-    gradients of the product that makes a state.
+    In the first chunk, these are the gradients of the state that keys and queries read. In the last
+    chunk, they are both gradients of the product that makes a state.
     """
 
     def of(mixer: GatedDeltaNet) -> int:
@@ -291,7 +291,7 @@ def _ends_of_chunks(model: Model) -> int:
 
 
 def ours(model: Model, *, recomputed: bool = False, keys: Keys = "full") -> int:
-    """Return our count of the same iteration, without convolutions."""
+    """Return teralog's FLOPs of the same iteration, without convolutions."""
     flops = count_flops(model, sequences=SEQUENCES, recomputed=recomputed, keys=keys)
     return sum(
         term.forward + term.backward + term.recomputed
@@ -301,7 +301,7 @@ def ours(model: Model, *, recomputed: bool = False, keys: Keys = "full") -> int:
 
 
 def as_computed(kind: str, model: Model) -> Model:
-    """Return the model as its class computes it."""
+    """Return the description of the model as its class computes it."""
     if kind not in DENSE_EXPERTS:
         return model
     return replace(model, layers=tuple(_all_experts(model)))
@@ -315,13 +315,13 @@ def _all_experts(model: Model) -> Iterator[Any]:
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_flops_are_those_that_torch_counts(transformers: Any, name: str):
-    """Difference 0, of the forward and backward pass together."""
+    """The difference is 0, for the forward and backward pass together."""
     products, model = counted(transformers, name, recomputed=False, attention="eager")
     assert ours(as_computed(CONFIGS[name][0], model)) == products
 
 
 @pytest.mark.parametrize("name", CHECKPOINTED)
 def test_flops_with_recomputation_are_those_that_torch_counts(transformers: Any, name: str):
-    """Difference 0: every layer once more, the head not."""
+    """The difference is 0: every layer is computed once more, the head is not."""
     products, model = counted(transformers, name, recomputed=True, attention="eager")
     assert ours(as_computed(CONFIGS[name][0], model), recomputed=True) == products

@@ -1,4 +1,4 @@
-"""The columns of a report: those that distinguish its runs."""
+"""Choose the columns of a report: those that distinguish its runs."""
 
 from collections.abc import Callable
 from typing import Any
@@ -52,7 +52,7 @@ COLUMNS: dict[str, tuple[str, int, list[str]]] = {
 def test_a_column_appears_if_it_distinguishes_runs(
     reported: Callable[..., Reported], text: str, runs: int, columns: list[str]
 ):
-    """The framework's own columns always; the label if nothing else does."""
+    """The framework's own columns always appear; the label does if no other column differs."""
     _, _, report = reported(text, *[None] * runs)
     assert list(report.table.names) == [
         *columns,
@@ -64,7 +64,7 @@ def test_a_column_appears_if_it_distinguishes_runs(
 
 
 def test_runs_of_two_frameworks_share_a_table(reported: Callable[..., Reported]):
-    """It has the columns of both, with a dash for values that a framework lacks."""
+    """The table has the columns of both, with a dash for values that one framework lacks."""
     text = "include: [{strategy: zero3}, {framework: deepspeed, script: a/train.py}]\n"
     _, _, report = reported(text, None, None)
     rows = as_records(report.table)

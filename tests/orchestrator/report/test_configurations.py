@@ -1,4 +1,4 @@
-"""Repeats and seeds of a configuration are one row, with the ids of its runs."""
+"""Combine repeats and seeds of a configuration into one row, with the ids of its runs."""
 
 from collections.abc import Callable
 from typing import Any
@@ -29,7 +29,7 @@ def log(seconds: float, device: str = "cpu") -> str:
 
 
 def ended(seconds: float, state: str = "COMPLETED", device: str = "cpu") -> dict[str, Any]:
-    """Return an attempt with this end."""
+    """Return an attempt with this state at its end."""
     return {"log": log(seconds, device), "state": state}
 
 
@@ -46,7 +46,7 @@ def rows(reported: Callable[..., Reported]) -> Callable[..., list[dict[str, Any]
 
 
 def test_a_configuration_is_a_row_of_medians(rows: Callable[..., list[dict[str, Any]]]) -> None:
-    """Seed and repeat have no columns; the range is that of the TFLOPs."""
+    """Seed and repeat have no columns, and the range is that of the TFLOPs."""
     attempts = [ended(seconds) for seconds in (1, 2, 4, 5, 3, 3, 3, 3)]
     ddp, zero1 = rows(MATRIX, *attempts)
     assert [row["strategy"] for row in (ddp, zero1)] == ["ddp", "zero1"]
@@ -60,7 +60,7 @@ def test_a_configuration_is_a_row_of_medians(rows: Callable[..., list[dict[str, 
 
 
 def test_only_runs_that_completed_count(rows: Callable[..., list[dict[str, Any]]]) -> None:
-    """The ends of the others are reported."""
+    """The row reports the outcomes of the other runs."""
     attempts = (ended(1), ended(1, "FAILED"), ended(3), None, *[ended(3, "FAILED")] * 4)
     ddp, zero1 = rows(MATRIX, *attempts)
     assert ddp["step_seconds_median"] == pytest.approx(2)
@@ -72,14 +72,14 @@ def test_only_runs_that_completed_count(rows: Callable[..., list[dict[str, Any]]
 def test_runs_are_listed_singly(
     rows: Callable[..., list[dict[str, Any]]], options: dict[str, Any]
 ) -> None:
-    """On request, and when sorting by a column that distinguishes repeats; each has its id."""
+    """Runs have a row each if requested, or if sorted by a column that distinguishes repeats."""
     shown = rows(MATRIX, *[ended(1)] * 8, **options)
     assert len(shown) == 8
     assert len({row["run_ids"] for row in shown}) == 8
 
 
 def test_rows_are_sorted_by_what_they_show(rows: Callable[..., list[dict[str, Any]]]) -> None:
-    """Not by the fastest run of each."""
+    """Rows are sorted by their shown medians, not by the fastest run of each."""
     attempts = [ended(seconds) for seconds in (1, 9, 9, 9, 3, 3, 3, 3)]
     shown = rows(MATRIX, *attempts, by="-tflops_per_gpu")
     assert [row["strategy"] for row in shown] == ["zero1", "ddp"]
@@ -106,14 +106,14 @@ def test_a_campaign_without_repeats_has_a_row_for_each_run(
     ],
 )
 def test_ids_are_shortened_to_distinct_starts(ids: list[str], expected: list[str]) -> None:
-    """With at least four digits."""
+    """A short id has at least four digits, and as many as it needs to be unique."""
     assert list(short_ids(ids).values()) == expected
 
 
 def test_json_has_the_configurations_with_their_intervals(
     reported: Callable[..., Reported],
 ) -> None:
-    """Over the completed runs; a value that no run has is null."""
+    """Intervals cover the completed runs; a value that no run has is null."""
     attempts = [*map(ended, (1, 2, 4)), ended(9, "FAILED"), *map(ended, (3, 3, 3, 3))]
     campaign, runs, report = reported(MATRIX, *attempts)
     ddp, zero1 = report_json(campaign, report, runs)["configurations"]

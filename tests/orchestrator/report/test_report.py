@@ -1,4 +1,4 @@
-"""A campaign's results, from its logs to its table, its page and its JSON."""
+"""Report a campaign: from its logs to its table, its page and its JSON."""
 
 import dataclasses
 import json
@@ -50,7 +50,7 @@ COMPLETED: dict[str, Any] = {"log": FULL, "state": "COMPLETED"}
 
 
 def test_a_run_has_its_numbers_in_its_row(reported: Callable[..., Reported]):
-    """The values after the warm-up, and how the run ended."""
+    """A row has the numbers after the warm-up, and the outcome."""
     _, _, report = reported("matrix: {strategy: [zero1]}\n", COMPLETED)
     (row,) = as_records(report.table)
     assert row == {
@@ -102,7 +102,7 @@ ENDS: dict[str, tuple[dict[str, Any] | None, dict[str, Any]]] = {
 def test_every_run_keeps_its_row_however_it_ended(
     reported: Callable[..., Reported], attempt: dict[str, Any] | None, cells: dict[str, Any]
 ):
-    """The row shows the end, with a dash for each missing number."""
+    """A row shows the outcome, and a dash for each missing number."""
     _, _, report = reported("matrix: {seed: [1, 2]}\n", COMPLETED, attempt)
     rows = as_records(report.table)
     assert [row["seed"] for row in rows] == [1, 2]
@@ -110,7 +110,7 @@ def test_every_run_keeps_its_row_however_it_ended(
 
 
 def test_one_line_says_how_the_numbers_were_made(reported: Callable[..., Reported]):
-    """Formula, warm-up, memory, version, date, and a checksum of the logs."""
+    """The line has formula, warm-up, memory, version, date, and a checksum of the logs."""
     campaign, runs, report = reported("matrix: {seed: [1, 2]}\n", COMPLETED, None)
     assert "Narayanan et al. 2021, eq. 3" in report.provenance
     assert "over the median step time" in report.provenance
@@ -123,13 +123,13 @@ def test_one_line_says_how_the_numbers_were_made(reported: Callable[..., Reporte
 
 
 def test_without_logs_there_is_no_checksum(reported: Callable[..., Reported]):
-    """It shows a dash, not the checksum of empty input."""
+    """A dash replaces the checksum, because that of empty input would mean nothing."""
     _, _, report = reported("", None)
     assert report.provenance.endswith("logs sha256 —.")
 
 
 def test_the_page_has_the_table_its_making_and_what_failed(reported: Callable[..., Reported]):
-    """Text of logs and labels stays text."""
+    """Text from logs and labels stays text on the page."""
     failed = {"log": OOM, "state": "FAILED"}
     campaign, runs, report = reported(
         "matrix: {deepspeed: [{}, {comet: {name: '<b>|x`'}}], strategy: [zero1]}\n",
@@ -152,13 +152,13 @@ def test_the_page_has_the_table_its_making_and_what_failed(reported: Callable[..
 def test_a_page_of_completed_runs_does_not_mention_failures(
     reported: Callable[..., Reported],
 ):
-    """Nor runs that were removed, or have not begun."""
+    """The page does not mention removed or unstarted runs either."""
     campaign, runs, report = reported("matrix: {seed: [1, 2]}\n", COMPLETED, None)
     assert report_markdown(campaign, report, runs, []).count("\n\n") == 2
 
 
 def test_a_very_long_line_of_a_log_is_cut(reported: Callable[..., Reported]):
-    """It is there to be recognised."""
+    """The rest of the line is enough to recognize it."""
     failed = {"log": f"RuntimeError: CUDA out of memory. {'x' * 5000}\n", "state": "FAILED"}
     campaign, runs, report = reported("", failed)
     (line,) = re.findall(r"^- .*$", report_markdown(campaign, report, runs, []), re.MULTILINE)
@@ -186,7 +186,7 @@ def test_the_json_has_every_size_and_every_number(reported: Callable[..., Report
 def test_a_loss_that_is_no_number_is_shown_and_is_a_text_in_json(
     reported: Callable[..., Reported], loss: str, said: str
 ):
-    """JSON has no literal for it, and other readers stop at one."""
+    """JSON has no literal for NaN, and other programs stop at one."""
     campaign, runs, report = reported("", {"log": log(1.0, 1.0, loss=loss), "state": "COMPLETED"})
     assert f" {said} " in report_markdown(campaign, report, runs, [])
     text = json.dumps(report_json(campaign, report, runs), allow_nan=False)
@@ -208,7 +208,10 @@ def on_gpus(folder: Path, profile: str) -> str:
 
 
 def test_a_known_gpu_gives_an_mfu(reported: Callable[..., Reported], tmp_path: Path):
-    """Model FLOPs over the peak for the run's precision; a dash and the reason without a peak."""
+    """MFU is model FLOPs over the peak for the run's precision.
+
+    Without a peak, it is a dash with the reason.
+    """
     text = on_gpus(tmp_path, "gpu: V100-SXM2-32GB")
     campaign, runs, report = reported(text, COMPLETED, COMPLETED)
     names = list(report.table.names)
@@ -228,7 +231,7 @@ def test_a_known_gpu_gives_an_mfu(reported: Callable[..., Reported], tmp_path: P
 
 
 def test_the_gpu_is_the_one_that_the_log_names(reported: Callable[..., Reported], tmp_path: Path):
-    """A profile may be less precise than the driver."""
+    """The driver's name of the GPU may be more precise than the profile's."""
     named = {"log": START.format("Tesla V100-PCIE-32GB") + FULL, "state": "COMPLETED"}
     _, _, report = reported(on_gpus(tmp_path, "gpu: V100"), named, None)
     assert as_records(report.table)[0]["mfu_percent"] == pytest.approx(
@@ -240,7 +243,7 @@ def test_the_gpu_is_the_one_that_the_log_names(reported: Callable[..., Reported]
 def test_without_a_known_mfu_the_reason_replaces_the_column(
     reported: Callable[..., Reported], tmp_path: Path
 ):
-    """An unknown GPU is named, so that the user can give its peak."""
+    """The reason names the unknown GPU, so that the user can give its peak."""
     campaign, runs, report = reported(on_gpus(tmp_path, "gpu: Foo"), COMPLETED, COMPLETED)
     assert "mfu_percent" not in report.table.names
     assert report.provenance.count("'Foo' is not in the table of GPUs; give gpu_peak_tf") == 1
@@ -250,7 +253,7 @@ def test_without_a_known_mfu_the_reason_replaces_the_column(
 def test_without_tflops_nothing_is_reported_about_mfu(
     reported: Callable[..., Reported], tmp_path: Path
 ):
-    """A peak would not help: the run has no step time."""
+    """A run without a step time has no MFU, whatever its GPU's peak."""
     _, _, report = reported(on_gpus(tmp_path, "gpu: Foo"), None, None)
     assert "MFU" not in report.provenance
     assert "Narayanan" in report.provenance
@@ -287,7 +290,7 @@ def test_without_a_gpu_nothing_is_reported_about_mfu(reported: Callable[..., Rep
 
 
 def test_runs_that_found_no_gpu_are_named(reported: Callable[..., Reported], tmp_path: Path):
-    """The profile may promise GPUs that a program does not see."""
+    """The profile may promise GPUs that the program does not see."""
     on_cpu = {"log": START.format("cpu") + FULL, "state": "COMPLETED"}
     _, _, report = reported(on_gpus(tmp_path, "gpu: V100"), on_cpu, COMPLETED)
     sentence = "memory: GPU allocator's; trained on the CPU, though cluster gpus has GPUs: fp16; "

@@ -65,7 +65,7 @@ def call(*arguments: str) -> tuple[Any, str]:
 def log_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attempt_in: Callable[..., Any]
 ) -> Callable[[str, str, str], str]:
-    """Make mine.yaml with a warm-up, and the log of its run; return the log's path."""
+    """Write mine.yaml with a warm-up, and the log of its run; return the log's path."""
 
     def make(text: str, warmup: str, log: str) -> str:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
@@ -83,7 +83,7 @@ def log_of(
 
 
 def assert_alike(row: dict[str, Any], run: dict[str, Any]) -> None:
-    """Compare a run of the report with one of parse."""
+    """Assert that a run of the report equals a run of parse."""
     times = run["step_seconds"]
     assert (times["mean"], times["median"], times["std"], times["n"]) == (
         row["step_seconds_mean"],
@@ -98,7 +98,7 @@ def assert_alike(row: dict[str, Any], run: dict[str, Any]) -> None:
 def test_report_and_parse_give_the_same_step_times(
     text: str, warmup: str, log_of: Callable[[str, str, str], str]
 ) -> None:
-    """With the warm-up of the campaign, or the same one from the command line."""
+    """Both use the campaign's warm-up, or the same one from the command line."""
     log = log_of(text, warmup, LOGS[text])
     [row] = call("report", "mine.yaml", "--format", "json")[0]["runs"]
     [run], messages = call("parse", log, "--format", "json")
@@ -112,7 +112,7 @@ def test_report_and_parse_give_the_same_step_times(
 
 
 def reports(*numbers: int) -> str:
-    """Return DeepSpeed's lines of some iterations."""
+    """Return DeepSpeed's log lines of some iterations."""
     return "".join(LOGS[DEEPSPEED].splitlines(keepends=True)[number // 2 - 1] for number in numbers)
 
 
@@ -149,7 +149,7 @@ SEVERAL_LAUNCHES = {
 def test_report_and_parse_agree_on_several_launches(
     case: str, log_of: Callable[[str, str, str], str]
 ) -> None:
-    """The report has the last run of a log that trained; each of its launches has a warm-up."""
+    """The report has the last launch of a log that trained, and each launch has a warm-up."""
     text, left = SEVERAL_LAUNCHES[case]
     log = log_of(DEEPSPEED, "5", text)
     [row] = call("report", "mine.yaml", "--format", "json")[0]["runs"]
@@ -164,7 +164,7 @@ def test_report_and_parse_agree_on_several_launches(
 def test_a_log_whose_campaign_is_not_on_record_has_the_warm_up_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So has every log outside a folder of results."""
+    """A log without a known campaign is parsed with the default warm-up."""
     monkeypatch.chdir(tmp_path)
     log = Path("results/mine/abc123/attempt-1/output.log")
     log.parent.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""`teralog report`: its output, its destinations, and updates of a user's own page."""
+"""`teralog report`: its output, its files, and updates of a user's own page."""
 
 import csv
 import json
@@ -38,7 +38,7 @@ MARKS = "<!-- teralog report mine -->\n<!-- end of teralog report -->\n"
 
 @pytest.fixture
 def campaign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attempt_in: Callable) -> Path:
-    """A campaign of four runs: one completed, one ran out of memory, two not started."""
+    """Return a campaign of four runs: one completed, one out of memory, two not started."""
     from orchestrator.campaign.campaign import load_campaign
 
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
@@ -53,14 +53,14 @@ def campaign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attempt_in: Callab
 
 
 def report(*options: str, code: int = 0) -> Result:
-    """Call teralog in the folder of the campaign."""
+    """Run teralog in the folder of the campaign."""
     result = CliRunner().invoke(main, ["report", "mine.yaml", *options])
     assert result.exit_code == code, result.output
     return result
 
 
 def on_terminal(*options: str, columns: int = 60, **environment: str) -> str:
-    """Return the bytes that a terminal receives."""
+    """Return the bytes that a terminal receives from the report."""
     parent, child = pty.openpty()
     words = ["report", "mine.yaml", *options]
     code = f"from orchestrator.cli.main import main; main({words!r})"
@@ -86,7 +86,7 @@ def on_terminal(*options: str, columns: int = 60, **environment: str) -> str:
 
 
 def test_on_a_terminal_the_table_has_colors_and_step_times(campaign: Path) -> None:
-    """Titles are bold, a run out of memory is red."""
+    """Titles are bold, and a run out of memory is red."""
     sent = on_terminal("--runs", columns=200)
     assert "\x1b[1mrun id" in sent
     (red,) = [line for line in sent.splitlines() if "\x1b[31m" in line]
@@ -100,14 +100,14 @@ def test_on_a_terminal_the_table_has_colors_and_step_times(campaign: Path) -> No
 def test_a_report_is_no_wider_than_the_terminal(
     campaign: Path, columns: int, environment: dict[str, str]
 ) -> None:
-    """How the runs ended is shown, whatever is left out."""
+    """The outcome is shown, whatever other columns are left out."""
     shown = re.sub(r"\x1b\[[0-9;]*m", "", on_terminal(columns=columns, **environment))
     assert max(map(len, shown.splitlines())) <= columns
     assert "OOM" in shown
 
 
 def test_without_colors_a_wide_terminal_gets_the_same_text_as_a_pipe(campaign: Path) -> None:
-    """Exactly the same characters."""
+    """Both get exactly the same characters."""
     piped = report().stdout
     assert on_terminal("--wide", NO_COLOR="1") == piped
     assert "\x1b" not in piped
@@ -115,7 +115,7 @@ def test_without_colors_a_wide_terminal_gets_the_same_text_as_a_pipe(campaign: P
 
 
 def test_each_format_goes_to_stdout_alone(campaign: Path) -> None:
-    """Files are written with --write, and their line goes to stderr."""
+    """`--write` writes files, and reports them on stderr."""
     folder = campaign.parent / "results" / "mine"
     for layout in ("text", "markdown", "csv", "json", "latex"):
         printed = report("--format", layout, "--write")
@@ -133,7 +133,7 @@ def test_each_format_goes_to_stdout_alone(campaign: Path) -> None:
 
 
 def test_what_is_sorted_and_filtered_is_printed_and_written_so(campaign: Path) -> None:
-    """A hyphen before a column is not read as an option."""
+    """Sort and filter apply to output and files; a hyphen before a column is not an option."""
     folder = campaign.parent
     for name in ("some.csv", "some.json", "some.md"):
         done = report("--sort", "-seed", "--filter", "strategy == 'zero1'", "-o", name)
@@ -148,7 +148,7 @@ def test_what_is_sorted_and_filtered_is_printed_and_written_so(campaign: Path) -
 
 
 def files(folder: Path) -> dict[Path, tuple[bytes, int]]:
-    """Return the bytes of all files in a folder, and when each was written."""
+    """Return the bytes of all files in a folder, and when each file was written."""
     paths = (path for path in folder.rglob("*") if path.is_file())
     return {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in paths}
 
@@ -164,7 +164,7 @@ LOOKING = (
 
 @pytest.mark.parametrize("options", LOOKING, ids=" ".join)
 def test_looking_writes_nothing(campaign: Path, options: list[str]) -> None:
-    """Only --write, -o, --update and --html write."""
+    """Only --write, -o, --update and --html write files."""
     report("--write")
     before = files(campaign.parent)
     assert report(*options).stdout
@@ -173,7 +173,7 @@ def test_looking_writes_nothing(campaign: Path, options: list[str]) -> None:
 
 @pytest.mark.parametrize("option", ["--write", "--html"])
 def test_a_table_of_some_runs_never_replaces_that_of_all(campaign: Path, option: str) -> None:
-    """The refusal names the option to use. Another file is accepted, except that of all runs."""
+    """The message names the option to use. Any other file is accepted, except that of all runs."""
     report("--write")
     before = files(campaign.parent)
     assert "`-o FILE." in report(option, "--filter", "seed == 1", code=2).stderr
@@ -194,7 +194,7 @@ FILES = {
 
 @pytest.mark.parametrize(("layout", "name"), FILES.items())
 def test_a_file_has_the_format_of_its_suffix(campaign: Path, layout: str, name: str) -> None:
-    """Or that of --format, with the same content as on stdout."""
+    """--format takes precedence over the suffix; the content is the same as on stdout."""
     printed = report("--format", layout).stdout
     report("-o", name)
     assert (campaign.parent / name).read_text() == printed
@@ -213,14 +213,14 @@ WRONG_FILES = {
 def test_a_file_that_cannot_be_written_is_a_sentence(
     campaign: Path, name: str, code: int, said: str
 ) -> None:
-    """No file is left."""
+    """After the message, no file is left."""
     before = files(campaign.parent)
     assert said in report("-o", name, code=code).stderr
     assert files(campaign.parent) == before
 
 
 def test_values_missing_in_the_table_are_reported(campaign: Path) -> None:
-    """Logs without steps, missing logs, and runs that were edited out of the file."""
+    """The report names logs without steps, missing logs, and runs removed from the file."""
     assert "no step" not in report().stderr
     logs = campaign.parent.glob("results/*/*/*/*.log")
     [log] = [path for path in logs if "step" in path.read_text()]
@@ -242,7 +242,7 @@ def test_values_missing_in_the_table_are_reported(campaign: Path) -> None:
 
 
 def test_a_table_names_arguments_that_its_numbers_ignore(playground) -> None:
-    """As `plan` does, which a reader of the table has not seen."""
+    """`plan` warns about such arguments too, but a reader of the table has not seen that."""
     playground.write_campaign(
         "true",
         matrix="seed: [1], extra_args: [[--swiglu]]",
@@ -270,7 +270,7 @@ SKIPPED = (
 def test_reports_with_skipped_updates_are_left_out_and_reported(
     playground, skips: tuple[int, ...], mean: float | None, told: str | None
 ) -> None:
-    """As in `parse`: a step whose gradients overflowed does less work."""
+    """A step whose gradients overflowed does less work; `parse` leaves it out too."""
     times = (9000.0, 1000.0, 2000.0)
     lines = [SKIPPED.format(at + 1, times[at], count) for at, count in enumerate(skips)]
     playground.write_campaign(
@@ -299,7 +299,7 @@ def test_reports_with_skipped_updates_are_left_out_and_reported(
 
 @pytest.mark.parametrize("warmup", [4, 500])
 def test_that_the_warm_up_leaves_no_step_is_reported(campaign: Path, warmup: int) -> None:
-    """Otherwise a completed run would have dashes without an explanation."""
+    """Without this note, a completed run would have dashes and no explanation."""
     assert "warm-up (" not in report().stderr
     campaign.write_text(CAMPAIGN.replace("warmup: 1", f"warmup: {warmup}"))
     assert report().stderr.splitlines() == [
@@ -316,7 +316,7 @@ def test_that_the_warm_up_leaves_no_step_is_reported(campaign: Path, warmup: int
 
 
 def test_a_page_of_the_user_is_updated(campaign: Path) -> None:
-    """The table is put between its marks; a second call writes nothing."""
+    """The table is put between the page's marks; a second call writes nothing."""
     page = campaign.parent / "page.md"
     page.write_bytes(b"# Mine\r\n" + MARKS.replace("\n", "\r\n").encode() + b"end \xff")
     assert "updated page.md" in report("--update", "page.md").stderr
@@ -333,7 +333,7 @@ def test_a_page_of_the_user_is_updated(campaign: Path) -> None:
 
 
 def test_a_page_without_its_place_stays_as_it_is(campaign: Path) -> None:
-    """A message shows what to paste, and no file is written, not even the report's."""
+    """A message shows the marks to paste, and no file is written, not even the report's."""
     page = campaign.parent / "page.md"
     page.write_text("# Mine\n")
     result = report("--update", "page.md", code=1)
@@ -353,5 +353,5 @@ def test_a_page_without_its_place_stays_as_it_is(campaign: Path) -> None:
 
 @pytest.mark.parametrize("option", ["--html", "--sort=seed", "--filter=", "--write", "-o=a.md"])
 def test_the_table_of_nodes_goes_with_none_of_the_others(campaign: Path, option: str) -> None:
-    """It is another table."""
+    """The options of the run table are refused, because the table of nodes is another table."""
     assert "--by-node" in report("--by-node", option, code=2).stderr

@@ -1,4 +1,4 @@
-"""Groups of a table: runs with equal, adjacent values in the first suitable column."""
+"""Group rows of a table by equal, adjacent values in the first suitable column."""
 
 from dataclasses import replace
 
@@ -37,7 +37,7 @@ def test_a_group_begins_where_the_value_changes(
 
 
 def test_a_page_shows_a_row_without_text_between_groups_and_a_terminal_does_not() -> None:
-    """As in the pages that people write."""
+    """People separate groups with blank rows on their pages too."""
     table = make_table(COLUMNS[:2], [(1, "x"), (1, "y"), (2, "x")])
     parted = replace(table, breaks=frozenset({2}))
     assert as_markdown(parted).splitlines() == [

@@ -1,4 +1,4 @@
-"""Rows of a report, chosen by expression and sorted by column."""
+"""Choose the rows of a report by an expression, and sort them by columns."""
 
 from collections.abc import Callable
 from typing import Any
@@ -30,7 +30,7 @@ def steps(*seconds: float, loss: str = "6.25") -> dict[str, Any]:
 
 @pytest.fixture
 def four(reported: Callable[..., Reported]) -> Reported:
-    """A report of four runs: one slow, one out of memory, one fast, one not begun."""
+    """Return a report of four runs: one slow, one out of memory, one fast, one not started."""
     return reported(
         "matrix: {strategy: [zero1, zero3], seed: [1, 2]}\n",
         steps(9.0, 3.0, 3.0, 3.0, loss="nan"),
@@ -62,7 +62,7 @@ ORDERS = {
 
 @pytest.mark.parametrize(("by", "order"), ORDERS.values(), ids=ORDERS)
 def test_rows_are_sorted_by_columns(four: Reported, by: str, order: list[str]) -> None:
-    """Runs move with their rows, groups disappear, and the line below names the order."""
+    """Sorting removes the groups, and the line below the table names the order."""
     campaign, runs, report = four
     made, sorted_runs = arranged(campaign, report, runs, by=by)
     assert labels(made) == order
@@ -74,7 +74,7 @@ def test_rows_are_sorted_by_columns(four: Reported, by: str, order: list[str]) -
 
 
 def test_in_the_campaign_s_order_rows_are_in_groups(four: Reported) -> None:
-    """By the strategy, because the seed changes with every row."""
+    """Rows are grouped by strategy, because the seed changes with every row."""
     campaign, runs, report = four
     assert report.table.breaks == {2}
     assert arranged(campaign, report, runs) == (report, runs)
@@ -96,7 +96,7 @@ CHOSEN = {
 def test_rows_are_chosen_by_an_expression(
     four: Reported, only: str, rows: list[str] | None
 ) -> None:
-    """Over all names of report.json; the columns stay, and the line below contains it."""
+    """The expression may use all names of report.json; the line below the table contains it."""
     campaign, runs, report = four
     made, chosen = arranged(campaign, report, runs, only=only)
     assert labels(made) == (labels(report) if rows is None else rows)
@@ -108,7 +108,7 @@ def test_rows_are_chosen_by_an_expression(
 
 
 def test_a_filter_parts_what_it_leaves(four: Reported) -> None:
-    """Groups are those of the rows that are shown."""
+    """Groups are those of the shown rows."""
     campaign, runs, report = four
     made, _ = arranged(campaign, report, runs, only='strategy == "zero1" or seed == 1')
     assert made.table.breaks == {2}
@@ -134,7 +134,7 @@ MISTAKES = {
 
 @pytest.mark.parametrize(("asked", "problem"), MISTAKES.values(), ids=MISTAKES)
 def test_a_mistake_is_a_sentence(four: Reported, asked: dict[str, str], problem: str) -> None:
-    """With the option it is about."""
+    """The sentence names the option that contains the mistake."""
     campaign, runs, report = four
     with pytest.raises(UserError) as caught:
         arranged(campaign, report, runs, **asked)

@@ -1,4 +1,4 @@
-"""Step times as blocks: even steps are flat, and an outlier is always visible."""
+"""Show step times as blocks: even steps are flat, and an outlier is always visible."""
 
 import math
 
@@ -24,13 +24,13 @@ LINES: dict[str, tuple[list[float], str | None]] = {
 
 @pytest.mark.parametrize(("seconds", "line"), LINES.values(), ids=LINES)
 def test_times_are_blocks(seconds: list[float], line: str | None) -> None:
-    """In their order."""
+    """The blocks are in the order of the steps."""
     assert sparkline(seconds) == line
 
 
 @given(st.lists(st.floats(0, 1e300), min_size=1, max_size=60), st.integers(1, 20))
 def test_the_line_has_as_many_blocks_as_fit(seconds: list[float], width: int) -> None:
-    """The slowest step is among the highest."""
+    """The slowest step is always one of the highest blocks."""
     line = sparkline(seconds, width)
     assert line is not None
     assert len(line) == min(width, len(seconds))

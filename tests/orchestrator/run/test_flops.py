@@ -39,7 +39,7 @@ def iteration_of(model: ModelShape, **changed: Any) -> Iteration:
 
 
 def flops(name: str, model: ModelShape, **changed: Any) -> int:
-    """Return the FLOPs of an iteration by a convention."""
+    """Return the FLOPs of an iteration by one convention."""
     counted = CONVENTIONS[name].flops(iteration_of(model, **changed))
     assert counted is not None
     return counted
@@ -58,7 +58,7 @@ COUNTED = {
 
 @pytest.mark.parametrize(("sizes", "step", "recomputed"), COUNTED.values(), ids=COUNTED)
 def test_exact_products_are_what_torch_counts(sizes: tuple[int, ...], step: int, recomputed: int):
-    """Torch's counts are recorded here, so the test needs no torch."""
+    """The test contains the recorded counts of torch, so it does not need torch."""
     layers, hidden, vocab, seq, sequences = sizes
     model = ModelShape(layers, hidden, 1, vocab, seq)
     assert flops("model", model, global_batch_size=sequences) == step
@@ -69,7 +69,10 @@ def test_exact_products_are_what_torch_counts(sizes: tuple[int, ...], step: int,
 
 @pytest.mark.parametrize("model", SHAPES.values(), ids=SHAPES)
 def test_equation_3_of_narayanan_2021(model: ModelShape):
-    """As printed, with recomputation; without it the vocabulary is over 12lh, not 16lh."""
+    """The test has the printed equation with recomputation.
+
+    Without it, the vocabulary is over 12lh, not 16lh.
+    """
     layers, h, vocab, s = model.num_layers, model.hidden_size, model.vocab_size, model.seq_length
     for recomputed, factor in ((True, 96), (False, 72)):
         head = Fraction(vocab, (16 if recomputed else 12) * layers * h)
@@ -83,7 +86,7 @@ def test_equation_3_of_narayanan_2021(model: ModelShape):
 
 @pytest.mark.parametrize("model", SHAPES.values(), ids=SHAPES)
 def test_the_approximation_of_bigscience(model: ModelShape):
-    """Parameters in billions * 4 * 2 * seq * global batch, over 1e3 for TFLOPs; 3 without."""
+    """The formula is parameters in billions * 4 * 2 * seq * global batch / 1e3, or 3 for 4."""
     parameters = model.parameters(model.vocab_size)
     for recomputed, factor in ((True, 4), (False, 3)):
         printed = parameters * factor * 2 * model.seq_length * 3
@@ -93,7 +96,7 @@ def test_the_approximation_of_bigscience(model: ModelShape):
 
 @pytest.mark.parametrize("model", SHAPES.values(), ids=SHAPES)
 def test_appendix_b_of_palm(model: ModelShape):
-    """6N + 12LHQT per token; the position table multiplies nothing and is left out of N."""
+    """It is 6N + 12LHQT per token; N excludes the position table, which multiplies nothing."""
     size = model.hidden_size // model.num_attention_heads
     per_head = 12 * model.num_layers * model.num_attention_heads * size * model.seq_length
     n = model.parameters(model.vocab_size) - model.seq_length * model.hidden_size
@@ -102,7 +105,7 @@ def test_appendix_b_of_palm(model: ModelShape):
 
 @pytest.mark.parametrize("model", SHAPES.values(), ids=SHAPES)
 def test_megatron_core_takes_half_of_attention_off(model: ModelShape):
-    """Scores and values of future tokens; the rest is exact."""
+    """The scores and values of future tokens do not count; all other products do."""
     attention = 12 * 3 * model.seq_length**2 * model.num_layers * model.hidden_size
     assert flops("megatron-core", model) == flops("model", model) - attention // 2
 
@@ -121,7 +124,7 @@ APART = {
 
 @pytest.mark.parametrize("name", APART)
 def test_conventions_differ_by_what_they_leave_out(name: str):
-    """Up to a fifth where sequences are long or models small."""
+    """The difference is up to a fifth if sequences are long or models small."""
     model = SHAPES[name]
     exact = flops("model", model)
     again = flops("bigscience", model, recomputed=True) / flops("hardware", model, recomputed=True)
@@ -154,7 +157,7 @@ RECOMPUTING = frozenset({"hardware", "narayanan", "bigscience"})
 def test_every_field_of_a_shape_counts_where_it_should(
     changed: dict[str, Any], expected: frozenset[str]
 ):
-    """No size is accepted and then forgotten."""
+    """Every size of a shape changes the FLOPs."""
     other = iteration_of(replace(TINY, **changed))
     plain = iteration_of(TINY)
     differing = {name for name, one in CONVENTIONS.items() if one.flops(other) != one.flops(plain)}
@@ -171,7 +174,7 @@ def test_every_field_of_a_shape_counts_where_it_should(
     ids=["padding", "batch", "recomputation"],
 )
 def test_padding_batch_and_recomputation_count(changed: dict[str, Any], expected: frozenset[str]):
-    """Recomputation only in conventions that count it."""
+    """Recomputation counts only in conventions that include it."""
     plain, other = iteration_of(TINY), iteration_of(TINY, **changed)
     more = {name for name, one in CONVENTIONS.items() if one.flops(other) > one.flops(plain)}
     assert more == expected
@@ -194,7 +197,7 @@ shapes = st.builds(
 
 @given(shapes, st.booleans())
 def test_hardware_does_no_less_than_the_model_needs(model: ModelShape, recomputed: bool):
-    """A causal mask keeps at least half of it: MFU <= HFU, for any model."""
+    """A causal mask keeps at least half of attention, so MFU <= HFU for any model."""
     exact = flops("model", model, recomputed=recomputed)
     assert exact // 2 <= flops("megatron-core", model, recomputed=recomputed) <= exact
     hardware = flops("hardware", model, recomputed=recomputed)
@@ -203,7 +206,7 @@ def test_hardware_does_no_less_than_the_model_needs(model: ModelShape, recompute
 
 @pytest.mark.parametrize("position", range(4))
 def test_every_argument_of_bigscience_s_formula_counts(position: int):
-    """The formula is a product of all of them."""
+    """The formula is a product of all its arguments."""
     arguments = [1000, 64, 8, 3]
     twice = [2 * value if index == position else value for index, value in enumerate(arguments)]
     assert bigscience_flops(*twice) == 2 * bigscience_flops(*arguments)
@@ -222,7 +225,7 @@ def test_every_argument_of_bigscience_s_formula_counts(position: int):
     ids=str,
 )
 def test_every_argument_of_equation_3_counts(changed: dict[str, Any]):
-    """More of each costs more."""
+    """A larger value of any argument gives more FLOPs."""
     plain: dict[str, Any] = {
         "num_layers": 2,
         "hidden_size": 64,
@@ -235,7 +238,7 @@ def test_every_argument_of_equation_3_counts(changed: dict[str, Any]):
 
 
 def test_equation_3_is_not_for_every_model():
-    """It states its assumption, and gives no number for other models."""
+    """For other models, the convention states its assumption and gives no number."""
     convention = CONVENTIONS["narayanan"]
     assert convention.flops(iteration_of(replace(TINY, gated_mlp=True))) is None
     assert "an MLP of two matrices 4h wide" in convention.assumes
@@ -243,7 +246,7 @@ def test_equation_3_is_not_for_every_model():
 
 
 def test_every_convention_has_its_name_and_title():
-    """Without exception."""
+    """Every convention has its name and its title."""
     assert [*CONVENTIONS] == [
         "model",
         "hardware",
@@ -256,7 +259,7 @@ def test_every_convention_has_its_name_and_title():
 
 
 def test_a_run_is_counted_as_its_iteration(run_of: RunOf):
-    """Padded vocabulary, global batch and recomputation are the run's."""
+    """The iteration has the run's padded vocabulary, global batch and recomputation."""
     run = replace(
         run_of(micro_batch_size=4, num_microbatches=2, activation_checkpointing=True),
         vocab_size_multiple=128,
@@ -284,12 +287,12 @@ def test_a_run_is_counted_as_its_iteration(run_of: RunOf):
     ids=str,
 )
 def test_every_size_of_a_run_that_is_larger_costs_more(run_of: RunOf, changed: dict[str, int]):
-    """No parameter is accepted and then forgotten."""
+    """A larger value of any size of a run gives more FLOPs."""
     assert model_flops(run_of(**changed)) > model_flops(run_of())
 
 
 def test_without_model_or_batch_there_are_no_flops(run_of: RunOf):
-    """A user's own script has no formula; a batch that is not determined has no FLOPs."""
+    """A user's own script has no formula, and an unknown batch gives no FLOPs."""
     unknown = run_of(framework="deepspeed", script="train.py", model={})
     undetermined = run_of(tensor_parallel_size=8)
     assert {model_flops(unknown), hardware_flops(unknown), model_flops(undetermined)} == {None}
@@ -318,12 +321,15 @@ def test_tflops_are_shared_over_ranks_and_seconds(
 def test_utilization_is_a_part_of_the_peak(
     tflops: float | None, peak: float | None, expected: float | None
 ):
-    """With an unknown peak it is None."""
+    """With an unknown peak, utilization is None."""
     assert utilization(tflops, peak) == expected
 
 
 def test_a_training_takes_8tp_over_nx():
-    """Narayanan et al. 2021, section 5.1: GPT-3 on 300 B tokens, 1024 A100s at 140, in 34 days."""
+    """Narayanan et al.
+
+    2021, section 5.1: GPT-3 on 300 B tokens takes 34 days on 1024 A100s at 140 TFLOP/s.
+    """
     training: dict[str, Any] = {
         "tokens": 300 * 10**9,
         "parameters": 175 * 10**9,

@@ -1,4 +1,4 @@
-"""Formulas as text: the shown formula is the computed one."""
+"""Formulas as text: the formula that is shown is the one that is computed."""
 
 import pytest
 from hypothesis import given
@@ -20,19 +20,19 @@ SYMBOLS = {"B": 4, "s": 64, "l": 2, "h": 8, "V": 100}
     ],
 )
 def test_a_formula_is_a_sum_of_products(formula: str, number: int, numbers: str):
-    """Letters may be squared."""
+    """The letters in a formula may be squared."""
     assert value(formula, SYMBOLS) == number
     assert substitute_numbers(formula, SYMBOLS) == numbers
 
 
 def test_an_unknown_letter_is_an_error():
-    """Its value is not assumed to be 1."""
+    """An unknown letter does not count as 1."""
     with pytest.raises(KeyError, match="q"):
         value("2·q", SYMBOLS)
 
 
 def test_the_letters_of_a_formula_are_reported():
-    """In the order of the symbols, each once."""
+    """Each letter is listed once, in the order of the symbols."""
     assert symbols_used("h·s + h²", SYMBOLS) == {"s": 64, "h": 8}
 
 
@@ -44,6 +44,6 @@ products = st.tuples(st.integers(1, 999), st.lists(letters, min_size=1, max_size
 
 @given(st.lists(products, min_size=1, max_size=5).map(" + ".join))
 def test_the_numbers_shown_give_the_value(formula: str):
-    """A user who types them into a calculator gets the number next to them."""
+    """If a user types the numbers into a calculator, the result is the value next to them."""
     typed = substitute_numbers(formula, SYMBOLS).replace("·", "*").replace("²", "**2")
     assert eval(typed) == value(formula, SYMBOLS)

@@ -1,4 +1,4 @@
-"""Check docs/background/formulas.md against the code: conventions, differences, GPUs, options."""
+"""Compare docs/background/formulas.md with the code: conventions, differences, GPUs, options."""
 
 import re
 from pathlib import Path
@@ -18,7 +18,7 @@ APART = re.findall(r"^\| ([^|]+) \| (\d+), (\d+), (\d+), (\d+) \| (.+) \|$", TEX
 
 @pytest.mark.parametrize("row", APART, ids=lambda row: row[0])
 def test_conventions_are_as_far_apart_as_it_says(row: tuple[str, ...]):
-    """Computed again: 8P over `hardware`, the others over `model`."""
+    """The page has 8P relative to `hardware`, and the other conventions relative to `model`."""
     layers, hidden, seq, vocab = (int(size) for size in row[1:5])
     model = ModelShape(layers, hidden, 1, vocab, seq)
 
@@ -36,17 +36,17 @@ def test_conventions_are_as_far_apart_as_it_says(row: tuple[str, ...]):
 
 
 def test_the_table_of_differences_is_there():
-    """Six models, from GPT-2 to GPT-3."""
+    """The table has six models, from GPT-2 to GPT-3."""
     assert len(APART) == 6
 
 
 def test_every_convention_is_in_it():
-    """By its name, in the table."""
+    """The page's table has every convention by its name."""
     assert re.findall(r"^\| `([a-z][a-z-]+)` \|", TEXT, re.MULTILINE) == [*CONVENTIONS]
 
 
 def shown(gpu: Gpu) -> str:
-    """Return a GPU's row."""
+    """Return the row of a GPU as the page has it."""
     peaks = (gpu.peak_tflops.get(precision) for precision in ("fp16", "bf16", "fp32"))
     cells = (
         gpu.name,
@@ -59,13 +59,13 @@ def shown(gpu: Gpu) -> str:
 
 
 def test_every_gpu_is_in_it_with_its_figures():
-    """With the source of each figure."""
+    """The page has the figures of every GPU, with the source of each figure."""
     rows = [shown(gpu) for gpu in GPUS]
     assert "\n".join(rows) in TEXT
 
 
 def test_every_option_that_changes_a_model_is_in_it():
-    """A difference between families that can be asked for is explained."""
+    """The page explains every option with which model families differ."""
     words = set(re.findall(r"^\| `(--[a-z-]+)` \|", TEXT, re.MULTILINE))
     help_text = CliRunner().invoke(main, ["estimate", "params", "--help"]).stdout
     offered = set(re.findall(r"--[a-z-]+", help_text))

@@ -1,4 +1,4 @@
-"""A run's identity: a hash of its parameters, however they are spelled, in every version."""
+"""A run's identity: a hash of its parameters, equal in every version and spelling."""
 
 import dataclasses
 from typing import Any
@@ -49,7 +49,7 @@ PINNED = {
 
 @pytest.mark.parametrize(("values", "identity"), PINNED.values(), ids=PINNED)
 def test_an_identity_never_changes(run_of: RunOf, values: dict[str, Any], identity: str):
-    """Results stay findable: the same parameters have the same identity in every version."""
+    """Every version finds earlier results, because the same parameters give the same identity."""
     assert run_id(run_of(**values)) == identity
 
 
@@ -119,7 +119,7 @@ SAME = {
 def test_equal_parameters_have_one_identity_however_they_are_spelled(
     run_of: RunOf, one: dict[str, Any], other: dict[str, Any]
 ):
-    """A campaign file that is tidied up keeps its results."""
+    """If a user tidies up the campaign file, its results are still found."""
     assert run_id(run_of(**one)) == run_id(run_of(**other))
 
 
@@ -156,7 +156,7 @@ changes = st.fixed_dictionaries(
 
 
 def measured(run: Run) -> dict[str, Any]:
-    """Return the fields that form a run's identity, without those about requesting resources."""
+    """Return the fields that form a run's identity, without those that only request resources."""
     fields = dataclasses.asdict(run)
     del fields["model_name"], fields["resources"]["time_limit_seconds"]
     return fields
@@ -166,7 +166,7 @@ def measured(run: Run) -> dict[str, Any]:
 def test_runs_have_one_identity_exactly_when_they_measure_the_same(
     run_of: RunOf, one: dict[str, Any], other: dict[str, Any]
 ):
-    """Any parameter that changes makes another run, save those that only ask for resources."""
+    """A change of any parameter makes another run, except those that only request resources."""
     first, second = run_of(**one), run_of(**other)
     same = measured(first) == measured(second)
     assert (run_id(first) == run_id(second)) == same

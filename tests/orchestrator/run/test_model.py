@@ -1,4 +1,4 @@
-"""Runs: every size that follows from the chosen ones."""
+"""Compute every size of a run that follows from the chosen ones."""
 
 import dataclasses
 
@@ -21,7 +21,7 @@ from orchestrator.run.model import Parallelism, size_names, sizes
 def test_the_vocabulary_is_padded_to_a_multiple_for_each_tensor_parallel_rank(
     run_of: RunOf, vocab_size: int, multiple: int, tensor_parallel_size: int, padded: int
 ):
-    """The padded vocabulary is the one whose embedding counts."""
+    """The embedding has the padded vocabulary."""
     run = dataclasses.replace(
         run_of(vocab_size=vocab_size),
         vocab_size_multiple=multiple,
@@ -76,7 +76,7 @@ BATCHES = {
 def test_sizes_that_do_not_divide_are_absent(
     run_of: RunOf, values: dict[str, int], expected: tuple[int | None, ...]
 ):
-    """Data-parallel size, micro-batches and global batch follow from the chosen sizes."""
+    """The sizes are the data-parallel size, the micro-batches and the global batch."""
     run = run_of(**values)
     assert (
         run.world_size,
@@ -87,14 +87,14 @@ def test_sizes_that_do_not_divide_are_absent(
 
 
 def test_gpu_hours_are_every_gpu_for_the_whole_time_limit(run_of: RunOf):
-    """They are requested hours, not used ones."""
+    """The GPU-hours are those that the run requests, not those that it uses."""
     run = run_of(nodes=2, gpus_per_node=4, time_limit="0:45:00")
     assert run.resources.gpu_hours == 6.0
 
 
 @pytest.mark.parametrize("framework", ["gpt", "deepspeed"])
 def test_every_size_has_one_name(run_of: RunOf, framework: str):
-    """`size_names` are those that every framework's runs have, whatever their options."""
+    """`size_names` lists the sizes that a run of any framework has."""
     values = {"script": "train.py"} if framework == "deepspeed" else {}
     named = sizes(run_of(framework=framework, **values))
     assert size_names() <= named.keys()
@@ -102,7 +102,7 @@ def test_every_size_has_one_name(run_of: RunOf, framework: str):
 
 
 def test_a_run_without_a_model_has_no_model_sizes(run_of: RunOf):
-    """Absent is None, not 0."""
+    """A size that the run does not have is None, not 0."""
     named = sizes(run_of(framework="deepspeed", script="train.py", model={}))
     assert {named[name] for name in ("num_layers", "padded_vocab_size", "parameters")} == {None}
     assert named["parameters_billions"] is None

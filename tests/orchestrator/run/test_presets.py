@@ -1,4 +1,4 @@
-"""Every published shape is there, with its numbers."""
+"""Presets have the shapes and numbers that were published."""
 
 import pytest
 
@@ -68,7 +68,10 @@ SHORT_OPT = {
 
 @pytest.mark.parametrize(("key", "shape"), [*SHAPES.items(), *SHORT_OPT.items()])
 def test_a_preset_has_the_published_numbers(key: str, shape: tuple[int, ...]):
-    """The table that a benchmark is named after is the table used here, MLP of the usual width."""
+    """The numbers are those of the table that the benchmark is named after.
+
+    The MLP has the usual width.
+    """
     found = preset(key)
     assert (
         found.num_layers,
@@ -81,13 +84,13 @@ def test_a_preset_has_the_published_numbers(key: str, shape: tuple[int, ...]):
 
 
 def test_no_preset_is_unknown_here():
-    """A preset that is added gets its line in the table above."""
+    """The table of this test has a line for every preset."""
     assert PRESETS.keys() == SHAPES.keys() | SHORT_OPT.keys()
 
 
 @pytest.mark.parametrize("key", PRESETS)
 def test_the_heads_of_a_preset_divide_its_hidden_size(key: str):
-    """A published shape is one that can be trained."""
+    """A published shape can be trained, so its heads divide its hidden size."""
     assert preset(key).hidden_size % preset(key).num_attention_heads == 0
 
 
@@ -96,7 +99,7 @@ def test_the_heads_of_a_preset_divide_its_hidden_size(key: str):
     [("s", 0.124), ("xl", 1.56), ("52B", 52.0), ("18B", 18.5), ("18b", 18.3), ("206B", 207.0)],
 )
 def test_a_preset_is_about_as_large_as_its_name(key: str, billions: float):
-    """18b is the GPT table's and 18B the V100's: they differ, and so do their sizes."""
+    """The preset 18b is the GPT table's and 18B the V100's: their sizes differ."""
     shape = preset(key)
     assert shape.parameters(shape.vocab_size) / 1e9 == pytest.approx(billions, rel=0.01)
 
@@ -105,7 +108,7 @@ def test_a_preset_is_about_as_large_as_its_name(key: str, billions: float):
     ("key", "hint"), [("xxl", "did you mean 'xl'?"), ("18-b", "did you mean '18b'?"), ("?", "")]
 )
 def test_an_unknown_preset_is_refused_with_the_nearest_key(key: str, hint: str):
-    """A misspelt key is never silently another model."""
+    """A misspelt name never selects another model silently."""
     with pytest.raises(UserError) as caught:
         preset(key)
     assert str(caught.value).startswith(f"there is no model preset {key!r}")

@@ -1,4 +1,4 @@
-"""Parameters and FLOPs are those of real models: of transformers, and of the one we train."""
+"""Compare parameters and FLOPs with real models: of transformers, and of the workload gpt."""
 
 from dataclasses import replace
 from typing import Any
@@ -111,13 +111,13 @@ VARIANTS: dict[str, tuple[str, ModelShape, dict[str, Any]]] = {
 
 @pytest.fixture(scope="module")
 def transformers() -> Any:
-    """Return the library, from the extra `hf`."""
+    """Return the library transformers, from the extra `hf`."""
     pytest.importorskip("torch")
     return pytest.importorskip("transformers")
 
 
 def config_of(name: str, shape: ModelShape) -> dict[str, Any]:
-    """Return a model's configuration under the names of its family."""
+    """Return a model's configuration, with the names that its family uses."""
     general = {"vocab_size": shape.vocab_size, "tie_word_embeddings": not shape.untied_head}
     if name in {"GPT2LMHeadModel", "GPTBigCodeForCausalLM"}:
         return general | {
@@ -148,13 +148,13 @@ def config_of(name: str, shape: ModelShape) -> dict[str, Any]:
 
 
 def build(transformers: Any, name: str, shape: ModelShape) -> Any:
-    """Return the real model, whose attention uses plain matrix products."""
+    """Return the real model; its attention uses plain matrix products."""
     kind = getattr(transformers, name)
     return kind(kind.config_class(**config_of(name, shape), attn_implementation="eager"))
 
 
 def count(model: Any) -> int:
-    """Return its number of parameters; tied ones count once."""
+    """Return the number of parameters of the real model; tied ones count once."""
     return sum(parameter.numel() for parameter in model.parameters())
 
 
@@ -162,7 +162,7 @@ def count(model: Any) -> int:
 def test_published_models_have_the_parameters_they_are_published_with(
     name: str, shape: ModelShape, published: int
 ):
-    """To the last one."""
+    """The number of parameters equals the published one exactly."""
     assert shape.parameters(shape.vocab_size) == published
 
 
@@ -170,7 +170,7 @@ def test_published_models_have_the_parameters_they_are_published_with(
 def test_published_models_are_so_in_transformers(
     transformers: Any, name: str, shape: ModelShape, published: int
 ):
-    """The real class, of full size, on the device that holds no numbers."""
+    """The real class is built at full size, on the meta device, which stores no values."""
     import torch
 
     with torch.device("meta"):
@@ -181,7 +181,7 @@ def test_published_models_are_so_in_transformers(
 def test_every_variant_has_the_parameters_of_the_real_model(
     transformers: Any, name: str, shape: ModelShape, changed: dict[str, int]
 ):
-    """Each way in which families differ is counted."""
+    """The variants cover every way in which families of models differ."""
     import torch
 
     small = small_of(shape, changed)
@@ -190,7 +190,7 @@ def test_every_variant_has_the_parameters_of_the_real_model(
 
 
 def test_opt_has_two_positions_more(transformers: Any):
-    """Its table begins with two unused rows; nothing else differs."""
+    """OPT's table of positions begins with two unused rows; nothing else differs."""
     import torch
 
     small = ModelShape(**SMALL)
@@ -207,7 +207,7 @@ def test_opt_has_two_positions_more(transformers: Any):
 def test_every_variant_costs_the_flops_that_torch_counts(
     transformers: Any, name: str, shape: ModelShape, changed: dict[str, int], recomputed: bool
 ):
-    """Difference 0, with and without recomputation."""
+    """The difference is 0, with and without recomputation."""
     import torch
     from torch.utils.flop_counter import FlopCounterMode
 
@@ -254,7 +254,10 @@ SHAPES = [
 def test_the_model_we_train_costs_the_flops_that_torch_counts(
     sizes: tuple[int, ...], recomputed: bool
 ):
-    """For any size, with and without recomputation; narayanan's equation agrees if f = 4h."""
+    """This holds for any size, with and without recomputation.
+
+    Narayanan's equation agrees if f = 4h.
+    """
     torch = pytest.importorskip("torch")
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.utils.flop_counter import FlopCounterMode
@@ -279,7 +282,7 @@ def test_the_model_we_train_costs_the_flops_that_torch_counts(
 def workload(
     layers: int, hidden: int, heads: int, ffn: int, vocab: int, seq: int, recomputed: bool
 ) -> Any:
-    """Return the GPT of the framework gpt."""
+    """Return the module with the GPT of the framework gpt."""
     from orchestrator.workloads.gpt_model import GPT
     from orchestrator.workloads.settings import Settings
 

@@ -1,4 +1,4 @@
-"""Shapes of models: the sizes that follow from them, and how many parameters they make."""
+"""Compute the sizes and the number of parameters of a model's shape."""
 
 import dataclasses
 from typing import Any
@@ -35,7 +35,7 @@ def test_parameters_are_those_that_transformers_counts(
 
 
 def test_an_mlp_of_another_width_has_its_own_number_of_parameters():
-    """Each column and row of the MLP counts 2h + 1."""
+    """Each column and row of the MLP counts 2h + 1 parameters."""
     usual = ModelShape(3, 64, 4, 512, 64)
     wider = dataclasses.replace(usual, ffn_hidden_size=257)
     assert wider.parameters(512) - usual.parameters(512) == 3 * (2 * 64 + 1)
@@ -43,7 +43,7 @@ def test_an_mlp_of_another_width_has_its_own_number_of_parameters():
 
 @pytest.mark.parametrize("shape", [shape for shape, _ in PARAMETERS.values()], ids=PARAMETERS)
 def test_the_parts_are_l_12h2_13h_vh_sh_2h(shape: tuple[int, int, int, int]):
-    """The formula that everybody quotes is the sum of the parts."""
+    """The well-known formula is the sum of the parts."""
     layers, hidden, vocab, seq = shape
     model = ModelShape(layers, hidden, 16, vocab, seq)
     quoted = layers * (12 * hidden**2 + 13 * hidden) + vocab * hidden + seq * hidden + 2 * hidden
@@ -71,13 +71,13 @@ CHANGES: dict[str, tuple[dict[str, Any], int]] = {
 
 @pytest.mark.parametrize(("changed", "more"), CHANGES.values(), ids=CHANGES)
 def test_every_field_of_a_shape_counts(changed: dict[str, Any], more: int):
-    """No field is accepted and then ignored; heads only split existing sizes."""
+    """Every size changes the number of parameters, except heads, which only split sizes."""
     other = dataclasses.replace(TINY, **changed)
     assert other.parameters(512) - TINY.parameters(512) == more
 
 
 def test_the_padding_of_the_vocabulary_counts():
-    """Once if the head is tied, twice if it is not."""
+    """Padding counts once if the head is tied, and twice if it is not."""
     assert TINY.parameters(640) - TINY.parameters(512) == 128 * 64
     untied = dataclasses.replace(TINY, untied_head=True)
     assert untied.parameters(640) - untied.parameters(512) == 2 * 128 * 64
@@ -94,7 +94,7 @@ def test_the_padding_of_the_vocabulary_counts():
     ids=str,
 )
 def test_tables_are_looked_up_and_multiply_nothing(changed: dict[str, Any], looked_up: int):
-    """The token embedding multiplies if it is the head too."""
+    """A lookup multiplies nothing, but the token embedding does if it is also the head."""
     assert dataclasses.replace(TINY, **changed).looked_up_parameters(512) == looked_up
 
 
@@ -117,13 +117,13 @@ def test_tables_are_looked_up_and_multiply_nothing(changed: dict[str, Any], look
 def test_a_shape_knows_whether_formulas_for_gpt_2_are_its_own(
     changed: dict[str, Any], is_gpt2: bool, has_gpt2_layers: bool
 ):
-    """For all its parameters, and for the matrices of its layers."""
+    """The test asks for all parameters, and for the matrices of the layers."""
     shape = dataclasses.replace(TINY, **changed)
     assert (shape.is_gpt2, shape.has_gpt2_layers) == (is_gpt2, has_gpt2_layers)
 
 
 def test_the_parts_of_the_parameters_are_named():
-    """Their sum is the total."""
+    """The sum of the named parts is the total."""
     formulas = dataclasses.replace(TINY, untied_head=True, embedding_norm=True).parameter_formulas()
     assert [*formulas] == [
         "attention",
@@ -142,5 +142,5 @@ def test_the_parts_of_the_parameters_are_named():
     ("vocab_size", "multiple", "padded"), [(50257, 1, 50257), (50257, 128, 50304), (128, 128, 128)]
 )
 def test_a_vocabulary_is_padded_upwards(vocab_size: int, multiple: int, padded: int):
-    """To the next multiple."""
+    """The vocabulary is padded to the next multiple."""
     assert padded_vocab_size(vocab_size, multiple) == padded

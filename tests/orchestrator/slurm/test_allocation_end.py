@@ -1,4 +1,4 @@
-"""How long an allocation lasts, and the meaning of its end, from Slurm's output."""
+"""Read from Slurm's output how long an allocation lasts, and why it ended."""
 
 from pathlib import Path
 
@@ -52,7 +52,7 @@ def scontrol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def answers(scontrol: Path, text: str, code: int = 0) -> None:
-    """Make scontrol print a text, as an error if it fails."""
+    """Let the stand-in for scontrol print a text, as an error if it fails."""
     scontrol.write_text(f"#!/bin/sh\necho '{text}' >&{2 if code else 1}\nexit {code}\n")
     scontrol.chmod(0o755)
 
@@ -61,13 +61,13 @@ def answers(scontrol: Path, text: str, code: int = 0) -> None:
 def test_an_allocation_stands_as_scontrol_says(
     scontrol: Path, fields: str, expected: Standing
 ) -> None:
-    """Its time left is its limit without the time it has run."""
+    """The time left is the time limit minus the time that the allocation has run."""
     answers(scontrol, LINE.format(fields))
     assert standing("7") == expected
 
 
 def test_an_allocation_that_slurm_has_forgotten_is_gone(scontrol: Path) -> None:
-    """After MinJobAge."""
+    """After MinJobAge, Slurm forgets an allocation."""
     answers(scontrol, "slurm_load_jobs error: Invalid job id specified", code=1)
     assert standing("7") == Standing("gone")
     assert interrupted_by_end("7", "") == "INTERRUPTED"
@@ -77,7 +77,7 @@ def test_an_allocation_that_slurm_has_forgotten_is_gone(scontrol: Path) -> None:
 def test_the_end_of_an_allocation_is_that_of_its_runs(
     scontrol: Path, state: str, expected: str | None
 ) -> None:
-    """In Slurm's words if a node failed or another job preempted it."""
+    """If a node failed or another job preempted the allocation, its runs have that state."""
     answers(scontrol, LINE.format(f"JobState={state}"))
     assert interrupted_by_end("7", "Traceback\n") == expected
 
@@ -97,7 +97,7 @@ def test_the_end_of_an_allocation_is_that_of_its_runs(
     ],
 )
 def test_if_slurm_is_silent_the_log_must_do(scontrol: Path, log: str, expected: str | None) -> None:
-    """By the messages of srun and slurmstepd about an ended allocation."""
+    """The log has messages of srun and slurmstepd about an ended allocation."""
     answers(scontrol, "Unable to contact slurm controller", code=1)
     with pytest.raises(SilenceError):
         standing("7")
@@ -116,6 +116,6 @@ def test_if_slurm_is_silent_the_log_must_do(scontrol: Path, log: str, expected: 
 def test_at_its_time_limit_an_allocation_ends_before_slurm_reports_it(
     scontrol: Path, run_time: str, log: str, expected: str | None
 ) -> None:
-    """The job still runs, and srun starts no step in it."""
+    """The job still runs then, but srun starts no step in it."""
     answers(scontrol, LINE.format(f"JobState=RUNNING RunTime={run_time} TimeLimit=00:01:00"))
     assert interrupted_by_end("7", log) == expected

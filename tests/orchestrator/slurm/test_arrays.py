@@ -1,4 +1,4 @@
-"""Job arrays: the runs that go to Slurm together, and the script of an array."""
+"""Job arrays: which runs go to Slurm together, and the script of an array."""
 
 from dataclasses import replace
 
@@ -22,12 +22,12 @@ echo x
 
 
 def script(name: str, nodes: int = 1) -> Script:
-    """Return a run's script."""
+    """Return the job script of a run."""
     return Script(name, HEADER.format(name=name, nodes=nodes))
 
 
 def test_directives_are_what_a_script_asks_for_and_not_what_it_calls_itself() -> None:
-    """They end at the first line of shell."""
+    """The directives of a script end at the first line of shell."""
     assert directives(script("a").text) == (
         "#SBATCH --nodes=1",
         "#SBATCH --constraint=v100-32g",
@@ -47,14 +47,14 @@ def test_directives_are_what_a_script_asks_for_and_not_what_it_calls_itself() ->
 def test_runs_that_ask_for_the_same_go_together(
     size: int, arrays: bool, groups: list[list[str]]
 ) -> None:
-    """In their order, and no more than an array holds."""
+    """Runs stay in their order, and an array has no more than the allowed number."""
     scripts = [script(name, nodes=2 if name in "ce" else 1) for name in "abcdef"]
     ids = [[one.run_id for one in group] for group in batches(scripts, size, arrays=arrays)]
     assert ids == groups
 
 
 def test_runs_come_after_tasks_of_one_array_with_their_indices() -> None:
-    """Runs that depend on different jobs, or on none, go separately."""
+    """Runs that depend on different jobs, or on none, are in separate arrays."""
     places = {"a": Place("7", 0), "b": Place("7", 3), "c": Place("9"), "d": Place("8", 1)}
     scripts = [replace(script(f"after-{one}"), after=one) for one in "dabc"] + [script("e")]
     ids = [[one.run_id for one in group] for group in batches(scripts, 10, places=places)]
@@ -63,5 +63,5 @@ def test_runs_come_after_tasks_of_one_array_with_their_indices() -> None:
 
 @pytest.mark.parametrize("said", ["7", "7_3"])
 def test_a_place_is_written_as_slurm_does(said: str) -> None:
-    """Parsing returns the same place."""
+    """Parsing the written place returns the same place."""
     assert Place.of(said).said == said

@@ -1,4 +1,4 @@
-"""The script of a batch runs a job script once, unchanged, and records how it ended."""
+"""The script of a batch of runs starts a job script once, unchanged, and records its end."""
 
 import json
 import os
@@ -19,7 +19,7 @@ ASKING = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --time=00:10:00\n\ntrue\n"
 
 
 def run_task(batch: Path, index: int, job_id: str) -> "subprocess.CompletedProcess[str]":
-    """Run a copy of a batch's script as Slurm does, which keeps one of its own."""
+    """Run a copy of the script of a batch of runs, as Slurm does."""
     return subprocess.run(
         ["bash", batch.parent / "kept.sh"],
         env={
@@ -36,7 +36,7 @@ def run_task(batch: Path, index: int, job_id: str) -> "subprocess.CompletedProce
 
 @pytest.fixture
 def batch(tmp_path: Path) -> Path:
-    """The folder of a batch of two runs, which end with 3 and 4."""
+    """Return the folder of a batch of two runs, which end with exit codes 3 and 4."""
     folder = tmp_path / "it's a folder"
     for index in range(2):
         run = tmp_path / f"run {index}"
@@ -51,7 +51,7 @@ def batch(tmp_path: Path) -> Path:
 
 
 def test_an_array_s_script_runs_that_of_the_index(batch: Path) -> None:
-    """In the run's own folder, and its exit code is the run's; again if it is requeued."""
+    """The script runs in the run's own folder and has the run's exit code, also after a requeue."""
     assert directives((batch / "script.sh").read_text()) == directives(ASKING)
     for index in (0, 1, 0):
         done = run_task(batch, index, "7")
@@ -60,7 +60,7 @@ def test_an_array_s_script_runs_that_of_the_index(batch: Path) -> None:
 
 
 def test_a_batch_that_was_withdrawn_runs_nothing(batch: Path) -> None:
-    """However late Slurm starts its job."""
+    """However late Slurm starts the job, the job runs nothing."""
     assert BatchFolder(batch).withdraw() is None
     done = run_task(batch, 0, "7")
     assert done.returncode == 1
@@ -69,14 +69,14 @@ def test_a_batch_that_was_withdrawn_runs_nothing(batch: Path) -> None:
 
 
 def test_a_batch_whose_job_has_begun_is_not_withdrawn(batch: Path) -> None:
-    """Who withdraws it gets the job's id."""
+    """The submit that tries to withdraw it gets the job's id."""
     run_task(batch, 0, "7")
     assert BatchFolder(batch).withdraw() == "7"
     assert run_task(batch, 1, "7").returncode == 4
 
 
 def alone(folder: Path, body: str) -> None:
-    """Write the batch of one run, whose job script executes `body`."""
+    """Write the batch of a single run, whose job script executes `body`."""
     batch, attempt = folder / "batch", folder / "an attempt"
     batch.mkdir()
     attempt.mkdir()
@@ -86,14 +86,14 @@ def alone(folder: Path, body: str) -> None:
 
 
 def test_a_run_that_goes_alone_runs_in_its_attempt(tmp_path: Path) -> None:
-    """With its unchanged job.sh."""
+    """The job script job.sh is unchanged."""
     alone(tmp_path, "pwd; exit 5")
     done = run_task(tmp_path / "batch", 0, "8")
     assert (done.returncode, done.stdout) == (5, f"{tmp_path}/an attempt\n")
 
 
 def test_shellcheck_finds_nothing_in_the_script_of_a_batch(tmp_path: Path) -> None:
-    """For an array, and for a single run."""
+    """The test checks the script of an array and the script of a single run."""
     beside = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     shellcheck = shutil.which("shellcheck", path=beside)
     if shellcheck is None and "CI" not in os.environ:
@@ -111,7 +111,7 @@ def test_shellcheck_finds_nothing_in_the_script_of_a_batch(tmp_path: Path) -> No
     ("ends", "code"), [("true", 0), ("false", 1), ("exit 7", 7), ("kill -9 $$", 137)]
 )
 def test_a_job_records_its_exit_code_and_its_times(tmp_path: Path, ends: str, code: int) -> None:
-    """For the time when Slurm has forgotten it."""
+    """The job records them itself, because Slurm may forget the job."""
     alone(tmp_path, ends)
     assert run_task(tmp_path / "batch", 0, "8").returncode == code
     record = job_record(tmp_path / "an attempt")
@@ -124,7 +124,7 @@ def test_a_job_records_its_exit_code_and_its_times(tmp_path: Path, ends: str, co
 
 @pytest.mark.parametrize("name", ["SIGHUP", "SIGINT", "SIGTERM", "SIGUSR1", "SIGUSR2"])
 def test_a_signal_for_the_job_s_shell_is_for_its_job_script(tmp_path: Path, name: str) -> None:
-    """It may catch it, e.g. to save a checkpoint; the batch script waits for its end."""
+    """The job script may catch the signal, e.g. to save a checkpoint; the batch script waits."""
     alone(
         tmp_path,
         f"trap 'echo caught' {name}; touch began; while ! test -e go; do sleep 0.05; done; exit 4",

@@ -1,4 +1,4 @@
-"""The memory to ask Slurm for, after a job ran out of its host's memory."""
+"""Suggest the memory to request, after a job ran out of its host's memory."""
 
 import pytest
 
@@ -69,5 +69,8 @@ def test_the_memory_that_was_asked_for_is_in_the_script(script: str, memory: str
     ],
 )
 def test_half_as_much_again_is_suggested(used: float | None, asked: str | None, part: str) -> None:
-    """Relative to the larger of requested and measured memory, because a killed job needed more."""
+    """The suggestion is 1.5 times the requested or measured memory, whichever is larger.
+
+    A killed job needed more than was measured.
+    """
     assert part in memory_line(used, asked)

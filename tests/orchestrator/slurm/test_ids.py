@@ -1,4 +1,4 @@
-"""Ids of jobs and tasks: combined and separated."""
+"""Combine ids of jobs and tasks, and separate them."""
 
 import pytest
 from hypothesis import given
@@ -26,13 +26,13 @@ from orchestrator.slurm.lists import compact, compact_ids, expand
     ],
 )
 def test_ids_that_slurm_has_put_into_one_are_taken_apart(text: str, ids: list[str]) -> None:
-    """Text that is not a job's id gives none."""
+    """Text that is not a job's id gives no id."""
     assert list(expand(text)) == ids
 
 
 @given(st.sets(st.integers(0, 5000), min_size=1), st.integers(1, 10**9))
 def test_compact_ids_are_those_that_were_put_in(indices: set[int], job: int) -> None:
-    """For any indices."""
+    """Combining and separating returns the same ids, for any indices."""
     assert list(expand(f"{job}_[{compact(indices)}]")) == [
         f"{job}_{one}" for one in sorted(indices)
     ]
@@ -48,5 +48,5 @@ def test_compact_ids_are_those_that_were_put_in(indices: set[int], job: int) -> 
     ],
 )
 def test_ids_of_one_array_are_put_into_one(ids: list[str], put_into_one: list[str]) -> None:
-    """In the form that scancel accepts."""
+    """The combined id has the form that scancel accepts."""
     assert compact_ids(ids) == put_into_one

@@ -1,4 +1,4 @@
-"""Slurm's lists of nodes are expanded to exactly their names."""
+"""Expand Slurm's lists of nodes to the exact names."""
 
 from itertools import groupby, product
 
@@ -22,7 +22,7 @@ from orchestrator.slurm.lists import expand_nodes
     ],
 )
 def test_a_list_is_all_its_names_in_order(text: str, names: list[str]) -> None:
-    """Numbers are as wide as the first of their span; several brackets mean all combinations."""
+    """Numbers keep their leading zeros; several brackets mean all combinations."""
     assert list(expand_nodes(text)) == names
 
 
@@ -50,7 +50,7 @@ def bracket(chosen: set[int], width: int) -> str:
 
 @st.composite
 def lists(draw: st.DrawFn) -> tuple[str, list[str]]:
-    """Return a list as Slurm writes it, and the names it was made of."""
+    """Return a list of nodes as Slurm writes it, and the names that it means."""
     texts, names = [], []
     for _ in range(draw(st.integers(1, 4))):
         written, choices = "", []
@@ -66,12 +66,12 @@ def lists(draw: st.DrawFn) -> tuple[str, list[str]]:
 
 @given(made=lists())
 def test_names_put_into_a_list_come_out_of_it(made: tuple[str, list[str]]) -> None:
-    """With any width, with gaps, and in several dimensions."""
+    """This holds for any width, with gaps, and in several dimensions."""
     text, names = made
     assert list(expand_nodes(text)) == names
 
 
 @given(text=st.text("gpu[]01,-", max_size=12))
 def test_any_text_gives_names_without_an_error(text: str) -> None:
-    """No text that a record may hold stops a command; no name is empty."""
+    """Any text in a record gives names without an exception, and no name is empty."""
     assert all(expand_nodes(text))

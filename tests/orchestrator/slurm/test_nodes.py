@@ -1,4 +1,4 @@
-"""Read scontrol's output about a job's nodes, from several versions and kinds of clusters."""
+"""Read scontrol's output about the nodes of a job, from several versions and clusters."""
 
 import pytest
 
@@ -20,7 +20,7 @@ from orchestrator.slurm.nodes import Node, gpus_of
     ],
 )
 def test_gpus_are_counted_whatever_their_type(gres: str, gpus: int) -> None:
-    """Other devices are not."""
+    """GPUs of all types count; other devices do not."""
     assert gpus_of(gres) == gpus
 
 
@@ -40,6 +40,6 @@ def test_gpus_are_counted_whatever_their_type(gres: str, gpus: int) -> None:
 def test_tasks_occupy_whole_cores(
     cpus_per_core: int, tasks: int, cpus_per_task: int, cores: int
 ) -> None:
-    """As Slurm assigns them to steps."""
+    """Slurm assigns whole cores to steps."""
     node = Node(name="a", gpus=0, cores=64, cpus_per_core=cpus_per_core, memory_mib=0)
     assert node.cores_of(tasks, cpus_per_task) == cores

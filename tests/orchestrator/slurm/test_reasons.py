@@ -1,4 +1,4 @@
-"""Why jobs wait: each of Slurm's reasons in words, with what to do."""
+"""Explain why jobs wait: Slurm's reasons in words, and what the user can do."""
 
 import pytest
 
@@ -41,14 +41,14 @@ REASONS = {
 
 @pytest.mark.parametrize(("reason", "expected"), REASONS.items(), ids=REASONS)
 def test_a_reason_has_a_meaning(reason: str, expected: tuple[str, bool]) -> None:
-    """Some reasons require an action by the user."""
+    """For some reasons, the meaning contains an action for the user."""
     part, ordinary = expected
     assert part in meaning(reason)
     assert is_ordinary(reason) == ordinary
 
 
 def test_the_reasons_that_occur_have_a_line_each() -> None:
-    """The most frequent first; Slurm's additions are left out, and lines fit 80 columns."""
+    """The most frequent reason comes first, without Slurm's additions, in lines of 80 columns."""
     reasons = ["Priority", "ReqNodeNotAvail, UnavailableNodes:a", "Priority"]
     assert reason_lines([*reasons, "ReqNodeNotAvail, UnavailableNodes:b", "Priority"]) == [
         "Priority (3 runs): jobs with a higher priority go first; nothing to do",
@@ -58,7 +58,7 @@ def test_the_reasons_that_occur_have_a_line_each() -> None:
 
 
 def test_no_one_is_advised_to_release_what_an_administrator_holds() -> None:
-    """Slurm refuses it to a user."""
+    """Slurm does not let a user release a job that an administrator holds."""
     assert "release it to" not in meaning("JobHeldAdmin")
     assert "scontrol" not in meaning("JobHeldAdmin")
 

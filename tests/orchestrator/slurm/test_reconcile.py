@@ -1,4 +1,4 @@
-"""Combine contradictory answers of accounting and squeue, with real lines of Slurm 22.05."""
+"""Combine contradictory answers of accounting and squeue; the lines are from Slurm 22.05."""
 
 import pytest
 
@@ -10,12 +10,12 @@ NOW = "2026-11-22T05:12:40"
 
 
 def accounted(job_id: str, state: str, start: str = "Unknown", seconds: int = 0) -> str:
-    """Return a line of sacct."""
+    """Return the state in a line of sacct."""
     return f"{job_id}|a|{state}|0:0|{start}|Unknown|{seconds}|None assigned|None"
 
 
 def queued(job_id: str, state: str) -> str:
-    """Return a line of squeue."""
+    """Return the state in a line of squeue."""
     return f"{job_id}|a|{state}|{NOW}|N/A||0|None|0|"
 
 
@@ -67,7 +67,7 @@ CASES = {
 def test_the_one_that_knows_better_is_believed(
     sacct: list[str], squeue: list[str] | None, expected: dict[str, str]
 ) -> None:
-    """Squeue for the rest of an array, and accounting for ended jobs."""
+    """The answer of squeue counts for the rest of an array, and accounting for ended jobs."""
     states = spread(read_sacct(sacct), TASKS)
     asked = [task for task in TASKS if doubtful(states.get(task))]
     queue = None if squeue is None else spread(read_squeue(squeue), asked)

@@ -1,4 +1,4 @@
-"""Which refusals of sbatch are limits on submitted jobs, which end when other jobs end."""
+"""Find out whether sbatch's refusal is a limit on submitted jobs, which ends with other jobs."""
 
 import pytest
 
@@ -24,6 +24,6 @@ REFUSALS = {
 def test_only_limits_on_submitted_jobs_may_accept_fewer_runs(
     said: str, limit: str | None, fewer: bool
 ) -> None:
-    """Of a limit that is not named, only the number of accepted tasks shows which one it is."""
+    """If sbatch does not name the limit, the number of accepted tasks shows which it is."""
     refused = RefusedError(said)
     assert (refused.limit, refused.may_accept_fewer) == (limit, fewer)

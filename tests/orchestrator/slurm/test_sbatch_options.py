@@ -1,4 +1,4 @@
-"""The options of sbatch."""
+"""Write the options of sbatch."""
 
 from pathlib import Path
 
@@ -28,7 +28,7 @@ def test_options_contain_name_log_folder_and_what_the_user_asked_for() -> None:
 
 
 def test_chained_array_depends_on_the_array_before_and_on_the_user_s_jobs() -> None:
-    """Slurm cancels its tasks if those of the array before fail."""
+    """If tasks of the earlier array fail, Slurm cancels the tasks that depend on them."""
     told = {"name": "n", "comment": "c", "output": "o", "folder": "f"}
     options = SbatchOptions(dependency="afterok:1")
     found = sbatch_options(**told, indices=(0, 1, 3), after="aftercorr:7", options=options)
@@ -51,7 +51,7 @@ def test_chained_array_depends_on_the_array_before_and_on_the_user_s_jobs() -> N
 def test_dependency_names_the_jobs_that_must_complete_first(
     before: list[Place], said: str | None
 ) -> None:
-    """Each task of an array waits for the task with its index."""
+    """Each task of an array waits for the earlier task with the same index."""
     assert dependency(before) == said
 
 
@@ -65,5 +65,8 @@ def test_dependency_names_the_jobs_that_must_complete_first(
     ],
 )
 def test_path_has_no_replacements_left_for_sbatch(path: str, pattern: str) -> None:
-    """`%` is doubled; if there is a backslash, sbatch replaces nothing, and it is doubled."""
+    """In a path, `%` is doubled.
+
+    With a backslash sbatch replaces nothing, so only the backslash is doubled.
+    """
     assert sbatch_path(Path(path)) == pattern

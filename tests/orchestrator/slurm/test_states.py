@@ -49,7 +49,7 @@ SACCT = {
 
 @pytest.mark.parametrize(("text", "expected"), SACCT.values(), ids=SACCT)
 def test_sacct_shows_the_last_start_and_sums_up_those_before(text: str, expected: tuple) -> None:
-    """Slurm's words are kept; unknown values are None."""
+    """The state has Slurm's words, and unknown values are None."""
     [one] = read_sacct(text.splitlines()).values()
     assert (
         one.job_id,
@@ -65,7 +65,7 @@ def test_sacct_shows_the_last_start_and_sums_up_those_before(text: str, expected
 
 
 def test_a_running_job_has_the_same_state_at_every_query() -> None:
-    """Otherwise its record would be written at every query."""
+    """If the state changed at every query, its record would be written every time."""
     line = "7|batch|RUNNING|0:0|2026-01-02T03:04:05|Unknown|{seconds}|n1|None"
     first, second = (read_sacct([line.format(seconds=seconds)])["7"] for seconds in (10, 20))
     assert first.seconds is None
@@ -85,7 +85,7 @@ def test_a_running_job_has_the_same_state_at_every_query() -> None:
     ],
 )
 def test_a_line_that_is_not_a_job_s_gives_no_state(line: str) -> None:
-    """A step, a complaint, half a line, a name with the separator in it."""
+    """Such lines are e.g. a step, an error message, half a line, or a name with a separator."""
     assert read_sacct([line]) == {}
 
 
@@ -95,14 +95,14 @@ MINE = "7|mine|FAILED|1:0|2026-01-01T00:00:00|2026-01-01T00:00:05|5|n2|None"
 
 @pytest.mark.parametrize("lines", [(SOMEONE_S, MINE), (MINE, SOMEONE_S)])
 def test_another_job_that_had_the_same_id_is_none_of_a_job_s_starts(lines: tuple[str, ...]):
-    """Accounting keeps jobs from before a cluster counted from 1 again."""
+    """Accounting keeps jobs from before the cluster counted ids from 1 again."""
     [one] = read_sacct(lines, {"mine"}).values()
     assert (one.name, one.word, one.seconds) == ("mine", "FAILED", 5.0)
     assert (one.restarts, one.earlier_seconds) == (0, 0.0)
 
 
 def test_a_task_that_is_listed_has_a_state_of_its_own() -> None:
-    """Beside those that are still one."""
+    """The tasks that have not been split off share the state of the array."""
     lines = (
         "1_0|a|COMPLETED|0:0|2026-11-21T13:35:23|2026-11-21T13:35:26|3|n0|None",
         "1_[1-2%2]|a|PENDING|0:0|Unknown|Unknown|0|None assigned|JobArrayTaskLimit",
@@ -172,7 +172,7 @@ def test_squeue_times_in_the_future_are_ignored(line: str, expected: tuple) -> N
 def test_the_start_of_a_job_that_waits_is_the_expected_one(
     state: str, start: str, expected: str | None
 ) -> None:
-    """From squeue, or from scontrol if squeue gives no answer."""
+    """The expected start is from squeue, or from scontrol if squeue gives no answer."""
     [queued] = read_squeue([f"5|a|{state}|{start}|N/A||0|Priority|0|"]).values()
     line = f"JobId=5 JobName=a JobState={state} Reason=Priority StartTime={start} EndTime=Unknown"
     [shown] = read_scontrol([line]).values()
@@ -188,7 +188,7 @@ SCONTROL = (
 
 
 def test_scontrol_shows_the_same() -> None:
-    """Free text at the line's end does not speak for the job."""
+    """Free text at the end of scontrol's line is not read as a field of the job."""
     assert read_scontrol([SCONTROL, "No jobs in the system"]) == {
         "54_1": JobState(
             job_id="54_1",
@@ -206,7 +206,7 @@ def test_scontrol_shows_the_same() -> None:
 
 
 def test_scontrol_lists_the_tasks_that_wait() -> None:
-    """With the array's throttle behind them."""
+    """The array's throttle is behind the listed indices."""
     line = "JobId=54 ArrayJobId=54 ArrayTaskId=2-3%2 JobName=a JobState=PENDING Reason=None"
     assert set(read_scontrol([line])) == {"54_2", "54_3"}
 
@@ -246,5 +246,5 @@ def test_only_known_states_are_final(state: str, word: str, final: bool) -> None
 def test_a_job_that_sbatch_was_refused_is_distinguished_from_one_that_failed(
     line: str, refused: bool
 ) -> None:
-    """Slurm keeps a record of some jobs for which it gave no id."""
+    """Slurm keeps a record of some jobs that it refused, and for which it gave no id."""
     assert {one.refused for one in read_squeue([line]).values()} == {refused}

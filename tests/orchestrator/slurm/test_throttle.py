@@ -1,4 +1,4 @@
-"""One throttle for all jobs of a campaign."""
+"""Limit how many jobs of a campaign run at once, over all its arrays."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Record what Slurm reports of a job that it started more than once."""
+"""Record what Slurm reports about a job that it started more than once."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +28,7 @@ END = JobState("7", "COMPLETED", "sacct", "batch", exit_code=0)
 def test_a_start_that_accounting_forgot_stays_recorded(
     tmp_path: Path, answers: list[JobState], expected: tuple[int, float]
 ) -> None:
-    """A job that is requeued within seconds may keep only its last start in accounting."""
+    """After a requeue within seconds, accounting may keep only the job's last start."""
     folder = RunFolder(tmp_path / "run")
     folder.path.mkdir()
     folder.claim(1, Intent("batch", "here", "2026-01-02T03:04:05+00:00"))

@@ -1,4 +1,4 @@
-"""A program that the signal before the time limit ended has run out of time."""
+"""A run that ends by the signal before its time limit counts as out of time."""
 
 import signal
 
@@ -34,14 +34,14 @@ USR1, USR2, TERM = signal.SIGUSR1.value, signal.SIGUSR2.value, signal.SIGTERM.va
 def test_a_job_ended_by_the_signal_has_run_out_of_time(
     asked: str, exit_code: int, number: int | None, seconds: float | None, *, is_so: bool
 ) -> None:
-    """By its number, at a time at which Slurm may have sent it."""
+    """The signal has the number and the time of the one that Slurm would have sent."""
     state = JobState("7", "FAILED", "sacct", exit_code=exit_code, signal=number)
     assert ended_by_warning_signal(SCRIPT.format(signal=asked), state, seconds) is is_so
 
 
 @pytest.mark.parametrize("line", ["#SBATCH --signal=USR2@90\n", "#SBATCH --time=0:10:00\n"])
 def test_a_job_that_asked_for_no_signal_has_failed(line: str) -> None:
-    """Likewise if it asked for no time."""
+    """A job without a time limit cannot run out of time either."""
     state = JobState("7", "FAILED", "sacct", exit_code=128 + USR2)
     script = SCRIPT.format(signal="USR2@90").replace(line, "")
     assert not ended_by_warning_signal(script, state, 590.0)

@@ -1,4 +1,4 @@
-"""Step times of a campaign's runs in other campaigns."""
+"""Find step times of a campaign's runs in other campaigns."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -25,7 +25,7 @@ def test_a_damaged_file_of_another_campaign_leaves_its_run_out(
     tmp_path: Path,
     name: str,
 ) -> None:
-    """The run's times in the other campaigns still count."""
+    """The run's times in undamaged campaigns still count."""
     campaign = campaign_of(CAMPAIGN)
     (planned,) = campaign.runs
     for other, seconds in (("whole", 0.2), ("damaged", 0.3)):

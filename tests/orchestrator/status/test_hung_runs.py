@@ -1,4 +1,4 @@
-"""Hung runs: they run, but print nothing for unusually long."""
+"""Find hung runs: they run, but print nothing for unusually long."""
 
 import os
 import time
@@ -39,20 +39,20 @@ STEP = (
 
 
 def steps(seconds: float, every: int = 1, reports: int = 6) -> str:
-    """Return a log of this many reports, each after `every` steps."""
+    """Return a log of this many step reports, each after `every` steps."""
     numbers = range(every, every * reports + 1, every)
     return "".join(STEP.format(number=number, seconds=seconds) for number in numbers)
 
 
 @pytest.fixture
 def campaign(campaign_of: CampaignOf) -> Campaign:
-    """A campaign of two runs."""
+    """Return a campaign of two runs."""
     return campaign_of(CAMPAIGN)
 
 
 @pytest.fixture
 def store(campaign: Campaign, tmp_path: Path) -> CampaignStore:
-    """The store of its results."""
+    """Return the store of the campaign's results."""
     return campaign_store(tmp_path / "results", campaign.name)
 
 
@@ -61,7 +61,7 @@ Begin = Callable[..., Attempt]
 
 @pytest.fixture
 def begin(campaign: Campaign, store: CampaignStore, attempt_in: AttemptIn) -> Iterator[Begin]:
-    """Return a function that starts a run, whose log was last written some seconds ago."""
+    """Return a function that starts a run whose log was last written some seconds ago."""
     held: list[int | None] = []
 
     def start(index: int, log: str, age: float) -> Attempt:
@@ -94,7 +94,7 @@ def begin(campaign: Campaign, store: CampaignStore, attempt_in: AttemptIn) -> It
 def test_a_run_hangs_after_ten_times_its_own_report_time_and_a_minute(
     silent: float, report: float | None, expected: bool
 ) -> None:
-    """One that has reported no step is not judged."""
+    """A run without a step report is never called hung."""
     assert is_hung(silent, report) == expected
 
 
@@ -119,7 +119,7 @@ def test_a_run_hangs_after_ten_times_its_own_report_time_and_a_minute(
 def test_a_run_is_judged_by_its_own_steps(
     campaign: Campaign, store: CampaignStore, begin: Begin, log: str, age: float, hangs: bool
 ) -> None:
-    """`status` and `watch` agree."""
+    """`status` and `watch` use the same limit for a run."""
     begin(0, log, age)
     identity = campaign.runs[0].run_id
     hung = campaign_hung_runs(campaign, store, run_statuses(campaign, store))
@@ -135,7 +135,7 @@ def test_a_run_is_judged_by_its_own_steps(
 def test_of_several_trainings_in_a_log_status_judges_by_the_last_one(
     campaign: Campaign, store: CampaignStore, begin: Begin, log: str, hangs: bool
 ) -> None:
-    """Each begins at the first step again."""
+    """Each training in a log starts at the first step again."""
     begin(0, log, 100)
     hung = campaign_hung_runs(campaign, store, run_statuses(campaign, store))
     assert bool(hung) == hangs
@@ -144,7 +144,7 @@ def test_of_several_trainings_in_a_log_status_judges_by_the_last_one(
 def test_it_is_reported_with_its_last_line_and_since_when(
     campaign: Campaign, store: CampaignStore, begin: Begin
 ) -> None:
-    """Without terminal control codes, and text that a progress bar overwrote."""
+    """The last line has no terminal control codes, and no text that a progress bar overwrote."""
     attempt = begin(0, steps(0.2) + "10%\rsaving\x1b[31m a checkpoint\n\n", 100)
     [hung] = campaign_hung_runs(campaign, store, run_statuses(campaign, store)).values()
     assert hung.last_line == "saving a checkpoint"
@@ -162,7 +162,7 @@ def test_it_is_reported_with_its_last_line_and_since_when(
 def test_a_run_that_has_ended_does_not_hang(
     campaign: Campaign, store: CampaignStore, attempt_in: AttemptIn
 ) -> None:
-    """However old its log is."""
+    """An ended run does not count as hung, however old its log is."""
     attempt = attempt_in(store.run(campaign.runs[0].run_id), log=steps(0.2), state="COMPLETED")
     os.utime(attempt.log, (1, 1))
     assert campaign_hung_runs(campaign, store, run_statuses(campaign, store)) == {}
@@ -171,7 +171,7 @@ def test_a_run_that_has_ended_does_not_hang(
 def test_a_job_that_slurm_started_again_is_silent_since_that_start(
     campaign: Campaign, store: CampaignStore, begin: Begin
 ) -> None:
-    """Its log is that of its earlier start, until it prints."""
+    """After a requeue, the log is that of the earlier start until the job prints again."""
     begin(0, steps(0.2), 3600)
     [status, _] = run_statuses(campaign, store)
     now = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
@@ -192,7 +192,7 @@ def test_a_job_that_slurm_started_again_is_silent_since_that_start(
 def test_a_clock_of_this_machine_that_is_wrong_flags_no_run(
     campaign: Campaign, store: CampaignStore, begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whether it is wrong from the beginning, or is set while `watch` runs."""
+    """The clock may be wrong from the beginning, or be changed while `watch` runs."""
     real = time.time
     begin(0, steps(0.2), 0)
     clock = FileClock(store.path)
@@ -225,7 +225,7 @@ def test_the_clock_leaves_no_file_behind(tmp_path: Path) -> None:
 def test_status_shows_it_to_people_and_programs(
     campaign: Campaign, store: CampaignStore, begin: Begin
 ) -> None:
-    """`--state hung` selects it."""
+    """`status --state hung` selects the run."""
     begin(0, steps(0.2), 100)
     command = ["status", str(campaign.path), "--results", str(store.path.parent)]
     assert "seed=1 on here: may hang" in CliRunner().invoke(main, command).output
@@ -248,7 +248,7 @@ def test_status_shows_it_to_people_and_programs(
 def test_an_impossible_action_on_hung_runs_is_refused_first(
     campaign: Campaign, scheduler: str, requeue: bool | None, what: str, part: str | None
 ) -> None:
-    """With the option to use instead."""
+    """The message names the option to use instead."""
     cluster: Cluster = replace(campaign.cluster, scheduler=scheduler, requeue=requeue)
     other = replace(campaign, cluster=cluster)
     if part is None:
@@ -262,7 +262,7 @@ def test_an_impossible_action_on_hung_runs_is_refused_first(
 def test_each_start_of_a_run_is_dealt_with_once(
     campaign: Campaign, store: CampaignStore, begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A failure is reported once, too, and does not end the watch."""
+    """A failed action is reported once, too, and does not end the watch."""
     begin(0, steps(0.2), 100)
     act = OnHang(campaign, store, "cancel")
 
@@ -287,7 +287,7 @@ def test_each_start_of_a_run_is_dealt_with_once(
 def test_some_runs_are_left_to_people(
     campaign: Campaign, store: CampaignStore, begin: Begin, job: JobState | None, part: str
 ) -> None:
-    """Slurm is not asked to start them again."""
+    """Slurm is not asked to start these runs again."""
     begin(0, steps(0.2), 100)
     slurm = replace(campaign, cluster=replace(campaign.cluster, scheduler="slurm"))
     look = Watch(campaign, store).look()

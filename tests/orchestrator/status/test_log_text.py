@@ -1,4 +1,4 @@
-"""The ends of logs."""
+"""Read the ends of logs."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ LOGS: dict[str, tuple[bytes, tuple[str, ...], bool]] = {
 def test_a_log_s_end_is_its_last_lines_as_they_are_read(
     tmp_path: Path, log: bytes, lines: tuple[str, ...], whole: bool
 ):
-    """Whether there are more is known."""
+    """The result also contains whether the log has more lines."""
     path = tmp_path / "output.log"
     path.write_bytes(log)
     tail = log_tail(path, 3, "run/output.log")
@@ -41,7 +41,7 @@ def test_a_log_s_end_is_its_last_lines_as_they_are_read(
 def test_the_last_lines_equal_those_of_split(
     tmp_path_factory: pytest.TempPathFactory, end: bytes, lines: list[bytes], number: int
 ):
-    """With and without a newline at the end, and in logs longer than one block."""
+    """This holds with and without a newline at the end, and in logs longer than one block."""
     path = tmp_path_factory.getbasetemp() / "output.log"
     for filler in (b"", b"x" * 70_000 + b"\n"):
         log = filler + b"\n".join(lines) + end
@@ -67,7 +67,7 @@ ESCAPES: dict[str, tuple[bytes, str]] = {
 
 @pytest.mark.parametrize(("log", "text"), ESCAPES.values(), ids=ESCAPES)
 def test_a_terminal_is_shown_a_log_and_not_controlled_by_it(log: bytes, text: str):
-    """The result is the same if the log comes byte by byte."""
+    """Control codes are removed, also if the log comes byte by byte."""
     assert "".join(terminal_text([log])) == text
     assert "".join(terminal_text(log[place : place + 1] for place in range(len(log)))) == text
 

@@ -45,7 +45,7 @@ STATES: dict[int, dict[str, Any]] = {
 
 @pytest.fixture
 def store(campaign_of: CampaignOf, attempt_in: AttemptIn, tmp_path: Path) -> CampaignStore:
-    """Return the results of 50 runs: one failed, one out of memory, two not begun."""
+    """Return the results of 50 runs: one failed, one out of memory, two not started."""
     campaign = campaign_of(CAMPAIGN)
     found = campaign_store(tmp_path / "results", campaign.name)
     for number, planned in enumerate(campaign.runs):
@@ -57,7 +57,7 @@ def store(campaign_of: CampaignOf, attempt_in: AttemptIn, tmp_path: Path) -> Cam
 
 @pytest.fixture
 def statuses(store: CampaignStore, campaign_of: CampaignOf) -> list[RunStatus]:
-    """Return their statuses."""
+    """Return the statuses of the 50 runs."""
     return run_statuses(campaign_of(CAMPAIGN), store)
 
 
@@ -87,7 +87,7 @@ def test_a_configuration_is_a_label_without_its_repeat(statuses: list[RunStatus]
 def test_the_summary_counts_by_configuration_then_shows_what_needs_attention(
     statuses: list[RunStatus], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Runs that completed, or were not started, are counted."""
+    """Completed and unstarted runs are only counted."""
     monkeypatch.setenv("COLUMNS", "80")
     first, second = many_runs_text(statuses, {}, {}).split("\n\n")
     assert [line.split("  ")[0] for line in first.splitlines()[2:4]] == [
@@ -105,7 +105,7 @@ def test_the_summary_counts_by_configuration_then_shows_what_needs_attention(
 
 
 def test_what_needs_attention_most_comes_first(statuses: list[RunStatus]) -> None:
-    """Failed, hung, waiting for help, running, cancelled, waiting as jobs do."""
+    """The order is: failed, hung, held, running, cancelled, and waiting as usual."""
     statuses[1] = replace(statuses[1], state="CANCELLED", outcome=RunOutcome.CANCELLED)
     statuses[20] = with_job(statuses[20], "PENDING", reason="Priority")
     statuses[21] = with_job(statuses[21], "RUNNING", nodes="gpu001")
@@ -122,7 +122,7 @@ def test_what_needs_attention_most_comes_first(statuses: list[RunStatus]) -> Non
 
 @pytest.fixture(params=[80, 60])
 def width(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Let the summary be printed to a terminal of this width."""
+    """Print the summary to a terminal of this width."""
     monkeypatch.setattr(many_runs, "terminal_width", lambda: request.param)
     return int(request.param)
 
@@ -147,7 +147,7 @@ def test_the_summary_fits_the_terminal(statuses: list[RunStatus], width: int) ->
 def test_configurations_never_look_the_same(
     statuses: list[RunStatus], width: int, label: str
 ) -> None:
-    """In a terminal that is too narrow for their labels."""
+    """In a terminal that is too narrow for their labels, configurations still look different."""
     for number, status in enumerate(statuses[:20]):
         text = f"{label.format(number // 5)} r{status.planned.run.repeat}"
         statuses[number] = replace(status, planned=replace(status.planned, label=text))
@@ -159,7 +159,7 @@ def test_configurations_never_look_the_same(
 
 @pytest.mark.parametrize(("count", "last"), [(5, "r5"), (30, "and 25 more hang: --state hung")])
 def test_of_many_runs_that_hang_the_first_are_reported(count: int, last: str) -> None:
-    """A file system that is unavailable makes all of them hang."""
+    """If a file system is unavailable, all runs look hung."""
     one = HungRun(
         label="",
         node_list=None,
@@ -174,7 +174,7 @@ def test_of_many_runs_that_hang_the_first_are_reported(count: int, last: str) ->
 
 
 def test_without_repeats_there_is_no_table_of_configurations(statuses: list[RunStatus]) -> None:
-    """It would have a row for each run."""
+    """A table of configurations would have one row per run."""
     text = many_runs_text(statuses[::5], {}, {})
     assert "configuration" not in text
     assert text == "no run needs attention; --all shows every run"
@@ -183,7 +183,7 @@ def test_without_repeats_there_is_no_table_of_configurations(statuses: list[RunS
 def test_of_many_configurations_those_are_shown_in_which_something_differs(
     statuses: list[RunStatus],
 ) -> None:
-    """The others are counted."""
+    """Other configurations are only counted."""
     many = []
     for number in range(60):
         status = statuses[3] if number == 59 else statuses[0]
@@ -211,7 +211,7 @@ def test_of_many_configurations_those_are_shown_in_which_something_differs(
 def test_runs_are_chosen_by_state_or_outcome(
     statuses: list[RunStatus], texts: list[str], numbers: list[int]
 ) -> None:
-    """In the words of the totals, in any case."""
+    """The words are those of the totals, in upper or lower case."""
     chosen = in_state(statuses, parse_states(texts), hung(statuses[5]))
     assert chosen == [statuses[number] for number in numbers]
 
@@ -225,7 +225,7 @@ def test_runs_are_chosen_by_state_or_outcome(
     ],
 )
 def test_an_unknown_state_is_a_sentence(texts: list[str], problems: list[str]) -> None:
-    """With all unknown words at once."""
+    """One message names all unknown words."""
     with pytest.raises(UserError) as caught:
         parse_states(texts)
     assert len(caught.value.problems) == len(problems)
@@ -234,7 +234,7 @@ def test_an_unknown_state_is_a_sentence(texts: list[str], problems: list[str]) -
 
 
 def test_reasons_are_explained_only_for_jobs_that_wait(statuses: list[RunStatus]) -> None:
-    """With the command that releases a job, unless an administrator holds it."""
+    """The explanation names the command that releases a job, unless an administrator holds it."""
     jobs = [
         with_job(statuses[0], "PENDING", reason="JobHeldAdmin"),
         with_job(statuses[1], "RUNNING", reason="Priority"),
@@ -262,7 +262,7 @@ def test_reasons_are_explained_only_for_jobs_that_wait(statuses: list[RunStatus]
 def test_every_run_that_is_asked_for_has_a_row(
     store: CampaignStore, tmp_path: Path, arguments: list[str], rows: int
 ) -> None:
-    """Programs get every run, unless they ask for some."""
+    """JSON has every run, unless the user asks for some."""
     printed = status_of(tmp_path, *arguments)
     assert printed.exit_code == 0, printed.output
     assert sum(" mb" in line for line in printed.output.splitlines()) == rows
@@ -270,13 +270,13 @@ def test_every_run_that_is_asked_for_has_a_row(
 
 
 def test_the_command_summarises_many_runs(store: CampaignStore, tmp_path: Path) -> None:
-    """Totals first."""
+    """The totals come first."""
     printed = status_of(tmp_path).output
     assert printed.startswith("50 runs: 46 completed, 1 failed, 1 oom, 2 not started\n\n")
     assert "and 48 more" in printed
 
 
 def test_a_filter_that_holds_of_no_run_is_a_sentence(store: CampaignStore, tmp_path: Path) -> None:
-    """As in `report`."""
+    """The message is the same as in `report`."""
     answer = status_of(tmp_path, "--filter", "micro_batch_size == 3")
     assert "'micro_batch_size == 3' matches no run" in f"{answer.output}{answer.exception}"

@@ -1,4 +1,4 @@
-"""A run's progress from a growing log, of which each byte is read once."""
+"""Read a run's progress from a growing log; each byte is read once."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -39,7 +39,7 @@ lines = st.builds(
 
 @pytest.fixture(scope="module")
 def planned(run_of: Callable[..., Run]) -> PlannedRun:
-    """A run of 20 iterations."""
+    """Return a planned run of 20 iterations."""
     return PlannedRun(run_of(train_iters=20), "id", "label", ())
 
 
@@ -47,7 +47,7 @@ def planned(run_of: Callable[..., Run]) -> PlannedRun:
 def test_a_log_that_grows_in_pieces_shows_what_the_whole_log_shows(
     tmp_path_factory: pytest.TempPathFactory, planned: PlannedRun, text: str, cuts: list[int]
 ) -> None:
-    """Wherever it is cut, restarts among it; and every byte is read once."""
+    """The log is cut anywhere, and has restarts; every byte is read once."""
     log = tmp_path_factory.getbasetemp() / "grows.log"
     data = text.encode()
     log.write_bytes(b"")
@@ -77,7 +77,7 @@ def test_a_log_that_grows_in_pieces_shows_what_the_whole_log_shows(
 
 
 def test_bytes_that_were_read_are_not_read_again(tmp_path: Path, planned: PlannedRun) -> None:
-    """The test changes the beginning, which would be noticed if it were read again."""
+    """The test changes the start of the log, which a second reading would notice."""
     log = tmp_path / "log"
     log.write_text("noise\n" * 300 + STEP.format(number=1))
     first = read_on(log, planned, LogSoFar(), complete=False)
@@ -93,7 +93,7 @@ def test_bytes_that_were_read_are_not_read_again(tmp_path: Path, planned: Planne
 def test_a_log_that_does_not_grow_gives_the_very_same_records(
     tmp_path: Path, planned: PlannedRun
 ) -> None:
-    """So nothing is computed again."""
+    """If the log has not grown, nothing is computed again."""
     log = tmp_path / "log"
     log.write_text(STEP.format(number=1))
     first = read_on(log, planned, LogSoFar(), complete=False)
@@ -101,7 +101,7 @@ def test_a_log_that_does_not_grow_gives_the_very_same_records(
 
 
 def test_a_log_that_was_cut_short_is_read_again(tmp_path: Path, planned: PlannedRun) -> None:
-    """None of its earlier records stay."""
+    """No record of the earlier, longer log stays."""
     log = tmp_path / "log"
     log.write_text("".join(STEP.format(number=number) for number in (1, 2, 3)))
     first = read_on(log, planned, LogSoFar(), complete=False)
@@ -112,7 +112,7 @@ def test_a_log_that_was_cut_short_is_read_again(tmp_path: Path, planned: Planned
 
 
 def test_a_job_that_starts_again_begins_again(tmp_path: Path, planned: PlannedRun) -> None:
-    """From the line that its script prints then, before any iteration."""
+    """The job's script prints a line at each start, from which progress counts again."""
     log = tmp_path / "log"
     log.write_text("".join(STEP.format(number=number) for number in range(1, 9)))
     first = read_on(log, planned, LogSoFar(), complete=False)
@@ -130,7 +130,7 @@ def records(tmp_path: Path, planned: PlannedRun, text: str) -> LogSoFar:
 
 
 def test_the_time_left_is_that_of_the_iterations_left(tmp_path: Path, planned: PlannedRun) -> None:
-    """At the median step after the warm-up."""
+    """The time left is the remaining iterations, times the median step after the warm-up."""
     text = "".join(STEP.format(number=number) for number in range(1, 8))
     progress = run_progress(planned.run, records(tmp_path, planned, text).records, WARMUP)
     assert (progress.iteration, progress.iterations) == (7, 20)
@@ -144,7 +144,7 @@ def test_the_time_left_is_that_of_the_iterations_left(tmp_path: Path, planned: P
 def test_during_the_warm_up_nothing_is_reported_about_the_speed(
     tmp_path: Path, planned: PlannedRun
 ) -> None:
-    """Only how far the run is."""
+    """During the warm-up, only the number of iterations is shown."""
     text = STEP.format(number=1) + STEP.format(number=2)
     progress = run_progress(planned.run, records(tmp_path, planned, text).records, WARMUP)
     assert progress == Progress(iteration=2, iterations=20, report_seconds=pytest.approx(0.015))
@@ -163,7 +163,7 @@ def test_the_log_s_number_of_iterations_counts(tmp_path: Path, run_of: Callable[
 
 
 def test_times_to_compare_need_three_reports(tmp_path: Path, planned: PlannedRun) -> None:
-    """After the warm-up."""
+    """A run has a step time to compare only after three step reports beyond the warm-up."""
     text = "".join(STEP.format(number=number) for number in range(1, 5))
     assert run_progress(planned.run, records(tmp_path, planned, text).records, WARMUP).times is None
     text += STEP.format(number=5)

@@ -1,4 +1,4 @@
-"""Find slow nodes by comparing the step times of their runs with those of siblings."""
+"""Find slow nodes: compare the step times of their runs with those of sibling runs."""
 
 import pytest
 from hypothesis import given
@@ -12,7 +12,7 @@ Placed = tuple[str, str | None, float | None]
 
 
 def speeds(*runs: Placed, deviation: float = 0.0) -> dict[str, NodeSpeed]:
-    """Return the node speeds of runs, each given by its kind, its nodes and its step time."""
+    """Return the node speeds of runs, given their configurations, nodes and step times."""
     timed = {
         str(index): TimedRun(
             label="",
@@ -26,12 +26,12 @@ def speeds(*runs: Placed, deviation: float = 0.0) -> dict[str, NodeSpeed]:
 
 
 def slow(found: dict[str, NodeSpeed]) -> list[str]:
-    """Return the slow nodes."""
+    """Return the names of the slow nodes."""
     return [speed.node for speed in found.values() if speed.slow]
 
 
 def test_a_node_is_slow_whose_runs_are() -> None:
-    """One run of each of two kinds was on it."""
+    """Runs of two configurations were on the slow node, one of each."""
     nodes = speeds(
         *(("a", node, 0.2) for node in ("n1", "n3", "n4", "n5")),
         ("a", "n2", 0.4),
@@ -45,7 +45,7 @@ def test_a_node_is_slow_whose_runs_are() -> None:
 
 
 def test_a_node_without_a_slow_run_is_not_slow_compared_with_its_siblings() -> None:
-    """Two siblings of a slow run look fast: one of their siblings is the slow one."""
+    """Two siblings of a slow run look fast, but only one run is slow."""
     nodes = speeds(
         ("a", "n1", 0.2), ("a", "n2", 0.4), ("a", "n3", 0.2), ("b", "n4", 0.2), ("b", "n4", 0.2)
     )
@@ -77,14 +77,14 @@ def test_a_run_on_several_nodes_counts_for_each() -> None:
     ],
 )
 def test_where_nothing_can_be_compared_no_node_is_slow(runs: list[Placed]) -> None:
-    """The nodes and their runs are listed all the same."""
+    """The table still lists the nodes and their runs."""
     found = speeds(*runs)
     assert slow(found) == []
     assert set(found) == {nodes for _, nodes, _ in runs if nodes}
 
 
 def test_a_machine_whose_steps_vary_much_makes_no_node_slow() -> None:
-    """The deviation is at least that of single steps."""
+    """The deviation used is at least that of single steps."""
     runs: list[Placed] = [("a", "n1", 0.2), ("a", "n2", 0.2), ("a", "n3", 0.3), ("a", "n4", 0.2)]
     assert slow(speeds(*runs)) == ["n3"]
     assert slow(speeds(*runs, deviation=0.04)) == []

@@ -1,4 +1,4 @@
-"""Slow runs: far above comparable runs, and beyond their usual variation."""
+"""Find slow runs: far above comparable runs, and beyond their usual variation."""
 
 import statistics
 from dataclasses import replace
@@ -22,13 +22,13 @@ from orchestrator.status.slow_runs import (
 
 
 def run(seconds: float | None, *, deviation: float = 0.0, **values: Any) -> TimedRun:
-    """Return a run with this step time, of the same kind as the others."""
+    """Return a run with this step time, of the same configuration as the others."""
     times = None if seconds is None else StepTimes(seconds, deviation)
     return TimedRun(**{"label": "a", "kind": "k", "times": times, **values})
 
 
 def slow(*seconds: float | None, deviation: float = 0.0) -> list[int]:
-    """Return which of some siblings are slow, by their place."""
+    """Return the numbers of those siblings that are slow."""
     runs = {str(place): run(one, deviation=deviation) for place, one in enumerate(seconds)}
     return [int(place) for place in slow_runs(runs)]
 
@@ -54,31 +54,31 @@ def slow(*seconds: float | None, deviation: float = 0.0) -> list[int]:
 def test_a_run_is_slow_if_it_is_an_outlier_among_its_siblings(
     seconds: list[float | None], expected: list[int]
 ) -> None:
-    """Over a quarter more than usual, and more than three deviations."""
+    """A slow run takes a quarter more than usual, and more than three deviations."""
     assert slow(*seconds) == expected
 
 
 def test_a_machine_whose_steps_vary_much_makes_no_run_slow() -> None:
-    """The deviation is at least that of single steps."""
+    """The deviation used is at least that of single steps."""
     assert slow(0.20, 0.20, 0.30) == [2]
     assert slow(0.20, 0.20, 0.30, deviation=0.05) == []
 
 
 def test_only_runs_of_one_kind_are_compared() -> None:
-    """A larger model does not make a run slow."""
+    """A larger model takes longer, but that does not make its run slow."""
     runs = {"a": run(0.2), "b": run(0.2), "c": run(0.8, kind="other"), "d": run(0.8, kind="other")}
     assert slow_runs(runs) == {}
 
 
 def test_runs_are_siblings_that_differ_only_in_repeat(run_of) -> None:
-    """With any names; a time limit makes no difference."""
+    """Siblings may have any labels, and different time limits."""
     first = run_of(seed=1, repeat=1)
     assert kind_of(first) == kind_of(run_of(seed=1, repeat=5, time_limit=7))
     assert kind_of(first) != kind_of(run_of(seed=2, repeat=1))
 
 
 def test_a_run_without_siblings_is_compared_with_its_earlier_attempts() -> None:
-    """So is a run whose siblings are equally slow."""
+    """Earlier attempts also count if the siblings are equally slow."""
     before = (StepTimes(0.20, 0.0), StepTimes(0.22, 0.0))
     alone = {"a": run(0.42, earlier=before)}
     assert slow_runs(alone)["a"].others == "earlier attempts"
@@ -88,7 +88,7 @@ def test_a_run_without_siblings_is_compared_with_its_earlier_attempts() -> None:
 
 
 def test_a_run_is_compared_with_other_campaigns_if_no_closer_runs_exist() -> None:
-    """So equally slow runs of one campaign are found, too."""
+    """Other campaigns show that all runs of this campaign are equally slow."""
     before = (StepTimes(0.20, 0.0), StepTimes(0.22, 0.0))
     all_slow = {"a": run(0.42, elsewhere=before), "b": run(0.43, elsewhere=before)}
     assert {one.others for one in slow_runs(all_slow).values()} == {"earlier runs"}
@@ -130,13 +130,13 @@ SLOW = SlowRun(
 def test_a_sentence_names_the_run_its_nodes_and_both_times(
     changes: dict[str, Any], sentence: str
 ) -> None:
-    """Without terminal control codes."""
+    """The sentence has no terminal control codes."""
     text = str(replace(SLOW, **changes))
     assert text.replace("\N{MULTIPLICATION SIGN}", "x") == sentence
 
 
 def test_the_slowest_is_named_first() -> None:
-    """In any order of the campaign."""
+    """The slowest run is named first, in any order of the campaign."""
     worse = replace(SLOW, label="worse", step_seconds=0.9)
     assert [line.partition(" on")[0] for line in slow_run_lines([SLOW, worse])] == [
         "worse",
@@ -157,7 +157,7 @@ def test_the_slowest_is_named_first() -> None:
 def test_times_are_those_of_three_reports_or_more(
     seconds: list[float], times: StepTimes | None
 ) -> None:
-    """Median and median deviation, which one slow step does not move."""
+    """One slow step changes neither the median nor the median deviation."""
     found = StepTimes.of(seconds)
     if times is None:
         assert found is None
@@ -174,7 +174,7 @@ sound = st.floats(0.1, 10.0)
 def test_the_rule_does_not_know_units_and_rises_with_the_time(
     value: float, others: list[float], scale: float
 ) -> None:
-    """Milliseconds or seconds; and a run slower than a slow one is slow."""
+    """The unit may be milliseconds or seconds; a run slower than a slow run is slow too."""
     is_outlier = stands_out(value, others)
     bounds = (
         FACTOR * statistics.median(others),
@@ -192,6 +192,6 @@ def test_the_rule_does_not_know_units_and_rises_with_the_time(
     bad=st.floats(1.6, 100.0),
 )
 def test_a_minority_of_slow_siblings_hides_no_slow_run(usual: list[float], bad: float) -> None:
-    """Fewer than half of the others: the median and the median deviation stay."""
+    """If fewer than half of the siblings are slow, median and median deviation barely change."""
     worse = [bad] * ((len(usual) - 1) // 2)
     assert stands_out(bad, [*usual, *worse])

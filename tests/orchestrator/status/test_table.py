@@ -1,4 +1,4 @@
-"""The status of a campaign: a line per run, and totals."""
+"""The status of a campaign as a table: one line per run, and totals."""
 
 import json
 from dataclasses import replace
@@ -20,7 +20,7 @@ from orchestrator.store.records import Ended
 
 @pytest.fixture
 def standing(campaign_of: CampaignOf, attempt_in: AttemptIn, tmp_path: Path) -> list[RunStatus]:
-    """Return the statuses of four runs: completed at the second try, failed, killed, not begun."""
+    """Return statuses of four runs: completed at the second try, failed, killed, not started."""
     campaign = campaign_of(
         "name: a\ndefaults: {framework: gpt, model: s}\nmatrix: {seed: [1, 2, 3, 4]}\n"
     )
@@ -39,7 +39,7 @@ def standing(campaign_of: CampaignOf, attempt_in: AttemptIn, tmp_path: Path) -> 
 def test_the_time_before_a_requeue_counts_if_the_job_never_starts_again(
     standing: list[RunStatus], seconds: float | None, earlier: float, hours: float | None
 ):
-    """It is cancelled while it waits."""
+    """The job is cancelled while it waits for its next start."""
     ended = Ended("CANCELLED", "2026-01-02T03:05:05+00:00", seconds)
     job = JobState("7", "CANCELLED", "sacct", restarts=1, earlier_seconds=earlier)
     attempt = replace(standing[1].attempts[-1], ended=ended, job=job)
@@ -47,7 +47,7 @@ def test_the_time_before_a_requeue_counts_if_the_job_never_starts_again(
 
 
 def test_a_status_is_that_of_the_last_attempt(standing: list[RunStatus]):
-    """In the order of the campaign."""
+    """Statuses are in the order of the campaign."""
     assert [
         (one.state, one.outcome, len(one.attempts), one.seconds, one.unsuccessful)
         for one in standing
@@ -60,7 +60,7 @@ def test_a_status_is_that_of_the_last_attempt(standing: list[RunStatus]):
 
 
 def test_the_table_has_one_line_per_run(standing: list[RunStatus]):
-    """A dash for each event that has not happened."""
+    """An event that has not happened is shown as a dash."""
     table = statuses.status_table(standing)
     assert [row["label"] for row in as_records(table)] == [f"seed={seed}" for seed in (1, 2, 3, 4)]
     lines = [line.split()[1:] for line in as_text(table).splitlines()[2:]]
@@ -73,7 +73,7 @@ def test_the_table_has_one_line_per_run(standing: list[RunStatus]):
 
 
 def test_a_record_shows_all_of_the_last_attempt(standing: list[RunStatus]):
-    """For programs; absent is null."""
+    """In JSON, an absent value is null."""
     slow = SlowRun(
         label="seed=1",
         node_list="here",
@@ -153,5 +153,5 @@ def test_a_record_shows_all_of_the_last_attempt(standing: list[RunStatus]):
 def test_the_totals_are_one_line(
     standing: list[RunStatus], chosen: list[int], gone: list[str], line: str
 ):
-    """The number of runs in each state, and kept results of removed runs."""
+    """The line has the number of runs in each state, and the kept results of removed runs."""
     assert statuses.totals([standing[index] for index in chosen], gone) == line

@@ -1,4 +1,4 @@
-"""Watch a campaign repeatedly, and show it."""
+"""Watch a campaign: query it repeatedly, and show changes."""
 
 import io
 import os
@@ -48,18 +48,18 @@ def steps(last: int, seconds: float = 0.2) -> str:
 
 @pytest.fixture
 def campaign(campaign_of: CampaignOf) -> Campaign:
-    """A campaign of one run, four times."""
+    """Return a campaign of one configuration with four repeats."""
     return campaign_of(CAMPAIGN)
 
 
 @pytest.fixture
 def store(campaign: Campaign, tmp_path: Path) -> CampaignStore:
-    """The store of its results."""
+    """Return the store of the campaign's results."""
     return campaign_store(tmp_path / "results", campaign.name)
 
 
 class Supervised:
-    """Attempts on this machine that go on, with locks that a supervisor would hold."""
+    """Attempts that run on this machine, with the locks that a supervisor would hold."""
 
     def __init__(self, campaign: Campaign, store: CampaignStore, attempt_in: AttemptIn) -> None:
         self.folders = [store.run(planned.run_id) for planned in campaign.runs]
@@ -67,7 +67,7 @@ class Supervised:
         self.locks: dict[int, int | None] = {}
 
     def begin(self, index: int, log: str) -> Attempt:
-        """Begin a run that has printed this."""
+        """Start a run that has printed this log."""
         attempt = self._attempt_in(self.folders[index], log=log)
         self.locks[index] = locks.acquire(self.folders[index].lock)
         return attempt
@@ -79,14 +79,14 @@ class Supervised:
         self.release(index)
 
     def release(self, index: int) -> None:
-        """Let go of a run's lock."""
+        """Release the lock of a run."""
         if (lock := self.locks.pop(index, None)) is not None:
             os.close(lock)
 
 
 @pytest.fixture
 def runs(campaign: Campaign, store: CampaignStore, attempt_in: AttemptIn) -> Iterator[Supervised]:
-    """The runs of the campaign, to be begun and ended."""
+    """Return the campaign's runs, which the test starts and ends."""
     supervised = Supervised(campaign, store, attempt_in)
     yield supervised
     for index in list(supervised.locks):
@@ -96,7 +96,7 @@ def runs(campaign: Campaign, store: CampaignStore, attempt_in: AttemptIn) -> Ite
 def test_a_look_shows_state_progress_and_time_left_of_every_run(
     campaign: Campaign, store: CampaignStore, runs: Supervised
 ) -> None:
-    """As the log grows, the next look shows more."""
+    """If a log has grown, the next update shows more progress."""
     log = runs.begin(0, steps(5)).log
     watch = Watch(campaign, store)
     first, *others = watch.look().runs
@@ -118,7 +118,7 @@ def test_a_look_shows_state_progress_and_time_left_of_every_run(
 def test_the_slow_one_of_the_siblings_is_reported_while_it_runs(
     campaign: Campaign, store: CampaignStore, runs: Supervised
 ) -> None:
-    """As soon as three of its steps count."""
+    """The slow run is reported as soon as three of its steps count."""
     log = runs.begin(3, steps(4, 0.4)).log
     for index in range(3):
         runs.begin(index, steps(20))
@@ -134,7 +134,7 @@ def test_the_slow_one_of_the_siblings_is_reported_while_it_runs(
 def test_a_run_that_is_started_again_is_compared_with_itself(
     campaign: Campaign, store: CampaignStore, runs: Supervised
 ) -> None:
-    """Its progress is that of the new attempt, though the watch saw the old one end."""
+    """Progress is that of the new attempt, although the watch saw the old one end."""
     runs.begin(0, steps(9))
     runs.end(0, "FAILED")
     watch = Watch(campaign, store)
@@ -165,7 +165,7 @@ def test_a_run_is_compared_with_the_same_run_of_other_campaigns(
 def test_of_many_other_campaigns_those_last_submitted_count(
     campaign: Campaign, store: CampaignStore, runs: Supervised, attempt_in: AttemptIn
 ) -> None:
-    """At most five, so that weekly measurements do not slow down the watch."""
+    """At most five campaigns count, so that weekly measurements do not slow down the watch."""
     for week in range(8):
         before = replace(campaign, name=f"week-{week}")
         other = campaign_store(store.path.parent, before.name)
@@ -182,7 +182,7 @@ def test_of_many_other_campaigns_those_last_submitted_count(
 def test_a_watch_goes_on_until_all_have_ended(
     campaign: Campaign, store: CampaignStore, runs: Supervised
 ) -> None:
-    """While a run runs, or an active submit will start the next one."""
+    """`watch` goes on while a run is active, or a submit is active that will start the next run."""
     watch = Watch(campaign, store)
     assert not watch.look().under_way
     runs.begin(0, "")
@@ -210,20 +210,23 @@ def test_a_log_that_cannot_be_read_is_a_note(
 
 
 class Clock:
-    """A clock that is set, in place of that of `watch`."""
+    """A clock that the test sets, in place of the clock of `watch`."""
 
     def __init__(self) -> None:
         self.now = 0.0
 
     def monotonic(self) -> float:
-        """Return the time that was set."""
+        """Return the time that the test has set."""
         return self.now
 
 
 def test_slurm_is_asked_every_ten_seconds_and_its_logs_are_read_each_time(
     campaign_of: CampaignOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For any shorter interval. This squeue knows no jobs, and records each call."""
+    """This holds for any shorter interval.
+
+    The test's squeue knows no jobs, and records each call.
+    """
     (tmp_path / "slurm.yaml").write_text("gpus_per_node: 1\n")
     campaign = campaign_of(CAMPAIGN + "cluster: slurm.yaml\n")
     store = campaign_store(tmp_path / "results", campaign.name)
@@ -263,7 +266,7 @@ def test_slurm_is_asked_every_ten_seconds_and_its_logs_are_read_each_time(
 
 @pytest.fixture
 def look(campaign: Campaign, store: CampaignStore, runs: Supervised) -> Look:
-    """A look at a slow run, one that has ended, one that has failed, and one that waits."""
+    """Return an update with a slow run, an ended run, a failed run and a waiting run."""
     runs.begin(0, steps(12, 0.5))
     runs.begin(1, steps(20))
     runs.end(1)
@@ -273,7 +276,7 @@ def look(campaign: Campaign, store: CampaignStore, runs: Supervised) -> Look:
 
 
 def said(looks: list[Look]) -> tuple[list[str], list[str]]:
-    """Return the output of some looks on a pipe, and the complaints."""
+    """Return the output of some updates on a pipe, and the messages on stderr."""
     texts: list[str] = []
     complaints: list[str] = []
     show_plain(looks, texts.append, complaints.append)
@@ -281,12 +284,12 @@ def said(looks: list[Look]) -> tuple[list[str], list[str]]:
 
 
 def labels(text: str) -> list[str]:
-    """Return the numbers of the runs in a table."""
+    """Return the labels of the runs in a table."""
     return re.findall(r"^[0-9a-f]{12}  gpt (r\d)", text, re.MULTILINE)
 
 
 def test_a_pipe_gets_only_changes(look: Look) -> None:
-    """All runs at first and at the end; nothing if nothing has changed."""
+    """All runs are printed at first and at the end; without changes, nothing between."""
     going = replace(look.runs[0], progress=Progress(iteration=13, iterations=20))
     later = replace(look, runs=(going, *look.runs[1:]))
     texts, _ = said([look, look, later, replace(later, under_way=False)])
@@ -300,14 +303,14 @@ def test_a_pipe_gets_only_changes(look: Look) -> None:
 
 
 def test_a_note_is_reported_once(look: Look) -> None:
-    """Again if it has changed."""
+    """The note is printed again if it has changed."""
     noted = [replace(look, notes=(note,)) for note in ("silent", "silent", "still silent")]
     assert said(noted)[1] == ["silent", "still silent"]
 
 
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (160, 50), (40, 10), (80, 8), (300, 20)])
 def test_the_picture_fits_the_terminal(look: Look, width: int, height: int) -> None:
-    """For any content: no line is too long, and there are not too many."""
+    """No line is too long, and there are not too many lines, for any content."""
     many = tuple(
         replace(
             one,
@@ -327,7 +330,7 @@ def test_the_picture_fits_the_terminal(look: Look, width: int, height: int) -> N
 
 
 def test_text_from_a_file_does_not_control_the_terminal(look: Look) -> None:
-    """Neither terminal codes nor rich's markup."""
+    """Neither terminal codes nor rich's markup have an effect."""
     first = look.runs[0]
     planned = replace(first.status.planned, label="[red]a\x1b[2J[/red]")
     evil = replace(first, status=replace(first.status, planned=planned), node_list="\x1b]0;x\x07")
@@ -369,12 +372,12 @@ def state(run: WatchedRun, word: str, outcome: str | None = None, **seen: Any) -
 def test_a_state_is_in_slurms_words(
     look: Look, word: str, outcome: str | None, seen: dict[str, Any], text: str
 ) -> None:
-    """In brackets the reason of waiting, the number of starts, and details from the log."""
+    """Brackets contain the reason for waiting, the number of starts, and details from the log."""
     assert state_text(state(look.runs[0], word, outcome, **seen).status) == text
 
 
 def test_where_not_all_fit_those_that_run_and_ended_lately_are_shown(look: Look) -> None:
-    """In the campaign's order, with the number of others."""
+    """Runs keep the campaign's order, and the number of hidden runs is shown."""
     going, ended, failed, waiting = look.runs
     runs = (waiting, ended, *([waiting] * 5), going, failed)
     assert chosen(runs, 99) == list(runs)
@@ -389,7 +392,7 @@ def test_where_not_all_fit_those_that_run_and_ended_lately_are_shown(look: Look)
 def test_a_run_that_waits_is_of_less_interest_than_one_that_has_ended(
     look: Look, word: str
 ) -> None:
-    """In any of Slurm's waiting states."""
+    """This holds in any of Slurm's states for waiting jobs."""
     _, ended, *_ = look.runs
     waiting = state(look.runs[0], word, None)
     assert chosen((waiting, ended), 1) == [ended]
@@ -397,7 +400,7 @@ def test_a_run_that_waits_is_of_less_interest_than_one_that_has_ended(
 
 @given(seconds=st.floats(1e-90, 1e99))
 def test_a_mangled_step_time_stops_no_watch(seconds: float) -> None:
-    """A log may hold any number; a time that no calendar holds is not known."""
+    """A log may contain any number, so an end beyond the calendar is shown as unknown."""
     found = Progress(iteration=1, iterations=20, step_seconds=seconds)
     run = WatchedRun(_Running(), None, found, None)
     text = left_text(run)
@@ -414,7 +417,10 @@ class _Running:
 def test_once_is_once_and_an_end_is_the_end(
     campaign: Campaign, store: CampaignStore, runs: Supervised
 ) -> None:
-    """Exit code 1 if all have ended and one has failed, with the command to start it again."""
+    """If all runs have ended and one has failed, the exit code is 1.
+
+    The output has the command to start it again.
+    """
 
     def watch(*arguments: str) -> Any:
         results = str(store.path.parent)

@@ -40,7 +40,7 @@ def record_of(campaign_of: Callable[[str], Campaign], tmp_path: Path) -> Callabl
 def test_the_runs_of_every_campaign_are_those_in_their_files(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With equal identities and sizes, for any framework."""
+    """The runs have equal identities and sizes, for any framework."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     campaign = load_campaign(path)
     store = CampaignStore(tmp_path)
@@ -55,14 +55,14 @@ def test_the_runs_of_every_campaign_are_those_in_their_files(
 
 @pytest.mark.parametrize("seconds", [60, 3600, 86400 * 14])
 def test_a_time_limit_of_any_length_is_taken(record_of: Callable[[str], Any], seconds: int) -> None:
-    """Even two weeks."""
+    """A time limit may be as long as two weeks."""
     run = recorded_run(record_of(f"  time_limit: {seconds // 60}\n"))
     assert run is not None
     assert run.resources.time_limit_seconds == seconds
 
 
 def test_a_parameter_that_was_added_since_has_its_default(record_of: Callable[[str], Any]) -> None:
-    """An older version's run.json lacks it, and its identity is the same."""
+    """An older version's run.json lacks the parameter, and the identity stays the same."""
     record = record_of("")
     for name in ("launcher", "context_parallel_size", "activation_checkpointing"):
         del record[name]
@@ -84,14 +84,14 @@ def test_a_parameter_that_was_added_since_has_its_default(record_of: Callable[[s
 def test_what_this_version_would_make_another_run_is_not_taken(
     record_of: Callable[[str], Any], change: dict[str, Any]
 ) -> None:
-    """The identity is the check: values that are not its own do not pass for it."""
+    """If the recorded values give another identity, the record is refused."""
     assert recorded_run({**record_of(""), **change}) is None
 
 
 def test_a_folder_shows_what_its_campaign_file_shows(
     reported: Callable[..., Any], tmp_path: Path
 ) -> None:
-    """Runs that were started, in the campaign's order, with its warm-up."""
+    """Started runs are in the campaign's order, with the campaign's warm-up."""
     log = "[teralog] iteration 2/4 | step_seconds 0.5 | samples_per_second 16 | loss 1 "
     log += "| memory_allocated_gib 0.25 | max_memory_allocated_gib 0.5\n"
     campaign, _, _ = reported(

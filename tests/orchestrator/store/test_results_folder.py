@@ -1,4 +1,4 @@
-"""The folder of results follows the campaign file; results in other folders are reported."""
+"""Find the results folder from the campaign file, and report results in other folders."""
 
 import shlex
 from pathlib import Path
@@ -56,7 +56,7 @@ def teralog(*words: str) -> Result:
 def test_the_nearest_folder_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folders: list[str], file: str, found: str
 ) -> None:
-    """Up to the root of the repository, or the home directory."""
+    """The search goes up to the root of the repository, or to the home directory."""
     home = tmp_path / "home"
     monkeypatch.setenv("HOME", str(home))
     for one in (file, *folders):
@@ -65,7 +65,7 @@ def test_the_nearest_folder_counts(
 
 
 def test_a_file_named_results_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The search continues above it."""
+    """The search for a folder continues above the file."""
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "results").write_text("")
@@ -76,7 +76,7 @@ def test_a_file_named_results_is_no_folder(tmp_path: Path, monkeypatch: pytest.M
 def test_every_folder_has_the_same_view_of_a_campaign(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From a subfolder, from anywhere by an absolute path, and through a symbolic link."""
+    """The test calls teralog in a subfolder, by an absolute path, and through a symbolic link."""
     assert teralog("submit", "c.yaml").exit_code == 0
     (project.parent / "link").symlink_to("project")
     for folder, path in (("sub", "../c.yaml"), ("..", "project/c.yaml"), ("..", "link/c.yaml")):
@@ -107,7 +107,7 @@ def test_every_folder_has_the_same_view_of_a_campaign(
     ids=lambda words: words[0],
 )
 def test_every_command_names_its_folder(project: Path, command: list[str]) -> None:
-    """On stderr, as one types it here; not if one has just typed it."""
+    """Each command prints the folder on stderr, unless the user has just typed it."""
     teralog("submit", "c.yaml")
     name, *others = command
     assert teralog(name, "c.yaml", *others).stderr.startswith("results: results/play\n")
@@ -118,7 +118,7 @@ def test_every_command_names_its_folder(project: Path, command: list[str]) -> No
 def test_results_under_the_current_directory_are_reported(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An earlier teralog wrote them there; no run is repeated unless the user asks for it."""
+    """An earlier teralog wrote results there; runs repeat only if the user asks for that."""
     old = project / "sub" / "results"
     teralog("submit", "c.yaml", "--results", str(old))
     monkeypatch.chdir(project / "sub")
@@ -143,7 +143,7 @@ def test_results_under_the_current_directory_are_reported(
 def test_results_of_another_campaign_of_that_name_are_not_reported(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only runs with the same ids count."""
+    """Only results of runs with the same ids are reported."""
     (project / "sub" / "c.yaml").write_text(CAMPAIGN.replace("[1, 2]", "[3]"))
     (project / "sub" / "here.yaml").write_text(
         (project / "here.yaml").read_text().replace("./", "../")
@@ -163,7 +163,7 @@ def test_lines_to_type_next_name_the_folder_that_was_given(project: Path) -> Non
 
 
 def test_the_library_finds_the_same_folder(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From the path of the file alone."""
+    """A script that uses the library gives only the path of the campaign file."""
     teralog("submit", "c.yaml")
     monkeypatch.chdir(project / "sub")
     assert list(runs("../c.yaml")["state"]) == ["COMPLETED", "COMPLETED"]

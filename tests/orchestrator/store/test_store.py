@@ -1,4 +1,4 @@
-"""The folders under results/: attempts, states, runs, and refusals of the disk."""
+"""The folders under results/: attempts, states, runs, and errors of the disk."""
 
 import errno
 import os
@@ -46,12 +46,12 @@ print(*(RunFolder(Path(sys.argv[1])).new_attempt().number for _ in range(20)))
 
 @pytest.fixture
 def run(tmp_path: Path) -> RunFolder:
-    """Return the folder of a run, which is not there yet."""
+    """Return the folder of a run, which does not exist yet."""
     return RunFolder(tmp_path / "campaign" / "run")
 
 
 def attempt(run: RunFolder, *records: Started | Ended) -> Attempt:
-    """Make an attempt with these records."""
+    """Write an attempt with these records."""
     made = run.new_attempt()
     for record in records:
         if isinstance(record, Started):
@@ -62,19 +62,19 @@ def attempt(run: RunFolder, *records: Started | Ended) -> Attempt:
 
 
 def ended(state: str) -> Ended:
-    """Return the record of an end."""
+    """Return the record of the end of an attempt."""
     return Ended(state, "2026-01-02T03:05:05+00:00", seconds=60.0)
 
 
 def test_attempts_are_numbered_from_one(run: RunFolder) -> None:
-    """They are listed in the order of their numbers, the tenth after the ninth."""
+    """Attempts are listed in the order of their numbers: the tenth comes after the ninth."""
     assert run.attempts() == []
     assert [run.new_attempt().number for _ in range(11)] == list(range(1, 12))
     assert [one.number for one in run.attempts()] == list(range(1, 12))
 
 
 def test_an_attempt_is_read_back_as_recorded(run: RunFolder) -> None:
-    """Its start and its end; its log is in its folder."""
+    """The record has the start and the end, and the log is in the attempt's folder."""
     end = Ended("FAILED", "2026-01-02T03:05:05+00:00", 60.5, exit_code=None, signal="SIGKILL")
     made = attempt(run, STARTED, end)
     assert run.attempts() == [Attempt(1, made.folder, STARTED, end)]
@@ -92,7 +92,7 @@ def test_folders_that_are_not_attempts_are_ignored(run: RunFolder, name: str) ->
 
 
 def test_attempts_have_no_doublets_when_many_are_made_at_once(run: RunFolder) -> None:
-    """Every one of them is made, and no two get the same number."""
+    """All attempts are made, and no two get the same number."""
     command = [sys.executable, "-c", NEW_ATTEMPTS, str(run.path)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     makers = [subprocess.Popen(command, text=True, **pipes) for _ in range(4)]
@@ -127,7 +127,7 @@ def test_attempts_have_no_doublets_when_many_are_made_at_once(run: RunFolder) ->
 def test_the_state_is_that_of_the_last_attempt(
     run: RunFolder, attempts: Sequence[Sequence[Started | Ended]], supervised: bool, state: str
 ) -> None:
-    """If it has no end, the run's lock shows whether a supervisor is alive."""
+    """If the last attempt has no end, the run's lock shows whether a supervisor is alive."""
     for records in attempts:
         attempt(run, *records)
     run.path.mkdir(parents=True, exist_ok=True)
@@ -142,7 +142,7 @@ def test_the_state_is_that_of_the_last_attempt(
 
 @pytest.fixture
 def submitted(tmp_path: Path) -> CampaignStore:
-    """Return a store with a batch of two runs, the tasks 3 and 5 of an array, both claimed."""
+    """Return a store with a batch of two claimed runs, tasks 3 and 5 of an array."""
     found = CampaignStore(tmp_path)
     intent = Intent("batch", "here", "2026-01-02T03:04:05+00:00")
     with found.shared_intent(intent) as written:
@@ -157,7 +157,7 @@ def submitted(tmp_path: Path) -> CampaignStore:
 
 
 def test_a_run_is_submitted_from_the_receipt_of_its_batch_on(submitted: CampaignStore) -> None:
-    """Until Slurm reports a state."""
+    """The run counts as submitted until Slurm reports a state."""
     two = submitted.run("two")
     assert two.state() == "SUBMITTING"
     submitted.batch("batch").close(Receipt("7", "2026-01-02T03:04:06+00:00"))
@@ -168,7 +168,10 @@ def test_a_run_is_submitted_from_the_receipt_of_its_batch_on(submitted: Campaign
 
 
 def test_what_waits_is_recorded_in_one_file_until_it_starts(submitted: CampaignStore) -> None:
-    """One file for each batch, which later answers replace; a job that starts has its own."""
+    """Each batch of runs has one file, which later answers replace.
+
+    A job that starts gets its own file.
+    """
     batch, two = submitted.batch("batch"), submitted.run("two")
     batch.close(Receipt("7", "2026-01-02T03:04:06+00:00"))
     tasks = [JobState(f"7_{n}", "PENDING", "squeue", "batch", "Resources") for n in (3, 5)]
@@ -198,7 +201,7 @@ ONLY_WAITS = {
 
 @pytest.mark.parametrize(("state", "only_waits"), ONLY_WAITS.values(), ids=ONLY_WAITS)
 def test_a_job_that_has_started_does_not_only_wait(state: JobState, only_waits: bool) -> None:
-    """Such a job has a record of its own."""
+    """A started job has its own record, so the file of waiting jobs does not contain it."""
     assert state.only_waits is only_waits
 
 
@@ -225,7 +228,7 @@ def test_slurm_json_of_version_1_is_read(submitted: CampaignStore) -> None:
 
 
 def test_a_job_state_is_read_as_it_was_written(submitted: CampaignStore) -> None:
-    """The record has no copy with fewer fields."""
+    """The record of a state has all its fields."""
     (attempt,) = submitted.run("one").attempts()
     state = JobState(
         job_id="7_3",
@@ -248,14 +251,14 @@ def test_a_job_state_is_read_as_it_was_written(submitted: CampaignStore) -> None
 
 
 def test_a_run_whose_batch_was_withdrawn_was_not_submitted(submitted: CampaignStore) -> None:
-    """It has neither a job nor an id."""
+    """A run of a withdrawn batch has neither a job nor an id."""
     submitted.batch("batch").withdraw()
     submitted.batch("batch").close(Receipt(None, "2026-01-02T03:04:06+00:00"))
     assert submitted.run("one").attempts()[0].job is None
 
 
 def test_a_deleted_attempt_is_found_by_the_index_of_its_task(submitted: CampaignStore) -> None:
-    """The index may differ from its place in the batch."""
+    """The task's index may differ from the run's place in the batch."""
     submitted.batch("batch").close(Receipt("7", "2026-01-02T03:04:06+00:00"))
     assert list(submitted.deleted_attempts()) == []
     shutil.rmtree(submitted.run("two").path)
@@ -265,7 +268,7 @@ def test_a_deleted_attempt_is_found_by_the_index_of_its_task(submitted: Campaign
 def test_a_run_is_saved_with_its_parameters_and_its_files(
     campaign_of: Callable[[str], Campaign], tmp_path: Path
 ) -> None:
-    """In run.json, under the same names as in a plan."""
+    """The names in run.json are the same as in a plan."""
     campaign = campaign_of("name: c\ndefaults: {framework: gpt, model: s}\nmatrix: {seed: [7]}\n")
     planned = campaign.runs[0]
     store = campaign_store(tmp_path / "results", "c")
@@ -278,7 +281,7 @@ def test_a_run_is_saved_with_its_parameters_and_its_files(
 
 
 def test_a_submission_is_remembered(campaign_of: Callable[[str], Campaign], tmp_path: Path) -> None:
-    """Its runs, by identity and label; at first there is none."""
+    """A submission records the ids and labels of its runs; at first there is none."""
     campaign = campaign_of(
         "name: c\ndefaults: {framework: gpt, model: s}\nmatrix: {seed: [7, 8]}\n"
     )
@@ -291,7 +294,7 @@ def test_a_submission_is_remembered(campaign_of: Callable[[str], Campaign], tmp_
 def test_runs_that_have_left_the_campaign_are_reported(
     campaign_of: Callable[[str], Campaign], tmp_path: Path
 ) -> None:
-    """Only if they were started; others have no results."""
+    """Only runs that were started are reported; others have no results."""
     text = "name: c\ndefaults: {framework: gpt, model: s}\nmatrix: {seed: [%s]}\n"
     before = campaign_of(text % "1, 2, 3")
     found = CampaignStore(tmp_path / "results")
@@ -313,7 +316,7 @@ def test_runs_that_have_left_the_campaign_are_reported(
     ],
 )
 def test_a_refusal_of_the_disk_is_reported_in_a_sentence(number: int, remedy: str) -> None:
-    """With the place, the problem, and the remedy."""
+    """The message has the path, the problem, and what to do."""
     with (
         pytest.raises(UserError, match=f"^/results/c: cannot be written: {remedy}"),
         store.disk_errors(Path("/results/c")),

@@ -1,4 +1,4 @@
-"""`plan --ask-program` shows the refusals of a campaign's programs, and what was not asked."""
+"""`plan --ask-program` shows which runs a program refuses, and which were not checked."""
 
 import json
 import sys
@@ -108,7 +108,7 @@ TRAINER = [
 
 @pytest.mark.train
 def test_the_trainer_and_deepspeed_are_asked(playground) -> None:
-    """One process asks about all runs of `hf_gpt.py`."""
+    """A single process checks all runs of `hf_gpt.py`."""
     pytest.importorskip("transformers", reason="needs the hf extra")
     pytest.importorskip("deepspeed.utils", reason="needs the train extra", exc_type=ImportError)
     runs = [{"seed": seed, "deepspeed": extra} for seed, (extra, _) in enumerate(TRAINER, 1)]

@@ -1,4 +1,4 @@
-"""More ranks than cores, and several runs at once on one machine: refused, or marked."""
+"""Refuse or mark crowded runs: more ranks than cores, or several runs at once."""
 
 import json
 import os
@@ -17,14 +17,14 @@ PROBLEM = f"gpus_per_node={MANY} starts {MANY} ranks, and this machine has {core
 
 @pytest.fixture
 def strict(playground, monkeypatch: pytest.MonkeyPatch):
-    """A playground without TERALOG_OVERSUBSCRIBE, whose run has more ranks than there are cores."""
+    """Return a playground without TERALOG_OVERSUBSCRIBE, whose run has too many ranks."""
     monkeypatch.delenv("TERALOG_OVERSUBSCRIBE")
     playground.write_campaign("true", matrix="seed: [1]", gpus_per_node=MANY)
     return playground
 
 
 def recorded(folder: Path) -> list[dict[str, Any]]:
-    """Return what the records of all attempts contain, oldest first."""
+    """Return the records of all attempts about crowding, oldest first."""
     return [
         json.loads(path.read_text()) | json.loads(path.with_name("ended.json").read_text())
         for path in sorted(folder.glob("results/play/*/attempt-*/attempt.json"))
@@ -32,7 +32,7 @@ def recorded(folder: Path) -> list[dict[str, Any]]:
 
 
 def test_plan_and_submit_refuse_more_ranks_than_cores(strict) -> None:
-    """Nothing starts, and the message has the option that starts it."""
+    """The message names the option that starts such a run."""
     plan = strict.teralog("plan", "campaign.yaml")
     assert plan.returncode == 1
     assert PROBLEM in plan.stderr
@@ -45,7 +45,7 @@ def test_plan_and_submit_refuse_more_ranks_than_cores(strict) -> None:
 
 
 def test_oversubscribed_runs_start_and_are_marked(strict) -> None:
-    """In the attempt's record, the report and its JSON; a retry needs the option too."""
+    """The attempt's record, the report and its JSON mark the run; a retry needs the option too."""
     strict.write_campaign("exit 1", matrix="seed: [1]", gpus_per_node=MANY)
     strict.teralog("submit", "campaign.yaml", "--oversubscribe")
     refused = strict.teralog("retry", "campaign.yaml")
@@ -61,7 +61,7 @@ def test_oversubscribed_runs_start_and_are_marked(strict) -> None:
 
 @pytest.mark.parametrize(("value", "refused"), [("1", False), ("0", True), ("", True)])
 def test_a_variable_allows_it_too(strict, value: str, refused: bool) -> None:
-    """Unless it is 0 or empty."""
+    """TERALOG_OVERSUBSCRIBE allows it, unless its value is 0 or empty."""
     strict.environment["TERALOG_OVERSUBSCRIBE"] = value
     done = strict.teralog("submit", "campaign.yaml")
     assert (PROBLEM in done.stderr) == refused
@@ -69,14 +69,14 @@ def test_a_variable_allows_it_too(strict, value: str, refused: bool) -> None:
 
 
 def test_a_rehearsal_may_have_more_ranks_than_cores(strict) -> None:
-    """Its ranks are not timed."""
+    """The ranks of a rehearsal are not timed."""
     done = strict.teralog("submit", "campaign.yaml", "--rehearse")
     assert PROBLEM not in done.stderr
 
 
 @pytest.mark.skipif(cores() < 2, reason="two runs at once need two cores")
 def test_runs_at_once_count_each_other(playground) -> None:
-    """Runs of two campaigns that wait for each other; a run after them counts none."""
+    """Two runs wait for each other, so both count one other run; a later run counts none."""
     meet = 'touch "$LEDGER.$run.here"; until [[ $(ls "$LEDGER".*.here | wc -l) -ge 2 ]]; do :; done'
     playground.write_campaign(f"{meet}; sleep 1", matrix="seed: [1]")
     text = (playground.path / "campaign.yaml").read_text()
@@ -112,14 +112,14 @@ CROWDED: dict[str, tuple[int | None, int | None, int | None, str | None]] = {
 def test_an_attempt_says_what_it_shared_its_cores_with(
     ranks: int | None, core_count: int | None, others: int | None, text: str | None
 ) -> None:
-    """One on GPUs has them to itself; records of earlier versions have no counts."""
+    """A run on GPUs shares no cores; records of earlier versions have no numbers."""
     started = Started(1, "here", "t", "2026", 60, (), ranks=ranks, cores=core_count)
     attempt = Attempt(1, Path(), started, Ended("COMPLETED", "2026", other_runs=others))
     assert attempt.crowded == text
 
 
 def test_a_run_that_was_killed_counts_no_more(tmp_path: Path) -> None:
-    """The kernel frees its lock, and the next look removes its file."""
+    """The kernel frees a killed run's lock, and the next query removes the file."""
     first, second = Neighbours.join(tmp_path, "a"), Neighbours.join(tmp_path, "b")
     assert first is not None
     assert second is not None

@@ -1,4 +1,4 @@
-"""A full disk and a read-only one, for real: a small file system of its own under results/."""
+"""Submit to a full or read-only disk: a small real file system is mounted as results/."""
 
 import contextlib
 import itertools
@@ -26,7 +26,7 @@ LOOKING = {
 
 @pytest.fixture
 def disk(playground) -> Iterator[Disk]:
-    """Return a disk with room for a few runs, for the results of a campaign of two."""
+    """Return a disk with room for the results of a campaign of two runs."""
     playground.write_campaign("echo trained", matrix="seed: [1, 2]")
     with small_disk(playground) as disk:
         yield disk
@@ -42,13 +42,13 @@ def the_sentence(done: "subprocess.CompletedProcess[str]") -> str:
 
 
 def folders(disk: Disk) -> set[str]:
-    """Return the folders that are not empty."""
+    """Return the folders of the disk that are not empty."""
     return {str(path.parent.relative_to(disk.path)) for path in disk.path.rglob("*")}
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_full_disk_is_one_sentence(disk: Disk, command: str) -> None:
-    """No half-written or temporary file is left."""
+    """After the message, no half-written or temporary file is left."""
     disk.fill()
     said = the_sentence(disk.teralog(command, *COMMANDS[command]))
     assert said.endswith(f": cannot be written: {FULL}")
@@ -58,14 +58,14 @@ def test_a_full_disk_is_one_sentence(disk: Disk, command: str) -> None:
 
 @pytest.mark.parametrize("command", ["render", "submit"])
 def test_a_read_only_disk_is_one_sentence(disk: Disk, command: str) -> None:
-    """Likewise."""
+    """After the message, no half-written or temporary file is left."""
     disk.make_read_only()
     assert the_sentence(disk.teralog(command)).endswith(f": cannot be written: {READ_ONLY}")
     assert list(disk.path.iterdir()) == []
 
 
 def test_a_disk_that_can_hold_no_more_files_is_one_sentence(disk: Disk) -> None:
-    """It is full, too, when small files have eaten up its inodes."""
+    """A disk without free inodes is full too."""
     with contextlib.suppress(OSError):
         for number in itertools.count():
             (disk.path / f"file-{number}").touch()
@@ -76,7 +76,7 @@ def test_a_disk_that_can_hold_no_more_files_is_one_sentence(disk: Disk) -> None:
 
 
 def test_a_full_disk_loses_no_earlier_results(disk: Disk) -> None:
-    """Measured results stay, and new ones follow once there is room again."""
+    """Measured results stay, and new ones follow once the disk has room again."""
     assert disk.teralog("submit").returncode == 0
     before = disk.files()
     assert "play/report.md" in before
@@ -95,7 +95,7 @@ def test_a_full_disk_loses_no_earlier_results(disk: Disk) -> None:
 
 
 def test_commands_that_look_print_the_same_on_a_read_only_and_a_full_disk(disk: Disk) -> None:
-    """They write no file."""
+    """`plan`, `status` and `report`, for example, write no file."""
     assert disk.teralog("submit").returncode == 0
 
     def looked() -> dict[str, tuple[int, str, str]]:
@@ -113,7 +113,7 @@ def test_commands_that_look_print_the_same_on_a_read_only_and_a_full_disk(disk: 
 
 
 def test_a_run_is_not_started_where_its_attempt_cannot_be_written(disk: Disk) -> None:
-    """Rendered runs stay unchanged, and start when there is room."""
+    """Rendered runs stay unchanged, and start when the disk has room."""
     assert disk.teralog("render").returncode == 0
     before = disk.files()
     disk.fill()
@@ -124,7 +124,10 @@ def test_a_run_is_not_started_where_its_attempt_cannot_be_written(disk: Disk) ->
 
 
 def test_a_run_that_fills_the_disk_does_not_count_as_done(disk: Disk) -> None:
-    """Its end could not be recorded, which is reported; the next submit runs it again."""
+    """A message reports that the end could not be recorded.
+
+    The next submit starts the run again.
+    """
     disk.playground.write_campaign(
         'test -e "$LEDGER.once" || { touch "$LEDGER.once"; cat /dev/zero > big; }',
         matrix="seed: [1]",

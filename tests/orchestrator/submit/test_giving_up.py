@@ -1,4 +1,4 @@
-"""Giving up: which runs are not started because of others, and that they do not start."""
+"""`give_up`: which runs are not started because smaller runs of their series have failed."""
 
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ members = st.lists(
 def test_a_run_is_given_up_when_and_only_when_one_of_its_series_with_less_has_failed(
     runs: list[tuple[str, int]], data: st.DataObject
 ):
-    """In any order of the file; the first failed run is named."""
+    """The order of the file does not matter, and the first failed run is named."""
     ids = {f"{rest}{value}": (rest, value) for rest, value in runs}
     failed = data.draw(st.sets(st.sampled_from(sorted(ids))))
     series = all_series("n", [(run_id, rest, value) for run_id, (rest, value) in ids.items()])
@@ -49,7 +49,7 @@ def test_a_run_is_given_up_when_and_only_when_one_of_its_series_with_less_has_fa
 
 
 def test_a_parameter_in_which_no_two_runs_differ_is_reported(campaign_of: CampaignOf):
-    """The rule would never act, so the user meant another parameter."""
+    """The rule would never have an effect, so the user probably meant another parameter."""
     sentence = (
         "give_up: no two runs differ only in {}; give a parameter with several values under "
         "matrix, or remove give_up"
@@ -62,7 +62,7 @@ def test_a_parameter_in_which_no_two_runs_differ_is_reported(campaign_of: Campai
 
 @given(members)
 def test_the_runs_of_a_series_come_one_after_another(runs: list[tuple[str, int]]):
-    """Each has all with less before it, the least first, and no run of another series."""
+    """Each run follows all runs of its series with smaller values."""
     series = all_series("n", [(f"{rest}{value}", rest, value) for rest, value in runs])
     for rest, value in runs:
         before = series[f"{rest}{value}"].before(f"{rest}{value}")
@@ -72,7 +72,7 @@ def test_the_runs_of_a_series_come_one_after_another(runs: list[tuple[str, int]]
 
 
 def test_a_series_is_of_runs_that_differ_in_the_parameter_alone(campaign_of: CampaignOf):
-    """Derived batches may differ, too; repeats and other settings form separate series."""
+    """Repeats and other settings make separate series; derived batches may differ within one."""
     campaign = campaign_of(SWEEP + "repeats: 2\n")
     by_label = {run.label: run for run in campaign.runs}
     ids = {run.run_id: run.label for run in campaign.runs}
@@ -137,7 +137,7 @@ def test_only_failures_that_a_larger_value_cannot_fix_give_up_runs(
     first: dict[str, Any] | None,
     given_up: bool,
 ):
-    """Given-up runs have no records, so a second try of the first releases them."""
+    """Given-up runs have no records. If a retry of the failed run completes, they can start."""
     campaign, store = campaign_of(SWEEP), CampaignStore(tmp_path / "results")
     one = next(run for run in campaign.runs if run.label == "ddp mb1")
     if first is not None:
@@ -159,7 +159,7 @@ def test_only_failures_that_a_larger_value_cannot_fix_give_up_runs(
 def test_a_run_that_ended_on_its_own_keeps_its_end(
     campaign_of: CampaignOf, attempt_in: AttemptIn, tmp_path: Path
 ):
-    """A larger one that completed before, or was cancelled, keeps its end."""
+    """A larger run that completed before, or was cancelled, keeps its outcome."""
     campaign, store = campaign_of(SWEEP), CampaignStore(tmp_path / "results")
     for run in campaign.runs:
         size = run.run.batch.micro_batch_size
@@ -171,7 +171,7 @@ def test_a_run_that_ended_on_its_own_keeps_its_end(
 def test_status_and_report_keep_the_row_and_say_why(
     campaign_of: CampaignOf, attempt_in: AttemptIn, tmp_path: Path
 ):
-    """The failed run is listed with its log; the given-up runs are not listed again."""
+    """The failed run is listed with its log, and the given-up runs are not listed again."""
     campaign, store = campaign_of(SWEEP), CampaignStore(tmp_path / "results")
     one = next(run for run in campaign.runs if run.label == "ddp mb2")
     attempt_in(store.run(one.run_id), state="FAILED", log=OOM_LOG)
@@ -210,7 +210,7 @@ def test_status_and_report_keep_the_row_and_say_why(
 def test_a_job_that_slurm_cancelled_for_another_is_distinguished_from_one_that_a_person_did(
     tmp_path: Path, by: str, state: str, reason: str | None, chained: bool, recorded: str
 ):
-    """Slurm 22.05's words for a job cancelled by a dependency mean that it was never attempted.
+    """In Slurm 22.05, a job that a dependency cancelled shows that it never started.
 
     A job that was submitted after the other had failed never waited, so sacct has no reason.
     """
@@ -236,13 +236,13 @@ def sweep(playground, body: str, **defaults: Any) -> None:
 
 
 def starts(playground) -> list[str]:
-    """Return the runs in the order of their starts, by label."""
+    """Return the labels of the runs in the order of their starts."""
     labels = {run["run_id"]: run["label"] for run in playground.status()}
     return [labels[run] for run, what, *_ in playground.events() if what == "start"]
 
 
 def test_on_this_machine_a_series_goes_up_to_its_first_failure(playground):
-    """In ascending order; the rest is not started, and the submit continues with other series."""
+    """Runs start in ascending order up to the failure; then submit continues with other series."""
     sweep(playground, 'case "$*" in *"ddp"*"--micro-batch-size 2 "*) exit 3 ;; esac')
     submitted = playground.teralog("submit", "campaign.yaml")
     assert submitted.returncode == 1
@@ -257,7 +257,7 @@ def test_on_this_machine_a_series_goes_up_to_its_first_failure(playground):
 
 
 def test_where_the_failed_run_succeeds_at_last_a_submit_goes_on_with_the_others(playground):
-    """`retry` starts the failed run; then `submit` starts the runs that were given up."""
+    """`retry` starts the failed run, and `submit` then starts the given-up runs."""
     sweep(playground, 'test -e "$LEDGER.go" || exit 3')
     assert playground.teralog("submit", "campaign.yaml").returncode == 1
     assert playground.states() == ["GIVEN_UP", "FAILED", "GIVEN_UP"] * 2
@@ -269,7 +269,7 @@ def test_where_the_failed_run_succeeds_at_last_a_submit_goes_on_with_the_others(
 
 
 def test_a_cancelled_run_gives_up_nothing(playground):
-    """It shows nothing about larger values."""
+    """A cancelled run shows nothing about larger values."""
     sweep(playground, "true")
     playground.teralog("cancel", "campaign.yaml", "ddp mb1")
     assert playground.teralog("submit", "campaign.yaml").returncode == 1

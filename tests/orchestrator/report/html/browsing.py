@@ -1,4 +1,4 @@
-"""Use a page in a browser: read its table, wait, press keys."""
+"""Use a page in a browser: read its table, wait for changes, press keys."""
 
 import re
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def column(page: Any, title: str) -> list[str]:
-    """Return the shown cells of a column of the table, from the top."""
+    """Return the visible cells of one column of the table, from top to bottom."""
     titles = [text.replace("\n", " ") for text in page.locator("#table thead th").all_inner_texts()]
     return page.locator(
         f"#table tbody tr > :nth-child({titles.index(title) + 1})"
@@ -14,7 +14,7 @@ def column(page: Any, title: str) -> list[str]:
 
 
 def until(holds: Callable[[], bool], page: Any) -> None:
-    """Wait until something holds; the page's policy keeps the browser's own way of waiting out."""
+    """Wait until a condition holds; the page's policy forbids the browser's own way of waiting."""
     for _ in range(600):
         if holds():
             return
@@ -28,7 +28,7 @@ def wait_for_rows(page: Any, rows: int) -> None:
 
 
 def points(page: Any, title: str) -> int:
-    """Return how many points a plot has once it is drawn, lines left out."""
+    """Return how many points a plot has drawn, without its lines."""
     plot = page.locator(
         "figure", has=page.locator("h3", has_text=re.compile(f"^{re.escape(title)}$"))
     )
@@ -46,7 +46,7 @@ def background(page: Any) -> int:
 
 
 def tab_to(page: Any, selector: str) -> None:
-    """Press the tabulator until an element has the focus, which must be seen."""
+    """Press the tab key until an element has the focus, which must be visible."""
     for _ in range(60):
         page.keyboard.press("Tab")
         if page.evaluate("selector => document.activeElement.matches(selector)", selector):

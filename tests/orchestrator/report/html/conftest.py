@@ -1,4 +1,4 @@
-"""Pages of campaigns, written, and opened in a real browser."""
+"""Fixtures that write pages of campaigns, and open them in a real browser."""
 
 import importlib.util
 import os
@@ -27,7 +27,7 @@ def _needed(what: str, there: object, remedy: str) -> None:
 
 @pytest.fixture
 def written(reported: Callable[..., Any], tmp_path: Path) -> Callable[..., Path]:
-    """Return a function that writes the page of a campaign, and returns its path.
+    """Return a function that writes the page of a campaign, and returns the page's path.
 
     It takes the arguments of `reported`: lines of the campaign, and an attempt of each run.
     """
@@ -47,6 +47,8 @@ def written(reported: Callable[..., Any], tmp_path: Path) -> Callable[..., Path]
 def published(tmp_path: Path) -> Callable[..., Path]:
     """Return a function that writes the page of a markdown file's tables, and returns its path.
 
+    The function takes the name of a file in results/published, or the text of another file.
+
     It takes the name of a file in results/published, or the text of another.
     """
     _needed("plotly", importlib.util.find_spec("plotly"), "pip install 'teralog[html]'")
@@ -63,7 +65,10 @@ def published(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """Chromium, without a window; no longer than needed, for it keeps an event loop running."""
+    """Start Chromium without a window.
+
+    It is closed early, because it keeps an event loop running.
+    """
     program = next(filter(None, map(shutil.which, BROWSERS)), None)
     _needed("Chromium", program, "apt-get install chromium")
     _needed("playwright", importlib.util.find_spec("playwright"), "pip install playwright")

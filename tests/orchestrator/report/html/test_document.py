@@ -1,4 +1,4 @@
-"""Values in HTML stay text: none of them becomes markup, and none is lost."""
+"""Values in HTML stay text: no value becomes markup, and no value is lost."""
 
 import base64
 import json
@@ -26,7 +26,7 @@ VALUES = st.recursive(
 
 
 def as_json(value: Any) -> Any:
-    """Return a value in its JSON form, computed independently."""
+    """Return a value in its JSON form, computed independently of teralog."""
     if isinstance(value, dict):
         return {key: as_json(part) for key, part in value.items()}
     if isinstance(value, list):
@@ -39,7 +39,7 @@ def as_json(value: Any) -> Any:
 @settings(max_examples=40)
 @given(VALUES)
 def test_json_in_html_is_json_and_has_no_markup(value: Any):
-    """Any text is read back unchanged."""
+    """Any text is read back unchanged from the JSON."""
     text = json_in_html(value)
     assert not set("<>&") & set(text)
     assert text.isascii()
@@ -49,14 +49,14 @@ def test_json_in_html_is_json_and_has_no_markup(value: Any):
 @settings(max_examples=40)
 @given(VALUES)
 def test_packed_json_is_letters_and_comes_back(value: Any):
-    """By the same steps as in a browser."""
+    """The test unpacks the JSON with the same steps as a browser."""
     text = packed(value)
     assert not set("<>&\"'") & set(text)
     assert json.loads(zlib.decompress(base64.b64decode(text))) == as_json(value)
 
 
 class Elements(HTMLParser):
-    """Collects the starts of elements, and the texts of scripts."""
+    """A parser that collects the start tags of elements, and the texts of scripts."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,13 +64,13 @@ class Elements(HTMLParser):
         self.scripts: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Keep the tag."""
+        """Collect the tag."""
         self.tags.append(tag)
         if tag == "script":
             self.scripts.append("")
 
     def handle_data(self, data: str) -> None:
-        """Collect the text if it is in a script."""
+        """Collect the text if it is inside a script."""
         if self.tags and self.tags[-1] == "script" and self.scripts:
             self.scripts[-1] += data
 
@@ -87,7 +87,7 @@ FACTS = Facts(
 
 
 def page_called(name: str) -> Page:
-    """Return a page without a run."""
+    """Return a page with this name and no runs."""
     return Page(
         title=name,
         noun=name,
@@ -108,7 +108,7 @@ def page_called(name: str) -> Page:
 
 
 def parsed(name: str) -> Elements:
-    """Return the elements of a page with a name, and a library that has it in a string."""
+    """Return the elements of a page with a given name; its library contains that name too."""
     elements = Elements()
     elements.feed(document(page_called(name), [], f"let text = {json.dumps(name)};"))
     elements.close()
@@ -117,12 +117,12 @@ def parsed(name: str) -> Elements:
 
 @given(TEXTS.filter(lambda text: "\ud800" not in text))
 def test_no_text_makes_an_element(text: str):
-    """This includes the campaign's name, file names, and the library's source."""
+    """The campaign's name, file names and the library's source do not become markup."""
     assert parsed(text).tags == parsed("plain").tags
 
 
 def test_the_page_asks_for_nothing():
-    """The library contains addresses, but the page requests none."""
+    """The library's source contains addresses, but the page requests none."""
     text = document(page_called("plain"), [], "")
     assert "http://" not in text
     assert "https://" not in text
@@ -130,7 +130,7 @@ def test_the_page_asks_for_nothing():
 
 
 def test_only_the_page_s_own_scripts_may_run():
-    """By their checksums; an injected element would not run."""
+    """The page's policy lists the scripts' checksums, so an injected script would not run."""
     text = document(page_called("plain"), [], "")
     policy = text.split('Content-Security-Policy" content="')[1].split('"')[0]
     scripts = next(part for part in policy.split("; ") if part.startswith("script-src"))

@@ -1,4 +1,4 @@
-"""Find runs that are equal in all but one size."""
+"""Group runs that are equal in all sizes except one."""
 
 from collections.abc import Callable
 from typing import Any
@@ -93,14 +93,17 @@ def test_runs_are_grouped_where_all_else_is_equal(
     expected: list[int | None],
     way: str,
 ):
-    """Dependent values may change in one of two ways, and the group names the way."""
+    """Sizes that follow from it may change in one of two ways, and the group names the way."""
     found = groups([sizes(run_of(**values)) for values in given], size)
     assert list(found.of) == expected
     assert way in found.way
 
 
 def test_efficiency_is_relative_to_the_fewest_gpus(run_of: Callable[..., Run]):
-    """Their median is 100 %; a run without a number, or without a partner with one, has none."""
+    """The median of runs with the fewest GPUs is 100 %.
+
+    Runs without a number or a partner have no efficiency.
+    """
     runs = [sizes(run_of(gpus_per_node=gpus, repeat=n)) for n, gpus in enumerate((1, 1, 2, 4), 1)]
     assert efficiencies(runs, [0, 0, 0, 0], [9.0, 11.0, 8.0, None]) == (90.0, 110.0, 80.0, None)
     assert efficiencies(runs, [0, 0, 0, 0], [9.0, 11.0, None, None]) == (None,) * 4
@@ -108,7 +111,7 @@ def test_efficiency_is_relative_to_the_fewest_gpus(run_of: Callable[..., Run]):
 
 
 def test_the_fewest_gpus_that_have_a_number_are_the_base(run_of: Callable[..., Run]):
-    """If runs with fewer GPUs failed."""
+    """If the runs with fewer GPUs failed, the next number of GPUs is the base."""
     runs = [sizes(run_of(gpus_per_node=gpus)) for gpus in (1, 2, 4)]
     assert efficiencies(runs, [0, 0, 0], [None, 10.0, 9.0]) == (None, 100.0, 90.0)
 

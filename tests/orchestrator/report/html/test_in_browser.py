@@ -1,4 +1,4 @@
-"""The page of a campaign as its readers have it: in a browser, by mouse and by keyboard."""
+"""Use the page of a campaign in a real browser, by mouse and by keyboard."""
 
 import json
 import re
@@ -19,7 +19,7 @@ PHONE = {"viewport": {"width": 375, "height": 800}}
 
 
 def log(seconds: float, steps: int = 4) -> str:
-    """Return the lines of a run with these step times."""
+    """Return the lines of a log with these step times."""
     return "".join(
         f"[teralog] iteration {number}/{steps} | step_seconds {seconds} | samples_per_second 8 "
         f"| loss {10 - number / steps} | memory_allocated_gib 0.25 | max_memory_allocated_gib 0.5\n"
@@ -28,7 +28,7 @@ def log(seconds: float, steps: int = 4) -> str:
 
 
 def done(seconds: float) -> dict[str, Any]:
-    """Return an attempt that completed."""
+    """Return a completed attempt."""
     return {"log": log(seconds), "state": "COMPLETED"}
 
 
@@ -47,12 +47,12 @@ MARKUP = "<b>x</b></script><script>document.title='taken'</script><img src=x one
 
 @pytest.fixture
 def stages(written: Written) -> Path:
-    """The page of six runs: four completed, one out of memory, one not begun."""
+    """Return the page of six runs: four completed, one out of memory, one not started."""
     return written(STAGES, *ATTEMPTS)
 
 
 def test_the_summary_says_how_many_ended_how_and_which_was_best(stages: Path, opened: Opened):
-    """It also explains how the numbers were computed."""
+    """The summary also explains how the numbers were computed."""
     page = opened(stages)
     text = page.locator("#summary").inner_text()
     assert "6 runs on cluster local" in text
@@ -67,7 +67,7 @@ def test_the_summary_says_how_many_ended_how_and_which_was_best(stages: Path, op
 
 
 def test_a_click_on_a_heading_sorts_another_turns_and_a_third_undoes(stages: Path, opened: Opened):
-    """Absent values stay last."""
+    """A first click sorts, a second reverses the order, and absent values stay last."""
     page = opened(stages)
     heading = page.locator("#table thead button", has_text="step mean")
     heading.click()
@@ -81,7 +81,7 @@ def test_a_click_on_a_heading_sorts_another_turns_and_a_third_undoes(stages: Pat
 
 
 def test_words_filter_the_runs_and_the_plots(stages: Path, opened: Opened):
-    """Each word must occur in the run."""
+    """A run is shown if it contains every word."""
     page = opened(stages)
     assert points(page, "TFLOPs/GPU against GPUs") == 4
     page.locator("#words").fill("zero2 completed")
@@ -94,7 +94,7 @@ def test_words_filter_the_runs_and_the_plots(stages: Path, opened: Opened):
 
 
 def test_values_of_columns_filter_the_runs(stages: Path, opened: Opened):
-    """One of those chosen in each column."""
+    """A run is shown if it has one of the chosen values in each column."""
     page = opened(stages)
     page.locator(".choice > summary", has_text="strategy").click()
     page.get_by_label("zero1").check()
@@ -108,7 +108,7 @@ def test_values_of_columns_filter_the_runs(stages: Path, opened: Opened):
 
 
 def test_scaling_is_compared_to_the_fewest_gpus(stages: Path, opened: Opened):
-    """In groups of runs that are equal in all else."""
+    """Runs are in groups that are equal in all other sizes."""
     page = opened(stages)
     assert points(page, "Scaling efficiency") == 4
     values = page.get_by_role("img", name="Scaling efficiency").evaluate(
@@ -130,7 +130,7 @@ def test_scaling_is_compared_to_the_fewest_gpus(stages: Path, opened: Opened):
 def test_repeats_have_one_colour_until_another_is_chosen(
     written: Written, opened: Opened, matrix: str, colour: str
 ):
-    """By default they belong together; a chosen parameter then distinguishes runs."""
+    """By default repeats share a colour; a chosen parameter then distinguishes the runs."""
     page = opened(written(f"{matrix}\nrepeats: 2\n", *[done(1.0)] * 4))
     select = page.locator("#colour")
     assert select.evaluate("select => select.selectedOptions[0].textContent") == colour
@@ -138,7 +138,7 @@ def test_repeats_have_one_colour_until_another_is_chosen(
 
 
 def test_lines_go_through_the_median_of_repeats(written: Written, opened: Opened):
-    """However far one of them is off."""
+    """The line goes through the median, however far one of the repeats is off."""
     seconds = (1.0, 2.0, 2.5, 4.0, 3.0, 9.0)
     path = written("matrix: {gpus_per_node: [1, 2]}\nrepeats: 3\n", *map(done, seconds))
     page = opened(path)
@@ -160,7 +160,7 @@ PLOTS = [
 
 
 def test_a_configuration_has_its_median_its_runs_and_their_range(written: Written, opened: Opened):
-    """In the colour that is chosen, with the value as text."""
+    """Median, runs and range have the chosen colour, and the value is also shown as text."""
     matrix = "matrix: {strategy: [ddp, zero1], seed: [1, 2, 3]}\n"
     page = opened(written(matrix, *map(done, (1.0, 4.0, 2.0, 8.0, 8.0, 8.0))))
     for title in PLOTS:
@@ -175,7 +175,7 @@ def test_a_configuration_has_its_median_its_runs_and_their_range(written: Writte
 def test_curves_have_the_colour_that_is_chosen_and_missing_ones_are_counted(
     written: Written, opened: Opened
 ):
-    """By strategy at first; a run without a loss has no curve, and the note reports it."""
+    """Curves are coloured by strategy at first. A note reports how many runs have no loss curve."""
     silent = re.sub(r"[|] loss [0-9.]+ ", "| loss x ", log(2.0))
     attempts = [done(1.0), done(2.0), done(3.0), {"log": silent, "state": "COMPLETED"}]
     page = opened(written("matrix: {strategy: [ddp, zero1]}\nrepeats: 2\n", *attempts))
@@ -189,7 +189,7 @@ def test_curves_have_the_colour_that_is_chosen_and_missing_ones_are_counted(
 
 @pytest.mark.parametrize("width", [1400, 1000])
 def test_the_ends_of_runs_are_never_cut(stages: Path, opened: Opened, width: int):
-    """Minor columns give way, and a button brings them back."""
+    """Minor columns are hidden instead, and a button shows them again."""
     page = opened(stages, viewport={"width": width, "height": 900})
     until(lambda: page.locator(".ended:visible").count() > 0, page)
     scroller = page.locator("#scroller").bounding_box()
@@ -205,7 +205,7 @@ def test_the_ends_of_runs_are_never_cut(stages: Path, opened: Opened, width: int
 def test_how_many_forecasts_of_memory_held_is_reported_of_one_run_too(
     written: Written, opened: Opened
 ):
-    """For any number of runs."""
+    """The page reports how many memory forecasts held, for any number of runs."""
     page = opened(written("", done(1.0)))
     note = page.locator("figcaption", has_text="within the forecast")
     note.scroll_into_view_if_needed()
@@ -215,7 +215,7 @@ def test_how_many_forecasts_of_memory_held_is_reported_of_one_run_too(
 
 
 def test_a_run_has_a_view_of_its_own(stages: Path, opened: Opened):
-    """Opened by its link, left by Escape, with the focus where it was."""
+    """A link opens the view of a run, and Escape closes it; the focus returns to where it was."""
     page = opened(stages)
     link = page.locator("#table tbody a").nth(4)
     address = link.get_attribute("href")
@@ -239,7 +239,7 @@ def test_a_run_has_a_view_of_its_own(stages: Path, opened: Opened):
 def test_a_log_that_is_gone_is_not_one_that_was_never_written(
     written: Written, opened: Opened, attempt: dict[str, Any] | None, said: str
 ):
-    """A run that has ended had one, which may have been deleted since."""
+    """A run that has ended had a log, which may have been deleted since."""
     page = opened(written("", attempt))
     page.locator("#table tbody a").click()
     page.locator("#run h1").wait_for()
@@ -247,7 +247,7 @@ def test_a_log_that_is_gone_is_not_one_that_was_never_written(
 
 
 def test_an_address_opens_its_run(stages: Path, opened: Opened, tmp_path: Path):
-    """With its curves, its script if there is one, its sizes and the neighbouring runs."""
+    """The view of a run has its curves, its script if it has one, its sizes and its neighbours."""
     first = min(path for path in (tmp_path / "results").iterdir() if path.is_dir())
     page = opened(stages, f"#run-{first.name}")
     page.locator("#run h1").wait_for()
@@ -259,14 +259,14 @@ def test_an_address_opens_its_run(stages: Path, opened: Opened, tmp_path: Path):
 
 
 def test_an_address_of_no_run_is_that_of_all(stages: Path, opened: Opened):
-    """A link may be older than the campaign."""
+    """A link may be older than the campaign, so an unknown run opens the page of all runs."""
     page = opened(stages, "#run-000000000000")
     page.locator("#table").wait_for()
     assert len(column(page, "strategy")) == 6
 
 
 def test_curves_shade_the_warm_up_and_say_what_they_leave_out(written: Written, opened: Opened):
-    """For a long run only the extremes are drawn, and a note reports it."""
+    """For a long run only the extremes are drawn, and a note reports that."""
     page = opened(written("", {"log": log(1.0, steps=2000), "state": "COMPLETED"}))
     page.locator("#table tbody a").click()
     plot = page.locator("#run .plot").first
@@ -285,7 +285,7 @@ def test_curves_shade_the_warm_up_and_say_what_they_leave_out(written: Written, 
 
 
 def test_markup_in_logs_and_labels_stays_text(written: Written, opened: Opened):
-    """In the table, in the run, in the plots."""
+    """The test looks at the table, the view of the run and the plots."""
     name = json.dumps(MARKUP)
     path = written(
         f"matrix: {{deepspeed: [{{}}, {{comet: {{name: {name}}}}}], strategy: [zero1]}}\n",
@@ -308,7 +308,7 @@ def test_markup_in_logs_and_labels_stays_text(written: Written, opened: Opened):
 def test_the_page_is_as_dark_as_its_reader_likes_it(
     stages: Path, opened: Opened, scheme: str, is_dark: bool
 ):
-    """By the system's setting, until a button is pressed; the choice is stored."""
+    """The system's setting counts until the reader presses the button; the choice is stored."""
     page = opened(stages, color_scheme=scheme)
     assert (background(page) < 128) == is_dark
     page.locator("#theme").click()
@@ -320,7 +320,7 @@ def test_the_page_is_as_dark_as_its_reader_likes_it(
 
 
 def test_on_paper_the_page_is_light_and_has_no_buttons(stages: Path, opened: Opened):
-    """Content that scrolls in a window is not cut off."""
+    """On paper, content that scrolls in a window is not cut off."""
     page = opened(stages, color_scheme="dark")
     assert points(page, "TFLOPs/GPU against GPUs") == 4
     page.emulate_media(media="print")
@@ -333,7 +333,7 @@ def test_on_paper_the_page_is_light_and_has_no_buttons(stages: Path, opened: Ope
 
 
 def test_plots_fit_on_paper_whether_they_were_in_view_or_not(stages: Path, opened: Opened):
-    """Half a sheet wide, within their frames; on the screen they are unchanged afterwards."""
+    """A printed plot is half a sheet wide, within its frame; on the screen it stays unchanged."""
     page = opened(stages)
     until(lambda: page.locator("figure .main-svg:visible").count() > 0, page)
     before = page.locator("figure").first.bounding_box()
@@ -358,7 +358,7 @@ def test_plots_fit_on_paper_whether_they_were_in_view_or_not(stages: Path, opene
 def test_on_a_phone_nothing_but_tables_and_logs_scrolls_sideways(
     stages: Path, opened: Opened, view: str
 ):
-    """375 pixels are enough."""
+    """The page fits into a width of 375 pixels."""
     page = opened(stages, **PHONE)
     points(page, "TFLOPs/GPU against GPUs")
     if view == "run":
@@ -375,7 +375,7 @@ def test_on_a_phone_nothing_but_tables_and_logs_scrolls_sideways(
 
 
 def test_the_keyboard_alone_filters_sorts_and_opens(stages: Path, opened: Opened):
-    """Everything that a mouse can do."""
+    """The keyboard can do everything that a mouse can do."""
     page = opened(stages)
     tab_to(page, "#words")
     page.keyboard.type("zero1")
@@ -403,7 +403,7 @@ def test_the_keyboard_alone_filters_sorts_and_opens(stages: Path, opened: Opened
 
 @pytest.mark.parametrize(("form", "start"), [("svg", b"<svg"), ("png", b"\x89PNG")])
 def test_a_plot_is_saved_for_a_paper(stages: Path, opened: Opened, form: str, start: bytes):
-    """As SVG or as PNG, on white, even from a dark page."""
+    """A plot is saved as SVG or PNG, on white, even from a dark page."""
     page = opened(stages, color_scheme="dark")
     assert points(page, "TFLOPs/GPU against GPUs") == 4
     with page.expect_download() as saved:
@@ -417,13 +417,13 @@ def test_a_plot_is_saved_for_a_paper(stages: Path, opened: Opened, form: str, st
 
 
 def test_without_scripts_the_page_shows_where_the_table_is(stages: Path, opened: Opened):
-    """The page is not empty."""
+    """Without scripts, the page is not empty: it names the file of the table."""
     page = opened(stages, java_script_enabled=False)
     assert "report.md" in page.locator("noscript").inner_text()
 
 
 def test_a_campaign_without_a_number_is_a_page_too(written: Written, opened: Opened):
-    """Its plots show a note that there are no values."""
+    """The plots show a note that there are no values."""
     page = opened(written("matrix: {seed: [1, 2]}\n", None, None))
     assert page.locator("#same").inner_text() == (
         "In all runs: strategy ddp, precision fp32, ended not started."

@@ -1,4 +1,4 @@
-"""The data of a campaign's runs on its page."""
+"""The data of a campaign's runs on the HTML page."""
 
 import sys
 from collections.abc import Callable
@@ -41,23 +41,23 @@ def log(seconds: float, device: str = "cpu") -> str:
 
 
 def ended(seconds: float, state: str = "COMPLETED", device: str = "cpu") -> dict[str, Any]:
-    """Return an attempt with this end."""
+    """Return an attempt with this state at its end."""
     return {"log": log(seconds, device), "state": state}
 
 
 def page_of(reported: Reported, *gone: str) -> Page:
-    """Return the page of a report."""
+    """Return the HTML page of a report."""
     campaign, runs, report = reported
     return make_page(campaign, report, runs, gone)
 
 
 def titles(page: Page) -> list[str]:
-    """Return the titles of its plots."""
+    """Return the titles of the plots on a page."""
     return [plot.title for plot in page.plots]
 
 
 def test_the_table_is_the_report_s(reported: Callable[..., Reported]):
-    """The same columns, the same cells."""
+    """The page has the same columns and cells as the report."""
     made = reported("matrix: {seed: [1, 2]}\n", ended(1.0), None)
     page, table = page_of(made), made[2].table
     assert tuple(column.name for column in page.columns) == table.names
@@ -75,7 +75,7 @@ def test_the_table_is_the_report_s(reported: Callable[..., Reported]):
 
 
 def test_the_best_run_is_the_fastest_that_completed(reported: Callable[..., Reported]):
-    """One that failed may have been fast."""
+    """A failed run does not count, although it may have been fast."""
     attempts = (ended(2.0), ended(1.0, "FAILED"), ended(1.5), None)
     page = page_of(reported("matrix: {strategy: [ddp, zero1, zero2, zero3]}\n", *attempts))
     assert page.best == 2
@@ -83,19 +83,19 @@ def test_the_best_run_is_the_fastest_that_completed(reported: Callable[..., Repo
 
 
 def test_a_lucky_run_makes_no_configuration_the_best(reported: Callable[..., Reported]):
-    """The median of its runs counts; the run in the middle is shown."""
+    """The median of a configuration's runs counts, and the run in the middle is shown."""
     attempts = map(ended, (1.0, 4.0, 4.0, 2.0, 1.9, 2.1))
     matrix = "matrix: {strategy: [ddp, zero1], seed: [1, 2, 3]}\n"
     assert page_of(reported(matrix, *attempts)).best == 3
 
 
 def test_where_nothing_completed_none_is_best(reported: Callable[..., Reported]):
-    """Not even a random run."""
+    """If no run completed, the page names no best run."""
     assert page_of(reported("", ended(1.0, "FAILED"))).best is None
 
 
 def test_a_crowded_run_is_never_the_best(reported: Callable[..., Reported]):
-    """Its speed is that next to other runs."""
+    """The speed of a crowded run depends on the other runs next to it."""
     matrix = "matrix: {strategy: [ddp, zero1]}\n"
     campaign, runs, report = reported(matrix, ended(1.0), ended(2.0))
     started = Started(1, "here", "t", "2026", 60, (), ranks=8, cores=2)
@@ -108,7 +108,7 @@ def test_a_crowded_run_is_never_the_best(reported: Callable[..., Reported]):
 def test_micro_batches_have_their_throughput_and_what_ran_out_of_memory(
     reported: Callable[..., Reported],
 ):
-    """A cross for the latter, for it has no throughput."""
+    """A run out of memory is shown as a cross, because it has no throughput."""
     oom = {"log": "torch.OutOfMemoryError: CUDA out of memory.\n", "state": "FAILED"}
     page = page_of(reported("matrix: {micro_batch_size: [1, 2, 4]}\n", *[ended(2.0)] * 2, oom))
     (plot,) = (one for one in page.plots if one.title == "Throughput against micro-batch")
@@ -117,7 +117,7 @@ def test_micro_batches_have_their_throughput_and_what_ran_out_of_memory(
 
 
 def test_strong_scaling_has_a_speed_up_and_its_ideal(reported: Callable[..., Reported]):
-    """Twice the GPUs in 0.6 of the time: 1.67 times as fast, where 2 is ideal."""
+    """Twice the GPUs in 0.6 of the time are 1.67 times as fast; 2 would be ideal."""
     matrix = "matrix: {gpus_per_node: [1, 2], global_batch_size: [8]}\n"
     page = page_of(reported(matrix, ended(1.0), ended(0.6)))
     (plot,) = (one for one in page.plots if one.title == "Strong-scaling speed-up")
@@ -129,7 +129,7 @@ def test_strong_scaling_has_a_speed_up_and_its_ideal(reported: Callable[..., Rep
 def test_more_than_ideal_efficiency_is_warned_of(
     reported: Callable[..., Reported], seconds: float, warned: bool
 ):
-    """If noise does not explain it."""
+    """The page warns only if noise does not explain the efficiency."""
     page = page_of(reported("matrix: {gpus_per_node: [1, 2]}\n", ended(1.0), ended(seconds)))
     (plot,) = (one for one in page.plots if one.title == "Scaling efficiency")
     assert ("Above 100 %" in plot.note) == warned
@@ -137,7 +137,7 @@ def test_more_than_ideal_efficiency_is_warned_of(
 
 
 def test_facts_are_those_of_the_runs(reported: Callable[..., Reported]):
-    """Repeats are one configuration; boxes are of the steps that count."""
+    """Repeats are one configuration, and boxes show the steps after the warm-up."""
     matrix = "matrix: {strategy: [ddp, zero1]}\nrepeats: 2\n"
     facts = page_of(reported(matrix, *[ended(2.0)] * 3, None)).facts
     assert facts.configuration == (0, 0, 1, 1)
@@ -181,12 +181,12 @@ PLOTS: dict[str, tuple[str, int, list[str]]] = {
 def test_there_is_a_plot_for_each_size_that_varies(
     reported: Callable[..., Reported], text: str, runs: int, expected: list[str]
 ):
-    """And one of efficiency if GPUs vary, over runs equal in all else."""
+    """If GPUs vary, there is also a plot of efficiency, for runs equal in all else."""
     assert titles(page_of(reported(text, *[ended(1.0)] * runs))) == expected
 
 
 def test_mfu_is_plotted_where_it_is_known(reported: Callable[..., Reported], tmp_path: Path):
-    """Beside TFLOPs."""
+    """The plot of MFU is next to the plot of TFLOPs."""
     (tmp_path / "gpus.yaml").write_text("gpus_per_node: 2\ngpu: V100-SXM2-32GB\n")
     on_gpus = ended(1.0, device="Tesla V100-SXM2-32GB")
     text = "cluster: gpus.yaml\nmatrix: {num_microbatches: [1, 2], precision: [fp16]}\n"
@@ -195,7 +195,7 @@ def test_mfu_is_plotted_where_it_is_known(reported: Callable[..., Reported], tmp
 
 
 def test_a_peak_is_next_to_its_forecast(reported: Callable[..., Reported], tmp_path: Path):
-    """Either a whole process, or torch's allocator on a GPU."""
+    """The peak is that of the whole process, or of torch's allocator on a GPU."""
     made = reported("matrix: {seed: [1, 2]}\n", ended(1.0), None)
     forecast = made[1][0].planned.memory
     assert forecast is not None
@@ -215,7 +215,7 @@ def test_a_peak_is_next_to_its_forecast(reported: Callable[..., Reported], tmp_p
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_every_framework_s_campaign_is_a_page(example: Path, tmp_path: Path):
-    """With any columns; none of the examples' runs has begun here."""
+    """The page works with any columns; no run of the examples has started here."""
     campaign = load_campaign(example)
     runs = collect_campaign(campaign, CampaignStore(tmp_path))
     page = make_page(campaign, make_report(campaign, runs, "2026-01-02"), runs, [])
@@ -225,7 +225,7 @@ def test_every_framework_s_campaign_is_a_page(example: Path, tmp_path: Path):
 
 
 def test_tflops_of_a_framework_s_own_are_plotted(tmp_path: Path, attempt_in: Callable[..., Any]):
-    """ColossalAI's benchmarks print some for each phase, and report no steps."""
+    """ColossalAI's benchmarks print TFLOPs for each phase, and log no steps."""
     path = tmp_path / "campaign.yaml"
     path.write_text(
         "name: phases\ndefaults: {framework: colossalai_gpt, model: s, source: .}\n"
@@ -243,7 +243,7 @@ def test_tflops_of_a_framework_s_own_are_plotted(tmp_path: Path, attempt_in: Cal
 
 
 def test_a_run_shows_its_node_and_its_attempts(reported: Callable[..., Reported]):
-    """Those of its last attempt count."""
+    """The node and the numbers are those of the run's last attempt."""
     made = reported("", ended(1.0))
     assert page_of(made).runs[0].nodes == ("here",)
     detail = make_detail(made[0], made[1][0], {}, None, 100)
@@ -257,7 +257,7 @@ def test_a_run_shows_its_node_and_its_attempts(reported: Callable[..., Reported]
 def test_reports_with_a_skipped_update_are_no_part_of_the_curve(
     reported: Callable[..., Reported],
 ):
-    """They are drawn separately, during the warm-up and after it."""
+    """Such reports are drawn separately, during the warm-up and after it."""
     campaign, (run,), _ = reported("", ended(1.0))
     skips = (1, 0, 1, 0)
     steps = [
@@ -272,7 +272,7 @@ def test_reports_with_a_skipped_update_are_no_part_of_the_curve(
 
 @pytest.mark.parametrize("runs", [0, 1, 1000, 3000, 10_000, 100_000])
 def test_a_page_of_many_runs_has_less_of_each(runs: int):
-    """But some of everything."""
+    """The page shortens each part of a run, and leaves no part out."""
     held = limits(runs)
     assert held.steps >= 10
     assert held.lines >= 10
@@ -282,7 +282,7 @@ def test_a_page_of_many_runs_has_less_of_each(runs: int):
 def test_the_command_writes_the_page_where_it_is_asked_to(
     reported: Callable[..., Reported], tmp_path: Path
 ):
-    """Beside the other reports."""
+    """The page is next to the other reports by default."""
     pytest.importorskip("plotly")
     reported("", None)
     command = ["report", str(tmp_path / "campaign.yaml"), "--results", str(tmp_path / "results")]
@@ -298,7 +298,10 @@ def test_the_command_writes_the_page_where_it_is_asked_to(
 def test_a_campaign_s_page_and_one_of_tables_do_not_replace_each_other(
     reported: Callable[..., Reported], tmp_path: Path
 ):
-    """They have one name where the tables are those of report.md; each may replace its own."""
+    """The two pages have the same name if the tables are those of report.md.
+
+    Each may replace itself.
+    """
     pytest.importorskip("plotly")
     reported("", None)
     campaign = ["report", str(tmp_path / "campaign.yaml"), "--results", str(tmp_path / "results")]
@@ -322,7 +325,7 @@ def test_a_campaign_s_page_and_one_of_tables_do_not_replace_each_other(
 def test_a_page_of_another_author_is_not_replaced_by_a_campaign_s(
     reported: Callable[..., Reported], tmp_path: Path
 ):
-    """No file is written."""
+    """If the other page would be replaced, no file is written."""
     reported("", None)
     place = tmp_path / "results" / "stages" / "report.html"
     place.parent.mkdir(parents=True, exist_ok=True)
@@ -339,7 +342,7 @@ def test_a_page_of_another_author_is_not_replaced_by_a_campaign_s(
 def test_without_plotly_the_command_shows_what_to_install(
     reported: Callable[..., Reported], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """No traceback, and the other reports are there."""
+    """The message has no traceback, and the other reports are written."""
     reported("", None)
     monkeypatch.setitem(sys.modules, "plotly.offline", None)
     command = ["report", str(tmp_path / "campaign.yaml"), "--results", str(tmp_path / "results")]

@@ -1,4 +1,4 @@
-"""Curves that are short enough for a page."""
+"""Shorten curves so that they fit on a page."""
 
 import math
 
@@ -11,7 +11,7 @@ FINITE = st.floats(-1e6, 1e6).map(lambda value: float(f"{value:.6g}"))
 
 
 def test_a_short_curve_is_whole():
-    """It reports that no point is left out."""
+    """The shortened curve also contains how many points were left out: none."""
     curve = series([(1, 0.5), (2, None), (3, 0.25)], 4)
     assert (curve.x, curve.y) == ((1, 3), (0.5, 0.25))
     assert (curve.reports, curve.every, curve.not_finite) == (2, 1, 0)
@@ -26,14 +26,14 @@ def test_of_a_long_curve_the_outliers_stay():
 
 
 def test_values_that_are_not_numbers_are_counted():
-    """A curve cannot show it."""
+    """A curve cannot show a NaN or an infinite value, so their number is reported."""
     curve = series([(1, math.nan), (2, 1.0), (3, math.inf)], 4)
     assert (curve.x, curve.reports, curve.not_finite) == ((2,), 3, 2)
 
 
 @given(st.lists(FINITE, max_size=200), st.integers(1, 20).map(lambda half: 2 * half))
 def test_a_thinned_curve_holds_reports_only_and_few_of_them(values: list[float], limit: int):
-    """Both ends, the lowest and the highest are among them, in their order."""
+    """A thinned curve has its ends, its lowest and its highest report, in their order."""
     points = list(enumerate(values))
     curve = series(points, limit)
     kept = list(zip(curve.x, curve.y, strict=True))

@@ -1,4 +1,4 @@
-"""The page of published tables as its readers have it: in a browser, by mouse and by keyboard."""
+"""Use the page of published tables in a real browser, by mouse and by keyboard."""
 
 import re
 from collections.abc import Callable
@@ -20,7 +20,7 @@ MARKUP = "</script><script>document.title='taken'</script><img src=x onerror=ale
 
 @pytest.fixture
 def gpt2(published: Published) -> Path:
-    """The page of eleven tables."""
+    """Return the page of the eleven GPT-2 tables."""
     return published("gpt2-experiments")
 
 
@@ -28,7 +28,7 @@ def gpt2(published: Published) -> Path:
 def test_all_rows_of_all_tables_are_in_one(
     published: Published, opened: Opened, name: str, rows: int
 ):
-    """In the order of their lines."""
+    """The rows are in the order of their lines in the source."""
     page = opened(published(name))
     lines = [int(line.removesuffix(" ★")) for line in column(page, "line")]
     assert len(lines) == rows
@@ -37,7 +37,7 @@ def test_all_rows_of_all_tables_are_in_one(
 
 
 def test_sizes_are_sorted_as_numbers_and_shown_as_printed(gpt2: Path, opened: Opened):
-    """7.5B is less than 18B; missing TFLOPs come last in both orders."""
+    """7.5B is less than 18B, and rows without TFLOPs come last in both orders."""
     page = opened(gpt2)
     page.locator("#table thead button", has_text=re.compile("^Size$")).click()
     until(lambda: column(page, "Size")[0] == "7.5B", page)
@@ -51,7 +51,7 @@ def test_sizes_are_sorted_as_numbers_and_shown_as_printed(gpt2: Path, opened: Op
 
 
 def test_a_number_that_compares_is_sorted_by_itself(published: Published, opened: Opened):
-    """The text in parentheses after it does not matter."""
+    """The text in parentheses after a number does not change the order."""
     page = opened(published("oneflow-megatron-lm"))
     page.locator("#table thead button", has_text="Throughput").click()
     until(lambda: column(page, "Throughput (samples/s)")[0] == "89(↓14.4%)", page)
@@ -59,7 +59,7 @@ def test_a_number_that_compares_is_sorted_by_itself(published: Published, opened
 
 
 def test_tables_and_outcomes_filter_rows_and_plots(gpt2: Path, opened: Opened):
-    """First one table, then the out-of-memory rows in it."""
+    """The test chooses one table, and then its out-of-memory rows."""
     page = opened(gpt2)
     page.locator(".choice > summary", has_text="table").first.click()
     page.get_by_role("checkbox", name="scattered embeddings").check()
@@ -74,7 +74,7 @@ def test_tables_and_outcomes_filter_rows_and_plots(gpt2: Path, opened: Opened):
 
 
 def test_a_row_has_a_view_of_its_own(gpt2: Path, opened: Opened):
-    """Its cells, its place and its problems, without sections for logs and curves."""
+    """The view of a row has its cells, place and problems, and no sections for logs and curves."""
     page = opened(gpt2)
     link = page.locator("#table tbody a", has_text="16").first
     assert link.get_attribute("href") == "#line-16"
@@ -99,7 +99,7 @@ def test_a_row_has_a_view_of_its_own(gpt2: Path, opened: Opened):
 
 
 def test_an_address_opens_its_row(gpt2: Path, opened: Opened):
-    """With how it ended; from there a link leads to the next."""
+    """The view shows the outcome of the row, and a link leads to the next row."""
     page = opened(gpt2, "#line-149")
     page.locator("#run h1").wait_for()
     assert page.locator("#run .ended").inner_text() == "OOM"
@@ -110,7 +110,7 @@ def test_an_address_opens_its_row(gpt2: Path, opened: Opened):
 
 
 def test_a_page_without_plots_has_no_place_for_them(published: Published, opened: Opened):
-    """Rather than an empty one."""
+    """Without plots, the page has no empty space for them."""
     page = opened(published("deepspeed-cifar"))
     assert not page.locator("#plots").is_visible()
     page.locator("#table tbody a").first.click()
@@ -120,7 +120,7 @@ def test_a_page_without_plots_has_no_place_for_them(published: Published, opened
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_page_is_as_dark_as_its_reader_likes_it(gpt2: Path, opened: Opened, scheme: str):
-    """Until the button is pressed."""
+    """The system's setting counts until the reader presses the button."""
     page = opened(gpt2, color_scheme=scheme)
     assert (background(page) < 128) == (scheme == "dark")
     page.locator("#theme").click()
@@ -131,7 +131,7 @@ def test_the_page_is_as_dark_as_its_reader_likes_it(gpt2: Path, opened: Opened, 
 def test_on_a_phone_nothing_but_the_table_scrolls_sideways(
     published: Published, opened: Opened, name: str
 ):
-    """Neither the page with an open filter, nor the view of a row."""
+    """Neither the page with an open filter nor the view of a row scrolls sideways."""
     page = opened(published(name), **PHONE)
     wide = "document.documentElement.scrollWidth"
     for choice in page.locator(".choice").all():
@@ -145,7 +145,7 @@ def test_on_a_phone_nothing_but_the_table_scrolls_sideways(
 
 
 def test_the_keyboard_alone_filters_sorts_and_opens(gpt2: Path, opened: Opened):
-    """Everything that a mouse can do."""
+    """The keyboard can do everything that a mouse can do."""
     page = opened(gpt2)
     tab_to(page, "#words")
     page.keyboard.type("scattered oom")
@@ -168,7 +168,7 @@ def test_the_keyboard_alone_filters_sorts_and_opens(gpt2: Path, opened: Opened):
 
 
 def test_a_plot_has_no_button_that_sends_it_away(gpt2: Path, opened: Opened):
-    """Its buttons only move and save it, without Plotly's cloud."""
+    """The buttons of a plot only move and save it, without Plotly's cloud."""
     page = opened(gpt2)
     assert points(page, "TFLOPs against GPUs") > 50
     titles = (
@@ -180,7 +180,7 @@ def test_a_plot_has_no_button_that_sends_it_away(gpt2: Path, opened: Opened):
 
 
 def test_a_click_on_a_point_opens_its_row(gpt2: Path, opened: Opened):
-    """The plot knows which row a point is."""
+    """Each point of a plot contains the number of its row."""
     page = opened(gpt2)
     points(page, "TFLOPs against GPUs")
     plot = page.get_by_role("img", name="TFLOPs against GPUs")
@@ -190,7 +190,7 @@ def test_a_click_on_a_point_opens_its_row(gpt2: Path, opened: Opened):
 
 
 def test_markup_in_a_page_stays_text(published: Published, opened: Opened):
-    """In headings, titles and cells; in the table, the row, the filters and the plots."""
+    """Headings, titles and cells stay text in the table, the row, the filters and the plots."""
     sizes = "".join(f"| {gpus} | {MARKUP} | {gpus}.5 |\n" for gpus in (8, 16))
     path = published(
         "markup", f"# {MARKUP}\n\n| GPUs | {MARKUP} | TFLOPs |\n|---|---|---|\n{sizes}"
@@ -209,6 +209,6 @@ def test_markup_in_a_page_stays_text(published: Published, opened: Opened):
 
 
 def test_without_scripts_the_page_names_its_source(gpt2: Path, opened: Opened):
-    """The source needs no scripts."""
+    """A reader without scripts can open the source, which needs none."""
     page = opened(gpt2, java_script_enabled=False)
     assert "gpt2-experiments.md next to it" in page.locator("noscript").inner_text()

@@ -1,4 +1,4 @@
-"""The data of a published page's rows on their HTML page."""
+"""The data of a published page's rows on the HTML page."""
 
 import sys
 from collections.abc import Callable
@@ -23,7 +23,7 @@ TABLE = "# Speed\n\n| GPUs | Size | Global batch | TFLOPs | Outcome |\n|---|---|
 
 
 def made(text: str) -> tuple[Page, list[RowDetail]]:
-    """Return the page of a markdown text, and the details of each row."""
+    """Return the HTML page of a markdown text, and the details of each row."""
     read = read_page(text.encode())
     tables, findings = join_tables(read), check_page(read)
     return (
@@ -33,12 +33,12 @@ def made(text: str) -> tuple[Page, list[RowDetail]]:
 
 
 def published(name: str) -> tuple[Page, list[RowDetail]]:
-    """Return the page of one in results/published."""
+    """Return the HTML page of a file in results/published."""
     return made((PUBLISHED / f"{name}.md").read_text(encoding="utf-8"))
 
 
 def test_the_page_says_what_it_is_of():
-    """Its heading, how many tables, the file."""
+    """The page shows its heading, the number of tables, and the file."""
     page, _ = made(f"{TABLE}| 8 | 7B | 64 | 30.0 | — |\n")
     assert (page.title, page.about, page.beside) == (
         "Speed",
@@ -49,7 +49,7 @@ def test_the_page_says_what_it_is_of():
 
 
 def test_a_row_has_its_table_and_its_cells_as_printed():
-    """With a dash for an empty cell."""
+    """An empty cell is shown as a dash."""
     page, _ = made(f"{TABLE}| 8 | 7.50B | 64 | 30.0 |\n")
     assert [column.title for column in page.columns] == [
         *("table", "GPUs", "Size", "Global batch", "TFLOPs", "Outcome"),
@@ -61,7 +61,7 @@ def test_a_row_has_its_table_and_its_cells_as_printed():
 
 
 def test_rows_that_ran_out_of_memory_are_counted_and_kept():
-    """A row without a word about its end does not count as ended."""
+    """A row without a word about its outcome does not count as ended."""
     page, _ = made(f"{TABLE}| 8 | 7B | 64 | 30 | — |\n| 8 | 7B | 128 | — | OOM |\n")
     assert page.ended == (("OOM", 1),)
     assert [run.ended for run in page.runs] == ["", "OOM"]
@@ -69,14 +69,14 @@ def test_rows_that_ran_out_of_memory_are_counted_and_kept():
 
 
 def test_measured_columns_are_nothing_to_choose_from():
-    """What tells rows apart is, understood or not."""
+    """A filter offers columns that distinguish rows, whether teralog understands them or not."""
     page, _ = published("gpt2-experiments")
     unfiltered = [column.title for column in page.columns if not column.filter]
     assert unfiltered == ["Step time (s)", "TFLOPs", "TFLOPs (recomputed)", "Memory (GB)"]
 
 
 def test_plots_have_the_tflops_as_printed():
-    """Against each size that varies."""
+    """There is a plot of TFLOPs against each size that varies."""
     page, _ = published("gpt2-experiments")
     assert [plot.title for plot in page.plots] == [
         "TFLOPs against GPUs",
@@ -88,7 +88,7 @@ def test_plots_have_the_tflops_as_printed():
 
 
 def test_where_a_page_has_no_tflops_its_rates_are_plotted():
-    """GPUs may follow from nodes."""
+    """In these tables, the number of GPUs may follow from the number of nodes."""
     page, _ = published("oneflow-megatron-lm")
     (plot,) = page.plots
     assert plot.title == "Throughput (samples/s) against GPUs"
@@ -97,7 +97,7 @@ def test_where_a_page_has_no_tflops_its_rates_are_plotted():
 
 
 def test_where_nothing_is_understood_nothing_is_plotted():
-    """The table is all there is."""
+    """If teralog understands no column, the page has only the table."""
     page, _ = published("deepspeed-cifar")
     assert page.plots == ()
     assert page.best is None
@@ -107,7 +107,7 @@ GPUS = "| 8 | 7B | 64 | 30 | — |\n| 16 | 7B | 128 | 27 | — |\n"
 
 
 def test_scaling_follows_from_rows_that_are_equal_in_all_else():
-    """Relative to the TFLOPs of the fewest GPUs."""
+    """Efficiency is relative to the TFLOPs of the row with the fewest GPUs."""
     page, _ = made(TABLE + GPUS)
     (efficiency,) = [plot for plot in page.plots if plot.title == "Scaling efficiency"]
     assert efficiency.y == (100, 90)
@@ -115,7 +115,7 @@ def test_scaling_follows_from_rows_that_are_equal_in_all_else():
 
 
 def test_without_a_batch_nothing_is_reported_about_scaling():
-    """The batch distinguishes weak from strong scaling."""
+    """Only the batch distinguishes weak from strong scaling."""
     page, _ = made("| GPUs | TFLOPs |\n|---|---|\n| 8 | 30 |\n| 16 | 27 |\n")
     (plot,) = page.plots
     assert plot.note == "Lines join rows that are equal in everything else."
@@ -133,12 +133,12 @@ def test_without_a_batch_nothing_is_reported_about_scaling():
     ids=["one number", "another size", "an unknown column", "another day", "another table"],
 )
 def test_rows_that_differ_in_anything_else_are_not_compared(page: str):
-    """Understood or not: too few rather than too many."""
+    """An unknown column may matter too, so too few rows are compared rather than too many."""
     assert "Scaling efficiency" not in [plot.title for plot in made(page)[0].plots]
 
 
 def test_the_view_of_a_row_shows_where_it_stands_and_what_is_wrong():
-    """As in check-tables, without the row's name; and the page's notes outside the table."""
+    """The view has the findings of check-tables, and the page's notes outside the table."""
     page, details = published("gpt2-experiments")
     place = next(at for at, run in enumerate(page.runs) if run.run_id == "16")
     detail = details[place]
@@ -152,7 +152,7 @@ def test_the_view_of_a_row_shows_where_it_stands_and_what_is_wrong():
 
 
 def test_a_page_without_a_contradiction_has_no_column_of_them():
-    """A sentence reports it."""
+    """A sentence reports that there is no contradiction."""
     page, details = published("deepspeed-cifar")
     assert page.columns[-1].name != "findings"
     assert "finds no contradiction" in page.provenance
@@ -166,7 +166,7 @@ def report(*words: str) -> Result:
 
 @pytest.fixture
 def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A page of a table."""
+    """Return the path of a page with one table."""
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "speed.md"
     path.write_text(TABLE + GPUS)
@@ -174,7 +174,7 @@ def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_command_writes_the_page_next_to_its_source_and_reports_it(page: Path):
-    """It replaces an older page, and writes no other file."""
+    """The command replaces an older page, and writes no other file."""
     pytest.importorskip("plotly")
     for _ in range(2):
         done = report("speed.md", "--html")
@@ -185,7 +185,7 @@ def test_the_command_writes_the_page_next_to_its_source_and_reports_it(page: Pat
 
 
 def test_a_page_of_another_author_is_not_written_over(page: Path):
-    """A site's own, made from the same source."""
+    """A site may have its own page, made from the same source."""
     pytest.importorskip("plotly")
     page.with_suffix(".html").write_text("<!doctype html>mine")
     done = report("speed.md", "--html")
@@ -210,7 +210,7 @@ def test_a_page_of_another_author_is_not_written_over(page: Path):
 def test_options_that_mean_nothing_for_a_page_are_refused(
     page: Path, options: list[str], said: str
 ):
-    """With the options that apply."""
+    """The message names the options that apply."""
     done = report("speed.md", *options)
     assert done.exit_code == 2
     assert said in done.stderr
@@ -227,7 +227,7 @@ def test_options_that_mean_nothing_for_a_page_are_refused(
 def test_a_page_without_a_table_or_with_a_wrong_comment_is_reported(
     page: Path, text: str, said: str
 ):
-    """In a sentence."""
+    """The message is a sentence without a traceback."""
     pytest.importorskip("plotly")
     page.write_text(text if "No" in text else text + TABLE[9:] + GPUS)
     done = report("speed.md", "--html")
@@ -236,7 +236,7 @@ def test_a_page_without_a_table_or_with_a_wrong_comment_is_reported(
 
 
 def test_a_page_that_is_not_there_is_reported(page: Path):
-    """By its name."""
+    """The message names the missing page."""
     pytest.importorskip("plotly")
     done = report("other.md", "--html")
     assert done.exit_code == 1
@@ -245,7 +245,7 @@ def test_a_page_that_is_not_there_is_reported(page: Path):
 
 
 def test_without_plotly_nothing_is_written(page: Path, monkeypatch: pytest.MonkeyPatch):
-    """A message shows what to install."""
+    """Without plotly, a message shows what to install."""
     monkeypatch.setitem(sys.modules, "plotly.offline", None)
     done = report("speed.md", "--html")
     assert done.exit_code == 1
@@ -261,7 +261,7 @@ def test_without_plotly_nothing_is_written(page: Path, monkeypatch: pytest.Monke
     ],
 )
 def test_measured_columns_of_our_own_report_have_no_filter(reported: Callable[..., Any], line: str):
-    """No filter for its columns that do not distinguish runs, except how they ended."""
+    """Only columns that distinguish runs, and the outcome, have a filter."""
     campaign, runs, report = reported(line, None, None)
     page, _ = made(report_markdown(campaign, report, runs, ()))
     titles = report.table.titles[: len(report.describing)]
@@ -272,7 +272,7 @@ def test_measured_columns_of_our_own_report_have_no_filter(reported: Callable[..
     "framework", [each for each in FRAMEWORKS.values() if each.report.measures]
 )
 def test_columns_measured_by_a_framework_have_no_filter(framework: Framework):
-    """They are recognized by the framework's titles."""
+    """Measured columns are recognized by the framework's titles."""
     titles = [column.title for column in framework.report.measures]
     cells = f"| n |{'|'.join(titles)}|\n|--|{'--|' * len(titles)}\n| 1 |{'2|' * len(titles)}\n"
     page, _ = made(cells)
