@@ -1,4 +1,4 @@
-"""docs/adding-a-framework.md is true: following it exactly gives a framework that passes."""
+"""Follow docs/adding-a-framework.md exactly: the framework that it adds passes all tests."""
 
 import os
 import re
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.timeout(600)
 
 
 def blocks() -> dict[str, str]:
-    """Return the contents that the document gives for files, by path."""
+    """Return the contents that the page gives for files, by path."""
     text = DOCUMENT.read_text(encoding="utf-8")
     pattern = r"^\*\*`(?P<path>[^`]+)`\*\*.*?^```\w+\n(?P<body>.*?)^```$"
     matches = re.finditer(pattern, text, re.MULTILINE | re.DOTALL)
@@ -46,7 +46,7 @@ def git(folder: Path, *arguments: str) -> str:
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a copy of the checkout to which the document's framework was added."""
+    """Return a copy of the checkout with the framework of the page."""
     folder = tmp_path_factory.mktemp("project")
     for name in git(ROOT, "ls-files", "--cached", "--others", "--exclude-standard").splitlines():
         if (ROOT / name).is_file():
@@ -86,7 +86,7 @@ def run(folder: Path, *command: str | Path) -> "subprocess.CompletedProcess[str]
 
 
 def test_document_has_five_files() -> None:
-    """A module, a line of the table, a template and two samples are all that one writes."""
+    """A developer writes a module, a line of the table, a template and two samples."""
     assert list(blocks()) == [
         "orchestrator/frameworks/toy.py",
         TABLE,
@@ -97,7 +97,7 @@ def test_document_has_five_files() -> None:
 
 
 def test_added_framework_passes_all_contracts(project: Path) -> None:
-    """All tests of these files run, so the framework breaks no test of another one, either."""
+    """All tests of these files run, so the framework does not break another one's test either."""
     options = ("-q", "-n", "0", "-p", "no:cacheprovider", "-m", "not train and not slurm")
     done = run(project, sys.executable, "-m", "pytest", *options, *CONTRACTS)
     assert done.returncode == 0, done.stdout
@@ -128,7 +128,7 @@ def test_added_framework_is_planned_and_rendered(project: Path, tmp_path: Path) 
     ],
 )
 def test_added_framework_passes_the_linters(command: str, project: Path) -> None:
-    """The same commands as in `make check`; types in the one package that has changed."""
+    """The commands are those of `make check`; types are checked in the changed package only."""
     name, *arguments = command.split()
     done = run(project, BIN / name, *arguments)
     assert done.returncode == 0, done.stdout + done.stderr

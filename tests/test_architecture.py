@@ -1,4 +1,4 @@
-"""The content of packages, the cost of importing them, and the files of the wheel.
+"""Check what packages contain, what importing them costs, and the files of the wheel.
 
 import-linter checks who may import whom: the contracts are in pyproject.toml.
 """
@@ -19,7 +19,7 @@ MOST_MODULES = 15
 
 
 def relative(path: Path) -> str:
-    """Return a file's name from the root."""
+    """Return the path of a file, relative to the root of the repository."""
     return path.relative_to(ROOT).as_posix()
 
 
@@ -39,7 +39,7 @@ def test_init_holds_one_sentence_and_no_code(folder: Path) -> None:
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=relative)
 def test_package_is_small_enough_to_look_through(folder: Path) -> None:
-    """A reader finds a module by its name, among at most fifteen."""
+    """A package has at most fifteen modules, so a reader finds a module by its name."""
     modules = [path.name for path in folder.glob("*.py") if path.name != "__init__.py"]
     assert len(modules) <= MOST_MODULES
 
@@ -84,7 +84,7 @@ def test_help_loads_nothing_heavy() -> None:
 
 
 def modules_loaded(*command: str | Path, folder: Path) -> set[str]:
-    """Return the modules of our packages that a command of teralog imports."""
+    """Return the modules of our packages that a teralog command imports."""
     code = """if True:
         import atexit, sys
         atexit.register(lambda: print("loaded:", *sys.modules, file=sys.stderr))
@@ -100,7 +100,7 @@ def modules_loaded(*command: str | Path, folder: Path) -> set[str]:
 
 
 def test_plan_without_results_loads_no_log_formats_and_no_descriptions(tmp_path: Path) -> None:
-    """Log formats have hundreds of patterns to compile; sizes alone count most models."""
+    """Log formats have hundreds of patterns to compile; most models are counted by sizes alone."""
     campaign = ROOT / "examples/colossalai-gpt-sweep.yaml"
     loaded = modules_loaded("plan", campaign, folder=tmp_path)
     assert "orchestrator.campaign.plan" in loaded
@@ -109,14 +109,14 @@ def test_plan_without_results_loads_no_log_formats_and_no_descriptions(tmp_path:
 
 
 def test_help_loads_no_model(tmp_path: Path) -> None:
-    """Models and their files are for the commands that count them."""
+    """Only commands that count models import them."""
     loaded = modules_loaded("--help", folder=tmp_path)
     assert not any(name.startswith("orchestrator.model") for name in loaded)
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
-    """Build the wheel."""
+    """Build the wheel, and return its path."""
     folder = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", folder, ROOT]
     subprocess.run(command, check=True, timeout=300)
@@ -124,13 +124,13 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
 
 
 def test_the_wheel_ships_the_four_packages_and_nothing_else(wheel: zipfile.ZipFile) -> None:
-    """Names as plain as these must not bring anything along."""
+    """Other files would get common names such as `tests` into the user's site-packages."""
     roots = {name.split("/")[0] for name in wheel.namelist()}
     assert {root for root in roots if not root.endswith(".dist-info")} == set(PACKAGES)
 
 
 def test_the_wheel_ships_every_source_template_and_record(wheel: zipfile.ZipFile) -> None:
-    """So everything that works in a checkout works installed."""
+    """Everything that works in a checkout works after an installation."""
     tracked = subprocess.run(
         ["git", "ls-files", *PACKAGES], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout.split()
@@ -138,7 +138,7 @@ def test_the_wheel_ships_every_source_template_and_record(wheel: zipfile.ZipFile
 
 
 def test_the_wheel_finds_its_own_packages(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
-    """Installed, too, teralog is not hidden by a package that comes first on the path."""
+    """An installed teralog is not hidden by a package that comes first on the path."""
     wheel.extractall(tmp_path / "site")
     (tmp_path / "parsers").mkdir()
     (tmp_path / "parsers" / "__init__.py").write_text("")

@@ -30,14 +30,14 @@ _MODULE = re.compile(
 
 
 def section(title: str) -> list[list[str]]:
-    """Return the cells of the rows of a section's table, without its head."""
+    """Return the cells of the rows of a section's table, without its header."""
     (text,) = re.findall(rf"^## {title}\n(.*?)(?=^## |\Z)", DOCUMENT, re.MULTILINE | re.DOTALL)
     rows = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in row] for row in rows[2:]]
 
 
 def is_module_or_name_in_one(dotted: str) -> bool:
-    """Return whether `a.b.c` is a package, a module, or a name that one of them contains."""
+    """Return whether `a.b.c` is a package, a module, or a name in one of them."""
     *parents, name = dotted.split(".")
     path = ROOT.joinpath(*parents)
     if (path / name).is_dir() or (path / f"{name}.py").is_file():
@@ -67,7 +67,7 @@ def test_packages_are_in_the_order_of_the_layers(root: str) -> None:
 
 
 def test_every_row_names_a_place_that_exists() -> None:
-    """A reader finds a file or folder for each of many changes."""
+    """Every change that the map lists leads to an existing file or folder."""
     rows = [row for row in section("To change X, open Y") if not row[0].startswith("**")]
     assert len(rows) >= FEWEST_ROWS
     for change, places in rows:
@@ -78,7 +78,7 @@ def test_every_row_names_a_place_that_exists() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_a_page_names_only_files_and_modules_that_exist(page: Path) -> None:
-    """A page that outlives a renamed module sends its readers nowhere."""
+    """No page names a file that was renamed or removed."""
     text = page.read_text()
     paths = {match[0] for match in _PATH.finditer(text)}
     assert {path for path in paths if not (ROOT / path).exists()} == set()

@@ -1,4 +1,4 @@
-"""Check the documents: commands print what pages show, links lead somewhere, pages are short."""
+"""Check the docs: commands print what pages show, links work, and pages are short."""
 
 import re
 import subprocess
@@ -47,7 +47,7 @@ def masked(text: str) -> list[str]:
 @pytest.mark.train
 @pytest.mark.timeout(1800)
 def test_the_commands_print_what_the_pages_show() -> None:
-    """Every command in README, tutorial and how-to is run, in order, in an empty folder."""
+    """The test runs every command in README, tutorial and how-to, in order, in an empty folder."""
     pytest.importorskip("deepspeed")
     shown = [
         pair for page in record_output.PAGES for pair in record_output.outputs(page.read_text())
@@ -63,7 +63,7 @@ def test_the_commands_print_what_the_pages_show() -> None:
 
 
 def test_the_demo_is_what_the_readme_runs() -> None:
-    """`make demo` submits and reports the campaign of the README, whose commands are run here."""
+    """`make demo` submits and reports the campaign of the README, whose commands the test runs."""
     command = ["make", "--dry-run", "demo"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     demo = [
@@ -104,7 +104,7 @@ def test_a_relative_link_leads_to_a_file(path: Path) -> None:
 
 
 def test_every_command_has_help() -> None:
-    """Users find commands by their help."""
+    """Users find commands by their help texts."""
     assert {one for commands in SECTIONS.values() for one in commands} == {*main.commands.values()}
     for name, command in main.commands.items():
         assert command.help
@@ -131,7 +131,7 @@ def test_generated_pages_contain_every_key() -> None:
 
 
 def test_the_shown_cluster_profile_has_every_key(tmp_path: Path) -> None:
-    """The profile in the reference is valid, too."""
+    """The profile that the reference shows is valid, too."""
     document = (REFERENCE / "cluster-profile.md").read_text()
     shown = document.partition("```yaml\n")[2].partition("```")[0]
     assert {*yaml.safe_load(shown)} == {field.name for field in fields(Cluster)}
@@ -141,7 +141,7 @@ def test_the_shown_cluster_profile_has_every_key(tmp_path: Path) -> None:
 
 
 def test_reference_has_every_outcome_name_and_option_of_parse() -> None:
-    """Kinds of ends, names of the JSON, options."""
+    """The reference lists outcomes, names in the JSON, and options."""
     from parsers.records import OutcomeKind
     from parsers.summary.rows import RUN_NAMES
 
@@ -157,7 +157,7 @@ def test_reference_has_every_outcome_name_and_option_of_parse() -> None:
 def test_the_python_of_the_tutorial_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Exactly as shown, on a log of that name."""
+    """The Python code runs as shown, on a log of that name."""
     tutorial = ROOT / "docs" / "tutorial" / "3-logs-you-have.md"
     (code,) = re.findall(r"```python\n(.*?)```", tutorial.read_text(), re.DOTALL)
     report = (

@@ -18,7 +18,7 @@ CELLS = [
 
 
 def executed(source: str, names: dict[str, Any]) -> str:
-    """Return the output of a cell, and then its last expression, as a notebook shows them."""
+    """Return the output of a cell and its last expression, as a notebook shows them."""
     *body, last = ast.parse(source).body
     printed = StringIO()
     with redirect_stdout(printed):
@@ -40,7 +40,7 @@ def recorded(cell: dict[str, Any]) -> str:
 
 
 def test_the_notebook_s_cells_print_their_recorded_outputs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In order, in one go, in the folder of the documents."""
+    """The cells are executed in order, in one process, in the folder of the docs."""
     pd = pytest.importorskip("pandas")
     monkeypatch.chdir(DOCS)
     names: dict[str, Any] = {"__name__": "notebook"}
@@ -51,6 +51,6 @@ def test_the_notebook_s_cells_print_their_recorded_outputs(monkeypatch: pytest.M
 
 
 def test_the_notebook_has_been_executed_from_top_to_bottom() -> None:
-    """No cell was left out, none executed twice."""
+    """No cell was left out or executed twice."""
     assert [cell["execution_count"] for cell in CELLS] == [*range(1, len(CELLS) + 1)]
     assert sum(bool(cell["outputs"]) for cell in CELLS) > len(CELLS) // 2

@@ -1,4 +1,4 @@
-"""Every public class and function has a name of its own."""
+"""Check that every public class and function has a unique name."""
 
 import ast
 from collections import defaultdict
@@ -43,13 +43,13 @@ def repeated_names(root: Path) -> dict[str, list[str]]:
 
 
 def test_a_public_name_is_defined_in_one_module() -> None:
-    """Each name says what it is, whatever module it is imported from."""
+    """The name alone shows what it is, whatever module it is imported from."""
     lines = [f"{name}: {', '.join(found)}" for name, found in repeated_names(ROOT).items()]
     assert not lines, "defined in several modules:\n" + "\n".join(lines)
 
 
 def test_repeated_names_are_found(tmp_path: Path) -> None:
-    """Except private names, names within a class, and the hooks of frameworks."""
+    """Private names, names within a class, and the hooks of frameworks may repeat."""
     modules = {
         "orchestrator/one.py": "class Same: pass\ndef problems(): pass\ndef _private(): pass\n",
         "orchestrator/frameworks/a.py": "def problems(): pass\ndef other(): pass\n",

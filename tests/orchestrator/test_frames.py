@@ -1,4 +1,4 @@
-"""Steps and runs as pandas frames."""
+"""Return steps and runs as pandas frames."""
 
 import math
 import re
@@ -25,7 +25,7 @@ LOG = "".join(
 
 @pytest.fixture
 def runs(reported: Callable[..., Any]) -> Any:
-    """Return a campaign, and its two runs: one with three reports, one not begun."""
+    """Return a campaign and its two runs: one with three step reports, one not started."""
     campaign, collected, _ = reported(
         "matrix: {seed: [1, 2]}\n", {"log": LOG, "state": "COMPLETED"}, None
     )
@@ -33,7 +33,7 @@ def runs(reported: Callable[..., Any]) -> Any:
 
 
 def test_a_frame_of_steps_has_a_row_for_each_report(runs: Any):
-    """Warm-up included, and marked."""
+    """The rows include the warm-up, and mark it."""
     _, collected = runs
     frame = collected_steps_frame(collected)
     assert frame["iteration"].tolist() == [1, 2, 3]
@@ -44,7 +44,7 @@ def test_a_frame_of_steps_has_a_row_for_each_report(runs: Any):
 
 
 def test_a_frame_of_steps_has_its_columns_without_a_report_too(runs: Any):
-    """So a script works before the campaign has run."""
+    """A script with these columns works before the campaign has run."""
     _, collected = runs
     full, empty = (collected_steps_frame(some) for some in (collected, collected[1:]))
     assert len(empty) == 0
@@ -52,7 +52,7 @@ def test_a_frame_of_steps_has_its_columns_without_a_report_too(runs: Any):
 
 
 def test_a_frame_of_runs_has_a_row_for_each_run(runs: Any):
-    """Its sizes, its end and its numbers."""
+    """A row has the sizes of the run, its outcome and its numbers."""
     _, collected = runs
     frame = collected_runs_frame(collected)
     assert frame["label"].tolist() == ["seed=1", "seed=2"]
@@ -66,7 +66,7 @@ def test_a_frame_of_runs_has_a_row_for_each_run(runs: Any):
 def test_a_column_of_numbers_is_one_of_numbers_too_where_all_are_absent(
     runs: Any, chosen: slice
 ) -> None:
-    """So computations in a script work before the campaign has begun."""
+    """A script's computations work before the campaign has started."""
     _, collected = runs
     every, each = collected_runs_frame(collected[chosen]), collected_steps_frame(collected[chosen])
     for frame, names in (
@@ -81,7 +81,7 @@ def test_a_column_of_numbers_is_one_of_numbers_too_where_all_are_absent(
 
 @pytest.fixture
 def saved(reported: Callable[..., Any], tmp_path: Path) -> Any:
-    """Return the campaign of `runs`, its file and its folder as a submit leaves them."""
+    """Return the campaign of `runs`, with its file and folder as a submit leaves them."""
     lines = "matrix: {seed: [1, 2]}\n"
     campaign, collected, _ = reported(lines, {"log": LOG, "state": "COMPLETED"}, None)
     (tmp_path / "results").rename(tmp_path / "stages")
@@ -95,7 +95,7 @@ def saved(reported: Callable[..., Any], tmp_path: Path) -> Any:
 def test_a_line_gives_the_frames_of_a_campaign_file(
     saved: Any, tmp_path: Path, as_text: bool
 ) -> None:
-    """The same as those that `collect` writes, whether the path is text or a Path."""
+    """The frames equal those that `collect` writes; the path may be a string or a Path."""
     _, collected = saved
     source, results = tmp_path / "campaign.yaml", tmp_path
     given = (str(source), str(results)) if as_text else (source, results)
@@ -104,7 +104,7 @@ def test_a_line_gives_the_frames_of_a_campaign_file(
 
 
 def test_a_line_gives_the_frames_of_a_folder_without_its_file(saved: Any, tmp_path: Path) -> None:
-    """Those of started runs, with the campaign's warm-up."""
+    """The frames have the started runs, with the campaign's warm-up."""
     campaign, collected = saved
     campaign.path.unlink()
     frame = frames.runs(tmp_path / "stages")
@@ -114,7 +114,7 @@ def test_a_line_gives_the_frames_of_a_folder_without_its_file(saved: Any, tmp_pa
 
 
 def test_the_docstring_names_every_column(runs: Any) -> None:
-    """Except columns of a single framework."""
+    """The docstring leaves out columns of a single framework."""
     _, collected = runs
     own = option_names("gpt") | {"zero_stage", "activation_checkpointing", "model"}
     pairs = [

@@ -1,4 +1,4 @@
-"""Logs made of a few lines."""
+"""Fixtures that make logs of a few lines."""
 
 import sys
 from collections.abc import Callable
@@ -15,7 +15,7 @@ sys.path.append(str(Path(__file__).parent))
 
 @pytest.fixture
 def outcome(tmp_path: Path) -> Callable[..., Outcome | None]:
-    """Return a function that returns the outcome of a log with some text, in `tmp_path/log`."""
+    """Return a function that writes a text to `tmp_path/log` and returns the log's outcome."""
 
     def outcome_of(log: str, *, complete: bool = True) -> Outcome | None:
         path = tmp_path / "log"

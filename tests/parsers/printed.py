@@ -1,4 +1,4 @@
-"""Output of programs: for each format, a report with random numbers, and its records."""
+"""Print random reports in the format of each program, together with the records to expect."""
 
 import math
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from parsers.records import (
 
 @dataclass(frozen=True)
 class Printed:
-    """The lines of a report, and its records; a table's rows need their header before them.
+    """The lines of a report and its expected records; the rows of a table need its header first.
 
     alone: nothing may precede it on its line, except a label.
     """
@@ -31,7 +31,7 @@ class Printed:
 
     @property
     def log(self) -> str:
-        """All its lines, as one text."""
+        """Return all lines of the report as one text."""
         return (f"{self.header}\n" if self.header else "") + self.text
 
 
@@ -40,7 +40,7 @@ PRINTERS: dict[str, list[Printer]] = {}
 
 
 def prints(name: str) -> Callable[[Printer], Printer]:
-    """Add a printer for the format of this name."""
+    """Register a function that prints reports in the format of this name."""
 
     def add(printer: Printer) -> Printer:
         PRINTERS.setdefault(name, []).append(printer)
@@ -50,7 +50,7 @@ def prints(name: str) -> Callable[[Printer], Printer]:
 
 
 def count(random: Random, most: int = 10**9) -> int:
-    """Return a count that is positive, of any magnitude."""
+    """Return a positive count of any magnitude."""
     return min(most, 1 + int(10 ** random.uniform(0, math.log10(most))))
 
 
@@ -62,13 +62,13 @@ def number(random: Random, form: str) -> str:
 
 
 def loss(random: Random, form: str) -> str:
-    """Return a loss, rarely one of a training that has diverged."""
+    """Return a loss, which is rarely that of a diverged training."""
     return random.choice(["nan", "inf"]) if random.random() < 0.1 else number(random, form)
 
 
 @prints("teralog GPT workload")
 def own_step(random: Random) -> Printed:
-    """An iteration of this project's own workload."""
+    """Print an iteration of this project's own workload."""
     n, of = count(random), count(random)
     seconds, rate, used, peak = (number(random, ".6g") for _ in range(4))
     value = loss(random, ".6f")
@@ -93,7 +93,7 @@ def own_step(random: Random) -> Printed:
 
 @prints("teralog GPT workload")
 def own_loss(random: Random) -> Printed:
-    """An iteration that DeepSpeed times."""
+    """Print an iteration of this project's own workload that DeepSpeed times."""
     n, of, value = count(random), count(random), loss(random, ".6f")
     return Printed(
         f"[teralog] iteration {n}/{of} | loss {value} | mean over ranks",
@@ -103,7 +103,7 @@ def own_loss(random: Random) -> Printed:
 
 @prints("teralog GPT workload")
 def own_start(random: Random) -> Printed:
-    """Its first line."""
+    """Print the first line of this project's own workload."""
     world, parameters = count(random, 4096), count(random)
     return Printed(
         f"[teralog] start | strategy zero{world % 4} | world_size {world} | backend nccl"
@@ -125,7 +125,7 @@ def own_start(random: Random) -> Printed:
 
 @prints("Megatron")
 def megatron_core(random: Random) -> Printed:
-    """Megatron core since 0.16."""
+    """Print a report of Megatron core since 0.16."""
     n, of, samples, batch = (count(random) for _ in range(4))
     time, flops, norm = (number(random, form) for form in (".1f", ".1f", ".3f"))
     rate, value = number(random, ".6E"), loss(random, ".6E")
@@ -160,7 +160,7 @@ def megatron_core(random: Random) -> Printed:
 
 @prints("Megatron")
 def bigscience(random: Random) -> Printed:
-    """BigScience's fork since January 2022."""
+    """Print a report of BigScience's fork since January 2022."""
     n, of, tokens = (count(random) for _ in range(3))
     time, samples, flops = number(random, ".2f"), number(random, ".3f"), number(random, ".2f")
     return Printed(
@@ -187,7 +187,7 @@ def bigscience(random: Random) -> Printed:
 
 @prints("Megatron")
 def neox(random: Random) -> Printed:
-    """A report of EleutherAI's gpt-neox, whose rate comes first."""
+    """Print a report of EleutherAI's gpt-neox, whose rate comes first."""
     n, of = count(random), count(random)
     rate, time, flops = number(random, ".3f"), number(random, ".1f"), number(random, ".1f")
     return Printed(
@@ -212,7 +212,7 @@ def neox(random: Random) -> Printed:
 
 @prints("nanotron")
 def nanotron(random: Random) -> Printed:
-    """Hugging Face's nanotron, with suffixes."""
+    """Print a report of Hugging Face's nanotron, whose numbers have suffixes."""
     n, of = count(random), count(random)
     time, rate, flops = (number(random, ".2f") for _ in range(3))
     return Printed(
@@ -237,7 +237,7 @@ def nanotron(random: Random) -> Printed:
 
 @prints("Megatron memory")
 def memory(random: Random) -> Printed:
-    """A rank's allocator."""
+    """Print the memory of a rank's allocator."""
     rank, n, blocks = random.randrange(4096), count(random), random.randrange(10**8)
     mib, reserved = blocks / 2048, 2.0 * random.randrange(10**5)
     return Printed(
@@ -267,7 +267,7 @@ def milliseconds(random: Random, *names: str) -> tuple[dict[str, str], Timers]:
 
 @prints("timers")
 def timers(random: Random) -> Printed:
-    """DeepSpeed's breakdown; Megatron's older one looks the same."""
+    """Print DeepSpeed's breakdown of times; Megatron's older one looks the same."""
     printed, record = milliseconds(random, "fwd_microstep", "bwd inner", "step")
     fields = "".join(f" | {name}: {ms}" for name, ms in printed.items())
     return Printed(f"[Rank 0] time (ms){fields}", (record,))
@@ -275,7 +275,7 @@ def timers(random: Random) -> Printed:
 
 @prints("Megatron timers")
 def ranges(random: Random) -> Printed:
-    """Fastest and slowest rank."""
+    """Print the times of the fastest and the slowest rank."""
     printed, record = milliseconds(random, "forward-backward", "optimizer")
     rows = "".join(f"\n    {name + ' ':.<48}: (0.10, {ms})" for name, ms in printed.items())
     return Printed(f"(min, max) time across ranks (ms):{rows}", (record,))
@@ -283,7 +283,7 @@ def ranges(random: Random) -> Printed:
 
 @prints("Megatron timers of every rank")
 def ranks(random: Random) -> Printed:
-    """Each rank."""
+    """Print the times of every rank."""
     printed, record = milliseconds(random, "forward-backward", "optimizer")
     rows = (f"\n  {name}:\n     rank  0: 0.00\n     rank 10: {ms}" for name, ms in printed.items())
     return Printed(f"times across ranks (ms):{''.join(rows)}\ndone\nnext", (record,))
@@ -291,7 +291,7 @@ def ranks(random: Random) -> Printed:
 
 @prints("DeepSpeed throughput timer")
 def throughput(random: Random) -> Printed:
-    """Since 0.8."""
+    """Print the throughput that DeepSpeed reports since 0.8."""
     n, running, current = count(random), number(random, ".12g"), number(random, ".12g")
     used, peak = number(random, ".2f"), number(random, ".2f")
     return Printed(
@@ -313,7 +313,7 @@ def throughput(random: Random) -> Printed:
 
 @prints("DeepSpeed throughput timer")
 def progress(random: Random) -> Printed:
-    """Return a progress line of DeepSpeed's engine."""
+    """Print a progress line of DeepSpeed's engine."""
     n, skipped = count(random), random.randrange(99)
     return Printed(
         f"[logging.py:96:log_dist] [Rank 0] step={n}, skipped={skipped}, lr=[4.9e-05], mom=[(0.9,",
@@ -323,7 +323,7 @@ def progress(random: Random) -> Printed:
 
 @prints("DeepSpeed pipeline engine")
 def pipeline(random: Random) -> Printed:
-    """With a second loss next to the loss."""
+    """Print a line of the pipeline engine, with a second loss next to the loss."""
     n, value = count(random), loss(random, ".4f")
     seconds, rate = number(random, ".3f"), number(random, ".3f")
     return Printed(
@@ -342,7 +342,7 @@ def pipeline(random: Random) -> Printed:
 
 @prints("DeepSpeed-Chat, end to end")
 def chat(random: Random) -> Printed:
-    """A report of the third step, in the form before May 2023."""
+    """Print a report of DeepSpeed-Chat's third step, in the form before May 2023."""
     n, value = count(random), loss(random, ".6f")
     seconds, rate, mean = (number(random, ".2f") for _ in range(3))
     return Printed(
@@ -368,7 +368,7 @@ def chat(random: Random) -> Printed:
 
 @prints("DeepSpeed-Chat, end to end")
 def chat_since_may_2023(random: Random) -> Printed:
-    """With TFLOPs and the batch."""
+    """Print a report of DeepSpeed-Chat since May 2023, with TFLOPs and the batch."""
     n, batch, value = count(random), count(random), loss(random, ".6f")
     seconds, tflops, rate = (number(random, ".2f") for _ in range(3))
     return Printed(
@@ -395,7 +395,7 @@ def chat_since_may_2023(random: Random) -> Printed:
 
 @prints("DeepSpeed overflow")
 def overflow(random: Random) -> Printed:
-    """A message of the first rank."""
+    """Print the first rank's message about an overflow."""
     scale = 2 ** random.randint(1, 32)
     return Printed(
         "[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale:"
@@ -406,7 +406,7 @@ def overflow(random: Random) -> Printed:
 
 @prints("DeepSpeed see_memory_usage")
 def see_memory_usage(random: Random) -> Printed:
-    """Device and host."""
+    """Print a report of device and host memory."""
     used, peak, reserved, host = (number(random, ".2f") for _ in range(4))
     most = random.randrange(100)
     return Printed(
@@ -432,7 +432,7 @@ def see_memory_usage(random: Random) -> Printed:
 
 @prints("DeepSpeed flops profiler")
 def profiler(random: Random) -> Printed:
-    """Its summary."""
+    """Print the summary of DeepSpeed's flops profiler."""
     world, latency = count(random, 4096), number(random, ".2f")
     flops, samples = number(random, ".2f"), number(random, ".2f")
     return Printed(
@@ -457,7 +457,7 @@ def profiler(random: Random) -> Printed:
 
 @prints("Hugging Face Trainer, result")
 def hf_result(random: Random) -> Printed:
-    """In quotes, as since 5.0, or not."""
+    """Print the Trainer's result, with or without the quotes that it has since 5.0."""
     quote = random.choice(["", "'"])
     seconds, samples, steps = (number(random, ".4g") for _ in range(3))
     value = loss(random, ".4g")
@@ -479,7 +479,7 @@ def hf_result(random: Random) -> Printed:
 
 @prints("Hugging Face Trainer, reports")
 def hf_step(random: Random) -> Printed:
-    """With the bar that is drawn behind it."""
+    """Print a step of the Trainer, with the progress bar that is drawn behind it."""
     n, value, rate = random.randint(5, 10), loss(random, ".4f"), number(random, ".4g")
     return Printed(
         f"{{'loss': {value}, 'learning_rate': {rate}, 'epoch': 0.31}}\n"
@@ -498,7 +498,7 @@ def hf_step(random: Random) -> Printed:
 
 @prints("Hugging Face Trainer, reports")
 def hf_loss(random: Random) -> Printed:
-    """Without a bar; in quotes, as since 5.0, or not."""
+    """Print a loss of the Trainer without a progress bar, with or without quotes."""
     quote = random.choice(["", "'"])
     value, epoch = loss(random, ".4g"), number(random, ".2f")
     return Printed(
@@ -510,7 +510,7 @@ def hf_loss(random: Random) -> Printed:
 
 @prints("Hugging Face Trainer, block of metrics")
 def hf_block(random: Random) -> Printed:
-    """The block of metrics, as printed since 2021."""
+    """Print the Trainer's block of metrics, as it prints them since 2021."""
     hundredths, samples = random.randrange(3 * 86_400_00), number(random, ".3f")
     seconds, part = divmod(hundredths, 100)
     days = ("", "1 day, ", "2 days, ")[seconds // 86_400]
@@ -534,7 +534,7 @@ def hf_block(random: Random) -> Printed:
 
 @prints("ColossalAI Chat, performance")
 def colossalai(random: Random) -> Printed:
-    """Throughputs of one GPU, as up to 0.2.8, or of all; of both phases."""
+    """Print ColossalAI's throughputs: of one GPU, as up to 0.2.8, or of all; of both phases."""
     per_gpu, learn = random.random() < 0.5, random.random() < 0.5
     form = ".3f" if per_gpu else ".2f"
     samples, flops = number(random, form), number(random, form)
@@ -559,7 +559,7 @@ def colossalai(random: Random) -> Printed:
 
 @prints("ColossalAI Chat, models")
 def colossalai_models(random: Random) -> Printed:
-    """Three of the four."""
+    """Print the sizes of three of ColossalAI's four models."""
     actor, critic, initial = (random.uniform(1, 1000) for _ in range(3))
     return Printed(
         f"Actor: {actor:.2f} M\nCritic: {critic:.2f} B\nInitial model: {initial:.2f} K",

@@ -1,4 +1,4 @@
-"""Output of programs whose formats are declared, as in `printed`."""
+"""Print output of programs whose formats are declared, as in `printed`."""
 
 from collections.abc import Callable
 from random import Random
@@ -21,7 +21,7 @@ def _printed(text: str, **values: Any) -> Printed:
 
 @prints("torchtitan")
 def torchtitan(random: Random) -> Printed:
-    """A report of 2025, with thousands commas."""
+    """Print a report of torchtitan of 2025, with thousands commas."""
     n, rate, value = count(random), count(random, 10**6), loss(random, ".5f")
     it = _numbers(random, {"norm": ".4f", "memory": ".2f", "tflops": ".2f", "mfu": ".2f"})
     return _printed(
@@ -40,7 +40,7 @@ def torchtitan(random: Random) -> Printed:
 
 @prints("NeMo 2")
 def nemo(random: Random) -> Printed:
-    """With bytes of memory."""
+    """Print a report of NeMo, with memory in bytes."""
     n, batch, size, samples = (count(random) for _ in range(4))
     value = loss(random, ".4g")
     it = _numbers(random, {"lr": ".4g", "seconds": ".4g", "tflops": ".3e"})
@@ -63,7 +63,7 @@ def nemo(random: Random) -> Printed:
 
 @prints("MaxText")
 def maxtext(random: Random) -> Printed:
-    """A report of 2026."""
+    """Print a report of MaxText of 2026."""
     n, value = count(random), loss(random, ".3f")
     it = _numbers(random, {"seconds": ".3f", "tflops": ".3f", "tokens": ".3f"})
     return _printed(
@@ -80,7 +80,7 @@ def maxtext(random: Random) -> Printed:
 
 @prints("verl")
 def verl(random: Random) -> Printed:
-    """A few of its dozens of numbers, the last one with a unit of its own."""
+    """Print a few of verl's dozens of numbers, the last one with a different unit."""
     n, value = count(random), loss(random, ".6g")
     it = _numbers(random, {"memory": ".9g", "seconds": ".9g", "tokens": ".9g"})
     return _printed(
@@ -97,7 +97,7 @@ def verl(random: Random) -> Printed:
 
 @prints("nanochat")
 def nanochat(random: Random) -> Printed:
-    """With the MFU as its last number."""
+    """Print a report of nanochat, with the MFU as its last number."""
     n, of, rate = count(random), count(random), count(random, 10**8)
     value, milliseconds = loss(random, ".6f"), number(random, ".2f")
     return _printed(
@@ -115,7 +115,7 @@ def nanochat(random: Random) -> Printed:
 
 @prints("modded-nanogpt")
 def modded_nanogpt(random: Random) -> Printed:
-    """In milliseconds."""
+    """Print a report of modded-nanogpt, in milliseconds."""
     n, of, milliseconds = count(random), count(random), count(random)
     return _printed(
         f"step:{n}/{of} train_time:{milliseconds}ms step_avg:57.99ms",
@@ -127,7 +127,7 @@ def modded_nanogpt(random: Random) -> Printed:
 
 @prints("litgpt, by micro-batch")
 def litgpt(random: Random) -> Printed:
-    """One that ends with an update."""
+    """Print a report of litgpt that ends with an update of the weights."""
     n, value, milliseconds = count(random), loss(random, ".3f"), number(random, ".2f")
     return _printed(
         f"Epoch 1 | iter {n} step 1 | loss train: {value}, val: n/a | iter time: {milliseconds} ms"
@@ -141,7 +141,7 @@ def litgpt(random: Random) -> Printed:
 
 @prints("Paddle trainer")
 def paddle(random: Random) -> Printed:
-    """One step an interval."""
+    """Print a report of Paddle with one step per interval."""
     n, value = count(random), loss(random, ".6f")
     it = _numbers(random, {"lr": ".4g", "peak": ".9g", "seconds": ".4f", "tokens": ".4f"})
     return _printed(
@@ -160,7 +160,7 @@ def paddle(random: Random) -> Printed:
 
 @prints("MLPerf")
 def mlperf(random: Random) -> Printed:
-    """A report of steps."""
+    """Print an MLPerf record of several steps."""
     n, seconds, value = count(random), number(random, ".9g"), number(random, ".9g")
     return _printed(
         ':::MLLOG {"namespace": "", "time_ms": 1759673331639, "key": "tracked_stats", "value": '
@@ -174,7 +174,7 @@ def mlperf(random: Random) -> Printed:
 
 @prints("picotron")
 def picotron(random: Random) -> Printed:
-    """Large numbers are rounded, with a letter."""
+    """Print a report of picotron, with large numbers rounded to a letter."""
     n, value = count(random), loss(random, ".4f")
     it = _numbers(random, {"all": ".2f", "gpu": ".2f", "mfu": ".2f"})
     return _printed(
@@ -191,7 +191,7 @@ def picotron(random: Random) -> Printed:
 
 @prints("prime-rl")
 def prime_rl(random: Random) -> Printed:
-    """Of 2025, and of 2026."""
+    """Print a report of prime-rl, in the form of 2025 or of 2026."""
     n, value, rate = count(random), loss(random, ".4f"), count(random, 10**6)
     forms = {"seconds": ".2f", "norm": ".4f", "lr": ".2e", "mfu": ".1f", "memory": ".1f"}
     it = _numbers(random, forms)
@@ -223,7 +223,7 @@ def prime_rl(random: Random) -> Printed:
 
 @prints("Automodel")
 def automodel_console(random: Random) -> Printed:
-    """Its line for people."""
+    """Print AutoModel's line for people."""
     n, value = count(random), loss(random, ".4f")
     it = _numbers(random, {"norm": ".4f", "lr": ".2e", "mem": ".2f", "all": ".2f", "gpu": ".2f"})
     return _printed(
@@ -242,7 +242,7 @@ def automodel_console(random: Random) -> Printed:
 
 @prints("peak of modded-nanogpt")
 def nanogpt_peak(random: Random) -> Printed:
-    """In MiB."""
+    """Print nanoGPT's peak of memory in MiB."""
     allocated, reserved = count(random), count(random)
     return Printed(
         f"peak memory allocated: {allocated} MiB reserved: {reserved} MiB",

@@ -1,4 +1,4 @@
-"""JSON output of programs, and reports of several lines, as in `printed`."""
+"""Print JSON output of programs, and reports of several lines, as in `printed`."""
 
 import json
 from random import Random
@@ -19,7 +19,7 @@ def _object(values: dict[str, Any], *records: Record) -> Printed:
 
 @prints("Automodel metrics")
 def automodel(random: Random) -> Printed:
-    """One step."""
+    """Print a step of AutoModel as JSON."""
     n, rate, all_ranks, memory = count(random), _rate(random), _rate(random), _rate(random)
     return _object(
         {"step": n, "epoch": 0, "mem": memory, "tps": all_ranks, "tps_per_gpu": rate},
@@ -35,7 +35,7 @@ def automodel(random: Random) -> Printed:
 
 @prints("torchtitan metrics")
 def titan_metrics(random: Random) -> Printed:
-    """The keys of its loggers."""
+    """Print the keys of torchtitan's metric loggers."""
     n, value, tokens = count(random), float(loss(random, ".6g")), _rate(random)
     tflops, memory = _rate(random), _rate(random)
     return _object(
@@ -60,7 +60,7 @@ def titan_metrics(random: Random) -> Printed:
 
 @prints("torchtitan structured log")
 def titan_event(random: Random) -> Printed:
-    """The end of a step, among its dozen fields."""
+    """Print torchtitan's event at the end of a step, with a dozen fields."""
     n, milliseconds = count(random), _rate(random)
     return _object(
         {"delta_ms": 0.5, "rank": 3, "step": n, "log_type_name": "step_end", "value": milliseconds},
@@ -70,7 +70,7 @@ def titan_event(random: Random) -> Printed:
 
 @prints("LLaMA-Factory's log")
 def llama_factory(random: Random) -> Printed:
-    """With tokens since the start."""
+    """Print a report of LLaMA-Factory, with the tokens since the start."""
     n, of, value, rate = count(random), count(random), float(loss(random, ".4f")), _rate(random)
     tokens = count(random)
     return _object(
@@ -100,7 +100,7 @@ def llama_factory(random: Random) -> Printed:
 
 @prints("ms-swift's log")
 def swift(random: Random) -> Printed:
-    """Since 2025, when the speed became seconds."""
+    """Print a report of ms-swift since 2025, when its speed became seconds."""
     n, of, value, memory = count(random), count(random), float(loss(random, ".8g")), _rate(random)
     return _object(
         {
@@ -125,7 +125,7 @@ def swift(random: Random) -> Printed:
 
 @prints("verl metrics")
 def verl_metrics(random: Random) -> Printed:
-    """A line of its file logger."""
+    """Print a line of verl's file logger."""
     n, seconds, tokens = count(random), _rate(random), _rate(random)
     return _object(
         {"step": n, "data": {"timing_s/step": seconds, "perf/throughput": tokens}},
@@ -141,7 +141,7 @@ def verl_metrics(random: Random) -> Printed:
 
 @prints("Hugging Face Trainer, reports")
 def hf_of_swift(random: Random) -> Printed:
-    """With the step that ms-swift adds."""
+    """Print a report of the Trainer with the step that ms-swift adds."""
     n, value, memory = random.randint(1, 99), loss(random, ".4g"), number(random, ".2f")
     return Printed(
         f"{{'loss': '{value}', 'epoch': '0.31', 'global_step/max_steps': '{n}/100', "
@@ -161,7 +161,7 @@ def hf_of_swift(random: Random) -> Printed:
 
 @prints("Hugging Face Trainer, state")
 def trainer_state(random: Random) -> Printed:
-    """A report and the result, among others."""
+    """Print a state of the Trainer with a report and the result, among others."""
     n, value, norm, rate = count(random), _rate(random), _rate(random), _rate(random)
     seconds, samples, steps = _rate(random), _rate(random), _rate(random)
     reports: list[dict[str, Any]] = [
@@ -192,7 +192,7 @@ def trainer_state(random: Random) -> Printed:
 
 @prints("Hugging Face Trainer, settings of its state")
 def max_steps(random: Random) -> Printed:
-    """How many steps there are to be."""
+    """Print how many steps the Trainer plans."""
     n = count(random)
     setting = Setting(name="train_iters", value=str(n), source="arguments", offset=0)
     return Printed(f'  "max_steps": {n},', (setting,), alone=True)
@@ -210,13 +210,13 @@ def of_olmo(value: float) -> str:
 
 
 def from_olmo(text: str) -> float:
-    """Return the number that is printed."""
+    """Return the number that OLMo-core printed as this text."""
     return float(text.replace(",", ""))
 
 
 @prints("OLMo-core")
 def olmo(random: Random) -> Printed:
-    """A header, and a line for each metric."""
+    """Print OLMo-core's header, and a line for each metric."""
     n, of = count(random), count(random)
     tokens, mfu, memory, value = (of_olmo(_rate(random) or 1.0) for _ in range(4))
     trillions = random.randint(100, 900)
@@ -246,7 +246,7 @@ def olmo(random: Random) -> Printed:
 
 @prints("peaks for the MFU")
 def peak(random: Random) -> Printed:
-    """A line of torchtitan with the peak."""
+    """Print torchtitan's line with the peak of the GPU."""
     tenths = random.randint(1000, 9999)
     value = f"{tenths / 10:.10g}"
     setting = Setting(name="mfu_peak_tflops", value=value, source="report", offset=0)

@@ -1,4 +1,4 @@
-"""Output of programs, continued: OneFlow's benchmarks, nvidia-smi, and settings."""
+"""Print output of OneFlow's benchmarks, of nvidia-smi, and settings, as in `printed`."""
 
 from random import Random
 
@@ -9,7 +9,7 @@ from parsers.records import Setting, Step, Usage, UsageSource
 
 @prints("OneFlow GPT")
 def oneflow(random: Random) -> Printed:
-    """The line of 2021."""
+    """Print OneFlow's line of 2021."""
     n, samples = count(random), count(random)
     rate, latency, value = (number(random, ".5f") for _ in range(3))
     return Printed(
@@ -30,7 +30,7 @@ def oneflow(random: Random) -> Printed:
 
 @prints("OneFlow GPT")
 def oneflow_osdi(random: Random) -> Printed:
-    """The line of 2020."""
+    """Print OneFlow's line of 2020."""
     n, value, rate = count(random), number(random, ".3f"), number(random, ".3f")
     return Printed(
         f"step: {n}, loss: {value}, throughput: {rate} 1607414400.1234567",
@@ -48,7 +48,7 @@ def oneflow_osdi(random: Random) -> Printed:
 
 @prints("OneFlow GPT, table")
 def oneflow_table(random: Random) -> Printed:
-    """A row."""
+    """Print a row of OneFlow's table."""
     n, samples, rate, latency = (
         count(random),
         count(random),
@@ -72,7 +72,7 @@ def oneflow_table(random: Random) -> Printed:
 
 @prints("OneFlow memory")
 def oneflow_memory(random: Random) -> Printed:
-    """A device's peak."""
+    """Print the peak memory of a device in OneFlow's form."""
     device, mib = random.randrange(16), number(random, ".2f")
     return Printed(
         f"gpt{device} max memory usage: {mib}M",
@@ -88,7 +88,7 @@ def oneflow_memory(random: Random) -> Printed:
 
 
 def settings(source: str, **values: object) -> tuple[Setting, ...]:
-    """Return settings of a source."""
+    """Return the settings of a source, printed and to be read."""
     return tuple(
         Setting(name=name, value=str(value), source=source, offset=0)
         for name, value in values.items()
@@ -97,7 +97,7 @@ def settings(source: str, **values: object) -> tuple[Setting, ...]:
 
 @prints("OneFlow arguments")
 def oneflow_arguments(random: Random) -> Printed:
-    """Between its rules."""
+    """Print OneFlow's arguments between its rules."""
     batch, length = count(random), count(random)
     return Printed(
         "Running GPT-2: num_gpu_per_node = 8, num_nodes = 1.\n==========\n"
@@ -108,7 +108,7 @@ def oneflow_arguments(random: Random) -> Printed:
 
 @prints("nvidia-smi")
 def smi_table(random: Random) -> Printed:
-    """The table of a plain call."""
+    """Print the table of a plain call of nvidia-smi."""
     mib, percent = random.randrange(81920), random.randrange(101)
     return Printed(
         "| N/A   51C    P0    67W / 400W |"
@@ -125,7 +125,7 @@ def smi_table(random: Random) -> Printed:
 
 
 def smi_row(random: Random, *, units: bool) -> Printed:
-    """A row of four columns; the last one is of a number that may have a unit."""
+    """Print a row of four columns; the number in the last one may have a unit."""
     device, percent, mib = random.randrange(16), random.randrange(101), random.randrange(81920)
     columns = [
         ("timestamp", "2024/03/01 12:00:00.000"),
@@ -152,19 +152,19 @@ def smi_row(random: Random, *, units: bool) -> Printed:
 
 @prints("nvidia-smi CSV")
 def smi_csv(random: Random) -> Printed:
-    """A row with units."""
+    """Print a row of nvidia-smi's CSV with units."""
     return smi_row(random, units=True)
 
 
 @prints("nvidia-smi CSV")
 def smi_csv_without_units(random: Random) -> Printed:
-    """A row of `nounits`."""
+    """Print a row of nvidia-smi's CSV with `nounits`."""
     return smi_row(random, units=False)
 
 
 @prints("nvidia-smi CSV, memory only")
 def smi_memory(random: Random) -> Printed:
-    """A query of memory."""
+    """Print a query of memory alone."""
     device, mib = random.randrange(16), random.randrange(81920)
     return Printed(
         f"{device}, {mib} MiB, 81920 MiB",
@@ -182,7 +182,7 @@ def smi_memory(random: Random) -> Printed:
 
 @prints("nvidia-smi dmon")
 def dmon(random: Random) -> Printed:
-    """With used memory."""
+    """Print a sample of nvidia-smi dmon with used memory."""
     device, percent, mib = random.randrange(16), random.randrange(101), random.randrange(81920)
     return Printed(
         f"{device:>5}  {70:>5}  {48:>5}  {'-':>5}  {percent:>5}  {61:>5}  {mib:>5}  {5:>5}",
@@ -201,7 +201,7 @@ def dmon(random: Random) -> Printed:
 
 @prints("argument dump")
 def arguments(random: Random) -> Printed:
-    """Megatron's argument dump."""
+    """Print Megatron's dump of its arguments."""
     value = count(random)
     return Printed(
         f"  tensor_model_parallel_size {'.' * 21} {value}",
@@ -211,14 +211,14 @@ def arguments(random: Random) -> Printed:
 
 @prints("shell echo")
 def echo(random: Random) -> Printed:
-    """Commands echoed by `set -x`."""
+    """Print commands as `set -x` echoes them."""
     value = count(random)
     return Printed(f"+ NHIDDEN={value}", settings("echo", hidden_size=value), alone=True)
 
 
 @prints("DeepSpeed configuration")
 def deepspeed_json(random: Random) -> Printed:
-    """Numbers of at most four digits are plain; others are in scientific notation."""
+    """Print DeepSpeed's JSON: numbers above four digits are in scientific notation."""
     value = count(random, 10**6)
     printed = str(value) if value < 1000 else f"{value:.6e}"
     return Printed(
@@ -230,7 +230,7 @@ def deepspeed_json(random: Random) -> Printed:
 
 @prints("parallel sizes")
 def sizes(random: Random) -> Printed:
-    """Sizes printed by Megatron."""
+    """Print the sizes that Megatron prints."""
     world, data, tensor = count(random), count(random), count(random)
     return Printed(
         f"using world size: {world}, data-parallel-size: {data}, tensor-model-parallel size:"
@@ -241,7 +241,7 @@ def sizes(random: Random) -> Printed:
 
 @prints("parameter counts")
 def parameters(random: Random) -> Printed:
-    """The number of parameters of a rank."""
+    """Print the number of parameters of a rank."""
     stage, value = random.randrange(64), count(random)
     return Printed(
         f" > number of parameters on (tensor, pipeline) model parallel rank (1, {stage}): {value}",
@@ -251,7 +251,7 @@ def parameters(random: Random) -> Printed:
 
 @prints("batch counts")
 def batches(random: Random) -> Printed:
-    """Batch sizes printed by the Trainer."""
+    """Print the batch sizes that the Trainer prints."""
     value = count(random)
     return Printed(
         "[INFO|trainer.py:1147] 2021-05-25 06:45:27,011 >>   Total train batch size"
@@ -262,7 +262,7 @@ def batches(random: Random) -> Printed:
 
 @prints("vocabulary")
 def vocabulary(random: Random) -> Printed:
-    """The vocabulary as Megatron pads it."""
+    """Print the vocabulary as Megatron pads it."""
     size, more = count(random), count(random)
     return Printed(
         f" > padded vocab (size: {size}) with {more} dummy tokens (new size: {size + more})",
@@ -272,7 +272,7 @@ def vocabulary(random: Random) -> Printed:
 
 @prints("names of GPUs")
 def gpus(random: Random) -> Printed:
-    """In the table of nvidia-smi."""
+    """Print the GPUs in the table of nvidia-smi."""
     name = random.choice(["Tesla V100-SXM2-32GB", "NVIDIA A100-SXM4-80GB"])
     return Printed(
         f"|   3  {name}  Off  | 00000000:8A:00.0 Off |                    0 |",
@@ -282,7 +282,7 @@ def gpus(random: Random) -> Printed:
 
 @prints("versions")
 def versions(random: Random) -> Printed:
-    """Return a line with a random version of torch."""
+    """Print a line with a random version of torch."""
     version = f"{random.randrange(9)}.{random.randrange(99)}.{random.randrange(9)}+cu121"
     return Printed(
         f"torch version .................... {version}", settings("report", torch_version=version)
@@ -291,7 +291,7 @@ def versions(random: Random) -> Printed:
 
 @prints("hosts")
 def hosts(random: Random) -> Printed:
-    """Hosts printed by NCCL."""
+    """Print the hosts that NCCL prints."""
     host = f"r{random.randrange(9)}i{random.randrange(9)}n{random.randrange(99)}"
     return Printed(
         f"{host}:37339:37339 [0] NCCL INFO Bootstrap : Using [0]ib0:10.148.8.41<0>",

@@ -1,4 +1,4 @@
-"""Lines that several tests put into logs, one way to parse them, and tables of such lines."""
+"""Shared lines for logs, a function that parses them, and tables of test cases."""
 
 from collections.abc import Mapping, Sequence
 
@@ -31,7 +31,7 @@ RESULT = "{'train_runtime': 8.1, 'train_samples_per_second': 1.1, 'train_steps_p
 
 
 def parse(log_format: LogFormat, text: str) -> list[Record]:
-    """Return the records of a text that starts at byte 7.
+    """Return the records of a text that starts at byte 7 of its log.
 
     A text with records must contain an anchor of its format: without one, it would not be read.
     """
@@ -44,6 +44,6 @@ def parse(log_format: LogFormat, text: str) -> list[Record]:
 def cases(
     reports: Mapping[str, tuple[str, object]], nothing: Sequence[str] = ()
 ) -> pytest.MarkDecorator:
-    """Parametrize a test by named reports with their records, and by texts without records."""
+    """Parametrize a test by named texts with their records, and by texts without records."""
     named = [pytest.param(*report, id=name) for name, report in reports.items()]
     return pytest.mark.parametrize(("text", "records"), [*named, *((text, []) for text in nothing)])

@@ -1,4 +1,4 @@
-"""Searching many anchors at once gives the same matches as searching for each of them."""
+"""A search for many anchors at once gives the same matches as a search for each."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +11,7 @@ texts = st.text(alphabet="ab:\n", max_size=60).map(str.encode)
 
 
 def slow_lines(data: bytes, anchors: list[bytes]) -> list[tuple[int, int, tuple[bytes, ...]]]:
-    """Look at every line for every anchor."""
+    """Search every line for every anchor."""
     found, begin = [], 0
     for line in data.split(b"\n"):
         there = tuple(anchor for anchor in anchors if anchor in line)
@@ -23,14 +23,14 @@ def slow_lines(data: bytes, anchors: list[bytes]) -> list[tuple[int, int, tuple[
 
 @given(data=texts, anchors=st.lists(words, min_size=1, max_size=8, unique=True))
 def test_every_anchor_of_a_line_is_found(data: bytes, anchors: list[bytes]) -> None:
-    """Also anchors that overlap with another one, or are part of it."""
+    """Anchors that overlap with another one, or are part of it, are found too."""
     search = AnchorSearch(anchors)
     assert list(search.lines(data, memoryview(data), 0, len(data))) == slow_lines(data, anchors)
 
 
 @given(data=texts, offset=st.integers(0, 20))
 def test_a_part_of_a_buffer_is_searched_alone(data: bytes, offset: int) -> None:
-    """Places are those in the whole buffer."""
+    """Matches have their positions in the whole buffer."""
     anchors = [b"ab", b"::"]
     before = b"ab" * offset + b"\n"
     buffer = before + data + b"\nab"
@@ -44,7 +44,7 @@ def test_a_part_of_a_buffer_is_searched_alone(data: bytes, offset: int) -> None:
 
 
 def test_there_may_be_more_anchors_than_are_searched_for_at_once() -> None:
-    """They are still distinguished, in the order of their lines."""
+    """Matches are still assigned to their anchors, in the order of their lines."""
     anchors = [b"anchor %03d;" % number for number in range(200)]
     lines = [b"x" * number + anchors[number * 7 % 200] for number in range(200)]
     data = b"\n".join(lines)
@@ -55,5 +55,5 @@ def test_there_may_be_more_anchors_than_are_searched_for_at_once() -> None:
 
 
 def test_without_anchors_nothing_is_found() -> None:
-    """The search accepts an empty list."""
+    """The search accepts an empty list of anchors."""
     assert list(AnchorSearch([]).lines(b"a\nb", memoryview(b"a\nb"), 0, 3)) == []

@@ -1,4 +1,4 @@
-"""A pass gives the same lines as a slow one, for any division into chunks and segments."""
+"""A fast pass gives the same lines as a slow one, for any division into chunks and segments."""
 
 import io
 import subprocess
@@ -34,7 +34,7 @@ bounds = st.builds(
 
 
 def slow_pass(data: bytes, wanted: Mapping[bytes, int], bounds: Bounds) -> list[Candidate]:
-    """Do the same as a pass, line by line."""
+    """Do line by line what a fast pass does."""
     *lines, last = data.split(b"\n")
     if bounds.complete and last:
         lines.append(last)
@@ -58,7 +58,7 @@ def slow_pass(data: bytes, wanted: Mapping[bytes, int], bounds: Bounds) -> list[
 
 @given(data=texts, bounds=bounds)
 def test_chunks_change_nothing(data: bytes, bounds: Bounds) -> None:
-    """Neither the lines, nor their following lines, nor their numbers."""
+    """Lines, their following lines and their numbers do not depend on chunks."""
     with open_source(io.BytesIO(data)) as source:
         found = Pass(source, Wanted(WANTED), bounds, count_lines=True)
         assert list(found) == slow_pass(data, WANTED, bounds)
@@ -72,7 +72,7 @@ def test_chunks_change_nothing(data: bytes, bounds: Bounds) -> None:
 def test_segments_change_nothing(
     tmp_path_factory: pytest.TempPathFactory, data: bytes, bounds: Bounds, segment_bytes: int
 ) -> None:
-    """No line is lost or doubled at a border, and their numbers go on."""
+    """No line is lost or doubled at the border of a segment, and line numbers go on."""
     log = tmp_path_factory.getbasetemp() / "segments.log"
     log.write_bytes(data)
     collected: list[Candidate] = []
@@ -100,7 +100,7 @@ def test_segments_change_nothing(
 def test_other_anchors_hold_from_the_next_line_on(
     data: bytes, bounds: Bounds, changes: int
 ) -> None:
-    """Even if other lines were already searched ahead."""
+    """The reader may already have searched later lines for the old anchors."""
     more = {b"-": 0, b"\0": 1}
     expected, after = [], 0
     for number, wanted in enumerate([WANTED, *([WANTED | more, WANTED] * 2)]):
@@ -122,7 +122,7 @@ def test_other_anchors_hold_from_the_next_line_on(
 
 @given(data=texts, cut=st.integers(0, 200))
 def test_what_is_held_back_is_given_whole_when_the_log_has_grown(data: bytes, cut: int) -> None:
-    """A line waits for those that belong to it, and for its own end."""
+    """A line waits for the lines that belong to it, and for its own end."""
     growing = Bounds(complete=False)
     with open_source(io.BytesIO(data[:cut])) as source:
         first = Pass(source, Wanted(WANTED), growing, hold=True)
@@ -134,7 +134,7 @@ def test_what_is_held_back_is_given_whole_when_the_log_has_grown(data: bytes, cu
 
 
 def test_the_process_stays_small_on_a_gigabyte_without_newline(tmp_path: Path) -> None:
-    """By the system's count, while all formats are read."""
+    """The peak that the system measures stays small, while all formats are read."""
     log = tmp_path / "log"
     with log.open("wb") as file:
         file.truncate(2**30)
@@ -151,7 +151,7 @@ def test_the_process_stays_small_on_a_gigabyte_without_newline(tmp_path: Path) -
 
 
 def test_memory_stays_bounded_where_every_line_is_wanted(tmp_path: Path) -> None:
-    """However many lines match, only few are kept in memory."""
+    """However many lines match, only a few are in memory at once."""
     log = tmp_path / "log"
     log.write_bytes(b"one and some more words on a line of a log\n" * 2**16)
     with open_source(log) as source:

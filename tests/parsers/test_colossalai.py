@@ -1,4 +1,4 @@
-"""Output of ColossalAI's Chat benchmark, in both forms."""
+"""Parse the output of ColossalAI's Chat benchmark, in both forms."""
 
 import pytest
 from reports import cases, parse
@@ -61,7 +61,7 @@ NO_RECORDS = (
 def test_a_line_of_the_summary_gives_the_totals_of_its_phase(
     text: str, records: list[Record]
 ) -> None:
-    """Of one GPU or of all; torn lines, other units and other programs' lines give none."""
+    """Totals are of one GPU or of all; torn lines and other programs' lines give no record."""
     assert parse(COLOSSALAI_THROUGHPUT, text) == records
 
 
@@ -89,5 +89,5 @@ MODEL_LINES = {
 def test_the_size_of_a_model_is_in_powers_of_1024(
     lines: tuple[str, ...], records: list[Record]
 ) -> None:
-    """The actor's line comes first, the others after it."""
+    """The actor's line comes first, the other models' lines after it."""
     assert parse(COLOSSALAI_MODELS, "\n".join(lines)) == records

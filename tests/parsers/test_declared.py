@@ -1,4 +1,4 @@
-"""Formats of one line for each report: dialects, and lines that report something else."""
+"""Parse formats with one line per report: their dialects, and similar lines."""
 
 import io
 import json
@@ -236,7 +236,7 @@ LINES: dict[str, tuple[LogFormat, str, dict[str, float]]] = {
 def test_a_line_is_read_as_the_step_that_it_reports(
     log_format: LogFormat, line: str, values: dict[str, float]
 ) -> None:
-    """In the units of the record; other fields stay empty."""
+    """The values have the units of the record; fields that the line lacks stay empty."""
     (step,) = parse(log_format, line)
     assert isinstance(step, Step)
     found = {name: getattr(step, name) for name in Step.__dataclass_fields__}
@@ -250,7 +250,7 @@ def test_a_line_is_read_as_the_step_that_it_reports(
 def test_a_quoted_line_reports_nothing(
     log_format: LogFormat, line: str, values: dict[str, float]
 ) -> None:
-    """A script that greps for it prints it, too."""
+    """A script that searches the log for the line prints it, too."""
     assert parse(log_format, f"# {line}") == []
 
 
@@ -287,7 +287,7 @@ NOTHING = {
 
 @pytest.mark.parametrize(("log_format", "line"), NOTHING.values(), ids=NOTHING)
 def test_other_lines_report_no_step(log_format: LogFormat, line: str) -> None:
-    """However similar they are."""
+    """Other lines give no step, however similar they are."""
     assert parse(log_format, line) == []
 
 
@@ -310,7 +310,7 @@ def test_lines_without_a_number_are_counted_unless_another_program_numbers_them(
 
 
 def test_the_time_of_a_step_is_the_difference_of_two_times_since_the_start() -> None:
-    """If a program reports no step time; the first report has none."""
+    """This applies if a program reports no step time; the first report then has none."""
     text = "".join(f"step:{n}/40 train_time:{20 * n * n}ms step_avg:1.00ms\n" for n in (10, 20, 40))
     (run,) = read(io.BytesIO(text.encode()))
     run_summary = summarise(run, Warmup.parse("none"))
@@ -364,7 +364,7 @@ real_logs = pytest.mark.skipif(not LOGS.is_dir(), reason="the real logs are not 
 def test_real_logs_have_the_step_times_that_were_computed_apart(
     name: str, expected: tuple[int, float, float, float]
 ) -> None:
-    """How many, the first, the mean and the median of all, the first one included."""
+    """The test compares the number, the first, the mean and the median of all steps."""
     seconds = [step.step_seconds for step in figures(name) if step.step_seconds is not None]
     count, first, mean, middle = expected
     assert len(seconds) == count
@@ -378,7 +378,7 @@ def test_real_logs_have_the_step_times_that_were_computed_apart(
 def test_real_logs_have_the_rates_that_were_computed_apart(
     name: str, expected: tuple[str, int, float, float | None]
 ) -> None:
-    """How many, their mean, and the peak of memory."""
+    """The test compares the number of rates, their mean, and the peak of memory."""
     column, count, mean, peak = expected
     steps = figures(name)
     rates = [value for step in steps if (value := getattr(step, column)) is not None]
@@ -392,7 +392,7 @@ def test_real_logs_have_the_rates_that_were_computed_apart(
 @real_logs
 @pytest.mark.parametrize(("name", "expected"), OUTCOMES.items(), ids=OUTCOMES)
 def test_real_logs_have_the_outcomes_found_by_hand(name: str, expected: OutcomeKind) -> None:
-    """The cause wins over the messages of other ranks."""
+    """The cause of the failure wins over the messages of other ranks."""
     outcome = read(LOGS / name)[-1].outcome
     assert outcome is not None
     assert outcome.kind is expected
@@ -407,13 +407,13 @@ def test_real_logs_have_the_outcomes_found_by_hand(name: str, expected: OutcomeK
     ],
 )
 def test_every_step_of_modded_nanogpt_is_there(name: str, steps: int, seconds: float) -> None:
-    """With the time since the start."""
+    """Every step has the time since the start."""
     values = figures(name)
     assert (len(values), values[-1].iteration, values[-1].train_seconds) == (steps, steps, seconds)
 
 
 def test_json_may_hold_any_value() -> None:
-    """No line ends the reading."""
+    """No value in JSON ends the parsing with an error."""
     parse(MLPERF, ":::MLLOG " + "[" * 50_000)
     for value in ("x", None, [], {}, True, 10**400, "nan"):
         line = json.dumps({"step": 1, "tps_per_gpu": value, "loss": value, "mfu": value})
@@ -427,7 +427,7 @@ def test_json_may_hold_any_value() -> None:
 
 
 def test_a_count_that_is_not_whole_is_none() -> None:
-    """It is torn, and another number put behind it."""
+    """Such a count is torn, with another number behind it."""
     line = (
         "Training epoch 0, iteration 4/99 | global_step: 4 | train_step_timing in s: 1.5 | "
         "consumed_samples: 315678e-02"

@@ -1,4 +1,4 @@
-"""DeepSpeed's throughput and progress lines, of every version."""
+"""Parse DeepSpeed's throughput and progress lines of every version."""
 
 from types import SimpleNamespace
 
@@ -99,7 +99,7 @@ NO_STEPS = (
 
 @cases(LINES, NO_STEPS)
 def test_a_line_is_read_as_the_steps_that_it_reports(text: str, records: list[object]) -> None:
-    """In the words of every version, behind any label; torn and other lines report no step."""
+    """The label does not matter, and torn or other lines give no step."""
     assert parse(DEEPSPEED_TIMER, text) == records
 
 
@@ -107,7 +107,7 @@ def test_a_line_is_read_as_the_steps_that_it_reports(text: str, records: list[ob
 def test_the_current_rate_is_that_of_the_reported_step_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Drive the installed DeepSpeed's own timer, with a clock that this test moves on."""
+    """The test runs the installed DeepSpeed's own timer with a clock that it sets."""
     timer_module = pytest.importorskip("deepspeed.utils.timer", exc_type=ImportError)
     config = pytest.importorskip("deepspeed.utils.config").DeepSpeedThroughputTimerConfig
     clock = SimpleNamespace(now=1000.0)

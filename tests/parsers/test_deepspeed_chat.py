@@ -1,4 +1,4 @@
-"""DeepSpeed-Chat: an actor's engine, and reports of the whole iteration."""
+"""Parse DeepSpeed-Chat: reports of an actor's engine, and of the whole iteration."""
 
 import io
 from random import Random
@@ -28,7 +28,7 @@ ONLY_LOSS = Step(iteration=3, loss=0.5, offset=7)
 
 
 def summary(text: str, warmup: str = "first") -> RunSummary:
-    """Return the numbers of a log with one run."""
+    """Return the summary of a log with one run."""
     (run,) = read(io.BytesIO(text.encode()))
     return summarise(run, Warmup.parse(warmup))
 
@@ -42,12 +42,12 @@ def summary(text: str, warmup: str = "first") -> RunSummary:
     ("# " + LOSS.format(3) + E2E, E2E),
 )
 def test_no_time_of_another_step_is_read(text: str, records: list[object]) -> None:
-    """One line has the step's number, the next one its time; the last step has no time."""
+    """A step's number is on one line and its time on the next; the last step has no time."""
     assert parse(DEEPSPEED_CHAT, text) == records
 
 
 def test_losses_alone_leave_the_rates_of_the_engine() -> None:
-    """Without its hybrid engine the program prints no end-to-end line."""
+    """Without its hybrid engine, the program prints no end-to-end line."""
     run_summary = summary("".join(LOSS.format(n) + TIMER.format(n) for n in range(10, 50, 10)))
     assert run_summary.samples_per_second == pytest.approx(80.0)
     assert run_summary.engine_samples_per_second is None
@@ -67,7 +67,7 @@ def test_times_and_rates_are_end_to_end() -> None:
 
 
 def test_an_engine_alone_is_the_program() -> None:
-    """Its rates are the run's, and need a batch to become step times."""
+    """The engine's rates are the run's, and need a batch to become step times."""
     run_summary = summary("".join(TIMER.format(n) for n in range(10, 50, 10)))
     assert run_summary.samples_per_second == pytest.approx(80.0)
     assert run_summary.engine_samples_per_second is None

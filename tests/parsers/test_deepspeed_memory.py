@@ -1,4 +1,4 @@
-"""DeepSpeed's reports of memory."""
+"""Parse DeepSpeed's reports of memory."""
 
 from pathlib import Path
 
@@ -70,13 +70,16 @@ NO_REPORTS = (
 
 @cases(REPORTS, NO_REPORTS)
 def test_two_lines_are_one_report(text: str, records: list[Record]) -> None:
-    """The device's line, and the node's if it follows soon; torn lines give no report."""
+    """The node's line belongs to the device's line if it follows soon.
+
+    Torn lines give no report.
+    """
     assert parse(DEEPSPEED_MEMORY, text) == records
 
 
 @pytest.mark.train
 def test_the_installed_deepspeed_s_report_is_read(capsys: pytest.CaptureFixture[str]) -> None:
-    """Its own words, and its own idea of how much memory the node uses."""
+    """The test calls the installed DeepSpeed, which computes the node's memory in its own way."""
     utils = pytest.importorskip("deepspeed.runtime.utils", exc_type=ImportError)
     capsys.readouterr()
     utils.see_memory_usage("now", force=True)
@@ -102,7 +105,7 @@ def test_the_installed_deepspeed_s_report_is_read(capsys: pytest.CaptureFixture[
     ],
 )
 def test_each_report_of_the_published_logs_is_read_with_its_node(name: str, reports: int) -> None:
-    """The number of reports equals that of matching lines."""
+    """The number of reports equals the number of matching lines."""
     lines = (LOGS / name).read_text().splitlines()
     usages = [
         usage

@@ -1,4 +1,4 @@
-"""DeepSpeed's lines about overflowing gradients."""
+"""Parse DeepSpeed's lines about overflowing gradients."""
 
 import io
 
@@ -46,7 +46,7 @@ NO_OVERFLOWS = (
 
 @pytest.mark.parametrize(("line", "skipped"), OVERFLOWS.items())
 def test_an_overflow_is_a_skipped_step(line: str, skipped: SkippedStep) -> None:
-    """With the scale of the loss, if the line contains it."""
+    """The step has the loss scale, if the line contains it."""
     for before in ("", "0: ", "[rank0]: ", "\x1b[33m", " 5%|█  | 1/20 [00:01<00:19, 1.00s/it]\r"):
         assert parse(DEEPSPEED_OVERFLOW, before + line) == [skipped]
     assert parse(DEEPSPEED_OVERFLOW, line + line) == [skipped, skipped]
@@ -54,7 +54,7 @@ def test_an_overflow_is_a_skipped_step(line: str, skipped: SkippedStep) -> None:
 
 @pytest.mark.parametrize("line", NO_OVERFLOWS)
 def test_other_lines_with_the_words_are_none(line: str) -> None:
-    """Torn, commented out, or of something else."""
+    """Such lines are torn, commented out, or about something else."""
     assert parse(DEEPSPEED_OVERFLOW, line) == []
 
 
@@ -79,7 +79,7 @@ def test_an_overflow_does_not_hide_a_step_on_its_line(line: str) -> None:
     end=st.integers(0, 120),
 )
 def test_a_torn_line_shows_no_other_scale(rank: int, power: int, least: int, end: int) -> None:
-    """A scale is at least half of the one before."""
+    """A loss scale is at least half of the one before."""
     scale, reduced = 2**power, max(2**power // 2, min(2**least, 2**power))
     line = f"OVERFLOW! Rank {rank} Skipping step. Attempted loss scale: {scale}, reducing to "
     whole = SkippedStep(
@@ -98,7 +98,7 @@ def test_a_torn_line_shows_no_other_scale(rank: int, power: int, least: int, end
 
 
 def test_a_step_that_several_ranks_skip_is_one() -> None:
-    """Even if one of their lines is missing."""
+    """The step counts once, even if the line of one rank is missing."""
     lines = [
         (rank, f"OVERFLOW! Rank {rank} Skipping step. Attempted loss scale: {scale}, reducing to 1")
         for scale in (4, 2)

@@ -1,4 +1,4 @@
-"""The line of DeepSpeed's pipeline engine."""
+"""Parse the line of DeepSpeed's pipeline engine."""
 
 from reports import cases, parse
 
@@ -30,12 +30,15 @@ NO_STEPS = (
 
 @cases(LINES, NO_STEPS)
 def test_a_line_is_read_as_the_steps_that_it_reports(text: str, records: list[object]) -> None:
-    """Seconds, total loss and samples per second; torn and quoted lines report no step."""
+    """A line gives seconds, total loss and samples per second.
+
+    Torn and quoted lines give no step.
+    """
     assert parse(DEEPSPEED_PIPELINE, text) == records
 
 
 def test_a_loss_that_is_no_number_is_kept() -> None:
-    """It shows that the training diverged."""
+    """A NaN loss shows that the training diverged."""
     (step,) = parse(DEEPSPEED_PIPELINE, LINE.replace("0.0625", "nan"))
     assert isinstance(step, Step)
     assert str(step.loss) == "nan"

@@ -1,4 +1,4 @@
-"""The summary of DeepSpeed's flops profiler."""
+"""Parse the summary of DeepSpeed's flops profiler."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ from parsers.records import Record, RunTotals, Timers
 
 
 def summary(values: dict[str, str]) -> str:
-    """Return the profiler's lines for some labels and values."""
+    """Return the profiler's lines with these labels and values."""
     lines = (f"{label + ': ':<70}  {value:<8}" for label, value in values.items())
     return "\n".join(("Profile Summary at step 10:", "Notations:", "", *lines, "", ""))
 
@@ -59,12 +59,12 @@ WHOLE = summary(VALUES)
 
 
 def changed(**changes: str) -> str:
-    """Return the summary with other values for labels, `_` for a space."""
+    """Return the summary with other values for labels; `_` in a label means a space."""
     return summary(VALUES | {label.replace("_", " "): value for label, value in changes.items()})
 
 
 def of_iteration(flops: str) -> str:
-    """Return the summary with another value for the iteration's flops."""
+    """Return the summary with another value for the FLOPs of an iteration."""
     return WHOLE.replace("101.98 TFLOPS", flops)
 
 
@@ -107,7 +107,7 @@ SUMMARIES = {
 def test_a_summary_gives_totals_and_times_of_the_profiled_step(
     text: str, records: list[Record]
 ) -> None:
-    """In any logging form, with only the values that the log has."""
+    """The form of the logging does not matter; values that the log lacks are absent."""
     assert parse(DEEPSPEED_PROFILER, text) == records
 
 
@@ -137,7 +137,7 @@ def test_flops_are_read_in_every_unit_that_is_printed(flops: str, tflops: float 
     [("20.66 s", 20.66), ("184.73 ms", 0.18473), ("34.09 us", 3.409e-05), ("1.2 Ks", 1200.0)],
 )
 def test_times_are_read_in_every_unit_that_is_printed(latency: str, seconds: float) -> None:
-    """The same label, microseconds in one run and seconds in another."""
+    """The same label has microseconds in one run and seconds in another."""
     (_, timers) = parse(DEEPSPEED_PROFILER, changed(iter_latency=latency))
     assert isinstance(timers, Timers)
     assert dict(timers.seconds)["iter latency"] == seconds
@@ -148,7 +148,7 @@ def test_times_are_read_in_every_unit_that_is_printed(latency: str, seconds: flo
     [("1.25 B", 1_250_000_000), ("2.6 G", 2_600_000_000), ("4.68 k", 4680), ("512", 512)],
 )
 def test_parameters_are_read_in_every_unit_that_is_printed(printed: str, parameters: int) -> None:
-    """B is 10**9."""
+    """The unit B is 10**9."""
     (totals, _) = parse(DEEPSPEED_PROFILER, WHOLE.replace("336.23 M", printed))
     assert isinstance(totals, RunTotals)
     assert totals.parameters == parameters
@@ -177,7 +177,7 @@ leave(0)
 
 @pytest.mark.train
 def test_the_installed_deepspeed_s_summary_is_read(tmp_path: Path) -> None:
-    """For a model of known size."""
+    """The profiler runs on a model of known size."""
     pytest.importorskip("deepspeed.utils.timer", exc_type=ImportError)
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],

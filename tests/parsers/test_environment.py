@@ -1,4 +1,4 @@
-"""GPUs, hosts and versions that a log names."""
+"""Read the GPUs, hosts and versions that a log names."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from parsers.records import Setting
 
 
 def parse(line: str) -> list[tuple[str, str]]:
-    """Return name and value of everything that any format reads in a line."""
+    """Return the name and value of everything that any format reads in a line."""
     return [
         (record.name, record.value)
         for log_format in ENVIRONMENT
@@ -95,7 +95,7 @@ def test_a_line_names_hardware_or_software_of_the_run(
 
 @pytest.mark.parametrize("label", ["0: ", "[default7]:", "\r 50%|█ | 5/10\r"])
 def test_a_label_changes_nothing(label: str) -> None:
-    """A label of srun or torchrun, or a progress bar before the line."""
+    """The label may be that of srun or torchrun, or a progress bar before the line."""
     for line, settings in LINES.values():
         if not line.startswith("#"):
             assert parse(label + line) == settings

@@ -13,7 +13,7 @@ from parsers.formats.megatron.fields import MEGATRON_FIELDS, step_values
 
 @given(st.floats())
 def test_every_float_is_read_as_it_was_printed(value: float) -> None:
-    """Nan and inf as such, and as unknown where only a measured value will do."""
+    """NaN and inf stay as they are; where only a measured value makes sense, they are unknown."""
     text = repr(value)
     assert re.fullmatch(NUMBER, text)
     assert repr(parse_number(text)) == text
@@ -22,7 +22,7 @@ def test_every_float_is_read_as_it_was_printed(value: float) -> None:
 
 @pytest.mark.parametrize("text", ["1e999", "-618.6241e999", "9" * 400])
 def test_a_number_that_is_too_large_is_not_infinite(text: str) -> None:
-    """Nobody has printed inf."""
+    """A number beyond the largest float is unknown, because the program did not print inf."""
     assert re.fullmatch(NUMBER, text)
     assert parse_number(text) is finite(text) is None
     line = f"steps: 1 loss: {text} iter time (s): 0.125 samples/sec: 64.000"
@@ -35,6 +35,6 @@ def test_a_number_that_is_too_large_is_not_infinite(text: str) -> None:
 
 @given(st.integers(0, 10**9), st.integers(0, 9))
 def test_milliseconds_are_the_nearest_seconds(whole: int, tenth: int) -> None:
-    """Not the result of a binary division."""
+    """The result is the nearest float, not that of a binary division."""
     values = step_values(MEGATRON_FIELDS, {"elapsed time per iteration (ms)": f"{whole}.{tenth}"})
     assert values["step_seconds"] == float(f"{whole}.{tenth}e-3")

@@ -1,4 +1,4 @@
-"""The table of formats holds all that there are."""
+"""The table of formats contains every format of the package."""
 
 import importlib
 import pkgutil
@@ -9,7 +9,7 @@ from parsers.scan.reader import LogFormat, TableFormat
 
 
 def test_every_format_is_in_the_table() -> None:
-    """This includes every format that a module of the package defines."""
+    """Every format that a module of the package defines is in the table."""
     made = {
         value.name
         for module in pkgutil.walk_packages(formats.__path__, "parsers.formats.")
@@ -20,7 +20,7 @@ def test_every_format_is_in_the_table() -> None:
 
 
 def test_names_of_formats_are_their_own() -> None:
-    """Counts by format use the name."""
+    """The number of lines per format is stored by the format's name."""
     names = [one.name for one in ALL_FORMATS]
     assert len(set(names)) == len(names)
 

@@ -1,4 +1,4 @@
-"""The three lines of the project's own GPT workload."""
+"""Parse the three lines of the project's own GPT workload."""
 
 import pytest
 from reports import cases, parse
@@ -85,19 +85,19 @@ NO_RECORDS = (
 
 @cases(LINES, NO_RECORDS)
 def test_a_line_is_read_whatever_is_around_it(text: str, records: list[object]) -> None:
-    """Start, iteration and end are one record each; torn and foreign lines give none."""
+    """Start, iteration and end give one record each; torn and other programs' lines give none."""
     assert parse(GPT_WORKLOAD, text) == records
 
 
 def test_the_name_of_a_device_may_hold_spaces() -> None:
-    """As those of NVIDIA's GPUs do."""
+    """The names of NVIDIA's GPUs, for example, contain spaces."""
     (totals,) = parse(GPT_WORKLOAD, START.replace("device cpu", "device NVIDIA A100-SXM4-80GB"))
     assert isinstance(totals, RunTotals)
     assert totals.device == "NVIDIA A100-SXM4-80GB"
 
 
 def test_a_package_that_is_not_used_has_no_version() -> None:
-    """DDP runs without DeepSpeed."""
+    """DDP runs do not use DeepSpeed."""
     (totals,) = parse(GPT_WORKLOAD, START.removesuffix(" | deepspeed 0.19.8"))
     assert isinstance(totals, RunTotals)
     assert totals.versions == (("torch", "2.13.0+cpu"),)
@@ -105,7 +105,7 @@ def test_a_package_that_is_not_used_has_no_version() -> None:
 
 @pytest.mark.parametrize("loss", ["nan", "inf", "-inf"])
 def test_a_loss_that_is_no_number_is_kept(loss: str) -> None:
-    """It shows that the training diverged, so it is not unknown."""
+    """A NaN loss shows that the training diverged, so it is not unknown."""
     (step,) = parse(GPT_WORKLOAD, ITERATION.replace("6.238123", loss))
     (totals,) = parse(GPT_WORKLOAD, FINISHED.replace("6.238123", loss))
     assert isinstance(step, Step)
@@ -115,6 +115,6 @@ def test_a_loss_that_is_no_number_is_kept(loss: str) -> None:
 
 @pytest.mark.parametrize("line", [START.removesuffix(" | deepspeed 0.19.8"), ITERATION, FINISHED])
 def test_a_line_torn_before_its_last_value_is_no_record(line: str) -> None:
-    """However little is missing."""
+    """However little is missing, a torn line gives no record."""
     for end in range(line.rindex(" ") + 1):
         assert parse(GPT_WORKLOAD, line[:end]) == []

@@ -1,4 +1,4 @@
-"""The result that Hugging Face's Trainer prints as a dictionary."""
+"""Parse the result that Hugging Face's Trainer prints as a dictionary."""
 
 from collections import Counter
 from pathlib import Path
@@ -112,12 +112,15 @@ NO_RESULTS = (
 
 @cases(RESULTS, NO_RESULTS)
 def test_the_result_is_read_whatever_is_around_it(text: str, records: list[Record]) -> None:
-    """The dictionary of every version; other reports, torn dictionaries and bars give none."""
+    """Every version's dictionary is read.
+
+    Other reports, torn dictionaries and bars give no record.
+    """
     assert parse(HF_TRAINER_RESULT, text) == records
 
 
 def test_a_mean_loss_of_nan_is_kept() -> None:
-    """It shows that the training diverged."""
+    """A NaN loss shows that the training diverged."""
     (totals,) = parse(HF_TRAINER_RESULT, DICTIONARY.replace("0.456", "nan"))
     assert isinstance(totals, RunTotals)
     assert str(totals.mean_loss) == "nan"
@@ -132,7 +135,7 @@ def test_a_mean_loss_of_nan_is_kept() -> None:
     ],
 )
 def test_the_published_logs_say_what_is_known_of_them(name: str, rates: dict[float, int]) -> None:
-    """A copy of the result from each node."""
+    """Each node of these runs printed a copy of the result."""
     lines = (LOGS / name).read_text().split("\n")
     records = [record for line in lines for record in parse(HF_TRAINER_RESULT, line)]
     assert Counter(r.samples_per_second for r in records if isinstance(r, RunTotals)) == rates

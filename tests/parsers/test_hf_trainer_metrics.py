@@ -1,4 +1,4 @@
-"""The block of metrics that Hugging Face's Trainer prints."""
+"""Parse the block of metrics that Hugging Face's Trainer prints."""
 
 from pathlib import Path
 
@@ -79,13 +79,13 @@ BLOCKS = {
 
 @pytest.mark.parametrize(("lines", "records"), BLOCKS.values(), ids=BLOCKS.keys())
 def test_a_block_of_metrics_is_one_record(lines: tuple[str, ...], records: list[Record]) -> None:
-    """In the logger's and in plain layout, as far as the log has it."""
+    """The layout may be the logger's or a plain one, and the block may be incomplete."""
     assert parse(HF_TRAINER_METRICS, "\n".join(lines)) == records
 
 
 @pytest.mark.skipif(not LOG.is_file(), reason="the published logs are not beside the checkout")
 def test_the_published_block_is_read() -> None:
-    """In the one log that has it."""
+    """One of the published logs has such a block."""
     lines = LOG.read_text().split("\n")
     (start,) = [number for number, line in enumerate(lines) if "***** train metrics *****" in line]
     block = "\n".join(lines[start : start + 1 + HF_TRAINER_METRICS.following])

@@ -1,4 +1,4 @@
-"""The reports that Hugging Face's Trainer prints on the way, and the bars around them."""
+"""Parse the reports of Hugging Face's Trainer during training, and the bars around them."""
 
 import io
 import os
@@ -81,12 +81,12 @@ NO_REPORTS = (
 
 @cases(REPORTS, [f"{line}\n{bar(20)}" for line in NO_REPORTS])
 def test_the_bar_behind_a_report_gives_its_step(text: str, records: list[Record]) -> None:
-    """Without such a bar a report has only an epoch; torn and quoted lines give no report."""
+    """Without the bar a report has only an epoch; torn and quoted lines give no report."""
     assert parse(HF_TRAINER_REPORTS, text) == records
 
 
 def test_a_loss_of_nan_is_an_outcome() -> None:
-    """Though the line does not contain its step."""
+    """The line does not contain the step, but shows the outcome."""
     log = OLD + "\n" + OLD.replace("2.2788", "nan") + "\n"
     (run,) = read(io.BytesIO(log.encode()))
     assert run.outcome is not None
@@ -97,7 +97,7 @@ def test_a_loss_of_nan_is_an_outcome() -> None:
 
 
 def test_trainings_one_after_the_other_are_distinguished() -> None:
-    """By the steps, which start over."""
+    """Steps that start over show the next training."""
     training = "".join(f"{bar(n)}{ERASED}{OLD}\n{bar(n)}" for n in (10, 20, 30))
     runs = read(io.BytesIO((training + "\n" + training.replace("2.2788", "2.5") + "\n").encode()))
     assert [[step.iteration for step in run.steps] for run in runs] == [[10, 20, 30]] * 2
@@ -132,7 +132,7 @@ def trainer_log(path: Path, *, buffered: bool, seconds: float) -> bytes:
 @pytest.mark.train
 @pytest.mark.parametrize("seconds", [0.0, 0.12])
 def test_the_steps_of_the_real_callback_are_read(tmp_path: Path, seconds: float) -> None:
-    """With every bar drawn, and with bars that tqdm skips because they come too fast."""
+    """The test has every bar, and then only some, because tqdm skips bars that come too fast."""
     log = trainer_log(tmp_path / "log", buffered=False, seconds=seconds)
     (run,) = read(io.BytesIO(log))
     assert [(step.iteration, step.iterations) for step in run.steps] == [
@@ -144,7 +144,7 @@ def test_the_steps_of_the_real_callback_are_read(tmp_path: Path, seconds: float)
 
 @pytest.mark.train
 def test_reports_that_the_real_callback_holds_back_are_given_no_wrong_step(tmp_path: Path) -> None:
-    """They are all printed at the end."""
+    """The callback prints all held-back reports at the end of the training."""
     log = trainer_log(tmp_path / "log", buffered=True, seconds=0)
     (run,) = read(io.BytesIO(log))
     losses = [record.loss for record in run.records if isinstance(record, LossReport)]

@@ -1,4 +1,4 @@
-"""Many logs, read by several processes, give the same results as one by one."""
+"""Several processes that read many logs give the same results as one."""
 
 import gzip
 import threading
@@ -14,7 +14,7 @@ from parsers.runs.run import LogRun
 
 
 def summary(runs: list[LogRun]) -> list[tuple[str, int, str]]:
-    """Return some plain values of a log's runs, which can be sent between processes."""
+    """Return values of a log's runs that can be sent between processes."""
     return [
         (run.path, len(run.steps), run.outcome.kind.value)
         for run in runs
@@ -24,7 +24,7 @@ def summary(runs: list[LogRun]) -> list[tuple[str, int, str]]:
 
 @pytest.fixture
 def logs(tmp_path: Path) -> list[Path]:
-    """Two hundred logs, each with a different number of steps."""
+    """Return two hundred logs, each with a different number of steps."""
     paths = [tmp_path / f"{number:03d}.out" for number in range(200)]
     for number, path in enumerate(paths):
         path.write_text("noise\n" + "".join(OWN_STEP.format(one + 1) for one in range(number % 21)))
@@ -35,7 +35,7 @@ def logs(tmp_path: Path) -> list[Path]:
 def test_every_log_comes_in_its_turn(
     logs: list[Path], monkeypatch: pytest.MonkeyPatch, processes: int
 ) -> None:
-    """Whichever process has read it."""
+    """Logs are in their order, whichever process has read them."""
     monkeypatch.setattr(parsers.runs.many, "_WORTH_PROCESSES_BYTES", 0)
     monkeypatch.setattr(parsers.runs.many, "_BATCH_LOGS", 7)
     found = list(read_each(logs, summary, processes=processes))
@@ -46,7 +46,7 @@ def test_every_log_comes_in_its_turn(
 def test_a_log_that_cannot_be_read_comes_with_its_error(
     logs: list[Path], monkeypatch: pytest.MonkeyPatch, processes: int
 ) -> None:
-    """The others are read."""
+    """The other logs are read."""
     monkeypatch.setattr(parsers.runs.many, "_WORTH_PROCESSES_BYTES", 0)
     missing = logs[0].parent / "missing"
     (_, first), (path, error), (_, last) = read_each(
@@ -58,7 +58,7 @@ def test_a_log_that_cannot_be_read_comes_with_its_error(
 
 
 def test_other_threads_are_no_matter(logs: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process with threads must not be copied; others are started then."""
+    """If a process has threads, new processes are started instead of copies of it."""
     monkeypatch.setattr(parsers.runs.many, "_WORTH_PROCESSES_BYTES", 0)
     done = threading.Event()
     other = threading.Thread(target=done.wait)
@@ -72,7 +72,7 @@ def test_other_threads_are_no_matter(logs: list[Path], monkeypatch: pytest.Monke
 
 
 def test_a_batch_is_as_large_as_is_sent_at_once(logs: list[Path]) -> None:
-    """A number of logs, or of bytes; a larger log is sent alone."""
+    """The limit is a number of logs or of bytes; a larger log is sent alone."""
     sizes = [10, 2**23, 1, 2**22, 2**22, 5]
     batches = parsers.runs.many._batches(logs[:6], sizes)
     assert [[logs.index(log) for log in batch] for batch in batches] == [[0], [1], [2, 3], [4, 5]]
@@ -80,12 +80,12 @@ def test_a_batch_is_as_large_as_is_sent_at_once(logs: list[Path]) -> None:
 
 
 def test_no_logs_are_no_error() -> None:
-    """A folder may be empty."""
+    """A folder may have no logs."""
     assert list(read_each([], summary)) == []
 
 
 def test_progress_within_one_large_log_is_reported_in_bytes(tmp_path: Path) -> None:
-    """While its parts are read; the sum is its size."""
+    """While parts of a log are read, their sum is the size of the log."""
     log = tmp_path / "large.log"
     log.write_bytes(b"a line of no meaning\n" * 2_000_000)
     told: list[int] = []
@@ -97,7 +97,7 @@ def test_progress_within_one_large_log_is_reported_in_bytes(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("processes", [1, 2])
 def test_progress_adds_up_to_the_sizes_of_the_logs(tmp_path: Path, processes: int) -> None:
-    """Including compressed ones."""
+    """The sizes of compressed logs count too."""
     logs = [tmp_path / f"{number}.log" for number in range(3)]
     for log in logs:
         log.write_bytes(b"a line of no meaning\n" * 400_000)

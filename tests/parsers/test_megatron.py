@@ -1,4 +1,4 @@
-"""Megatron's iteration lines, in the words of every version of NVIDIA's and BigScience's."""
+"""Parse Megatron's iteration lines of every version of NVIDIA's and BigScience's."""
 
 from dataclasses import replace
 
@@ -167,24 +167,24 @@ NO_STEPS = (
 
 @pytest.mark.parametrize(("line", "step"), LINES.values(), ids=LINES.keys())
 def test_a_report_is_a_step_with_the_values_of_its_line(line: str, step: Step) -> None:
-    """The fields of every version and dialect, with text that may surround them."""
+    """The step has the fields of its version and dialect, whatever text surrounds the line."""
     assert parse(MEGATRON, line) == [step]
 
 
 def test_reports_glued_to_each_other_are_as_many_steps() -> None:
-    """Each with the text before it."""
+    """Each step has the text before it."""
     assert parse(MEGATRON, V2 + CORE + V1 + CORE) == [V2_STEP, CORE_STEP, V1_STEP, CORE_STEP]
 
 
 @pytest.mark.parametrize("line", NO_STEPS)
 def test_a_line_that_is_not_a_report_gives_no_step(line: str) -> None:
-    """Torn, quoted and foreign lines, and invalid values."""
+    """Such lines are torn, quoted, of other programs, or have invalid values."""
     assert parse(MEGATRON, line) == parse(NANOTRON, line) == []
 
 
 @pytest.mark.parametrize("loss", ["NAN", "nan", "INF", "-INF", "inf"])
 def test_a_loss_that_is_no_number_is_kept(loss: str) -> None:
-    """In format E Python prints it in capitals."""
+    """In format E, Python prints NaN in capitals."""
     (step,) = parse(MEGATRON, V1.replace("9.250000E+00", loss))
     assert isinstance(step, Step)
     assert str(step.loss) == loss.lower()

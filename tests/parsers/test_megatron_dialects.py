@@ -1,4 +1,4 @@
-"""Iteration lines of the programs that were made from Megatron, and of nanotron."""
+"""Parse iteration lines of nanotron, and of programs that are based on Megatron."""
 
 from dataclasses import replace
 
@@ -165,12 +165,12 @@ NANOTRON_STEP = Step(
 
 @pytest.mark.parametrize(("line", "step"), LINES.values(), ids=LINES.keys())
 def test_a_report_is_a_step_with_the_values_of_its_line(line: str, step: Step) -> None:
-    """In each dialect's words and units."""
+    """The report is read with the words and units of each dialect."""
     assert parse(MEGATRON, line) == [step]
 
 
 def test_a_rate_in_front_of_a_report_belongs_to_it() -> None:
-    """And not to the previous report on the same line."""
+    """The rate does not belong to the previous report on the same line."""
     slower = NEOX.replace("51.250", "48.500")
     slower_step = replace(NEOX_STEP, samples_per_second=48.5)
     assert parse(MEGATRON, NEOX + slower) == [NEOX_STEP, slower_step]
@@ -178,7 +178,7 @@ def test_a_rate_in_front_of_a_report_belongs_to_it() -> None:
 
 
 def test_nanotron_prints_rounded_numbers() -> None:
-    """With suffixes; its last field is not closed, and not read."""
+    """The numbers have suffixes; the last field is not closed, so it is not read."""
     assert parse(NANOTRON, NANOTRON_LINE) == [NANOTRON_STEP]
     assert parse(NANOTRON, "[default0]:" + NANOTRON_LINE * 2) == [NANOTRON_STEP] * 2
     assert parse(MEGATRON, NANOTRON_LINE) == []

@@ -1,4 +1,4 @@
-"""Reading a line by its layout gives the same values as field by field."""
+"""Reading a line by a known layout gives the same values as field by field."""
 
 import random
 
@@ -86,7 +86,7 @@ CHANGES += ["iteration 1/ 2 |", "x: 1 | "]
 
 
 def fresh(log_format: LogFormat, line: str) -> list[Record]:
-    """Return the values of a line from a reader that knows no layout."""
+    """Return the values of a line, read without a known layout."""
     dialect, layouts = log_format.parse.args  # type: ignore[attr-defined]
     unknown = KnownLayouts(layouts._header, layouts._in_front, layouts._fields)
     return list(log_format.parse.func(dialect, unknown, 0, line))  # type: ignore[attr-defined]
@@ -97,7 +97,7 @@ def fresh(log_format: LogFormat, line: str) -> list[Record]:
 def test_a_known_layout_changes_nothing(
     log_format: LogFormat, line: str, data: st.DataObject
 ) -> None:
-    """Return the same values as the full reader for a line that differs from the learnt ones."""
+    """A line that differs from the known layouts gives the same values as the full reader."""
     for _ in range(3):
         assert list(log_format.parse(0, line)) == fresh(log_format, line) != []
     begin = data.draw(st.integers(0, len(line)))
@@ -108,7 +108,7 @@ def test_a_known_layout_changes_nothing(
 
 
 def test_a_layout_is_learnt_where_two_lines_in_a_row_have_it() -> None:
-    """Learn no layout from one line: no other line may have it, and few layouts are kept."""
+    """A layout is not learnt from one line, because no other may have it; few layouts are kept."""
     *_, layouts = MEGATRON.parse.args  # type: ignore[attr-defined]
     known = KnownLayouts(layouts._header, layouts._in_front, layouts._fields)
     names = [f"field {number}" for number in range(9)]
@@ -121,7 +121,7 @@ def test_a_layout_is_learnt_where_two_lines_in_a_row_have_it() -> None:
 
 
 def test_layouts_may_change_in_the_middle_of_a_log() -> None:
-    """Every line is read, whatever was known before."""
+    """Every line is read, whatever layouts were known before."""
     lines = [line for log_format, line in LINES.values() if log_format is MEGATRON]
     shuffled = random.Random(0).choices(lines, k=200)
     for line in shuffled:

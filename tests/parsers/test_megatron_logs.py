@@ -1,4 +1,4 @@
-"""The published logs of BigScience's GPT-2 experiments, if they are available."""
+"""Parse the published logs of BigScience's GPT-2 experiments, if they are available."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ HF = "gpt2-hf-ds/hf_ds_gpt2_base_n4-1832555.out"
 
 
 def records(name: str, *formats: LogFormat) -> list[object]:
-    """Return the records of the formats in a log."""
+    """Return the records that these formats give for a log."""
     return list(read_records(LOGS / name, formats))
 
 
@@ -44,7 +44,7 @@ def settings(name: str, *sources: str) -> dict[str, set[str]]:
     [(N4, 16, 30806), (N16, 64, 30346), (N64, 256, 27196), (PIPELINE, 1, 23330), (ZERO, 1, 28234)],
 )
 def test_memory_reports_are_counted_not_lines(name: str, reports: int, highest_mib: int) -> None:
-    """As many as there are ranks, or one if only the first rank reports."""
+    """The number of reports is the number of ranks, or one if only the first rank reports."""
     usages = [record for record in records(name, MEGATRON_MEMORY) if isinstance(record, Usage)]
     assert len(usages) == reports
     assert len({usage.rank for usage in usages}) == reports
@@ -53,7 +53,7 @@ def test_memory_reports_are_counted_not_lines(name: str, reports: int, highest_m
 
 
 def test_deepspeed_s_line_repeats_megatron_s() -> None:
-    """The same iterations, the same times to the millisecond, and a rate besides."""
+    """Both have the same iterations and times to the millisecond; DeepSpeed adds a rate."""
     ours = [step for step in records(PIPELINE, MEGATRON) if isinstance(step, Step)]
     theirs = [step for step in records(PIPELINE, DEEPSPEED_PIPELINE) if isinstance(step, Step)]
     assert [step.iteration for step in theirs] == [step.iteration for step in ours] == [1, 2]
@@ -64,7 +64,7 @@ def test_deepspeed_s_line_repeats_megatron_s() -> None:
 
 @pytest.mark.parametrize(("name", "lines"), [(N4, 22), (N16, 11), (N64, 8), (PERF, 5), (ZERO, 4)])
 def test_timers_are_below_each_report(name: str, lines: int) -> None:
-    """Also once or twice before the training."""
+    """One or two timers are also printed before the training."""
     assert len(records(name, TIMERS)) == lines
 
 
@@ -75,7 +75,7 @@ def test_timers_are_below_each_report(name: str, lines: int) -> None:
 def test_script_arguments_and_sentences_show_the_same_configuration(
     name: str, nodes: int, layers: int, hidden: int, pipeline: int, world: int
 ) -> None:
-    """Under one name, whatever the source calls it."""
+    """A setting has one name, whatever the source calls it."""
     known = {
         "num_layers": {str(layers)},
         "hidden_size": {str(hidden)},
@@ -96,7 +96,7 @@ def test_script_arguments_and_sentences_show_the_same_configuration(
 
 
 def test_deepspeed_s_words_are_megatron_s() -> None:
-    """Its world are the ranks that share data; its micro-batch is Megatron 1.1.5's batch."""
+    """DeepSpeed's world is the data-parallel ranks; its micro-batch is Megatron 1.1.5's batch."""
     said = settings(ZERO)
     assert said["micro_batch_size"] == {"48"}
     assert said["global_batch_size"] == {"768"}
@@ -112,7 +112,7 @@ def test_deepspeed_s_words_are_megatron_s() -> None:
 
 
 def test_a_trainer_of_hugging_face_shows_its_batch() -> None:
-    """In its own block, in the script's echo and in DeepSpeed's configuration."""
+    """The batch is in the Trainer's block, the script's echo and DeepSpeed's configuration."""
     said = settings(HF)
     assert said["global_batch_size"] == {"64"}
     assert said["micro_batch_size"] == {"4"}

@@ -1,4 +1,4 @@
-"""Memory reports of Megatron's ranks: reports are counted, not lines."""
+"""Parse memory reports of Megatron's ranks: reports are counted, not lines."""
 
 from reports import cases, parse
 
@@ -7,7 +7,7 @@ from parsers.records import Usage, UsageSource
 
 
 def report(rank: int) -> str:
-    """Return the report of a rank."""
+    """Return the memory report of a rank."""
     return (
         f"[Rank {rank}] (after 20 iterations) memory (MB) | allocated: 19494.453125"
         " | max allocated: 22106.0625 | reserved: 26624.0 | max reserved: 26716.0"
@@ -15,7 +15,7 @@ def report(rank: int) -> str:
 
 
 def usage(rank: int | None) -> Usage:
-    """Return the record of `report`."""
+    """Return the record that `report` should give."""
     return Usage(
         source=UsageSource.TORCH,
         iteration=20,
@@ -75,12 +75,15 @@ NO_REPORTS = (
 
 @cases(LINES, NO_REPORTS)
 def test_each_report_is_a_usage(text: str, records: list[object]) -> None:
-    """In every version's form, separate or joined; torn, quoted and foreign lines give none."""
+    """Every version's form is read, separate or joined.
+
+    Torn, quoted and other lines give no record.
+    """
     assert parse(MEGATRON_MEMORY, text) == records
 
 
 def test_mb_are_powers_of_two() -> None:
-    """So that the conversion to GiB is exact."""
+    """The conversion to GiB is therefore exact."""
     (record,) = parse(MEGATRON_MEMORY, report(1))
     assert isinstance(record, Usage)
     assert record.max_memory_reserved_gib is not None

@@ -1,4 +1,4 @@
-"""Timers in every layout: on one line, below a title, of every rank."""
+"""Parse timers in every layout: on one line, below a title, of every rank."""
 
 from pathlib import Path
 
@@ -112,34 +112,34 @@ RANK_BLOCKS = {
 
 @pytest.mark.parametrize(("line", "timers"), LINES.values(), ids=LINES.keys())
 def test_timers_on_one_line(line: str, timers: list[tuple[tuple[str, float], ...]]) -> None:
-    """Milliseconds with two decimals, as seconds, in the order of the line."""
+    """Timers are printed in milliseconds with two decimals, and read as seconds in their order."""
     assert parse(TIMERS, line) == timers
     assert any(anchor.decode() in line for anchor in TIMERS.anchors)
 
 
 @pytest.mark.parametrize("line", NO_TIMERS)
 def test_a_line_that_is_not_a_timer_gives_no_record(line: str) -> None:
-    """Times of messages, time-outs, titles without timers."""
+    """Such lines are e.g. times of messages, time-outs, and titles without timers."""
     for log_format in (TIMERS, MEGATRON_TIMERS, MEGATRON_RANK_TIMERS):
         assert parse(log_format, line) == []
 
 
 @pytest.mark.parametrize(("text", "timers"), BLOCKS.values(), ids=BLOCKS.keys())
 def test_timers_below_a_title(text: str, timers: list[tuple[tuple[str, float], ...]]) -> None:
-    """Those of the slowest rank, up to the first line without a timer."""
+    """The timers are those of the slowest rank, up to the first line without a timer."""
     assert parse(MEGATRON_TIMERS, text) == timers
     assert any(anchor.decode() in text for anchor in MEGATRON_TIMERS.anchors)
 
 
 @pytest.mark.parametrize(("text", "timers"), RANK_BLOCKS.values(), ids=RANK_BLOCKS.keys())
 def test_timers_of_every_rank(text: str, timers: list[tuple[tuple[str, float], ...]]) -> None:
-    """A timer counts once all of its ranks are known to be there."""
+    """A timer is given once the times of all its ranks have been read."""
     assert parse(MEGATRON_RANK_TIMERS, text) == timers
     assert any(anchor.decode() in text for anchor in MEGATRON_RANK_TIMERS.anchors)
 
 
 def test_blocks_in_a_log_are_read_with_the_lines_that_follow_them(tmp_path: Path) -> None:
-    """Each title with its own timers, also where one block follows another."""
+    """Each title has its own timers, even if one block follows another."""
     log = tmp_path / "log"
     log.write_text(f"a line\n{RANGES}\n{RANKS}{ONE_LINE}\n{RANGES}\nthe end\n")
     records = read_records(log, [TIMERS, MEGATRON_TIMERS, MEGATRON_RANK_TIMERS])

@@ -1,4 +1,4 @@
-"""Repeated reports count once."""
+"""Merge repeated reports, so that each step counts once."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def megatron(iteration: int, seconds: float = 2.0, **values: Any) -> Step:
 
 
 def log_interval(value: str) -> Setting:
-    """Return the record of an argument dump."""
+    """Return the record of an argument dump with a log interval."""
     return Setting(name="log_interval", value=value, source="arguments", offset=0)
 
 
@@ -59,7 +59,7 @@ FIRST_LINES: dict[str, tuple[list[Record], list[int]]] = {
 
 @pytest.mark.parametrize(("records", "kept"), FIRST_LINES.values(), ids=FIRST_LINES)
 def test_megatrons_extra_first_line_does_not_count(records: list[Record], kept: list[int]) -> None:
-    """Its iteration is in the mean of the line behind it."""
+    """The line after it has a mean that includes the first iteration."""
     assert [step.iteration for step in merged_steps(records).steps()] == kept
 
 
@@ -91,13 +91,13 @@ TOTALS = {
 
 @pytest.mark.parametrize(("records", "count"), TOTALS.values(), ids=TOTALS)
 def test_a_result_that_every_node_prints_counts_once(records: list[RunTotals], count: int) -> None:
-    """Though each has stopped its own clock."""
+    """The copies differ, because each node has stopped its own clock."""
     assert len(merge_totals(records)) == count
     assert merge_totals(records)[0] == records[0]
 
 
 def test_the_program_is_believed_before_the_script() -> None:
-    """The first of its values counts; hosts and GPUs are listed."""
+    """The first of the program's values counts; hosts and GPUs are listed."""
     told = [
         ("micro_batch_size", "4", "echo"),
         ("hidden_size", "8192", "echo"),

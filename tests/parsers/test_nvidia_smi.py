@@ -1,4 +1,4 @@
-"""Samples of nvidia-smi: CSV, in every dress."""
+"""Parse samples of nvidia-smi as CSV, in every form."""
 
 from collections.abc import Callable, Iterator
 
@@ -81,7 +81,7 @@ CSV = {
 def test_a_row_is_read_by_the_names_of_its_columns(
     header: str, row: str, records: list[Record]
 ) -> None:
-    """With and without units, in any order; other lines are not rows."""
+    """Units and order do not matter; other lines are not rows."""
     assert list(rows(NVIDIA_SMI_CSV, header)(7, row)) == records
 
 
@@ -100,19 +100,19 @@ def test_a_row_is_read_by_the_names_of_its_columns(
     ],
 )
 def test_other_lines_with_the_word_are_no_header(line: str) -> None:
-    """For example, commands whose output has the header."""
+    """For example, a command in the log may contain the header."""
     assert NVIDIA_SMI_CSV.row(line) is None
 
 
 def test_a_query_of_memory_alone_is_a_table_of_its_own() -> None:
-    """A query with both is not read twice."""
+    """A query with memory and other columns is not read twice."""
     row = rows(NVIDIA_SMI_MEMORY_CSV, "index, memory.used [MiB], memory.total [MiB]")
     assert list(row(7, "3, 4096 MiB, 81920 MiB")) == [MEMORY_ONLY]
     assert NVIDIA_SMI_MEMORY_CSV.row(HEADER) is None
 
 
 def test_a_row_without_an_end_mark_is_read_as_far_as_it_goes() -> None:
-    """With `nounits`, nothing follows the last number."""
+    """With `nounits`, the last number of a row may be cut off, so it is not read."""
     (usage,) = rows(NVIDIA_SMI_CSV, "index, utilization.gpu [%], memory.used [MiB]")(7, "3, 85, 40")
     assert isinstance(usage, Usage)
     assert usage.memory_allocated_gib == 40 / 1024

@@ -1,4 +1,4 @@
-"""Samples of nvidia-smi: those of dmon, and the table."""
+"""Parse samples of nvidia-smi dmon, and the table of nvidia-smi."""
 
 from collections.abc import Callable, Iterator
 
@@ -76,7 +76,7 @@ SAMPLES = {
 def test_a_sample_of_dmon_is_read_by_the_names_of_its_columns(
     header: str, row: str, records: list[Record]
 ) -> None:
-    """`mem` is never memory, and `-` is unknown."""
+    """The column `mem` is not memory in use, and `-` is unknown."""
     assert list(rows(header)(7, row)) == records
 
 
@@ -92,7 +92,7 @@ def test_a_sample_of_dmon_is_read_by_the_names_of_its_columns(
     ],
 )
 def test_other_lines_with_a_gpu_are_no_header_of_dmon(line: str) -> None:
-    """That of processes is not, either."""
+    """The header of dmon's list of processes is no header either."""
     assert NVIDIA_SMI_DMON.row(line) is None
 
 
@@ -131,5 +131,5 @@ TABLE = {
 
 @pytest.mark.parametrize(("line", "records"), TABLE.values(), ids=TABLE.keys())
 def test_a_device_s_row_in_the_table_is_read(line: str, records: list[Record]) -> None:
-    """Of old drivers and new, for devices only."""
+    """Tables of old and new drivers are read; rows of processes are not."""
     assert list(NVIDIA_SMI_TABLE.parse(7, line)) == records

@@ -1,4 +1,4 @@
-"""Output of OneFlow's GPT benchmarks: iterations, a table of them, memory, arguments."""
+"""Parse OneFlow's GPT benchmarks: iterations, a table of them, memory, arguments."""
 
 from collections.abc import Callable, Iterator
 
@@ -62,7 +62,7 @@ NO_STEPS = (
 
 @cases(LINES, NO_STEPS)
 def test_a_report_is_a_step_whatever_is_around_it(text: str, records: list[Record]) -> None:
-    """For both programs; torn lines and those of other programs report no step."""
+    """Both programs' reports are read; torn lines and those of other programs give no step."""
     assert parse(ONEFLOW_STEP, text) == records
 
 
@@ -93,13 +93,13 @@ TABLES = {
 
 @pytest.mark.parametrize(("header", "row", "records"), TABLES.values(), ids=TABLES.keys())
 def test_a_table_s_row_is_a_step(header: str, row: str, records: list[Record]) -> None:
-    """In the columns of its header."""
+    """The values of a row have the names in the table's header."""
     assert list(table(header)(7, row)) == records
 
 
 @pytest.mark.parametrize("header", ["", "| micro_batches |", HEADER[:40], HEADER.replace("|", "")])
 def test_other_lines_with_the_word_are_no_header(header: str) -> None:
-    """An argument dump has micro_batches, too."""
+    """An argument dump has the word micro_batches, too."""
     assert ONEFLOW_TABLE.row(header) is None
 
 
@@ -139,7 +139,7 @@ USAGES = {
 def test_a_line_of_a_memory_file_gives_the_peak_of_a_device(
     text: str, records: list[Record]
 ) -> None:
-    """In megabytes or in bytes."""
+    """The peak is in megabytes or in bytes."""
     assert parse(ONEFLOW_MEMORY, text) == records
 
 
@@ -165,7 +165,7 @@ TOLD = {
 
 @pytest.mark.parametrize("before", ["", "0: ", "[rank0]: ", "[default7]:"])
 def test_arguments_are_reported_up_to_the_rule(before: str) -> None:
-    """Values as text, with their spaces; names are the project's."""
+    """Values are text with their spaces; names are the project's."""
     text = "\n".join(before + line for line in ARGUMENTS)
     assert list(ONEFLOW_ARGUMENTS.parse(7, text)) == [
         Setting(name=name, value=value, source="arguments", offset=7)
@@ -175,6 +175,6 @@ def test_arguments_are_reported_up_to_the_rule(before: str) -> None:
 
 @pytest.mark.parametrize("lines", [(), ARGUMENTS[1:], ARGUMENTS[:4], (*ARGUMENTS[:2], "x = 5")])
 def test_an_argument_that_may_be_cut_is_not_reported(lines: tuple[str, ...]) -> None:
-    """The log's last line, and lines without a title."""
+    """This concerns the last line of a log, and lines without a title."""
     told = [setting.name for setting in ONEFLOW_ARGUMENTS.parse(7, "\n".join(lines))]
     assert told == (["dataset"] if len(lines) == 4 else [])

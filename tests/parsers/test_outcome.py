@@ -1,4 +1,4 @@
-"""Which line counts if a log shows several ends, and the exception of a traceback."""
+"""Find the outcome in a log that shows several ends, and the exception of a traceback."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -99,7 +99,7 @@ ORDERS = {
 
 @pytest.mark.parametrize(("log", "kind"), ORDERS.values(), ids=ORDERS.keys())
 def test_the_cause_wins_over_its_consequences(outcome: Read, log: str, kind: OutcomeKind) -> None:
-    """Among lines that show different ends."""
+    """The lines of the log show different ends."""
     found = outcome(log)
     assert found is not None
     assert found.kind is kind
@@ -155,7 +155,7 @@ TRACEBACKS = {
 def test_a_traceback_is_shown_by_its_exception(
     outcome: Read, tmp_path: Path, log: str, line: str
 ) -> None:
-    """Its last line names the error, with the offset of that line."""
+    """The last line of a traceback names the error, and the outcome has its offset."""
     found = outcome(f"noise\n{log}")
     assert found is not None
     assert (found.kind, found.text) == (ERROR, line)
@@ -180,7 +180,7 @@ def test_a_traceback_that_ended_nothing_is_no_end(outcome: Read, log: str) -> No
 
 
 def test_a_half_written_last_line_is_not_believed_while_the_run_goes_on(outcome: Read) -> None:
-    """A half-written exception is not, either."""
+    """A half-written exception does not count either."""
     assert outcome(OWN_END, complete=False) is None
     found = outcome(f"{TRACE}ValueEr", complete=False)
     assert found is not None

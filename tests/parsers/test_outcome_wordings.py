@@ -1,4 +1,4 @@
-"""Each message of an end, and similar lines that mean something else."""
+"""Recognize each message about the end of a run, and ignore similar lines."""
 
 from collections.abc import Callable
 from string import ascii_letters
@@ -200,7 +200,7 @@ NO_ENDS = (
 def test_a_line_shows_how_the_run_ended(
     outcome: Read, line: str, expected: tuple[OutcomeKind, float | None], before: str
 ) -> None:
-    """The line is shown without rank label and bar, with its place and the size asked for."""
+    """The outcome has the line without rank label and bar, its place, and the requested size."""
     kind, requested_gib = expected
     found = outcome(f"noise\n{before}{line}\r\nnoise\n")
     assert found is not None
@@ -210,7 +210,7 @@ def test_a_line_shows_how_the_run_ended(
 
 @pytest.mark.parametrize("line", [line for line in LINES if line.startswith("slurmstepd: ")])
 def test_slurmstepd_is_known_where_it_adds_its_node_s_name(outcome: Read, line: str) -> None:
-    """It does so on a machine with the daemons of several nodes."""
+    """On a machine with the daemons of several nodes, slurmstepd adds its node's name."""
     found = outcome(line.replace("slurmstepd: ", "slurmstepd-gpu001: "))
     assert found is not None
     assert found.kind is LINES[line][0]
@@ -218,7 +218,7 @@ def test_slurmstepd_is_known_where_it_adds_its_node_s_name(outcome: Read, line: 
 
 @pytest.mark.parametrize("line", NO_ENDS)
 def test_a_false_friend_is_no_end(outcome: Read, line: str) -> None:
-    """Options, source lines and messages that only name a failure."""
+    """Such lines are options, source lines and messages that only name a failure."""
     assert outcome(f"{line}\n{line}\n") == Outcome(kind=TRUNCATED)
     assert outcome(f"{line}\n", complete=False) is None
 

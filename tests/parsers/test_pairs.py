@@ -1,4 +1,4 @@
-"""A run whose stdout and stderr are two files is one run."""
+"""Read a run whose stdout and stderr are two files as one run."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ MANY_STEPS = "".join(map(STEP.replace(" 100", "1000").format, range(1, 150)))
 
 @pytest.fixture
 def logs(tmp_path: Path) -> tuple[Path, Path]:
-    """The two logs of a run, empty."""
+    """Return the two empty log files of a run."""
     output, errors = tmp_path / "slurm-1.out", tmp_path / "slurm-1.err"
     output.touch()
     errors.touch()
@@ -32,7 +32,7 @@ def logs(tmp_path: Path) -> tuple[Path, Path]:
 def test_the_steps_of_one_log_and_the_end_in_the_other_are_one_run(
     logs: tuple[Path, Path],
 ) -> None:
-    """The outcome names the log whose line shows it."""
+    """The outcome names the log that contains its line."""
     output, errors = logs
     output.write_text(STEPS)
     errors.write_text("some warning\n" + OUT_OF_MEMORY)
@@ -46,7 +46,7 @@ def test_the_steps_of_one_log_and_the_end_in_the_other_are_one_run(
 
 
 def test_steps_printed_to_stderr_count_once(logs: tuple[Path, Path]) -> None:
-    """Some programs print them to both."""
+    """Some programs print steps to both files."""
     output, errors = logs
     output.write_text(STEPS)
     errors.write_text(STEPS + STEP.format(4))
@@ -56,7 +56,7 @@ def test_steps_printed_to_stderr_count_once(logs: tuple[Path, Path]) -> None:
 
 
 def test_an_empty_log_of_errors_changes_nothing(logs: tuple[Path, Path]) -> None:
-    """Most are empty."""
+    """Most error logs are empty."""
     output, errors = logs
     output.write_text(STEPS)
     (run,) = read_pair(output, errors)
@@ -90,7 +90,7 @@ def test_an_empty_log_of_errors_changes_nothing(logs: tuple[Path, Path]) -> None
 def test_the_steps_of_one_log_weigh_as_much_as_if_there_were_no_other(
     logs: tuple[Path, Path], told: str, complained: str, kind: OutcomeKind, line: int | None
 ) -> None:
-    """The last step of the run, a loss that is nan, and steps after a failure."""
+    """The pair gives the last step, a NaN loss, and steps after a failure, as one log would."""
     output, errors = logs
     output.write_text(told)
     errors.write_text(complained)
@@ -100,7 +100,7 @@ def test_the_steps_of_one_log_weigh_as_much_as_if_there_were_no_other(
 
 
 def test_a_log_of_errors_may_show_all(logs: tuple[Path, Path]) -> None:
-    """A program may print everything there; while it does, no end is seen."""
+    """A program may print everything to stderr; while it prints, the run has no outcome."""
     output, errors = logs
     output.write_text("hello\n")
     errors.write_text(STEPS)
@@ -112,7 +112,7 @@ def test_a_log_of_errors_may_show_all(logs: tuple[Path, Path]) -> None:
 
 
 def test_two_logs_that_contain_nothing_are_of_no_run(logs: tuple[Path, Path]) -> None:
-    """They are not reported as cut off."""
+    """Empty logs are not reported as cut off."""
     output, errors = logs
     output.write_text("hello\n")
     (run,) = read_pair(output, errors)
@@ -144,5 +144,5 @@ def test_logs_with_several_launches_are_not_combined(logs: tuple[Path, Path]) ->
     ],
 )
 def test_a_log_of_errors_is_known_by_its_ending(errors: str, output: str | None) -> None:
-    """Slurm's, submitit's, SGE's and torchrun's names."""
+    """The endings are those of Slurm, submitit, SGE and torchrun."""
     assert output_of(Path(errors)) == (output and Path(output))

@@ -1,4 +1,4 @@
-"""Output in a format's own form is read back, however logs are damaged."""
+"""Output in the form of each format is read back, however logs are damaged."""
 
 import io
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ NOISE = ("", "noise\n", "\n\n", "\u2588\x1b[1mloading\x1b[0m shard 3 of 64\n", "
 
 
 def mangled(one: Printed, random: Random, *, label: str, end: str) -> str:
-    """Return a log with a report, its lines labelled, coloured and ended in some way."""
+    """Return a log with a report; its lines get some label, colour and line ending."""
     colour = random.choice(["", "\x1b[92m", "\x1b[1;31m"])
     report = (
         ("" if one.alone else random.choice(IN_FRONT))
@@ -57,7 +57,7 @@ def mangled(one: Printed, random: Random, *, label: str, end: str) -> str:
 
 
 def of_one_place(records: list[Record]) -> list[str]:
-    """Return records without their offsets, as text: nan is not equal to itself, its text is."""
+    """Return records as text without their offsets, because NaN does not equal itself."""
     return [repr(replace(record, offset=0)) for record in records]
 
 
@@ -81,7 +81,7 @@ def test_every_format_is_printed() -> None:
 def test_a_printed_report_is_read_back(
     name: str, printer: Printer, random: Random, label: str, end: str, chunk_bytes: int
 ) -> None:
-    """From a log in pieces, behind a label and a progress bar, coloured, with any line end."""
+    """The log comes in pieces, has a label, a progress bar and colours, and any line ending."""
     one = printer(random)
     log = mangled(one, random, label=label, end=end).encode()
     records = read_records(io.BytesIO(log), [FORMATS[name]], chunk_bytes=chunk_bytes)
@@ -94,7 +94,7 @@ def test_a_printed_report_is_read_back(
 def test_a_report_is_understood_whole_and_by_its_own_format(
     name: str, printer: Printer, random: Random
 ) -> None:
-    """No other format reads it as its own report."""
+    """No other format reads the report as its own."""
     one = printer(random)
     (run,) = read(io.BytesIO(f"{one.log}\n".encode()))
     assert run.not_understood == ()
@@ -103,7 +103,7 @@ def test_a_report_is_understood_whole_and_by_its_own_format(
 
 
 def facts(record: Record) -> Iterator[tuple[str, str]]:
-    """Yield the names and values that a record contains; of several timers, each."""
+    """Yield the names and values that a record contains; for several timers, those of each."""
     if isinstance(record, Timers):
         yield from ((name, repr(seconds)) for name, seconds in record.seconds)
         return
@@ -115,7 +115,7 @@ def facts(record: Record) -> Iterator[tuple[str, str]]:
 
 
 def facts_in(name: str, log: str) -> set[tuple[str, str]]:
-    """Return the facts that a format reads in a log."""
+    """Return the names and values that a format reads in a log."""
     records = read_records(io.BytesIO(log.encode()), [FORMATS[name]])
     return {fact for record in records for fact in facts(record)}
 
@@ -126,7 +126,7 @@ def facts_in(name: str, log: str) -> set[tuple[str, str]]:
 def test_a_torn_report_contains_no_other_number(
     name: str, printer: Printer, random: Random, place: float
 ) -> None:
-    """A line is whole or not there; of several lines, some may be missing."""
+    """A line is whole or missing; of a report of several lines, some may be missing."""
     one = printer(random)
     torn = one.log[: int(place * len(one.log))]
     assert facts_in(name, torn) <= facts_in(name, one.log)
@@ -139,7 +139,7 @@ def test_a_torn_report_contains_no_other_number(
 def test_a_long_line_of_one_thing_is_no_report_and_no_hang(
     name: str, printer: Printer, unit: str
 ) -> None:
-    """Alone, and with the beginning of a report before it."""
+    """The line comes alone, and with the beginning of a report before it."""
     one = printer(Random(0))
     long = unit * (50_000 // len(unit))
     header = f"{one.header}\n" if one.header else ""

@@ -1,6 +1,7 @@
-"""Logs published by BigScience, with figures counted in them by hand.
+"""Parse logs published by BigScience, and compare them with figures counted by hand.
 
-They are read if a checkout of them is next to this one; the project contains none of them.
+The test reads the logs if a checkout of them is next to this one; the project contains none of
+them.
 """
 
 import statistics
@@ -80,7 +81,7 @@ def test_the_figures_are_those_counted_by_hand(name: str) -> None:
 
 
 def test_a_result_printed_by_four_nodes_counts_once() -> None:
-    """In a dictionary from each, and a block of the first one."""
+    """Each node prints the result as a dictionary, and the first one also as a block."""
     (run,) = read(LOGS / "gpt2-hf-ds/hf_ds_gpt2_base_n4-1832555.out")
     (total,) = run.totals
     assert total.samples_per_second == 1.088
@@ -89,7 +90,7 @@ def test_a_result_printed_by_four_nodes_counts_once() -> None:
 
 
 def test_the_runs_of_one_file_are_distinguished() -> None:
-    """A script that lowered the micro-batch size until the model fitted into memory."""
+    """A script lowered the micro-batch size until the model fitted into memory."""
     runs = read(LOGS / "gpt2-hf-ds/hf_ds_gpt2_perf_n16_bs4-mbs8.out")
     told = [(run.config["micro_batch_size"], run.outcome and run.outcome.kind) for run in runs]
     assert told == [

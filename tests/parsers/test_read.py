@@ -1,4 +1,4 @@
-"""Reading logs as a user of the package does."""
+"""Read logs as a user of the package does."""
 
 import io
 import os
@@ -30,7 +30,7 @@ LOG = (
 
 
 def test_a_run_contains_all_records_of_its_log(tmp_path: Path) -> None:
-    """Records, configuration, outcome, and their formats."""
+    """A run has its records, its configuration, its outcome, and the formats found."""
     log = tmp_path / "log"
     log.write_text(LOG)
     (run,) = read(log)
@@ -56,7 +56,7 @@ def test_a_run_contains_all_records_of_its_log(tmp_path: Path) -> None:
 
 
 def test_several_logs_give_their_runs_in_order(tmp_path: Path) -> None:
-    """Paths, names and streams."""
+    """Logs may be given as paths, names and streams."""
     (tmp_path / "a").write_text(LOG)
     (tmp_path / "b").write_text("noise\n")
     runs = read([tmp_path / "a", str(tmp_path / "b"), io.BytesIO(LOG.encode())])
@@ -68,7 +68,7 @@ def test_several_logs_give_their_runs_in_order(tmp_path: Path) -> None:
 
 
 def test_only_the_formats_asked_for_are_read() -> None:
-    """The outcome is still found."""
+    """The outcome is found, whatever formats the caller asks for."""
     formats = [one for one in ALL_FORMATS if one.name == "timers"]
     (run,) = read(io.BytesIO(LOG.encode()), formats)
     assert [type(record) for record in run.records] == [Timers]
@@ -87,7 +87,7 @@ def test_only_the_formats_asked_for_are_read() -> None:
     ],
 )
 def test_problems_of_a_log_are_reported(tmp_path: Path, content: bytes, note: str | None) -> None:
-    """It is read, but contains no records."""
+    """The log is read, but gives no records."""
     (tmp_path / "log").write_bytes(content)
     (run,) = read(tmp_path / "log")
     assert run.outcome == Outcome(kind=OutcomeKind.UNKNOWN)
@@ -96,7 +96,7 @@ def test_problems_of_a_log_are_reported(tmp_path: Path, content: bytes, note: st
 
 @pytest.mark.parametrize("log", ["missing", "."])
 def test_an_unreadable_file_is_an_error(tmp_path: Path, log: str) -> None:
-    """The error names it."""
+    """The error names the file."""
     with pytest.raises(OSError, match=log):
         read(tmp_path / log)
 
@@ -106,12 +106,12 @@ def test_an_unreadable_file_is_an_error(tmp_path: Path, log: str) -> None:
     anchors=st.lists(st.sampled_from([a for one in ALL_FORMATS for a in one.anchors]), max_size=5),
 )
 def test_no_bytes_raise_an_error(data: bytes, anchors: list[bytes]) -> None:
-    """Read any bytes that follow any anchors, without an error."""
+    """Any bytes may follow any anchors."""
     assert read(io.BytesIO(b"".join(anchor + data for anchor in anchors)))
 
 
 def test_line_ends_of_windows_change_nothing(tmp_path: Path) -> None:
-    """Except the offsets."""
+    """Only the offsets of the records change."""
     (one,) = read(io.BytesIO(LOG.encode()))
     (other,) = read(io.BytesIO(LOG.replace("\n", "\r\n").encode()))
     assert [repr(record).partition("offset")[0] for record in one.records] == [
@@ -123,7 +123,7 @@ def test_line_ends_of_windows_change_nothing(tmp_path: Path) -> None:
 
 
 def test_processes_change_nothing(tmp_path: Path) -> None:
-    """Neither records nor line numbers, in a log of several segments with lines of all kinds."""
+    """Several processes give the same records and line numbers for a log of several segments."""
     log = tmp_path / "log"
     log.write_bytes((LOG.encode() + b"\0" * 5000 + b"\n" + b"noise\n" * 5000) * 1200)
     assert log.stat().st_size > WORTH_SHARING_BYTES
@@ -131,7 +131,7 @@ def test_processes_change_nothing(tmp_path: Path) -> None:
 
 
 def test_standard_error_may_be_a_log_of_its_own(tmp_path: Path) -> None:
-    """The outcome names the log that shows it."""
+    """The outcome names the log that contains its line."""
     out, err = tmp_path / "out", tmp_path / "err"
     out.write_text(OWN_STEP.format(1) + "Killing subprocess 5\n")
     err.write_text("noise\nRuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB\n")
@@ -152,7 +152,7 @@ def test_standard_error_may_be_a_log_of_its_own(tmp_path: Path) -> None:
 
 
 def test_memory_stays_bounded_on_a_gigabyte_without_newline() -> None:
-    """From a pipe, in all formats at once."""
+    """The test reads from a pipe, with all formats at once."""
     end, begin = os.pipe()
 
     def fill() -> None:
@@ -179,7 +179,7 @@ def test_memory_stays_bounded_on_a_gigabyte_without_newline() -> None:
 
 
 def test_what_nvidia_smi_samples_is_no_report_of_a_process() -> None:
-    """Neither with the use of the GPU nor in a query of memory alone."""
+    """The samples may have the use of the GPU, or memory alone."""
     log = (
         "index, memory.used [MiB]\n0, 4096 MiB\n"
         "| N/A   46C    P0    44W / 300W |   4096MiB / 32510MiB |     N/A      Default |\n"

@@ -1,4 +1,4 @@
-"""Appended bytes of a log are read once, and a replaced log is noticed."""
+"""Read appended bytes of a log once, and notice a replaced log."""
 
 import gzip
 from pathlib import Path
@@ -38,7 +38,7 @@ pieces = st.sampled_from(
 def test_a_log_that_grows_in_pieces_is_read_exactly_once(
     tmp_path_factory: pytest.TempPathFactory, text: str, cuts: list[int]
 ) -> None:
-    """Wherever a piece ends: within a line, a block of lines, or a table."""
+    """A piece may end within a line, a block of lines, or a table."""
     log = tmp_path_factory.getbasetemp() / "grows.log"
     data = text.encode()
     log.write_bytes(b"")
@@ -55,7 +55,7 @@ def test_a_log_that_grows_in_pieces_is_read_exactly_once(
 
 
 def test_only_appended_bytes_are_read(tmp_path: Path) -> None:
-    """The state contains the position."""
+    """The saved state contains the position up to which the log was read."""
     log = tmp_path / "log"
     log.write_text(OWN_STEP.format(1) * 3 + OWN_STEP.format(4)[:50])
     first = read_appended(log, ALL_FORMATS)
@@ -70,7 +70,7 @@ def test_only_appended_bytes_are_read(tmp_path: Path) -> None:
 
 
 def test_the_rows_of_a_table_are_known_by_a_header_read_before(tmp_path: Path) -> None:
-    """The state keeps it."""
+    """The saved state contains the header of the table."""
     log = tmp_path / "log"
     log.write_text(CSV)
     state = read_appended(log, ALL_FORMATS).state
@@ -82,7 +82,7 @@ def test_the_rows_of_a_table_are_known_by_a_header_read_before(tmp_path: Path) -
 
 
 def rotated(log: Path) -> None:
-    """Move the log away and begin a longer one in its place."""
+    """Move the log away, and begin a longer one in its place."""
     log.rename(log.with_suffix(".1"))
     log.write_text("noise\n" * 99 + OWN_STEP.format(1))
 
@@ -101,7 +101,7 @@ def rewritten(log: Path) -> None:
 
 
 def rewritten_later(log: Path) -> None:
-    """Write something else behind the same beginning."""
+    """Write another log with the same beginning."""
     with log.open("r+") as file:
         file.seek(1500)
         file.write("#" * 1500 + "\n" + OWN_STEP.format(1))
@@ -117,7 +117,7 @@ CHANGES = {
 
 @pytest.mark.parametrize(("change", "reason"), CHANGES.values(), ids=CHANGES)
 def test_another_log_is_read_from_its_beginning(tmp_path: Path, change, reason: str) -> None:
-    """The call returns the reason."""
+    """The call returns why it started again."""
     log = tmp_path / "log"
     log.write_text(OWN_STEP.format(50) * 12)
     state = read_appended(log, ALL_FORMATS).state
@@ -130,7 +130,7 @@ def test_another_log_is_read_from_its_beginning(tmp_path: Path, change, reason: 
 
 
 def test_a_line_too_long_to_be_read_is_passed_over_once(tmp_path: Path) -> None:
-    """Its rest does not count as a line when it comes."""
+    """The rest of the line does not count as a line when it is appended."""
     log = tmp_path / "log"
     log.write_bytes(b"#" * (5 * 2**20))
     state = read_appended(log, ALL_FORMATS).state
@@ -143,7 +143,7 @@ def test_a_line_too_long_to_be_read_is_passed_over_once(tmp_path: Path) -> None:
 
 
 def test_a_compressed_log_is_read_when_it_has_changed(tmp_path: Path) -> None:
-    """It cannot be read on from the middle."""
+    """A compressed log cannot be read on from the middle."""
     log = tmp_path / "log.gz"
     log.write_bytes(gzip.compress(OWN_STEP.format(1).encode()))
     first = read_appended(log, ALL_FORMATS)
@@ -159,6 +159,6 @@ def test_a_compressed_log_is_read_when_it_has_changed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("log", ["missing", "."])
 def test_an_unreadable_file_is_an_error(tmp_path: Path, log: str) -> None:
-    """As in any other reading."""
+    """The error is the same as in any other reading."""
     with pytest.raises(OSError, match=log):
         read_appended(tmp_path / log, ALL_FORMATS)

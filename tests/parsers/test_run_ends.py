@@ -1,4 +1,4 @@
-"""Ends of runs shown by their steps, and lines that look like a report but are not."""
+"""Find ends of runs by their steps, and count lines that only look like a report."""
 
 import io
 
@@ -27,7 +27,7 @@ TIME_LIMIT = (
 
 
 def megatron(*iterations: int, of: int = 1000, loss: float = 3.5) -> str:
-    """Return Megatron's lines about some iterations."""
+    """Return Megatron's lines about these iterations."""
     return "".join(
         f" iteration {iteration:8d}/{of:8d} | elapsed time per iteration (ms): 1234.5 |"
         f" lm loss: {loss:.6E} | number of skipped iterations:   0 |"
@@ -44,7 +44,7 @@ NO_LOSS = (
 
 
 def runs_of(log: str) -> list[LogRun]:
-    """Return the runs of a log's text."""
+    """Return the runs in the text of a log."""
     return read(io.BytesIO(log.encode()))
 
 
@@ -76,14 +76,14 @@ OUTCOMES = {
 
 @pytest.mark.parametrize(("log", "kind"), OUTCOMES.values(), ids=OUTCOMES)
 def test_steps_show_how_a_run_ended_too(log: str, kind: OutcomeKind) -> None:
-    """If no line reports it."""
+    """Steps count if no line reports the end of the run."""
     (run,) = runs_of(log)
     assert run.outcome is not None
     assert run.outcome.kind is kind
 
 
 def test_the_last_step_is_shown_as_the_line_that_ends_a_run() -> None:
-    """With its place."""
+    """The outcome has that line and its place."""
     (run,) = runs_of("noise\n" + megatron(10, 20, of=20))
     assert run.outcome is not None
     assert run.outcome.text == megatron(20, of=20).strip()
@@ -91,7 +91,7 @@ def test_the_last_step_is_shown_as_the_line_that_ends_a_run() -> None:
 
 
 def test_while_a_log_is_being_written_its_last_run_has_no_outcome() -> None:
-    """Earlier runs have one."""
+    """Earlier runs in the log have an outcome."""
     log = START + megatron(10, 20) + START + megatron(10)
     one, two = read(io.BytesIO(log.encode()), complete=False)
     assert one.outcome is not None
@@ -120,14 +120,14 @@ NOT_UNDERSTOOD = {
 
 @pytest.mark.parametrize(("log", "expected"), NOT_UNDERSTOOD.values(), ids=NOT_UNDERSTOOD)
 def test_lines_that_only_look_like_a_report_are_counted(log: str, expected: dict[str, int]) -> None:
-    """By the format that it resembles; known harmless lines are not counted."""
+    """Lines are counted by the format that they resemble; known harmless lines do not count."""
     (run,) = runs_of(log)
     assert dict(run.not_understood) == expected
 
 
 @pytest.mark.parametrize("before", ["# ", "  3: # ", "+ echo '", "0: ++ printf '"])
 def test_a_report_that_a_script_quotes_is_none(before: str) -> None:
-    """In a comment, or in a command that `set -x` prints, anywhere in the log."""
+    """The script quotes it in a comment, or in a command that `set -x` prints."""
     real = megatron(10, 20, 30)
     quoted = before + megatron(5, loss=9.0)
     for log in (quoted + real, real + quoted):

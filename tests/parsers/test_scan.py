@@ -1,4 +1,4 @@
-"""The fast reader finds the same lines as a slow one, whatever the chunks."""
+"""The fast reader finds the same lines as a slow one, in chunks of any size."""
 
 from pathlib import Path
 from string import ascii_letters
@@ -80,18 +80,18 @@ def test_a_line_with_the_anchors_of_two_formats_is_read_by_both(tmp_path: Path) 
 
 
 def test_an_empty_log_contains_nothing(tmp_path: Path) -> None:
-    """An empty log is valid: a run may not have written yet."""
+    """The log of a run that has not written yet is empty, which is valid."""
     (tmp_path / "log").touch()
     assert list(read_records(tmp_path / "log", FORMATS)) == []
 
 
 def test_decoding_leaves_out_colours_and_replaces_what_is_no_utf_8() -> None:
-    """Parsers see plain text, with no terminal code between a word and its anchor."""
+    """Parsers get plain text, without a terminal code between a word and its anchor."""
     assert decode(b"\x1b[92m\x1b[1mstep=1\x1b[0m \xff \xe2\x96\x88") == "step=1 \ufffd █"
 
 
 def iterations(records: object) -> list[int]:
-    """Return the iterations of steps."""
+    """Return the iterations of these steps."""
     return [record.iteration for record in _steps(records)]
 
 

@@ -1,4 +1,4 @@
-"""The configuration in a log."""
+"""Read the configuration in a log."""
 
 import pytest
 from hypothesis import given
@@ -183,7 +183,7 @@ LABELS = st.sampled_from(["", "0: ", "127: ", "[rank0]: ", "[default7]:", "node2
 def test_a_setting_has_the_project_s_name_and_the_line_s_value(
     line: str, source: str, settings: list[tuple[str, str]]
 ) -> None:
-    """With the offset of its line; other text gives no setting."""
+    """A setting has the offset of its line; other text gives no setting."""
     assert parse(decode(line.encode())) == [(*setting, source) for setting in settings]
 
 
@@ -191,7 +191,7 @@ def test_a_setting_has_the_project_s_name_and_the_line_s_value(
 def test_a_setting_is_read_whatever_its_label_and_colour(
     case: tuple[str, str, list[tuple[str, str]]], label: str, colour: int, end: bool
 ) -> None:
-    """With a rank's label before it, a colour in it, a carriage return after it."""
+    """A line may have a rank's label, a colour and a carriage return."""
     line, source, settings = case
     coloured = label + line[:colour] + "\x1b[92m" + line[colour:] + "\r" * end
     assert parse(decode(coloured.encode())) == [(*setting, source) for setting in settings]
@@ -201,7 +201,7 @@ def test_a_setting_is_read_whatever_its_label_and_colour(
 def test_a_torn_line_shows_no_other_number(
     case: tuple[str, str, list[tuple[str, str]]], end: int
 ) -> None:
-    """A setting extends to the end of its line, so its text may end early, but never changes."""
+    """The text of a setting extends to the end of its line, so it may be cut, but not changed."""
     line, _, settings = case
     settings_by_name = dict(settings)
     for name, value, _ in parse(line[:end]):
@@ -215,7 +215,7 @@ def test_a_torn_line_shows_no_other_number(
 def test_a_setting_has_only_values_of_its_line(
     case: tuple[str, str, list[tuple[str, str]]], changes: list[tuple[int, bytes]]
 ) -> None:
-    """For any damaged bytes; counts may be printed in other forms."""
+    """This holds for any damaged bytes; the same count may be printed in another form."""
     line = bytearray(case[0].encode())
     for position, replacement in changes:
         line[position : position + len(replacement)] = replacement

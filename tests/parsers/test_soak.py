@@ -1,4 +1,4 @@
-"""Random bytes and damaged reports: the reader neither crashes, nor hangs, nor invents numbers.
+"""Parse random bytes and damaged reports: no crash, no endless loop, no invented numbers.
 
 Some thousands of cases; their number is set by the environment variable TERALOG_SOAK.
 """
@@ -57,7 +57,7 @@ MARKS = [
 
 
 def mutated(random: Random) -> bytes:
-    """Return some reports with pieces removed, inserted, doubled and moved, and random bytes."""
+    """Return reports with pieces removed, inserted, doubled and moved, and random bytes."""
     texts = [random.choice(PRINTERS_OF_ALL)(random).log for _ in range(random.randint(1, 4))]
     texts.insert(random.randint(0, 4), random.choice(["", *MARKS]))
     log = random.choice(["\n", "", "\r"]).join(texts).encode()
@@ -97,7 +97,7 @@ def digits(value: float) -> str:
 
 
 def values_in(text: str) -> set[float]:
-    """Return every number that can be read in a text, wherever it begins and ends."""
+    """Return every number that can be read in a text, from any start to any end."""
     found = {
         part for match in set(NUMBERS.findall(text.replace(",", "") + " " + text)) for part in match
     }
@@ -122,16 +122,16 @@ def numbers_of(record: Record) -> Iterator[tuple[str, float]]:
 
 
 class Text:
-    """The text of a log, and its numbers."""
+    """The text of a log, and the numbers in it."""
 
     def __init__(self, log: bytes) -> None:
-        """Read the numbers."""
+        """Read the numbers in the text."""
         self.text = decode(log)
         self.values = values_in(self.text)
         self.digits = {digits(value) for value in self.values}
 
     def holds(self, value: float) -> bool:
-        """Return whether a number is in it, in some unit: of powers of 1000 or of 1024."""
+        """Return whether the text has a number, in some unit of powers of 1000 or of 1024."""
         if not math.isfinite(value):
             return str(value).strip("-") in self.text.lower()
         # A number in the middle between two that have as many digits may be rounded to either.
@@ -149,7 +149,7 @@ class Text:
 
 
 def check(log: bytes) -> None:
-    """Read a log, and check the records and notes."""
+    """Parse a log, and check its records and notes."""
     begun = time.process_time()
     runs = read(io.BytesIO(log))
     steps = [run.steps for run in runs]
@@ -172,7 +172,7 @@ def check(log: bytes) -> None:
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_a_damaged_log_gives_no_error_and_no_invented_number(part: int) -> None:
-    """Each case has its own seed, with which it can be repeated."""
+    """A failing case can be repeated with its seed."""
     for seed in range(part, CASES, PARTS):
         log = mutated(Random(seed))
         try:
@@ -183,7 +183,7 @@ def test_a_damaged_log_gives_no_error_and_no_invented_number(part: int) -> None:
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_random_bytes_contain_nothing(part: int) -> None:
-    """Any number of them."""
+    """Random bytes give no records, however many there are."""
     for seed in range(part, CASES // 4, PARTS):
         random = Random(-1 - seed)
         for run in read(io.BytesIO(random.randbytes(random.randint(0, 2000)))):

@@ -28,7 +28,7 @@ Pack = Callable[[bytes], bytes]
 
 
 def zstd(data: bytes) -> bytes:
-    """Compress to one frame."""
+    """Compress bytes to a single zstd frame."""
     return zstandard.ZstdCompressor().compress(data)
 
 
@@ -48,7 +48,7 @@ PACKS: dict[str, Pack] = {
 
 
 def plain(log: LogPath, piece: int = 2**16) -> tuple[bytes, list[str]]:
-    """Return all the bytes of a log, and its problems."""
+    """Return all decompressed bytes of a log, and its problems."""
     found = bytearray()
     view = memoryview(bytearray(piece))
     with open_source(log) as source:
@@ -60,13 +60,13 @@ def plain(log: LogPath, piece: int = 2**16) -> tuple[bytes, list[str]]:
 @pytest.mark.parametrize("pack", PACKS.values(), ids=PACKS)
 @given(data=st.binary(max_size=2000), piece=st.integers(1, 3000))
 def test_compressed_bytes_are_restored(pack: Pack, data: bytes, piece: int) -> None:
-    """In pieces of any size."""
+    """The bytes are read in pieces of any size."""
     assert plain(io.BytesIO(pack(b"x" + data)), piece) == (b"x" + data, [])
 
 
 @pytest.mark.parametrize("pack", PACKS.values(), ids=PACKS)
 def test_a_compressed_log_says_the_same_whatever_its_name(tmp_path: Path, pack: Pack) -> None:
-    """Offsets and line numbers are those of the plain bytes."""
+    """Offsets and line numbers are those of the decompressed bytes."""
     (tmp_path / "plain").write_bytes(LOG)
     (tmp_path / "packed.txt").write_bytes(pack(LOG))
     (expected,) = read(tmp_path / "plain")
@@ -79,7 +79,7 @@ def test_a_compressed_log_says_the_same_whatever_its_name(tmp_path: Path, pack: 
 
 @pytest.mark.parametrize("pack", PACKS.values(), ids=PACKS)
 def test_standard_input_says_the_same(tmp_path: Path, pack: Pack) -> None:
-    """Through a real pipe, which a slow program fills."""
+    """A slow program writes the log into a real pipe."""
     (tmp_path / "log").write_bytes(LOG)
     code = "from parsers.runs.reading import read; print(repr(read('-')[0].segments))"
     done = subprocess.run(
@@ -90,7 +90,7 @@ def test_standard_input_says_the_same(tmp_path: Path, pack: Pack) -> None:
 
 @pytest.mark.parametrize("pack", [gzip.compress, zstd])
 def test_of_a_log_that_is_cut_off_the_beginning_counts(tmp_path: Path, pack: Pack) -> None:
-    """The run has a note about it."""
+    """The run has a note that the log is cut off."""
     noise = bytes(range(33, 127)) * 50_000
     packed = pack(LOG + noise)
     log = tmp_path / "log"
@@ -102,14 +102,14 @@ def test_of_a_log_that_is_cut_off_the_beginning_counts(tmp_path: Path, pack: Pac
 
 @pytest.mark.parametrize("pack", [gzip.compress, zstd])
 def test_of_a_log_that_is_damaged_the_beginning_counts(pack: Pack) -> None:
-    """The bytes after a whole member may be anything."""
+    """Behind a whole member, any bytes may follow."""
     text, notes = plain(io.BytesIO(pack(LOG) + b"no member at all"))
     assert text == LOG
     assert notes == ["is damaged: its compressed data cannot be read to the end"]
 
 
 def test_of_a_damaged_log_little_is_lost(tmp_path: Path) -> None:
-    """It is not reported as empty."""
+    """The damaged log is not reported as empty."""
     packed = bytearray(gzip.compress(LOG + bytes(range(33, 127)) * 1000))
     packed[-6] ^= 255
     log = tmp_path / "log"
@@ -124,7 +124,7 @@ def test_of_a_damaged_log_little_is_lost(tmp_path: Path) -> None:
 @pytest.mark.parametrize("magic", [b"\x1f\x8b\x08", b"\x28\xb5\x2f\xfd"])
 @given(data=st.binary(max_size=200))
 def test_bytes_that_only_begin_as_compressed_ones_are_no_error(magic: bytes, data: bytes) -> None:
-    """They give no bytes, and a sentence explains why."""
+    """The file gives no bytes, and a sentence explains why."""
     _, notes = plain(io.BytesIO(magic + data))
     assert len(notes) <= 1
 
@@ -147,7 +147,7 @@ def test_memory_stays_bounded_however_far_a_few_bytes_unfold(pack: Pack) -> None
 
 
 def test_other_compression_is_read_as_it_is(tmp_path: Path) -> None:
-    """It counts as a binary file without records."""
+    """Such a file counts as a binary file without records."""
     log = tmp_path / "log.Z"
     log.write_bytes(b"\x1f\x9d" + zlib.compress(LOG))
     assert list(read_records(log, ())) == []
@@ -155,7 +155,7 @@ def test_other_compression_is_read_as_it_is(tmp_path: Path) -> None:
 
 
 def test_reading_may_begin_anywhere_in_plain_and_in_packed_bytes(tmp_path: Path) -> None:
-    """A place is one of the plain bytes."""
+    """The position is one in the decompressed bytes."""
     for pack in PACKS.values():
         log = tmp_path / "log"
         log.write_bytes(pack(LOG))

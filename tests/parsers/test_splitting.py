@@ -1,4 +1,4 @@
-"""Assign lines of a log to runs, and recognize restarts."""
+"""Assign the lines of a log to runs, and recognize restarts."""
 
 import io
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ LOADED = "  successfully loaded checkpoint from /x at iteration {}\n"
 
 
 def megatron(*iterations: int, of: int = 1000, loss: float = 3.5, batch: int = 64) -> str:
-    """Return Megatron's lines about some iterations."""
+    """Return Megatron's lines about these iterations."""
     return "".join(
         f" iteration {iteration:8d}/{of:8d} | consumed samples: {iteration * batch:12d} |"
         f" elapsed time per iteration (ms): 1234.5 | learning rate: 1.499E-04 |"
@@ -49,7 +49,7 @@ def megatron(*iterations: int, of: int = 1000, loss: float = 3.5, batch: int = 6
 
 
 def hugging_face(*losses: float) -> str:
-    """Return the Trainer's reports, one each half epoch, with no bars."""
+    """Return the Trainer's reports, one per half epoch, without bars."""
     return "".join(
         f"{{'loss': {loss}, 'learning_rate': 5e-05, 'epoch': {epoch / 2}}}\n"
         for epoch, loss in enumerate(losses, start=1)
@@ -57,7 +57,7 @@ def hugging_face(*losses: float) -> str:
 
 
 def runs_of(log: str) -> list[LogRun]:
-    """Return the runs of a log's text."""
+    """Return the runs in the text of a log."""
     return read(io.BytesIO(log.encode()))
 
 
@@ -167,12 +167,12 @@ SPLITS = {
 
 @pytest.mark.parametrize(("log", "expected"), SPLITS.values(), ids=SPLITS)
 def test_runs_and_restarts_are_distinguished(log: str, expected: list[list[list[int]]]) -> None:
-    """By the lines at a launch's start, and by iterations that start over."""
+    """A run begins with the lines of a launch, or with iterations that start over."""
     assert iterations(runs_of(log)) == expected
 
 
 def test_every_byte_belongs_to_one_segment() -> None:
-    """From the first line that a launch prints to that of the next one."""
+    """A segment is from the first line that a launch prints to that of the next launch."""
     first, second = "noise\n" + START + megatron(10, 20) + KILL, START + megatron(10) + "noise\n"
     one, two = runs_of(first + second)
     assert (one.index, one.begin, one.end) == (0, 0, len(first))
@@ -180,7 +180,7 @@ def test_every_byte_belongs_to_one_segment() -> None:
 
 
 def test_each_run_has_its_own_settings_and_outcome() -> None:
-    """For example, two runs of a script that lowers the micro-batch size until it fits."""
+    """For example, a script lowers the micro-batch size until the model fits."""
     killed = OMP + INIT + ARGUMENTS.format(32) + KILL
     one, two = runs_of(killed + OMP + INIT + ARGUMENTS.format(8) + RESULT * 4)
     assert (one.config["micro_batch_size"], two.config["micro_batch_size"]) == ("32", "8")
@@ -201,14 +201,14 @@ def test_what_a_script_echoes_belongs_to_the_launch_that_it_prepares() -> None:
 
 
 def test_what_a_script_echoes_at_its_end_is_no_launch() -> None:
-    """No launch follows it."""
+    """At the end of a log, no launch follows the echoed lines."""
     (run,) = runs_of(START + megatron(10) + KILL + "+ MICRO_BATCH_SIZE=8\n+ echo done\n")
     assert run.config["micro_batch_size"] == "4"
 
 
 @pytest.mark.parametrize("samples", [QUERY, "gpt0 max memory usage: 5603.00M\n"])
 def test_samples_of_a_device_are_no_run_that_has_no_end(samples: str) -> None:
-    """They are sampled next to a run; in a run's log they change nothing."""
+    """nvidia-smi samples next to a run; its samples in the run's log change nothing."""
     (run,) = runs_of(samples)
     assert run.outcome is not None
     assert run.outcome.kind is OutcomeKind.UNKNOWN

@@ -1,4 +1,4 @@
-"""Steps that are read many at once are those that are read line by line."""
+"""Steps that are read in blocks equal those that are read line by line."""
 
 import io
 import math
@@ -67,25 +67,25 @@ FRONTS = ("", "0: ", "[default7]:", " [2026-01-02 03:04:05.123456]", "\x1b[92m",
 
 
 def line(layout: str, iteration: int, **values: object) -> str:
-    """Return a report."""
+    """Return the line of a report."""
     usual = {"front": "", "of": 10**6, "ms": f"{1000 + iteration % 7}.5", "loss": "2.5E+00"}
     known = {"samples": 512 * iteration, "skipped": 0, **usual, **values}
     return layout.format(iteration=iteration, **known)
 
 
 def learn() -> None:
-    """Have all layouts known, whatever was read before."""
+    """Let the reader learn all layouts, whatever it read before."""
     for layout in LAYOUTS:
         runs_of("\n".join([line(layout, at) for at in (1, 2, 3)]).encode())
 
 
 def runs_of(log: bytes, formats: Sequence[object] = ALL_FORMATS) -> list[LogRun]:
-    """Return the runs of a log."""
+    """Return the runs in a log."""
     return read(io.BytesIO(log), formats)  # type: ignore[arg-type]
 
 
 def told(runs: Sequence[LogRun]) -> str:
-    """Return all records of a log's runs, with nan equal to nan."""
+    """Return all records of a log's runs, with NaN equal to NaN."""
     summaries = [summarise(run, Warmup(rule="auto")) for run in runs]
     return repr(
         (
@@ -98,7 +98,7 @@ def told(runs: Sequence[LogRun]) -> str:
 
 @st.composite
 def stretches(draw: st.DrawFn) -> list[str]:
-    """Draw adjacent reports that mostly differ only in numbers; some are odd."""
+    """Draw adjacent reports that mostly differ only in numbers; some are unusual."""
     layout, front = draw(st.sampled_from(LAYOUTS)), draw(st.sampled_from(FRONTS))
     first = draw(st.integers(0, 60))
     mixed = st.lists(st.sampled_from([1, 1, 1, 1, 2, 2, 0, -1, -9]), max_size=12)
@@ -135,7 +135,7 @@ def stretches(draw: st.DrawFn) -> list[str]:
 def test_blocks_give_the_same_records_as_single_lines(
     parts: list[list[str]], changes: list[tuple[int, int, bytes]], newline: bytes
 ) -> None:
-    """For any text between the reports, odd reports, and damaged ones."""
+    """Any text may be between the reports; some reports are unusual or damaged."""
     log = newline.join(one.encode() for part in parts for one in part) + newline
     learn()
     for at, length, change in changes:
@@ -151,7 +151,7 @@ def test_blocks_give_the_same_records_as_single_lines(
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 @pytest.mark.parametrize("front", FRONTS)
 def test_usual_reports_are_read_at_once(layout: str, newline: str, front: str) -> None:
-    """Whatever text precedes them."""
+    """The text before the reports does not matter."""
     learn()
     lines = [line(layout, at, front=front) for at in range(5, 25)]
     (run,) = runs_of((newline.join(lines) + newline).encode())
@@ -182,7 +182,7 @@ def test_usual_reports_are_read_at_once(layout: str, newline: str, front: str) -
     ids=str,
 )
 def test_reports_are_read_at_once_around_an_odd_one(odd: dict[str, Any], at_once: int) -> None:
-    """The last one promised, a loss of nan, and one that begins another launch."""
+    """Such reports are the last one planned, a NaN loss, and the first of another launch."""
     learn()
     values: list[dict[str, Any]] = [{"iteration": at} for at in range(5, 25)]
     values[9] |= odd
@@ -194,7 +194,7 @@ def test_reports_are_read_at_once_around_an_odd_one(odd: dict[str, Any], at_once
 
 
 def test_a_launch_that_begins_within_a_block_begins_at_its_line() -> None:
-    """Each of its steps is a line for itself where iterations do not go on."""
+    """If iterations do not go on, each step is read alone."""
     learn()
     first = [line(CORE, at, samples=7) for at in range(1, 9)]
     log = "\n".join([*first, NOISE[1], *(line(CORE, at) for at in range(5, 15))]).encode()
@@ -220,7 +220,7 @@ def test_processes_read_the_same(tmp_path: Path) -> None:
 
 
 def test_records_behave_like_a_sequence() -> None:
-    """They equal any other sequence of them, and can be sent to other processes."""
+    """Records equal any other sequence of the same records, and can be sent to other processes."""
     steps = [Step(iteration=at, loss=2.5, offset=100 * at) for at in range(5)]
     records = Records([steps[0], StepBlock.of(steps[1:4]), steps[4]])
     assert list(records) == steps == list(pickle.loads(pickle.dumps(records)))
@@ -232,7 +232,7 @@ def test_records_behave_like_a_sequence() -> None:
 
 
 def test_blocks_are_joined_by_field() -> None:
-    """A field that one of them lacks is absent there."""
+    """A field that one of the blocks lacks is absent there."""
     steps = [Step(iteration=1, loss=2.5, offset=0), Step(iteration=2, grad_norm=1.0, offset=9)]
     assert joined_steps([StepBlock.of(steps[:1]), *steps[1:]]).steps() == steps
     assert joined_steps([]).steps() == []
@@ -245,7 +245,7 @@ AT_ONCE = [one.name for one in DECLARED if one.parse_lines is not None and one.n
 
 @pytest.mark.parametrize("name", AT_ONCE)
 def test_declared_lines_are_read_at_once_as_they_are_read_alone(name: str) -> None:
-    """Numbers of any length, lines with something cut out, and others between them."""
+    """Numbers have any length, some lines are damaged, and other lines are between them."""
     for seed in range(60):
         random = Random(seed)
         lines = [random.choice(PRINTERS[name])(random).log for _ in range(24)]
@@ -263,7 +263,7 @@ def test_declared_lines_are_read_at_once_as_they_are_read_alone(name: str) -> No
 
 @pytest.mark.parametrize("name", AT_ONCE)
 def test_rising_lines_of_a_declaration_are_read_at_once(name: str) -> None:
-    """Any number of them."""
+    """This holds for any number of lines with rising numbers."""
     printed = {}
     for seed in range(400):
         report = PRINTERS[name][0](Random(seed))

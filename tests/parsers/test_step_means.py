@@ -1,4 +1,4 @@
-"""Over how many iterations a time is the mean; and Megatron's extra line of the first iteration."""
+"""Find the iterations over which a time is the mean, and Megatron's extra first line."""
 
 import io
 import statistics
@@ -21,7 +21,7 @@ LOADED = "  successfully loaded checkpoint from /save [ t 1/2, p 1/1 ] at iterat
 
 
 def duration_ms(iteration: int) -> float:
-    """Return the duration of an iteration; all are different."""
+    """Return the duration of an iteration in milliseconds; all are different."""
     return 1000.0 + iteration
 
 
@@ -60,7 +60,7 @@ def run_of(log: str) -> LogRun:
 
 
 def total_ms(steps: list[Step]) -> float:
-    """Return the time that all reports together are about."""
+    """Return the total time that all reports cover."""
     return sum(1000 * (step.step_seconds or 0) * (step.log_interval or 0) for step in steps)
 
 
@@ -69,7 +69,7 @@ def total_ms(steps: list[Step]) -> float:
 @pytest.mark.parametrize("reports", [2, 3, 7])
 @pytest.mark.parametrize("interval", [1, 5, 100])
 def test_each_iteration_is_counted_once(interval: int, reports: int, start: int, dump: bool):
-    """Whether the interval is known or not, from the beginning and from a checkpoint."""
+    """The interval is known or not; the run begins at the start or at a checkpoint."""
     end = (start // interval + reports) * interval
     run = run_of(core_016(interval, start, end, dump=dump))
     regular = [n for n in range(start + 1, end + 1) if n % interval == 0]
@@ -84,7 +84,7 @@ def test_each_iteration_is_counted_once(interval: int, reports: int, start: int,
 @pytest.mark.parametrize("dump", [True, False])
 @pytest.mark.parametrize("start", [0, 500])
 def test_the_first_iteration_s_line_counts_where_it_is_the_only_one(start: int, dump: bool):
-    """The run was over before the end of the interval."""
+    """The run ended before the end of the interval."""
     (step,) = run_of(core_016(100, start, start + 7, dump=dump)).steps
     assert (step.iteration, step.log_interval) == (start + 1, 1)
     assert total_ms([step]) == pytest.approx(duration_ms(start + 1))
@@ -119,7 +119,7 @@ def pipeline(iteration: int) -> Step:
 
 
 def log_interval(value: str) -> Setting:
-    """Return the record of an argument dump."""
+    """Return the record of an argument dump with a log interval."""
     return Setting(name="log_interval", value=value, source="arguments", offset=0)
 
 
@@ -165,12 +165,12 @@ INTERVALS: dict[str, tuple[list[Record], int | None, list[int | None]]] = {
 def test_a_mean_s_interval_follows_from_the_reports_around_it(
     records: list[Record], resumed_from: int | None, intervals: list[int | None]
 ):
-    """By the distance to the one before, the configuration and the checkpoint."""
+    """The interval follows from the report before, the configuration and the checkpoint."""
     steps = merged_steps(records, resumed_from=resumed_from).steps()
     assert [step.log_interval for step in steps] == intervals
 
 
 def test_of_two_means_the_more_precise_keeps_its_own_interval():
-    """If it cannot be determined, the other program's is not used."""
+    """If the interval is unknown, that of the other program is not used."""
     records = [pipeline(35), pipeline(40), megatron(40)]
     assert [step.log_interval for step in merged_steps(records).steps()] == [None, None]

@@ -1,4 +1,4 @@
-"""A console log and the metrics that its program wrote into another file are one run."""
+"""Read a console log and its program's metrics, in another file, as one run."""
 
 import json
 from pathlib import Path
@@ -21,7 +21,7 @@ def _itself(runs: list[LogRun]) -> list[LogRun]:
 
 
 def read_together(*logs: Path) -> list[LogRun]:
-    """Return the runs of logs that may be of one run."""
+    """Return the runs of logs that may belong to one run."""
     paths: LogPaths = logs
     ((_, runs),) = read_each([paths], _itself)
     assert not isinstance(runs, OSError)
@@ -49,7 +49,7 @@ def console(tmp_path: Path) -> Path:
 
 
 def test_a_step_of_both_counts_once(console: Path) -> None:
-    """It has the console's values, and of the stream those that the console lacks."""
+    """The step has the console's values, and those of the stream that the console lacks."""
     stream = console.with_name("metrics.jsonl")
     stream.write_text("".join(f"{titan_metrics(*one)}\n" for one in LOSSES.items()))
     (run,) = read_together(console, stream)
@@ -69,7 +69,7 @@ def test_a_stream_may_have_steps_that_the_console_lacks(console: Path) -> None:
 
 
 def test_other_losses_are_of_another_run(console: Path) -> None:
-    """Both are given, each with its own steps."""
+    """If losses differ, both logs are separate runs, each with its own steps."""
     stream = console.with_name("metrics.jsonl")
     stream.write_text("".join(f"{titan_metrics(at, loss + 0.1)}\n" for at, loss in LOSSES.items()))
     runs = read_together(console, stream)
@@ -80,7 +80,7 @@ def test_other_losses_are_of_another_run(console: Path) -> None:
 def test_after_a_restart_the_stream_is_that_of_both_launches(
     tmp_path: Path, appended: bool
 ) -> None:
-    """What was done twice is twice in the console, and in the stream if that goes on."""
+    """Repeated steps are twice in the console, and in the stream if both launches write to it."""
     console, stream = tmp_path / "slurm-1.out", tmp_path / "metrics.jsonl"
     first = [(at, 9 - at / 8) for at in range(1, 9)]
     again = [(at, 9.02 - at / 8) for at in range(7, 13)]
@@ -123,7 +123,7 @@ PRINTED = """{'loss': '2.279', 'grad_norm': '2.5', 'learning_rate': '5e-05', 'ep
 
 
 def test_a_trainer_state_gives_a_console_without_steps_its_steps(tmp_path: Path) -> None:
-    """The result of the training is there once, too."""
+    """The result of the training counts once, too."""
     console, state = tmp_path / "train.log", tmp_path / "trainer_state.json"
     console.write_text(PRINTED)
     state.write_text(json.dumps(STATE, indent=2, sort_keys=True) + "\n")
@@ -136,7 +136,7 @@ def test_a_trainer_state_gives_a_console_without_steps_its_steps(tmp_path: Path)
 
 
 def test_an_interrupted_console_of_a_finished_state_is_complete(tmp_path: Path) -> None:
-    """The state says so."""
+    """The trainer's state shows that the training is complete."""
     console, state = tmp_path / "train.log", tmp_path / "trainer_state.json"
     console.write_text("".join(PRINTED.splitlines(keepends=True)[:2]))
     state.write_text(json.dumps(STATE, indent=2, sort_keys=True) + "\n")
@@ -159,5 +159,5 @@ def test_an_interrupted_console_of_a_finished_state_is_complete(tmp_path: Path) 
     ],
 )
 def test_streams_are_known_by_their_names(name: str, stream: bool) -> None:
-    """Their contents decide to which run they belong."""
+    """Their contents decide to which run the streams belong."""
     assert is_stream(name) is stream

@@ -1,4 +1,4 @@
-"""Sample logs of OLMo-core, of integrations of Hugging Face's Trainer, and of metrics as JSON."""
+"""Parse logs of OLMo-core, of integrations of Hugging Face's Trainer, and metrics as JSON."""
 
 import io
 import json
@@ -46,7 +46,7 @@ OLMO = (
 
 
 def test_olmo_core_reports_the_metrics_below_each_header() -> None:
-    """Averages since the start are not those of the step; a header alone reports nothing."""
+    """Averages since the start are not the step's; a header without metrics gives no step."""
     run = run_of(*OLMO)
     assert [step.iteration for step in run.steps] == [1, 2]
     first, second = run.steps
@@ -107,7 +107,7 @@ def test_keys_of_integrations_are_read_with_and_without_a_bar(
 
 
 def test_counts_of_tokens_that_are_rounded_are_no_counts() -> None:
-    """Since 5.0 the Trainer prints four digits."""
+    """Since 5.0 the Trainer rounds to four digits."""
     line = "{{'loss': '1.2', 'num_tokens': '{}', 'epoch': '0.01'}}"
     bar = "  1%|          | 1/100 [00:05<08:00,  5.00s/it]"
     tokens = [
@@ -133,7 +133,7 @@ SWIFT = (swift(10, 3.0, "30s"), swift(20, 2.5, "50s"), swift(40, 2.25, "1m 30s")
 
 @pytest.mark.parametrize("as_json", [True, False])
 def test_mean_speeds_since_the_start_give_the_time_of_each_interval(as_json: bool) -> None:
-    """30, 20 and 40 seconds for 10, 10 and 20 steps."""
+    """In the test, 10, 10 and 20 steps take 30, 20 and 40 seconds."""
     lines = [json.dumps(one) if as_json else str(one) for one in SWIFT]
     run_summary = summarise(run_of(*lines), NONE)
     assert [one.step_seconds for one in run_summary.reported] == [None, 2.0, 2.0]
@@ -142,13 +142,13 @@ def test_mean_speeds_since_the_start_give_the_time_of_each_interval(as_json: boo
 
 
 def test_mean_speeds_of_a_resumed_training_give_no_time() -> None:
-    """They are means over fewer steps than the number of the step."""
+    """The means cover fewer steps than the step's number."""
     lines = [json.dumps(swift(30, 3.0, "30s")), json.dumps(swift(40, 2.5, "50s"))]
     assert [step.train_seconds for step in run_of(*lines).steps] == [None, None]
 
 
 def test_llama_factory_has_its_tokens_over_its_seconds() -> None:
-    """The quotient is the time since the start, more precisely than its clock."""
+    """The quotient gives the time since the start more precisely than the program's clock."""
     lines = [
         json.dumps(
             {
@@ -216,14 +216,14 @@ def test_a_trainer_state_is_read_as_a_log() -> None:
 
 
 def test_a_trainer_state_of_a_checkpoint_has_no_end() -> None:
-    """The training continued."""
+    """After a checkpoint, the training continues."""
     outcome = run_of(trainer_state()).outcome
     assert outcome is not None
     assert outcome.kind is OutcomeKind.TRUNCATED
 
 
 def test_a_trainer_state_that_is_cut_off_has_the_reports_before() -> None:
-    """An object is read whole or not at all."""
+    """A report of a truncated state is read completely or not at all."""
     text = trainer_state(result=RESULT)
     cut = text.index('"loss": 2.0') + len('"loss": 2')
     assert [step.iteration for step in run_of(text[:cut]).steps] == [10]
@@ -241,7 +241,7 @@ TITAN = {
 
 
 def test_metrics_of_torchtitan_are_read_and_those_of_a_validation_are_not() -> None:
-    """Both have the step."""
+    """Lines of a validation have a step too."""
     validation = {"step": 10, "validation_metrics/throughput(tps)": 9.0}
     (step,) = run_of(json.dumps(TITAN), json.dumps(validation)).steps
     assert step == Step(
@@ -257,7 +257,7 @@ def test_metrics_of_torchtitan_are_read_and_those_of_a_validation_are_not() -> N
 
 
 def test_events_of_torchtitan_give_the_time_of_each_step() -> None:
-    """In milliseconds; its parts are events, too."""
+    """Times are in milliseconds; parts of a step are separate events."""
     events = [
         {"step": step, "log_type_name": name, "value": value}
         for step in (1, 2)
@@ -269,7 +269,7 @@ def test_events_of_torchtitan_give_the_time_of_each_step() -> None:
 
 
 def test_verl_writes_its_metrics_as_json_too() -> None:
-    """A validation has no time of a step."""
+    """A validation has no step time."""
     metrics = {"timing_s/step": 48.5, "timing_s/gen": 16.0, "perf/throughput": 3283.5}
     lines = [{"step": 0, "data": {"val/reward": 0.5}}, {"step": 1, "data": metrics}]
     (step,) = run_of(*map(json.dumps, lines)).steps
@@ -278,7 +278,7 @@ def test_verl_writes_its_metrics_as_json_too() -> None:
 
 
 def test_an_error_of_a_step_before_the_training_is_not_its_outcome() -> None:
-    """If the training ends with success after it."""
+    """The training after the error ends with success."""
     failed = "srun: error: n1: task 0: Exited with exit code 1"
     assert summarise(run_of(failed, *OLMO), NONE).outcome.kind is OutcomeKind.COMPLETED
     assert summarise(run_of(failed, *OLMO[:-1]), NONE).outcome.kind is OutcomeKind.ERROR
@@ -306,7 +306,7 @@ CURRENT = (
 @pytest.mark.parametrize("form", [AUTOMODEL_LINE, CURRENT])
 @pytest.mark.parametrize("odd", ["1.5e999", "NaN", "01", "1.2.3", "null", '"7"', '7, "x": 1'])
 def test_lines_of_json_read_together_give_the_same_records(form: str, odd: str) -> None:
-    """Including a line with odd or invalid numbers."""
+    """Some lines have unusual or invalid numbers."""
     lines = [form.format(at=at, mem=odd if at == 20 else f"{at}.25") for at in range(10, 40)]
     alone = [step for line in lines for step in run_of("", line, "").records]
     together = run_of(*lines).records
@@ -315,7 +315,7 @@ def test_lines_of_json_read_together_give_the_same_records(form: str, odd: str) 
 
 
 def test_a_number_of_json_that_no_float_can_hold_is_not_infinite() -> None:
-    """It is torn, so the loss is unknown."""
+    """Such a number is torn, so the loss is unknown."""
     (step,) = run_of('{"step": 1, "loss": 2.5e99999, "mem": Infinity, "tps_per_gpu": 5}').steps
     assert (step.loss, step.max_memory_allocated_gib) == (None, None)
 

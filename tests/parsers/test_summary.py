@@ -1,4 +1,4 @@
-"""The numbers of a run: the reports that count, and the values computed from others."""
+"""Summarise a run: choose the reports that count, and compute further values."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from parsers.summary.warmup import Warmup
 def line(
     iteration: int, ms: float, *, skipped: int = 0, batch: int = 16, extra: str = "", until: int = 9
 ) -> str:
-    """Return a report in Megatron's words."""
+    """Return a report as Megatron prints it."""
     return (
         f" iteration {iteration:8d}/{until:8d} | consumed samples: {batch * iteration:12d} | "
         f"elapsed time per iteration (ms): {ms:.1f} | {extra}learning rate: 1.500E-04 | "
@@ -30,7 +30,7 @@ def line(
 def summary(
     log: Path, text: str, warmup: str = "first", *, keep_skipped: bool = False
 ) -> RunSummary:
-    """Return the numbers of the one run in a log."""
+    """Return the summary of the only run in a log."""
     log.write_text(text)
     (run,) = read(log)
     return summarise(run, Warmup.parse(warmup), keep_skipped=keep_skipped)
@@ -38,7 +38,7 @@ def summary(
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
-    """A log to be written."""
+    """Return the path of a log that the test writes."""
     return tmp_path / "slurm-1.out"
 
 
@@ -60,7 +60,7 @@ FIRST_SKIPPED = [1, 0, 1, 0]
 def test_warm_up_and_skipped_updates_are_left_out(
     log: Path, warmup: str, keep_skipped: bool, counted: list[float], dropped: int, skipped: int
 ) -> None:
-    """A report that is both counts as warm-up."""
+    """A report that is both in the warm-up and skipped counts as warm-up."""
     lines = zip(TIMES, FIRST_SKIPPED, strict=True)
     text = "".join(line(at, ms, skipped=skips) for at, (ms, skips) in enumerate(lines, start=1))
     run_summary = summary(log, text, warmup, keep_skipped=keep_skipped)
@@ -71,7 +71,7 @@ def test_warm_up_and_skipped_updates_are_left_out(
 
 
 def test_the_statistics_are_those_of_a_sample() -> None:
-    """With too few values they are None."""
+    """With too few values, a statistic is None."""
     assert StepSeconds.of([2.0, 1.0, 4.0, 1.0]) == StepSeconds(
         n=4, mean=2.0, median=1.5, std=pytest.approx(2**0.5), min=1.0, max=4.0, first=2.0
     )
@@ -85,7 +85,7 @@ def test_the_statistics_are_those_of_a_sample() -> None:
     ids=["negative", "huge", "tiny"],
 )
 def test_a_mangled_time_is_none(log: Path, times: list[float]) -> None:
-    """Such times cannot be added up and divided by."""
+    """Damaged times cannot be added up, so they are left out."""
     text = "".join(
         line(at, 1).replace("(ms): 1.0", f"(ms): {ms!r}") for at, ms in enumerate(times, start=1)
     )
@@ -97,14 +97,14 @@ def test_a_mangled_time_is_none(log: Path, times: list[float]) -> None:
 
 
 def test_the_mean_of_equal_times_is_that_time() -> None:
-    """Three times 123.4 by 3 is 123.40000000000002 for a processor."""
+    """The sum of three times 123.4, divided by 3, is 123.40000000000002."""
     for value in (123.4, 14.26962, 0.1):
         assert StepSeconds.of([value] * 3).mean == value
 
 
 @pytest.mark.parametrize("size", ["9" * 5000, "9" * 30, "0", "\N{SUPERSCRIPT TWO}"])
 def test_a_mangled_size_is_none(log: Path, size: str) -> None:
-    """The step counts nevertheless; its own batch does, too."""
+    """The step still counts, and so does its batch."""
     names = ("seq_length", "global_batch_size", "log_interval")
     dump = "".join(f"  {name} ..... {size}\n" for name in names)
     run_summary = summary(log, dump + line(1, 1000), "none")
@@ -112,7 +112,10 @@ def test_a_mangled_size_is_none(log: Path, size: str) -> None:
 
 
 def test_samples_are_divided_by_the_seconds_that_they_took(log: Path) -> None:
-    """If a batch grows, each report counts with its own; tokens follow from the sequence length."""
+    """If a batch grows, each report counts with its own batch.
+
+    Tokens follow from the sequence length.
+    """
     dump = "------------------------ arguments ------------------------\n  seq_length ..... 1024\n"
     steps = line(1, 9000, batch=16) + line(2, 1000, batch=16) + line(3, 3000, batch=32)
     run_summary = summary(log, dump + steps)
@@ -151,7 +154,7 @@ def test_rates_are_weighed_by_their_seconds(log: Path) -> None:
 def test_tokens_are_those_that_were_consumed(
     log: Path, tokens: tuple[int, int, int], expected: int
 ) -> None:
-    """The length that is configured may be reached later."""
+    """Some trainings reach the configured sequence length only later."""
     dump = "------------------------ arguments ------------------------\n  seq_length ..... 1024\n"
     steps = "".join(
         line(at, 1000, extra=f"consumed tokens: {count:12d} | ")
@@ -161,14 +164,14 @@ def test_tokens_are_those_that_were_consumed(
 
 
 def test_the_claimed_tflops_are_the_mean_of_the_reports_that_count(log: Path) -> None:
-    """The first one is warm-up."""
+    """The first report is warm-up, and does not count."""
     extra = "throughput per GPU (TFLOP/s/GPU): {:.1f} | "
     text = "".join(line(at, 1000, extra=extra.format(10 * at)) for at in (1, 2, 3))
     assert summary(log, text).reported_tflops_per_gpu == 25.0
 
 
 def test_every_launch_of_a_run_has_its_warm_up(log: Path) -> None:
-    """A restart compiles and allocates again."""
+    """A restart compiles and allocates memory again."""
     resumed = "  successfully loaded checkpoint from /checkpoints at iteration 3\n"
     start = "------------------------ arguments ------------------------\n"
     first = start + "".join(line(at, ms) for at, ms in ((1, 9000), (2, 1000), (3, 1000)))
@@ -180,7 +183,7 @@ def test_every_launch_of_a_run_has_its_warm_up(log: Path) -> None:
 
 
 def test_a_cumulative_count_of_skipped_steps_is_read_by_its_rises(log: Path) -> None:
-    """DeepSpeed reports how many were skipped so far."""
+    """DeepSpeed reports how many steps were skipped so far."""
     words = "[2026-01-02 03:04:05,678] [INFO] [logging.py:96:log_dist] [Rank 0] "
     rate = "RunningAvgSamplesPerSec={0}, CurrSamplesPerSec={0}, MemAllocated=1.0GB, "
     rate += "MaxMemAllocated=2.0GB"
@@ -196,7 +199,7 @@ def test_a_cumulative_count_of_skipped_steps_is_read_by_its_rises(log: Path) -> 
 
 
 def test_a_running_mean_is_the_rate_of_the_whole_run(log: Path) -> None:
-    """DeepSpeed up to 0.6 reports only this; its last value covers the most steps."""
+    """DeepSpeed up to 0.6 reports only such means; the last one covers the most steps."""
     words = "[2021-01-02 03:04:05,678] [INFO] [timer.py:157:stop] "
     text = "".join(
         f"{words}0/{at}, SamplesPerSec={rate}\n" for at, rate in ((100, 64.5), (200, 65.25))
@@ -226,7 +229,7 @@ def test_the_peak_of_a_device_is_one_of_the_training(
 
 
 def test_a_log_of_no_run_contains_nothing(log: Path) -> None:
-    """All values are None."""
+    """All values of the summary are None."""
     run_summary = summary(log, "Dear diary,\n")
     assert run_summary.says_nothing
     assert run_summary.outcome.kind is OutcomeKind.UNKNOWN
@@ -235,14 +238,14 @@ def test_a_log_of_no_run_contains_nothing(log: Path) -> None:
 
 
 def test_formats_are_those_of_reports(log: Path) -> None:
-    """Every log has arguments and versions; these are not formats of a report."""
+    """Every log has arguments and versions, so these are not listed."""
     dump = "---------- arguments ----------\n  hidden_size ....... 64\n"
     assert summary(log, dump + line(1, 9000)).formats == ("Megatron",)
     assert summary(log, dump).formats == ()
 
 
 def test_the_first_format_is_the_one_with_the_most_about_speed(log: Path) -> None:
-    """Of Megatron-DeepSpeed's two programs, Megatron; of samples and a pipeline, the pipeline."""
+    """Of Megatron and DeepSpeed, Megatron is first; of samples and a pipeline, the pipeline."""
     progress = "[2026-01-02 03:04:05,678] [INFO] [x.py:1:y] [Rank 0] step=1, skipped=0, lr=[1], "
     pipeline = "steps: 1 loss: 6.5 iter time (s): 9.000 samples/sec: 1.778\n"
     assert summary(log, f"{progress}\n{pipeline}{line(1, 9000)}").formats == (
@@ -257,7 +260,7 @@ def test_the_first_format_is_the_one_with_the_most_about_speed(log: Path) -> Non
 
 
 def test_the_object_of_a_run_keeps_the_contract(log: Path) -> None:
-    """Programs rely on these names."""
+    """Other programs rely on the names in the object."""
     record = run_object(summary(log, line(1, 9000) + line(2, 1000)))
     assert {
         "path",
@@ -311,14 +314,14 @@ def test_a_setting_has_the_type_of_its_value(
 
 
 def test_a_name_that_is_no_text_is_shown_as_one(tmp_path: Path) -> None:
-    """JSON knows no such bytes."""
+    """JSON cannot contain bytes that are not text."""
     log = tmp_path / os.fsdecode(b"slurm-\xff.out")
     record = run_object(summary(log, line(1, 9000)))
     assert record["path"].endswith("slurm-\N{REPLACEMENT CHARACTER}.out")
 
 
 def test_reports_of_memory_are_a_frame(log: Path) -> None:
-    """Those of programs and of devices, with their source."""
+    """The frame has reports of programs and of devices, with their source."""
     log.write_text(line(1, 9000) + SAMPLES.format(14336, 90))
     frame = usage_frame(read(log))
     assert list(frame.columns) == list(USAGE_NAMES) == list(usage_frame([]).columns)
@@ -329,7 +332,10 @@ def test_reports_of_memory_are_a_frame(log: Path) -> None:
 
 
 def test_runs_and_steps_are_frames(log: Path) -> None:
-    """Their columns are the names of the rows; counted steps give the numbers of the run."""
+    """The columns of the frames are the names in the rows.
+
+    The counted steps give the numbers of the run.
+    """
     log.write_text("".join(line(at, 1000 * at) for at in (1, 2, 3)))
     runs, steps = runs_frame(read(log)), steps_frame(read(log))
     assert list(steps.columns) == list(STEP_NAMES)
@@ -352,7 +358,7 @@ def test_runs_and_steps_are_frames(log: Path) -> None:
 def test_seconds_and_samples_per_second_give_the_batch(
     log: Path, reports: list[tuple[float, float]], batch: int | None
 ) -> None:
-    """If the rounded products agree on one integer."""
+    """The batch is known if the rounded products agree on one integer."""
     lines = (
         f"steps: {n} loss: 0.0625 iter time (s): {seconds:.3f} samples/sec: {rate:.3f}\n"
         for n, (seconds, rate) in enumerate(reports, 1)

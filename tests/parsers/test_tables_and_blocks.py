@@ -1,4 +1,4 @@
-"""Rows below a header, and lines that belong to the one with the anchor."""
+"""Read rows below a header, and blocks of lines that belong to a line with an anchor."""
 
 import pickle
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ ParseLine = Callable[[int, str], Iterator[Record]]
 
 
 def _column(header: str) -> ParseLine | None:
-    """Read the column with the title `rank` from cells with commas between them."""
+    """Parse the column with the title `rank` of a table whose cells are separated by commas."""
     titles = header.strip().split(",")
     if "rank" not in titles:
         return None
@@ -35,10 +35,10 @@ def _column(header: str) -> ParseLine | None:
 
 
 class InThisProcess(Executor):
-    """Runs its tasks immediately, in this process."""
+    """An executor that runs its tasks immediately, in this process."""
 
     def __init__(self, file: SharedFile) -> None:
-        """Prepare as each process does."""
+        """Prepare this process as a pool prepares each of its processes."""
         prepare(file)
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
@@ -60,7 +60,7 @@ LONG_BLOCK = LogFormat(name="long block", anchors=(b"BEGIN", b"ALSO"), parse=_wo
 
 
 def ranks(log: Path, formats: tuple[AnyFormat, ...] = (TABLE,)) -> list[int | None]:
-    """Return the ranks in a log's rows."""
+    """Return the ranks in the rows of a log."""
     return [record.rank for record in read_records(log, formats) if isinstance(record, Usage)]
 
 
@@ -78,13 +78,13 @@ LOGS = {
 
 @pytest.mark.parametrize(("text", "expected"), LOGS.values(), ids=LOGS)
 def test_rows_count_below_their_header(tmp_path: Path, text: str, expected: list[int]) -> None:
-    """They are read with its columns."""
+    """A row is read with the columns of the header before it."""
     (tmp_path / "log").write_bytes(text.encode())
     assert ranks(tmp_path / "log") == expected
 
 
 def test_a_table_without_rows_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Until its header comes again, because searching a long log for every comma is slow."""
+    """Searching a long log for every comma is slow, so rows are read again only after a header."""
     monkeypatch.setattr(parsers.scan.reader, "_LINES_WITHOUT_ROW", 3)
     log = tmp_path / "log"
     log.write_text("rank,b\n" + "1,2\nx,y\nx,y\nx,y\n" * 2 + "x,y\n5,6\nrank,b\n7,8\n")
@@ -118,19 +118,19 @@ def test_neither_chunks_nor_segments_change_what_is_read(
 
 
 def texts(log: Path, *formats: LogFormat) -> list[str]:
-    """Return the texts that the formats had to parse."""
+    """Return the texts that the reader gave to the formats."""
     return [record.value for record in read_records(log, formats) if isinstance(record, Setting)]
 
 
 def test_each_format_is_given_the_lines_that_it_asks_for(tmp_path: Path) -> None:
-    """Also where another one asks for more."""
+    """Another format may ask for more lines after the same line."""
     log = tmp_path / "log"
     log.write_text("a\nBEGIN b\nc\nd\ne\nf\ng\n")
     assert texts(log, BLOCK, LONG_BLOCK) == ["BEGIN b\nc\nd", "BEGIN b\nc\nd\ne\nf"]
 
 
 def test_lines_of_a_block_are_plain_text(tmp_path: Path) -> None:
-    """Without line ends and colours, like a single line."""
+    """The lines have no line ends and no colours, like a single line."""
     log = tmp_path / "log"
     log.write_bytes(b"BEGIN \x1b[92mb\x1b[0m\r\n\xffc\r\nd\r\n")
     assert texts(log, BLOCK) == ["BEGIN b\n\ufffdc\nd"]
@@ -144,7 +144,7 @@ def test_blocks_may_overlap(tmp_path: Path) -> None:
 
 
 def test_records_are_sent_to_other_processes_as_they_are() -> None:
-    """Also values that are absent."""
+    """Absent values are sent, too."""
     records = [
         Usage(source=UsageSource.TORCH, rank=3, max_memory_allocated_gib=1.25, offset=7),
         Setting(name="seed", value="42", source="arguments", offset=0),

@@ -1,4 +1,4 @@
-"""Warm-up: the iterations that each spelling leaves out, and the steady state that MSER-5 finds."""
+"""Warm-up: the iterations that each spelling leaves out, and the steady state found by MSER-5."""
 
 import contextlib
 import random
@@ -49,7 +49,7 @@ def test_a_warm_up_ends_with_an_iteration(value: int | str) -> None:
     ids=lambda value: str(value)[:10],
 )
 def test_an_invalid_warm_up_is_refused(value: int | str) -> None:
-    """The message contains the value, and every spelling."""
+    """The message contains the value, and every way to write a warm-up."""
     message = (
         f"{value!r} is not a valid warm-up: give a number of iterations (5), "
         "a percentage (10%), first or auto"
@@ -60,13 +60,13 @@ def test_an_invalid_warm_up_is_refused(value: int | str) -> None:
 
 @given(st.integers(0, 99), st.integers(1, 10**6))
 def test_a_percentage_always_leaves_something(percent: int, train_iters: int) -> None:
-    """Below 100 % there is an iteration to measure."""
+    """Below 100 %, at least one iteration is left to measure."""
     assert 0 <= Warmup.parse(f"{percent}%").least_iterations(train_iters) < train_iters
 
 
 @given(st.text(max_size=8) | st.from_regex(r"\s?\w{1,3}%?\s?"))
 def test_any_text_is_a_warm_up_or_refused(text: str) -> None:
-    """No other error is raised, whatever counts as a digit in some script."""
+    """No other exception is raised, even for digits of other scripts."""
     with contextlib.suppress(ValueError):
         assert Warmup.parse(text).least_iterations(10**6) >= 0
 
@@ -85,7 +85,7 @@ def test_iterations_of_a_resumed_launch_count_from_its_checkpoint(
 
 @pytest.mark.parametrize(("value", "last"), [(0, -1), (2, 1), ("50%", 1), ("first", 0)])
 def test_a_program_may_count_its_iterations_from_zero(value: int | str, last: int) -> None:
-    """Two iterations are then 0 and 1; without a warm-up, iteration 0 counts."""
+    """A warm-up of two then leaves out 0 and 1; without a warm-up, iteration 0 counts."""
     assert Warmup.parse(value).end([0, 1, 2, 3], [1.0] * 4) == WarmupEnd(last)
 
 
@@ -97,7 +97,7 @@ def test_without_reports_nothing_is_left_out(value: str) -> None:
 
 
 def reports_left_out(times: list[float | None]) -> tuple[int, bool]:
-    """Return how many of these reports, one per iteration, `auto` leaves out; and if it settles."""
+    """Return how many of these reports `auto` leaves out, and whether the run becomes steady."""
     end = Warmup.parse("auto").end(range(1, len(times) + 1), times)
     return end.iteration, end.steady
 
@@ -122,32 +122,32 @@ def noisy(mean: float, count: int, seed: int = 1) -> list[float]:
 def test_auto_leaves_out_the_slow_beginning(
     slow: list[float], steady: int, least: int, most: int
 ) -> None:
-    """At least all that is slow, and not much more."""
+    """`auto` leaves out at least all slow reports, and not many more."""
     left_out, settled = reports_left_out([*slow, *noisy(1.0, steady)])
     assert settled
     assert least <= left_out <= most
 
 
 def test_auto_passes_over_reports_without_a_time() -> None:
-    """They are left out with the slow ones before and behind them."""
+    """Reports without a time are left out with the slow ones around them."""
     times = [None, 9.0, None, None, 8.0, None, *[1.0] * 12]
     assert reports_left_out(times) == (5, True)
 
 
 def test_a_run_that_never_settles_is_reported_as_unsteady() -> None:
-    """Its step time falls to the end; half of it is left out, and the number is unreliable."""
+    """The run's step time falls to the end, so half of it is left out, and a note reports it."""
     falling = [10.0 - 0.01 * number for number in range(400)]
     assert steady_state(falling) == (200, False)
 
 
 @pytest.mark.parametrize("count", range(6))
 def test_of_a_handful_of_reports_none_is_left_out(count: int) -> None:
-    """They are too few to find a steady state; the last one alone would look steady."""
+    """A few reports cannot show a steady state; the last one alone would look steady."""
     assert steady_state([9.0, 3.0, 1.1, 1.0, 1.2][:count]) == (0, True)
 
 
 def squared_errors(observations: list[float]) -> list[float]:
-    """Return the value that the rule minimizes, for each truncation, by its definition."""
+    """Return the value that MSER minimizes, for each truncation, computed by its definition."""
     errors = []
     for left_out in range(len(observations) - 5 + 1):
         rest = observations[left_out:]
@@ -158,7 +158,7 @@ def squared_errors(observations: list[float]) -> list[float]:
 
 @given(st.lists(st.integers(1, 1000).map(float), min_size=10, max_size=49, unique=True))
 def test_the_truncation_is_that_of_the_definition(observations: list[float]) -> None:
-    """For fewer than fifty reports, each is an observation."""
+    """Below fifty reports, each report is an observation."""
     errors = squared_errors(observations)
     half = len(observations) // 2
     left_out, steady = steady_state(observations)

@@ -1,4 +1,4 @@
-"""`import teralog`: four functions, which return the commands' output, and import late."""
+"""`import teralog` gives four functions, which return commands' output and import late."""
 
 import json
 import re
@@ -25,7 +25,7 @@ CAMPAIGN = ROOT / "examples" / "zero-stages.yaml"
 
 
 def in_new_process(code: str, *path: Path) -> str:
-    """Return the output of Python for this code, with these folders first on its path."""
+    """Return what Python prints for this code, with these folders first on its path."""
     start = f"import sys; sys.path[:0] = {[str(folder) for folder in path]!r}\n"
     done = subprocess.run(
         [sys.executable, "-P", "-c", start + code],
@@ -39,7 +39,7 @@ def in_new_process(code: str, *path: Path) -> str:
 
 
 def test_four_functions_are_public() -> None:
-    """Each has a docstring, and annotations for its arguments and result."""
+    """Each function has a docstring, and annotations for its arguments and result."""
     assert teralog.__all__ == ["estimate", "read", "runs", "steps"]
     for name in teralog.__all__:
         function = getattr(teralog, name)
@@ -56,13 +56,13 @@ def test_import_loads_the_standard_library_alone() -> None:
 
 
 def test_read_returns_the_runs_of_a_log() -> None:
-    """They are those of `parsers.read`, for a path of either kind."""
+    """The runs equal those of `parsers.read`; the path may be a string or a Path."""
     assert teralog.read(LOG) == teralog.read(str(LOG)) == parsers.read(LOG)
     assert teralog.read(LOG)[0].steps
 
 
 def test_runs_and_steps_are_the_frames_of_a_campaign(tmp_path: Path) -> None:
-    """For a folder of results, and for a file with its results elsewhere."""
+    """The campaign is a folder of results, or a file with its results elsewhere."""
     assert teralog.runs(RECORDED).equals(frames.runs(RECORDED))
     assert teralog.steps(str(RECORDED)).equals(frames.steps(RECORDED))
     file = tmp_path / "zero-stages.yaml"
@@ -74,7 +74,7 @@ def test_runs_and_steps_are_the_frames_of_a_campaign(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("what", OPTIONS)
 def test_estimate_has_the_options_of_the_command(what: str) -> None:
-    """By the same names."""
+    """The options have the same names."""
     names = {param.name for param in estimate_command.commands[what].params if param.expose_value}
     assert field_types(OPTIONS[what]).keys() == names - {"campaign", "layout"}
 
@@ -91,7 +91,7 @@ def test_estimate_has_the_options_of_the_command(what: str) -> None:
     ],
 )
 def test_estimate_returns_what_the_command_prints(what: Any, options: dict[str, Any]) -> None:
-    """One dictionary of the list, or all."""
+    """The function returns one dictionary of the list, or all."""
     words = [what, "--json"]
     for name, value in options.items():
         option = name.replace("_", "-")
@@ -103,7 +103,7 @@ def test_estimate_returns_what_the_command_prints(what: Any, options: dict[str, 
 
 @pytest.mark.parametrize("what", OPTIONS)
 def test_estimate_takes_a_campaign_as_the_command_does(what: Any) -> None:
-    """Each run has its records."""
+    """Each run of the campaign has its records."""
     more = {"flops": {}, "time": {"step_seconds": 2.0}}.get(what, {})
     words = [word for name, value in more.items() for word in (f"--{name}", str(value))]
     command = ["estimate", what, str(CAMPAIGN), "--json", *(w.replace("_", "-") for w in words)]
@@ -129,14 +129,14 @@ def test_estimate_takes_a_campaign_as_the_command_does(what: Any) -> None:
 def test_mistakes_are_value_errors(
     what: Any, campaign: Path | None, options: dict[str, Any], said: str
 ) -> None:
-    """With the sentence that the command would print."""
+    """The exception has the message that the command would print."""
     with pytest.raises(ValueError, match=re.escape(said)):
         teralog.estimate(what, campaign, **options)
 
 
 @pytest.mark.parametrize("first", [True, False])
 def test_packages_of_the_user_stay_theirs(tmp_path: Path, first: bool) -> None:
-    """Whether they were imported before or after a call, and with modules of ours' names."""
+    """The user's packages may have the names of teralog's modules, and be imported at any time."""
     for name in ("orchestrator", "parsers"):
         (tmp_path / name / "runs").mkdir(parents=True)
         (tmp_path / name / "__init__.py").write_text("mine = True\n")
@@ -159,7 +159,7 @@ def test_packages_of_the_user_stay_theirs(tmp_path: Path, first: bool) -> None:
 
 
 def test_without_such_packages_names_stay_ours() -> None:
-    """So objects can be pickled, and have the classes that are imported later."""
+    """Objects can therefore be pickled, and have the classes that are imported later."""
     printed = in_new_process(
         f"import pickle, teralog; runs = teralog.read({str(LOG)!r})\n"
         "from parsers.runs.run import LogRun\n"

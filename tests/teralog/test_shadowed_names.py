@@ -1,4 +1,4 @@
-"""Other packages and modules with the names of teralog's change nothing, wherever they are."""
+"""Other packages with the names of teralog's packages change nothing, wherever they are."""
 
 import json
 import os
@@ -50,7 +50,7 @@ def _empty_packages(folder: Path) -> None:
 
 @pytest.fixture(params=[_packages, _modules, _empty_packages])
 def others(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """A folder of another project, which has our names."""
+    """Return a folder of another project whose packages have the same names."""
     folder = tmp_path / "others"
     folder.mkdir()
     make: Callable[[Path], None] = request.param
@@ -75,7 +75,7 @@ def run(
 
 
 def test_every_way_to_start_the_command_gets_its_own_packages(others: Path) -> None:
-    """Import teralog's packages, even if others of the same names are first on the path."""
+    """Teralog imports its own packages, even if others of the same names are first on the path."""
     (others / "a.log").write_text(REPORTS)
     script, module = [BIN / "teralog"], [sys.executable, "-m", "teralog"]
     for command, path in ((script, others), (module, others), (module, None)):
@@ -88,13 +88,13 @@ def test_every_way_to_start_the_command_gets_its_own_packages(others: Path) -> N
 
 
 def test_python_m_names_itself_in_its_help() -> None:
-    """So the user can type the command again."""
+    """The user can type the printed command again."""
     shown = run(ROOT, sys.executable, "-m", "teralog", "plan", "--help")
     assert shown.stdout.startswith("Usage: python -m teralog plan ")
 
 
 def test_supervisors_of_runs_get_their_own_packages(others: Path) -> None:
-    """A run is started, ended and reported with the others in the folder and on the path."""
+    """A run starts, ends and is reported, with the other packages in its folder and on the path."""
     (others / "here.yaml").write_text("scheduler: local\ngpus_per_node: 0\npython: ./program\n")
     (others / "program").write_text(f"#!/bin/bash\ncat << 'END'\n{REPORTS}END\n")
     (others / "program").chmod(0o755)
@@ -113,7 +113,7 @@ def test_supervisors_of_runs_get_their_own_packages(others: Path) -> None:
     ],
 )
 def test_ranks_get_their_own_packages(tmp_path: Path, run_of: str, options: list[str]) -> None:
-    """A training and a rehearsal, with different launchers and programs, see no other project."""
+    """A training and a rehearsal, with several launchers and programs, import only their own."""
     _packages(tmp_path)
     (tmp_path / "here.yaml").write_text("scheduler: local\ngpus_per_node: 0\n")
     (tmp_path / "c.yaml").write_text(CAMPAIGN + f"include: [{{{run_of}}}]")

@@ -1,8 +1,8 @@
-"""Train several times with ranks forked from one process, which loads torch and DeepSpeed once.
+"""Train several times with ranks forked from one process, which loads torch only once.
 
-A launcher loads torch, and so does every rank it starts, which takes seconds of CPU for trainings
-of less than one second. Tests of training start ranks this way; tests of launchers start the
-launchers.
+A launcher loads torch and DeepSpeed, and so does every rank that it starts. That takes seconds of
+CPU for trainings of less than one second. Tests of training start ranks this way; tests of
+launchers start the launchers.
 """
 
 import importlib
@@ -24,10 +24,10 @@ RANKS = 2
 def train_forked(
     main: str, commands: Sequence[Sequence[str]], load: Sequence[str] = ()
 ) -> list[Finished]:
-    """Run a training program once for each command line, on two ranks; return the ends in order.
+    """Run a training program once per command line, on two ranks; return the ends in order.
 
-    main: the program's function, e.g. "orchestrator.workloads.gpt:gpt_main"; load: modules that its
-    ranks load later. The exit code is the larger of both ranks', the output that of rank 0 and then
+    main: the program's function, e.g. "orchestrator.workloads.gpt:gpt_main". load: modules that its
+    ranks load later. The exit code is the larger of both ranks'. The output is that of rank 0, then
     that of rank 1.
     """
     with tempfile.TemporaryDirectory() as folder:

@@ -25,7 +25,7 @@ SHAPE = {
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The results of an ended process."""
+    """The exit code and output of a process that has ended."""
 
     exit_code: int
     stdout: str
@@ -33,12 +33,12 @@ class Finished:
 
     @property
     def reports(self) -> list[str]:
-        """The program's own lines."""
+        """Return the program's own lines."""
         return [line for line in self.stdout.splitlines() if line.startswith("[teralog] ")]
 
     @property
     def final_loss(self) -> float:
-        """The loss of the last line, which is there only after all iterations."""
+        """Return the loss of the last line, which is printed only after all iterations."""
         assert self.exit_code == 0, self.stderr
         match = re.search(r"^\[teralog\] finished .* final_loss (\S+)", self.reports[-1])
         assert match, self.stdout
@@ -46,7 +46,7 @@ class Finished:
 
 
 def options(values: dict[str, object]) -> list[str]:
-    """Return values as a command line; True is a flag that is given."""
+    """Return values as words of a command line; True means a flag."""
     words = []
     for name, value in values.items():
         words += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
@@ -54,7 +54,7 @@ def options(values: dict[str, object]) -> list[str]:
 
 
 def environment(**variables: str) -> dict[str, str]:
-    """Return this environment without the traces of a launcher around the tests."""
+    """Return this environment without the variables of a launcher around the tests."""
     launcher = ("SLURM_", "RANK", "WORLD_SIZE", "LOCAL_", "MASTER_")
     inherited = {name: text for name, text in os.environ.items() if not name.startswith(launcher)}
     # DeepSpeed looks for ninja on the PATH, where a virtual environment need not be.
@@ -63,7 +63,7 @@ def environment(**variables: str) -> dict[str, str]:
 
 
 def start(command: Sequence[str], **variables: str) -> subprocess.Popen[str]:
-    """Start a command in the repository."""
+    """Start a command in the folder of the repository."""
     return subprocess.Popen(
         command,
         cwd=REPOSITORY,
@@ -75,7 +75,7 @@ def start(command: Sequence[str], **variables: str) -> subprocess.Popen[str]:
 
 
 def finish(process: subprocess.Popen[str]) -> Finished:
-    """Wait for a process, the first build of DeepSpeed's extensions included."""
+    """Wait for a process; the first one also builds DeepSpeed's extensions."""
     try:
         stdout, stderr = process.communicate(timeout=400)
     finally:

@@ -1,4 +1,4 @@
-"""The GPT training program: its model against the formulas, and real training on two CPU ranks."""
+"""Train the project's GPT on two CPU ranks, and compare its model with the formulas."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ VARIANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 
 def arguments(strategy: str = "ddp", **changes: object) -> list[str]:
-    """Return the command line of the tiny shape; True is a flag that is given."""
+    """Return the command line of a tiny model; True means a flag."""
     return ["--strategy", strategy, *options(SHAPE | CHOSEN | changes)]
 
 
@@ -70,18 +70,18 @@ def deepspeed_config(path: Path, stage: int, **changes: object) -> Path:
 
 
 def train(*command: str, launcher: Sequence[str] = TORCHRUN) -> Finished:
-    """Run the program to its end."""
+    """Run the training program to its end."""
     return finish(start([*launcher, *MODULE, *command]))
 
 
 @pytest.fixture(scope="module", params=STRATEGIES)
 def strategy(request: pytest.FixtureRequest) -> str:
-    """Each strategy in turn."""
+    """Return each strategy in turn."""
     return str(request.param)
 
 
 def train_all(folder: Path) -> dict[str, Finished]:
-    """Train once with each strategy on two ranks, and with those of VARIANTS, by name."""
+    """Train on two ranks with each strategy and each of VARIANTS; return the ends by name."""
     commands = {"ddp": arguments()}
     for name in STRATEGIES[1:]:
         stage, _, offload = name.partition("-")
@@ -98,27 +98,28 @@ def train_all(folder: Path) -> dict[str, Finished]:
 
 @pytest.fixture(scope="module")
 def all_trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Finished]:
-    """Return the end of each training by its strategy, and its variant if it has one."""
+    """Return the end of each training, by its strategy and its variant if it has one."""
     pytest.importorskip("deepspeed")
     return made_once(tmp_path_factory, "gpt", train_all)
 
 
 @pytest.fixture(scope="module")
 def trained(strategy: str, all_trained: dict[str, Finished]) -> Finished:
-    """One run of each strategy on two ranks."""
+    """Return one training of each strategy on two ranks."""
     return all_trained[strategy]
 
 
 def settings(**changes: Any) -> Settings:
-    """Return the settings of the tiny shape."""
+    """Return the settings of a tiny model."""
     return gpt.parse_arguments(arguments(**changes))
 
 
 @pytest.fixture(scope="module")
 def reference_loss() -> float:
-    """The final loss of a plain loop over the tokens of both ranks, without any of the strategies.
+    """Return the final loss of a plain loop over the tokens of both ranks, without a strategy.
 
-    It is checked to be far from the untrained model's, so that being near it means something.
+    The fixture asserts that this loss is far from the untrained model's. Otherwise a loss near it
+    would mean nothing.
     """
     losses = plain_losses(settings(), ranks=2)
     assert abs(losses[-1] - losses[0]) > 50 * TOLERANCE
@@ -143,7 +144,7 @@ def test_the_parameter_count_is_that_of_the_formula(
     seq_length: int,
     parameters: int,
 ) -> None:
-    """l(4h² + 4h + 2hf + f + h + 4h) + vh + sh + 2h, which gives GPT-2's published sizes."""
+    """The formula l(4h² + 4h + 2hf + f + h + 4h) + vh + sh + 2h gives GPT-2's published sizes."""
     shape = settings(
         num_layers=num_layers,
         hidden_size=hidden_size,
@@ -176,7 +177,7 @@ def test_the_flop_counter_agrees_with_the_formula(activation_checkpointing: bool
 
 @pytest.mark.parametrize("program", ["gpt", "hf_gpt"])
 def test_a_copy_of_the_folder_is_all_that_is_needed(program: str, tmp_path: Path) -> None:
-    """Where teralog is not installed, as on another machine."""
+    """The workload also runs on a machine without teralog."""
     shutil.copytree(Path(gpt.__file__).parent, tmp_path / "copied")
     done = subprocess.run(
         [sys.executable, "-m", f"copied.{program}", "--help"],
@@ -190,7 +191,7 @@ def test_a_copy_of_the_folder_is_all_that_is_needed(program: str, tmp_path: Path
 
 
 def test_tokens_differ_between_ranks_iterations_and_seeds_only() -> None:
-    """Equal seeds give equal samples however they are cut into micro-batches."""
+    """Equal seeds give equal samples, however the samples are cut into micro-batches."""
     tokens = gpt_model.dummy_tokens(settings(), 1, 0)
     cut = gpt_model.dummy_tokens(settings(micro_batch_size=2, num_microbatches=2), 1, 0)
     others = [
@@ -225,7 +226,7 @@ def test_every_strategy_has_the_same_loss(trained: Finished, reference_loss: flo
 
 
 def test_every_iteration_has_a_line(strategy: str, trained: Finished) -> None:
-    """With ddp it is the program's own; with ZeRO DeepSpeed's timers add the times to its loss."""
+    """With ddp the program prints the line; with ZeRO, DeepSpeed's timers add the times."""
     if strategy == "ddp":
         form = (
             r"\[teralog\] iteration (\d+)/6 \| step_seconds (\d+\.\d{6})"
@@ -252,7 +253,7 @@ def test_every_iteration_has_a_line(strategy: str, trained: Finished) -> None:
 def test_saving_memory_does_not_change_the_loss(
     name: str, all_trained: dict[str, Finished], reference_loss: float
 ) -> None:
-    """Accumulated and recomputed, the gradients are the same."""
+    """Accumulated and recomputed gradients are the same."""
     run = all_trained[f"{name} saving memory"]
     assert run.final_loss == pytest.approx(reference_loss, abs=TOLERANCE)
 
@@ -305,7 +306,7 @@ def test_slurm_variables_are_enough(reference_loss: float, tmp_path: Path) -> No
 
 
 def test_one_process_trains_alone_and_a_loss_may_be_nan() -> None:
-    """A diverging run goes on to its end and says nan."""
+    """A diverging run goes on to its end and prints nan as its loss."""
     run = train(*arguments(learning_rate=1e30), launcher=[sys.executable])
     assert " | world_size 1 | " in run.reports[0]
     assert len(run.reports) == TRAIN_ITERS + 2
@@ -314,7 +315,7 @@ def test_one_process_trains_alone_and_a_loss_may_be_nan() -> None:
 
 
 def test_a_mistake_is_reported_once_and_ends_every_rank(tmp_path: Path) -> None:
-    """Rank 0 says the sentence, without a traceback; all ranks leave with exit code 1."""
+    """Rank 0 prints the sentence without a traceback; all ranks exit with 1."""
     first, second = slurm_tasks(tmp_path, *arguments(precision="fp16"))
     sentence = "gpt.py: --precision fp16 does not train on the CPU; try bf16, fp32 or a GPU\n"
     assert (first.exit_code, first.stdout, first.stderr) == (1, "", sentence)
@@ -330,7 +331,7 @@ def test_a_launcher_does_not_swallow_the_sentence() -> None:
 
 @pytest.fixture
 def rank_0(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run in this process, as the only rank, and put the environment back afterwards."""
+    """Run as the only rank in this process, and restore the environment afterwards."""
     for name, text in {"RANK": "0", "LOCAL_RANK": "0", "DS_ACCELERATOR": "cpu"}.items():
         monkeypatch.setenv(name, text)
 
@@ -394,7 +395,7 @@ def test_a_mistake_is_one_sentence(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """It says where and what, and main returns 1."""
+    """The sentence contains the place and the problem, and main returns 1."""
     monkeypatch.setitem(sys.modules, "deepspeed", None)  # as if it were not installed
     if json_changes is not None:
         changes["deepspeed_config"] = deepspeed_config(
@@ -412,7 +413,7 @@ def test_a_mistake_is_one_sentence(
 def test_an_unreadable_json_is_one_sentence(
     text: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A file that is missing, cut off or no object is named."""
+    """The sentence names a file that is missing, cut off, or contains no object."""
     path = tmp_path / "ds_config.json"
     if text is not None:
         path.write_text(text, encoding="utf-8")
@@ -423,7 +424,7 @@ def test_an_unreadable_json_is_one_sentence(
 @pytest.mark.usefixtures("rank_0")
 @pytest.mark.skipif(torch.cuda.is_available(), reason="CUDA is there")
 def test_cuda_that_is_not_there_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
-    """Asked for by name, it is not silently replaced by the CPU."""
+    """If the user asks for CUDA, the CPU does not replace it silently."""
     assert gpt.gpt_main(arguments(device="cuda")) == 1
     assert "--device cuda: torch finds no CUDA device here" in capsys.readouterr().err
 

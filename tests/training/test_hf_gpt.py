@@ -1,4 +1,4 @@
-"""The GPT-2 under Hugging Face's Trainer: real training on two CPU ranks, and what it prints."""
+"""Train GPT-2 with Hugging Face's Trainer on two CPU ranks, and check what it prints."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ MORE: dict[str, tuple[int, dict[str, Any], dict[str, Any]]] = {
 
 
 def configuration(path: Path, stage: int, offload: dict[str, Any], **sections: Any) -> Path:
-    """Write DeepSpeed's JSON, in which the Trainer fills in what is "auto"."""
+    """Write DeepSpeed's JSON, in which the Trainer fills in the "auto" values."""
     adam = AUTO if offload else AUTO | {"torch_adam": True}
     config = {
         "train_batch_size": "auto",
@@ -68,20 +68,20 @@ def configuration(path: Path, stage: int, offload: dict[str, Any], **sections: A
 
 
 def needs_the_trainer() -> None:
-    """Skip where the Trainer cannot run."""
+    """Skip the test if the Trainer cannot run."""
     for package in ("deepspeed", "transformers", "accelerate"):
         pytest.importorskip(package, reason="needs the extras train and hf")
 
 
 def arguments(path: Path, **changes: Any) -> list[str]:
-    """Return the command line of the tiny shape."""
+    """Return the command line of a tiny model."""
     return options(SHAPE | CHOSEN | changes | {"deepspeed_config": path})
 
 
 def train_all(
     folder: Path, cases: dict[str, tuple[int, dict[str, Any], dict[str, Any]]]
 ) -> dict[str, Finished]:
-    """Train once on two ranks in each of these cases; return the ends by name."""
+    """Train on two ranks in each of these cases; return the ends by name."""
     commands = [
         arguments(configuration(folder / f"{name}.json", stage, offload), **changes)
         for name, (stage, offload, changes) in cases.items()
@@ -92,7 +92,7 @@ def train_all(
 
 @pytest.fixture(scope="module", params=CASES)
 def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Finished:
-    """One run of each case on two ranks."""
+    """Return one training of each case on two ranks."""
     needs_the_trainer()
     ended = made_once(tmp_path_factory, "hf-gpt", lambda folder: train_all(folder, CASES))
     return ended[str(request.param)]
@@ -100,9 +100,10 @@ def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture(scope="module")
 def reference_loss() -> float:
-    """The final loss of a plain loop over the same samples, without Trainer and DeepSpeed.
+    """Return the final loss of a plain loop over the same samples, without Trainer and DeepSpeed.
 
-    It is checked to be far from the untrained model's, so that being near it means something.
+    The fixture asserts that this loss is far from the untrained model's. Otherwise a loss near it
+    would mean nothing.
     """
     transformers = pytest.importorskip("transformers", reason="needs the hf extra")
     words = options(SHAPE | CHOSEN | {"deepspeed_config": "none.json"})
@@ -131,12 +132,12 @@ def reference_loss() -> float:
 
 
 def test_the_loss_is_that_of_a_plain_loop(trained: Finished, reference_loss: float) -> None:
-    """Partitioned, offloaded or not."""
+    """The loss is the same, with partitioned or offloaded states, or with neither."""
     assert trained.final_loss == pytest.approx(reference_loss, abs=TOLERANCE)
 
 
 def test_start_iterations_and_end_are_reported(trained: Finished) -> None:
-    """In the lines of gpt.py, too."""
+    """The lines have the same form as those of gpt.py."""
     assert re.fullmatch(
         r"\[teralog\] start \| strategy zero\d \| world_size 2 \| backend gloo \| device cpu"
         rf" \| precision fp32 \| parameters {PARAMETERS} \| torch \S+ \| deepspeed \S+"
@@ -149,7 +150,7 @@ def test_start_iterations_and_end_are_reported(trained: Finished) -> None:
 def test_the_logs_readers_find_the_steps_and_the_trainers_result(
     trained: Finished, tmp_path: Path
 ) -> None:
-    """The whole lasts at least as long as all steps together, and the rates agree with it."""
+    """The training lasts at least as long as all its steps, and the Trainer's rates agree."""
     log = tmp_path / "log"
     log.write_text(trained.stdout)
     records = list(read_records(log, ALL_FORMATS))
@@ -173,7 +174,10 @@ def test_the_logs_readers_find_the_steps_and_the_trainers_result(
 def test_every_other_way_to_train_it_has_the_same_loss(
     reference_loss: float, tmp_path: Path
 ) -> None:
-    """The other stages, accumulation and recomputation; only where TERALOG_ALL_STAGES is set."""
+    """The cases are the other stages, accumulation and recomputation.
+
+    The test runs only if TERALOG_ALL_STAGES is set.
+    """
     needs_the_trainer()
     if "TERALOG_ALL_STAGES" not in os.environ:
         pytest.skip("takes minutes; TERALOG_ALL_STAGES=1 has it run")
@@ -201,7 +205,7 @@ def test_a_mistake_is_one_sentence(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """It says where and what, and main returns 1."""
+    """The sentence contains the place and the problem, and main returns 1."""
     for name, text in {"RANK": "0", "LOCAL_RANK": "0", "DS_ACCELERATOR": "cpu"}.items():
         monkeypatch.setenv(name, text)
     monkeypatch.setitem(sys.modules, "transformers", None)  # as if it were not installed
@@ -216,7 +220,7 @@ def test_a_mistake_is_one_sentence(
 
 
 def test_samples_differ_and_are_the_same_for_equal_seeds() -> None:
-    """The first token of each is not predicted, and does not count."""
+    """The first token of a sample is not predicted, and does not count."""
     words = options(SHAPE | CHOSEN | {"deepspeed_config": "none.json"})
     settings = settings_of(vars(hf_gpt.hf_gpt_parser().parse_args(words)), "zero0")
     samples, again = hf_gpt.DummyTokens(settings, 4), hf_gpt.DummyTokens(settings, 9)

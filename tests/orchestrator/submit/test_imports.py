@@ -30,7 +30,7 @@ HERE = "scheduler: local\ngpus_per_node: 0\n"
 
 @pytest.fixture(scope="module")
 def core(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Python with all packages of the tests' own, except those of the extras."""
+    """Return a Python with all packages of the tests except those of the extras."""
     folder = tmp_path_factory.mktemp("core")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True, timeout=60)
     (folder / "packages").mkdir()
@@ -43,7 +43,7 @@ def core(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def teralog(python: Path | str, folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
-    """Run teralog in a folder, by a Python of its own."""
+    """Run teralog in a folder, with a Python of its own."""
     return subprocess.run(
         [python, "-m", "teralog", *words],
         cwd=folder,
@@ -56,7 +56,7 @@ def teralog(python: Path | str, folder: Path, *words: str) -> "subprocess.Comple
 
 
 def write(folder: Path, profile: str, runs: str) -> None:
-    """Write a campaign of these runs, and its cluster's profile."""
+    """Write a campaign of these runs, and the profile of its cluster."""
     (folder / "here.yaml").write_text(HERE + profile)
     (folder / "campaign.yaml").write_text(f"{CAMPAIGN}include:\n  - {{{runs}}}\n")
 
@@ -81,7 +81,7 @@ def write(folder: Path, profile: str, runs: str) -> None:
 def test_a_core_install_plans_and_starts_nothing(
     core: Path, tmp_path: Path, run: str, lacking: str, line: str
 ) -> None:
-    """`plan` prints the line and exits with 0; `submit` and rehearsals refuse to start anything."""
+    """`plan` prints the install command and exits with 0; `submit` and rehearsals start nothing."""
     write(tmp_path, "", run)
     sentence = f"imports {lacking}; not in {core}; type: {line}\n"
     planned = teralog(core, tmp_path, "plan", "campaign.yaml")
@@ -97,7 +97,7 @@ def test_a_core_install_plans_and_starts_nothing(
 
 
 def test_a_core_install_reads_logs(core: Path, tmp_path: Path) -> None:
-    """That needs no extra."""
+    """Parsing logs needs no extra."""
     recorded = ROOT / "docs" / "recorded" / "zero-stages"
     parsed = teralog(core, tmp_path, "parse", str(recorded), "--json")
     assert parsed.returncode == 0, parsed.stderr
@@ -105,7 +105,7 @@ def test_a_core_install_reads_logs(core: Path, tmp_path: Path) -> None:
 
 
 def test_the_python_of_a_profile_is_asked(core: Path, tmp_path: Path) -> None:
-    """The line names the Python that lacks something, which is not the one of teralog."""
+    """The message names the Python that lacks a module, which is not the one of teralog."""
     write(tmp_path, f"python: {core}\n", "framework: gpt")
     refused = teralog(sys.executable, tmp_path, "submit", "campaign.yaml")
     assert refused.returncode == 1
@@ -114,7 +114,7 @@ def test_the_python_of_a_profile_is_asked(core: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("python", ["./no-answer", "./slow-to-fail", "./not-there"])
 def test_a_python_that_gives_no_answer_is_not_judged(tmp_path: Path, python: str) -> None:
-    """A wrapper may do anything; then only the run can show a problem."""
+    """The profile's Python may be a wrapper; then only the run can show a problem."""
     for name, body in (("no-answer", "echo hello"), ("slow-to-fail", "exit 3")):
         (tmp_path / name).write_text(f"#!/bin/bash\n{body}\n")
         (tmp_path / name).chmod(0o755)
@@ -127,7 +127,7 @@ def test_a_python_that_gives_no_answer_is_not_judged(tmp_path: Path, python: str
 def test_a_rehearsal_finds_missing_modules_of_the_job_s_environment(
     core: Path, tmp_path: Path
 ) -> None:
-    """Only the job has the environment of the set-up lines; its launcher is not even started."""
+    """Only the job has the environment of the set-up lines, so its launcher does not start."""
     write(tmp_path, f"python: {core}\nsetup: ['true']\n", "framework: gpt")
     assert teralog(sys.executable, tmp_path, "plan", "campaign.yaml").stderr.count("cannot") == 0
     done = teralog(sys.executable, tmp_path, "submit", "campaign.yaml", "--rehearse")
@@ -154,7 +154,7 @@ def test_a_rehearsal_finds_missing_modules_of_the_job_s_environment(
 def test_launcher_and_program_need_modules(
     run_of: Any, values: Mapping[str, Any], modules: list[str]
 ) -> None:
-    """List each module once, even if launcher and program both need it."""
+    """A module that both launcher and program need is listed once."""
     assert needed_modules(run_of(**values)) == modules
 
 
@@ -170,5 +170,5 @@ def test_launcher_and_program_need_modules(
     ],
 )
 def test_the_line_to_type_names_extras(modules: list[str], python: str | None, line: str) -> None:
-    """Packages outside of extras are named themselves."""
+    """A package that belongs to no extra is named itself."""
     assert install_line(modules, module_extras(), python) == line

@@ -28,7 +28,7 @@ def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
 
 
 def ends(playground) -> list[list[str]]:
-    """Return, for every run, the states its attempts ended in, oldest first."""
+    """Return, for every run, the states in which its attempts ended, oldest first."""
     # A folder that was being made when its submit was killed has a name with a dot before it.
     runs = sorted((playground.path / "results" / "play").glob("[!.]*/run.json"))
     return [
@@ -38,7 +38,7 @@ def ends(playground) -> list[list[str]]:
 
 
 def test_every_run_is_run_and_a_second_submit_finds_nothing_to_do(playground) -> None:
-    """A submit runs all that is missing, and no more than that."""
+    """A submit runs all missing runs, and no others."""
     playground.write_campaign("true")
     assert playground.teralog("submit", "campaign.yaml").returncode == 0
     assert playground.states() == ["COMPLETED"] * 4
@@ -77,7 +77,7 @@ def test_a_killed_submit_takes_its_runs_with_it(playground) -> None:
 
 
 def test_a_killed_supervisor_leaves_a_job_that_the_next_submit_ends(playground) -> None:
-    """The job's processes are found and ended."""
+    """The next submit finds and ends the processes of the job."""
     playground.write_campaign(
         'test -e "$LEDGER.once" || { touch "$LEDGER.once"; setsid sleep 600; }',
         matrix="seed: [1]",
@@ -99,7 +99,7 @@ def test_a_killed_supervisor_leaves_a_job_that_the_next_submit_ends(playground) 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_stopped_submit_stops_its_runs_and_goes_on_later(playground, number: int) -> None:
-    """Ctrl-C, or SIGTERM, leaves no process, and a second submit continues."""
+    """After Ctrl-C or SIGTERM no process is left, and a second submit continues."""
     playground.write_campaign('test -e "$LEDGER.go" || sleep 600')
     submit = playground.start("submit", "campaign.yaml")
     wait_until(lambda: bool(playground.events()))
@@ -115,7 +115,7 @@ def test_a_stopped_submit_stops_its_runs_and_goes_on_later(playground, number: i
 
 
 def test_following_a_log_ends_quietly(playground) -> None:
-    """Ctrl-C ends the following, and not the run."""
+    """Ctrl-C ends `logs -f`, and not the run."""
     playground.write_campaign('echo begun; test -e "$LEDGER.go" || sleep 600', matrix="seed: [1]")
     submit = playground.start("submit", "campaign.yaml")
     wait_until(lambda: bool(playground.events()))
@@ -148,7 +148,7 @@ def test_processes_left_by_a_job_are_ended(playground) -> None:
 
 
 def test_a_failed_run_is_run_again_only_by_retry_which_keeps_its_log(playground) -> None:
-    """A failure is an end; a retry makes another attempt next to it."""
+    """`retry` makes another attempt next to the failed one."""
     playground.write_campaign('test -e "$LEDGER.go" || exit 3', matrix="seed: [1, 2]")
     assert playground.teralog("submit", "campaign.yaml").returncode == 1
     assert playground.teralog("submit", "campaign.yaml").returncode == 1
@@ -164,7 +164,7 @@ def test_a_failed_run_is_run_again_only_by_retry_which_keeps_its_log(playground)
 
 
 def test_retry_starts_only_runs_with_the_given_outcomes(playground) -> None:
-    """`--only` leaves the others unchanged, and an unknown outcome is refused."""
+    """`retry --only` leaves other runs unchanged, and an unknown outcome is refused."""
     playground.write_campaign("exit 1", matrix="seed: [1]")
     playground.teralog("submit", "campaign.yaml")
     nothing = playground.teralog("retry", "campaign.yaml", "--only", "oom,timeout")
@@ -183,7 +183,7 @@ def test_retry_starts_only_runs_with_the_given_outcomes(playground) -> None:
 
 
 def test_a_retry_before_any_failure_is_reported(playground) -> None:
-    """With the command that starts the missing runs."""
+    """The message has the command that starts the missing runs."""
     playground.write_campaign("true", matrix="seed: [1, 2]")
     before = playground.teralog("retry", "campaign.yaml")
     assert before.returncode == 0
@@ -224,7 +224,7 @@ def test_cancel_reports_only_the_runs_that_it_ended(playground) -> None:
 def test_cancel_ends_only_what_it_is_given(
     playground, options: tuple[str, ...], code: int, said: str
 ) -> None:
-    """A forgotten name, or a campaign that was never started, marks no runs."""
+    """`cancel` without a run, or for a campaign that never started, cancels nothing."""
     playground.write_campaign("true", matrix="seed: [1, 2]")
     result = playground.teralog("cancel", "campaign.yaml", *options)
     assert (result.returncode, said in result.stderr) == (code, True), result.stderr
@@ -250,7 +250,7 @@ def test_cancel_ends_what_runs_and_keeps_what_waits_from_starting(playground) ->
 
 
 def test_a_run_is_cancelled_by_its_label_or_the_beginning_of_its_id(playground) -> None:
-    """One run is ended, the others go on; a name that fits none is reported."""
+    """One run is ended and the others go on; a name that matches no run is reported."""
     playground.write_campaign('test -e "$LEDGER.go" || sleep 600', matrix="seed: [1, 2]")
     submit = playground.start("submit", "campaign.yaml")
     wait_until(lambda: len(playground.events()) == 2)
@@ -265,7 +265,7 @@ def test_a_run_is_cancelled_by_its_label_or_the_beginning_of_its_id(playground) 
 
 
 def test_two_submits_of_one_campaign_do_not_double_anything(playground) -> None:
-    """The second reports that the first is active, and starts nothing."""
+    """The second submit reports that the first is active, and starts nothing."""
     playground.write_campaign("sleep 1")
     first = playground.start("submit", "campaign.yaml")
     wait_until(lambda: bool(playground.events()))
@@ -277,14 +277,17 @@ def test_two_submits_of_one_campaign_do_not_double_anything(playground) -> None:
 
 
 def test_slots_bound_how_many_runs_there_are_at_once(playground) -> None:
-    """With one slot, a run starts only after the one before it has ended."""
+    """With one slot, a run starts only after the run before it has ended."""
     playground.write_campaign("sleep 0.1")
     playground.teralog("submit", "campaign.yaml", "--slots", "1")
     assert [words[1] for words in playground.events()] == ["start", "end"] * 4
 
 
 def test_a_submit_that_finds_no_room_says_that_it_waits(playground) -> None:
-    """Once; it continues when another campaign's run has released its GPUs."""
+    """The message appears once.
+
+    The submit continues when another campaign's run releases its GPUs.
+    """
     playground.environment |= {"CUDA_VISIBLE_DEVICES": "0", "GPUS": "1"}
     playground.write_campaign("until [[ -e $(dirname $0)/go ]]; do sleep 0.1; done", "seed: [1]")
     campaign = playground.path / "campaign.yaml"
@@ -304,7 +307,7 @@ def test_a_submit_that_finds_no_room_says_that_it_waits(playground) -> None:
 
 
 def test_gpus_are_shared_out_and_never_handed_twice(playground) -> None:
-    """Runs of two GPUs on a machine of four go two at a time, each on GPUs of its own."""
+    """On a machine of four GPUs, runs of two GPUs go two at a time, each on separate GPUs."""
     playground.environment |= {"CUDA_VISIBLE_DEVICES": "0,1,2,3", "GPUS": "4"}
     playground.write_campaign("sleep 0.4", matrix="seed: [1, 2, 3, 4, 5]", gpus_per_node=2)
     assert playground.teralog("submit", "campaign.yaml").returncode == 0
@@ -338,7 +341,7 @@ def test_a_campaign_edited_after_it_ran_is_not_run_by_mistake(playground) -> Non
 
 
 def test_an_out_of_memory_is_distinguished_from_another_failure(playground) -> None:
-    """The log's end shows it, not the exit code; submit and report quote it."""
+    """The end of the log shows it, not the exit code; submit and report quote that line."""
     message = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has"
     playground.write_campaign(f"echo '{message}'; exit 1", matrix="seed: [1]")
     submit = playground.teralog("submit", "campaign.yaml")
@@ -351,7 +354,7 @@ def test_an_out_of_memory_is_distinguished_from_another_failure(playground) -> N
 
 
 def on_a_terminal(playground, command: str) -> subprocess.CompletedProcess[str]:
-    """Run a command of teralog on a terminal, made by `script`."""
+    """Run a teralog command on a terminal, made by `script`."""
     teralog = playground.start("--version").args[0]
     words = ["script", "--quiet", "--return", "--command", f"{teralog} {command}", os.devnull]
     return subprocess.run(
@@ -383,7 +386,7 @@ def test_a_job_killed_by_a_signal_without_a_name_has_failed(playground) -> None:
 
 
 def test_a_run_started_on_another_machine_is_left_to_it(playground) -> None:
-    """On a shared disk, a pid on record may be some other process of this machine."""
+    """A recorded pid on a shared disk may be another process on this machine."""
     playground.write_campaign("true", matrix="seed: [1]")
     playground.teralog("submit", "campaign.yaml")
     [attempt] = playground.path.glob("results/play/*/attempt-1")
@@ -400,7 +403,7 @@ def test_a_run_started_on_another_machine_is_left_to_it(playground) -> None:
 
 
 def test_more_gpus_than_there_are_is_reported_before_anything_starts(playground) -> None:
-    """A profile may promise more GPUs than this machine lets us see."""
+    """The profile may promise more GPUs than this machine lets the user see."""
     playground.environment |= {"CUDA_VISIBLE_DEVICES": "0", "GPUS": "4"}
     playground.write_campaign("true", matrix="gpus_per_node: [1, 2]")
     refused = playground.teralog("submit", "campaign.yaml")
@@ -410,7 +413,7 @@ def test_more_gpus_than_there_are_is_reported_before_anything_starts(playground)
 
 
 def kill_supervisors(playground) -> None:
-    """End the supervising processes as the kernel would, without a message."""
+    """Kill the supervising processes as the kernel would, without a message."""
     for process, words in playground.command_lines():
         if "submitit.core._submit" in " ".join(words):
             with contextlib.suppress(psutil.Error):
@@ -418,7 +421,7 @@ def kill_supervisors(playground) -> None:
 
 
 def test_a_job_without_its_supervisor_does_not_run_next_to_the_next(playground) -> None:
-    """Its device is free again only when its remaining processes have been ended."""
+    """The device is free again only when the remaining processes have been ended."""
     playground.write_campaign('test -e "$LEDGER.go" || sleep 600', matrix="seed: [1, 2]")
     submit = playground.start("submit", "campaign.yaml", "--slots", "1")
     wait_until(lambda: "sleep" in playground.process_names())
@@ -431,7 +434,7 @@ def test_a_job_without_its_supervisor_does_not_run_next_to_the_next(playground) 
 
 
 def test_cancel_ends_a_job_that_no_one_supervises_any_more(playground) -> None:
-    """Submit and supervisor were killed, the job lives: cancel finds and ends it."""
+    """Submit and supervisor were killed, the job goes on, and cancel ends it."""
     playground.write_campaign("sleep 600", matrix="seed: [1]")
     submit = playground.start("submit", "campaign.yaml")
     wait_until(lambda: "sleep" in playground.process_names())
@@ -444,7 +447,7 @@ def test_cancel_ends_a_job_that_no_one_supervises_any_more(playground) -> None:
 
 
 def test_a_retry_does_not_make_an_edited_campaign_the_submitted_one(playground) -> None:
-    """After it, submit still asks before it starts new runs."""
+    """After a retry, submit still asks before it starts new runs."""
     playground.write_campaign("true", matrix="seed: [1, 2]")
     playground.teralog("submit", "campaign.yaml")
     playground.write_campaign("true", matrix="seed: [2, 3]")
@@ -453,7 +456,7 @@ def test_a_retry_does_not_make_an_edited_campaign_the_submitted_one(playground) 
 
 
 def test_text_from_a_log_does_not_control_the_terminal(playground) -> None:
-    """Control characters of a log's last words are shown, not sent."""
+    """Control characters in the last lines of a log are shown, not sent."""
     body = "printf 'CUDA out of memory. Tried to allocate 2.00 GiB \\033]0;p\\007\\n'; exit 1"
     playground.write_campaign(body, matrix="seed: [1]")
     submit = playground.teralog("submit", "campaign.yaml")
@@ -462,7 +465,7 @@ def test_text_from_a_log_does_not_control_the_terminal(playground) -> None:
 
 
 def test_submit_retry_and_cancel_have_json(playground) -> None:
-    """One object for each run concerned, and nothing else on stdout."""
+    """The JSON has one object for each run concerned, and stdout has nothing else."""
     playground.write_campaign("true", matrix="seed: [1, 2]")
     assert playground.teralog("cancel", "campaign.yaml", "--all", "--json").stdout == "[]\n"
     submit = playground.teralog("submit", "campaign.yaml", "--json")
@@ -488,7 +491,7 @@ def test_submit_retry_and_cancel_have_json(playground) -> None:
 
 
 def test_a_log_is_printed_to_a_pipe_as_it_is_and_to_a_terminal_without_escapes(playground) -> None:
-    """From its end with --tail; an empty log gets a sentence."""
+    """`logs --tail` prints the end of a log; an empty log gets a sentence."""
     body = "printf 'first\\n\\033]0;p\\007\\033[31mlast\\033[0m\\n'"
     playground.write_campaign(body, matrix="seed: [1]")
     playground.teralog("submit", "campaign.yaml")
@@ -505,7 +508,7 @@ def test_a_log_is_printed_to_a_pipe_as_it_is_and_to_a_terminal_without_escapes(p
 
 
 def test_submit_writes_the_report_when_the_campaign_is_complete(playground) -> None:
-    """Not while runs are missing; and of all runs, failed ones too."""
+    """The report covers all runs, also failed ones, and is not written while runs are missing."""
     page = playground.path / "results" / "play" / "report.md"
     playground.write_campaign('test "$SEED" != 2', matrix="seed: [1, 2]")
     first = playground.teralog("submit", "campaign.yaml", "--rehearse")

@@ -1,4 +1,4 @@
-"""Rehearsed campaigns: every script runs, no rank trains, and mistakes appear."""
+"""Rehearsed campaigns: every script starts, no rank trains, and mistakes appear."""
 
 import json
 import re
@@ -15,14 +15,14 @@ from orchestrator.submit.rehearsal import rehearsal_order
 
 
 def call_this_python(playground: Any, more: str = "") -> None:
-    """Change the profile to use this Python, with some additional lines."""
+    """Add lines to the profile, and let it use this Python."""
     (playground.path / "here.yaml").write_text(
         f"scheduler: local\ngpus_per_node: 0\npython: {sys.executable}\n{more}"
     )
 
 
 def bash(script: Path, folder: Path) -> "subprocess.CompletedProcess[str]":
-    """Start a job script by hand, in a folder."""
+    """Start a job script by hand in a folder."""
     return subprocess.run(
         ["bash", str(script)], cwd=folder, capture_output=True, text=True, check=False
     )
@@ -39,7 +39,7 @@ def bash(script: Path, folder: Path) -> "subprocess.CompletedProcess[str]":
 def test_all_imports_of_our_programs_are_declared(
     run_of: Any, values: dict[str, Any], program: str
 ) -> None:
-    """All modules outside the standard library, those of the launcher included."""
+    """The declared modules are all those outside the standard library, including the launcher's."""
     source = (Path(workloads.__file__).parent / program).read_text()
     loaded = re.findall(r"^(?:import|from) (\w+)|\bload_module\(\s*\"(\w+)", source, re.MULTILINE)
     imported = {name for names in loaded for name in names if name} - sys.stdlib_module_names
@@ -50,7 +50,7 @@ def test_all_imports_of_our_programs_are_declared(
 
 @pytest.mark.train
 def test_what_was_rehearsed_is_kept_apart_from_what_is_measured(playground) -> None:
-    """Its state, its log, its folder; and a run that was rehearsed is still to be made."""
+    """A rehearsal has its own state, log and folder, and its run still has to start."""
     playground.write_campaign("true", matrix="seed: [1, 2]")
     campaign = playground.path / "campaign.yaml"
     call_this_python(playground)
@@ -82,7 +82,7 @@ def test_what_was_rehearsed_is_kept_apart_from_what_is_measured(playground) -> N
 
 
 def test_a_script_that_ends_before_the_checker_has_rehearsed_nothing(playground) -> None:
-    """With any exit code; hints name the rehearsal, not the run."""
+    """The exit code does not matter; messages name the rehearsal, not the run."""
     playground.write_campaign("true", matrix="seed: [1, 2]")
     profile = playground.path / "here.yaml"
     profile.write_text(f"{profile.read_text()}setup: [exit 0]\n")
@@ -112,7 +112,7 @@ def test_what_is_forecast_not_to_fit_can_be_rehearsed(playground) -> None:
 
 @pytest.mark.train
 def test_gpus_that_are_rehearsed_here_need_not_be_there(playground) -> None:
-    """DeepSpeed's launcher does not look for them, either."""
+    """In a rehearsal, DeepSpeed's launcher does not look for GPUs either."""
     pytest.importorskip("deepspeed")
     (playground.path / "train.py").touch()
     (playground.path / "gpus.yaml").write_text(
@@ -145,7 +145,7 @@ def test_a_script_can_be_rehearsed_again_by_hand_wherever_its_setup_leads(playgr
 
 @pytest.mark.train
 def test_a_configuration_that_is_gone_fails_the_rehearsal(playground) -> None:
-    """DeepSpeed's is next to the job script, which also opens it if it is started by hand."""
+    """DeepSpeed's configuration is next to the job script, also for a start by hand."""
     pytest.importorskip("deepspeed")
     playground.write_campaign("true", matrix="strategy: [zero1]")
     call_this_python(playground)

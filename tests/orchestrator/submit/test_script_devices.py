@@ -19,7 +19,7 @@ from parsers.summary.warmup import Warmup
 def test_deepspeeds_launcher_takes_the_gpus_that_were_given(
     run_of: Callable[..., Run], tmp_path: Path
 ) -> None:
-    """By default it would take the first ones, and two runs would share them.
+    """By default the launcher would take the first GPUs, and two runs would share them.
 
     LOCAL_SIZE is the number of accelerators that DeepSpeed assumes on a machine without any.
     """

@@ -22,7 +22,7 @@ JOB = {"SLURM_JOB_ID": "1", "SLURM_JOB_NODELIST": "here"}
 
 @pytest.fixture
 def lock(tmp_path: Path) -> Path:
-    """The lock of one extension, made by torch, in a folder whose name has pattern characters."""
+    """Return the lock of an extension, made by torch, in a folder with pattern characters."""
     path = tmp_path / "a [cache]" / "cpu_adam" / "lock"
     path.parent.mkdir(parents=True)
     path.touch()
@@ -31,7 +31,7 @@ def lock(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def start(run_of: Callable[..., Run], tmp_path: Path, lock: Path) -> Start:
-    """Start a job script here, with programs that do nothing, as the scheduler would."""
+    """Start a job script here as the scheduler would, with programs that do nothing."""
     programs = tmp_path / "programs"
     programs.mkdir()
     srun = 'while [[ $1 == --* ]]; do shift; done; "$@"\n'
@@ -57,19 +57,19 @@ def start(run_of: Callable[..., Run], tmp_path: Path, lock: Path) -> Start:
 
 @contextmanager
 def compiling(lock: Path) -> Iterator[None]:
-    """Hold a lock open, like a compiling process."""
+    """Hold a lock open, as a process that compiles does."""
     with lock.open():
         yield
 
 
 def age(lock: Path, seconds: float) -> None:
-    """Set the age of a lock."""
+    """Set the age of a lock file."""
     then = time.time() - seconds
     os.utime(lock, (then, then))
 
 
 def test_here_a_lock_is_kept_as_long_as_a_process_holds_it(lock: Path, start: Start) -> None:
-    """At any age. A killed process does not remove its lock."""
+    """The lock's age does not matter. A killed process does not remove its lock."""
     age(lock, 3600)
     with compiling(lock):
         assert start("local").wait() == 0
@@ -79,14 +79,14 @@ def test_here_a_lock_is_kept_as_long_as_a_process_holds_it(lock: Path, start: St
 
 
 def test_here_a_lock_of_this_very_second_is_kept(lock: Path, start: Start) -> None:
-    """Each rank holds it for a moment, maybe while the script looks for its holder."""
+    """Each rank holds the lock for a moment, maybe while the script looks for its holder."""
     age(lock, -60)
     assert start("local").wait() == 0
     assert lock.exists()
 
 
 def test_on_a_cluster_a_job_waits_for_a_lock_with_a_message(lock: Path, start: Start) -> None:
-    """Its holder may be on another node; the job continues when the lock is gone."""
+    """The holder may be on another node; the job continues when the lock is gone."""
     job = start("slurm")
     assert job.stdout is not None
     assert job.stdout.readline() == (
@@ -99,7 +99,7 @@ def test_on_a_cluster_a_job_waits_for_a_lock_with_a_message(lock: Path, start: S
 
 
 def test_on_a_cluster_a_lock_older_than_ten_minutes_is_abandoned(lock: Path, start: Start) -> None:
-    """No compilation takes that long."""
+    """No compilation takes ten minutes."""
     age(lock, 11 * 60)
     assert start("slurm").communicate() == ("", None)
     assert not lock.exists()
@@ -109,7 +109,7 @@ def test_on_a_cluster_a_lock_older_than_ten_minutes_is_abandoned(lock: Path, sta
 def test_a_folder_of_extensions_that_is_not_there_is_no_mistake(
     lock: Path, start: Start, scheduler: str
 ) -> None:
-    """The first run of all makes it."""
+    """The first run creates the folder."""
     lock.unlink()
     lock.parent.rmdir()
     lock.parent.parent.rmdir()

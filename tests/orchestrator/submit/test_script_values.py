@@ -68,7 +68,7 @@ done
 
 @dataclass(frozen=True)
 class Sandbox:
-    """A folder to run scripts in."""
+    """A folder with stand-ins, in which tests run scripts."""
 
     path: Path
 
@@ -77,7 +77,7 @@ class Sandbox:
         return Cluster(name="here", python=str(self.path / "bin" / "python"), **values)
 
     def run(self, script: str) -> None:
-        """Run a script as a batch job, and assert that it makes and removes no file."""
+        """Run a script as a batch job, and assert that it creates and removes no file."""
         for name in ("arguments", "ranks", "modules"):
             (self.path / name).unlink(missing_ok=True)
         before = sorted(self.path.rglob("*/*"))
@@ -92,13 +92,13 @@ class Sandbox:
         assert sorted(self.path.rglob("*/*")) == before
 
     def given(self, name: str) -> list[str]:
-        """Return what the stand-ins recorded."""
+        """Return the arguments and variables that the stand-ins recorded."""
         return (self.path / name).read_text(encoding="utf-8").split("\0")[:-1]
 
 
 @pytest.fixture(scope="module")
 def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Sandbox:
-    """Return a sandbox with the stand-ins in it, and a file that must outlive the tests."""
+    """Return a sandbox with the stand-ins, and a file that must still exist after the test."""
     box = Sandbox(tmp_path_factory.mktemp("sandbox"))
     for folder in ("bin", "work"):
         (box.path / folder).mkdir()
@@ -179,7 +179,7 @@ def test_a_program_gets_its_arguments_as_they_were_written(
     name: str,
     label: str,
 ) -> None:
-    """With any launcher; and nothing else is run, made or removed."""
+    """This holds for any launcher, and no value is run or changes a file."""
     if launcher == "srun":
         scheduler = "slurm"
     run = run_of(framework="deepspeed", launcher=launcher, script=script, script_args=arguments)
@@ -202,7 +202,7 @@ def test_sbatch_gets_its_options_as_they_were_written(
     name: str,
     folder: str,
 ) -> None:
-    """All of them are read: none ends its line early or begins a comment."""
+    """Each option is read by sbatch: no value ends its line early or begins a comment."""
     values = {
         "partition": partition,
         "account": account,
@@ -255,7 +255,7 @@ DIRECTIVES = {
 def test_a_key_of_a_profile_is_a_line_of_the_script(
     tmp_path: Path, run_of: Callable[..., Run], text: str, line: str | None
 ):
-    """One more line than without it, or another one."""
+    """The key adds a line to the script, or changes one."""
     (tmp_path / "plain.yaml").write_text("gpus_per_node: 4\n")
     (tmp_path / "more.yaml").write_text(f"gpus_per_node: 4\n{text}")
     plain, more = (
@@ -269,7 +269,7 @@ def test_a_key_of_a_profile_is_a_line_of_the_script(
 def test_modules_are_loaded_by_the_names_written(
     sandbox: Sandbox, run_of: Callable[..., Run], modules: list[str]
 ) -> None:
-    """One after another, after what was loaded before is gone."""
+    """Modules are loaded one by one, after all earlier modules are unloaded."""
     cluster = sandbox.cluster(scheduler="local", gpus_per_node=0, modules=modules)
     sandbox.run(script_of(run_of(), cluster, Path("/results")))
     loaded = [word for module in modules for word in ("load", module)]
@@ -279,7 +279,7 @@ def test_modules_are_loaded_by_the_names_written(
 def test_every_task_under_srun_learns_its_rank(
     sandbox: Sandbox, run_of: Callable[..., Run]
 ) -> None:
-    """As a launcher would tell it, so that any program finds it."""
+    """Every task gets its rank in the variables that a launcher would set."""
     run = run_of(launcher="srun", gpus_per_node=2)
     sandbox.run(script_of(run, sandbox.cluster(gpus_per_node=2), Path("/results")))
     assert sandbox.given("ranks") == ["0/0/2", "1/1/2"]
@@ -288,7 +288,7 @@ def test_every_task_under_srun_learns_its_rank(
 def test_deepspeeds_launcher_is_started_on_every_node(
     sandbox: Sandbox, run_of: Callable[..., Run], tmp_path: Path
 ) -> None:
-    """With the number of its node, and with a file that names all of them."""
+    """The launcher gets the number of its node, and a file that names all nodes."""
     folder = tmp_path / "it's a $(rm x) folder"
     folder.mkdir()
     run = run_of(launcher="deepspeed", nodes=2, gpus_per_node=4)
@@ -308,7 +308,7 @@ def test_deepspeeds_launcher_is_started_on_every_node(
 def test_the_launcher_of_a_node_gets_the_number_of_its_node(
     sandbox: Sandbox, run_of: Callable[..., Run], framework: str, launcher: str
 ) -> None:
-    """Launchers that meet of themselves number the nodes as they come, otherwise each time."""
+    """Launchers that meet without this number would number the nodes differently each time."""
     values: dict[str, Any] = {} if framework == "gpt" else {"source": "/megatron"}
     if values:
         values |= {"data_path": "d", "vocab_file": "v", "merge_file": "m", "precision": "fp16"}

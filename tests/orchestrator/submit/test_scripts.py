@@ -30,25 +30,25 @@ every_recorded_script = pytest.mark.parametrize("name", names())
 
 @pytest.fixture(scope="module")
 def rendered() -> dict[str, Script]:
-    """Render the scripts of all campaigns in tests/scripts, by name."""
+    """Return the scripts of all campaigns in tests/scripts, by name."""
     return scripts()
 
 
 @every_recorded_script
 def test_script_is_rendered_as_recorded(name: str, rendered: dict[str, Script]) -> None:
-    """A change of a template shows in every script it changes; `make record` accepts it."""
+    """A change of a template shows in every script that it changes; `make record` accepts it."""
     assert rendered[name].text == recorded(name)
 
 
 def test_every_script_is_recorded_once(rendered: dict[str, Script]) -> None:
-    """No record is missing, and none is superfluous."""
+    """No record is missing, and every record belongs to a script."""
     assert names() == sorted(rendered)
 
 
 def test_one_whole_script_is_recorded_per_framework_and_launcher(
     rendered: dict[str, Script],
 ) -> None:
-    """All other scripts are recorded as differences."""
+    """All other scripts are recorded as differences from a whole one."""
     whole = [rendered[path.stem] for path in RECORDS.glob("*.sh")]
     kinds = [(script.framework, script.launcher) for script in whole]
     assert sorted(kinds) == sorted({(each.framework, each.launcher) for each in rendered.values()})
@@ -89,7 +89,7 @@ LAUNCHERS = [
 def test_every_framework_has_a_recorded_script_with_every_launcher(
     framework: str, launcher: str
 ) -> None:
-    """A new framework needs a campaign in tests/scripts, and so does a new launcher."""
+    """A new framework, or a new launcher, needs a campaign in tests/scripts."""
     pattern = rf"{framework}-.*launcher-{launcher}"
     missing = f"give tests/scripts/{framework}-….yaml a run with launcher: {launcher}"
     assert any(re.match(pattern, name) for name in names()), missing
@@ -106,7 +106,7 @@ def test_bash_can_read_the_script(name: str) -> None:
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_shellcheck_finds_nothing(framework: str, tmp_path: Path) -> None:
-    """It runs on whole scripts; the dev extra installs it next to Python."""
+    """The test checks whole scripts; the dev extra installs shellcheck next to Python."""
     beside = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     shellcheck = shutil.which("shellcheck", path=beside)
     if shellcheck is None and "CI" not in os.environ:
@@ -142,12 +142,12 @@ def test_a_hole_that_is_not_filled_is_an_error(hole: str, run_of: Callable[..., 
     ],
 )
 def test_a_filled_hole_is_quoted_without_being_asked_to(value: object, text: str) -> None:
-    """Forgetting a filter in a template is safe."""
+    """A template that forgets a filter still quotes the value."""
     assert module._environment().from_string("{{ value }}").render(value=value) == text
 
 
 def test_all_values_without_shell_quoting_are_listed_here() -> None:
-    """A profile's set-up lines are shell; values in #SBATCH lines are quoted for sbatch."""
+    """Set-up lines of a profile are shell code. Values in #SBATCH lines are quoted for sbatch."""
     lines = [line for path in TEMPLATES for line in path.read_text().splitlines()]
     assert [line for line in lines if re.search(r"\|\s*raw", line)] == ["{{ line | raw }}"]
     for line in lines:
@@ -157,7 +157,7 @@ def test_all_values_without_shell_quoting_are_listed_here() -> None:
 
 @pytest.fixture(scope="module")
 def v100() -> Campaign:
-    """Return a campaign on a Slurm cluster."""
+    """Return a campaign on a Slurm cluster of V100 GPUs."""
     return load_campaign(RECORDS / "deepspeed-v100.yaml")
 
 
@@ -174,14 +174,14 @@ def v100() -> Campaign:
 def test_sbatch_writes_into_the_runs_folder_whatever_its_name(
     folder: str, pattern: str, v100: Campaign
 ) -> None:
-    """For sbatch %j is the job, unless the path has a backslash; %% is a %."""
+    """In a path, sbatch replaces %j by the job id and %% by %, unless there is a backslash."""
     script = job_script(v100.runs[0], v100, Path(folder))
     assert f"\n#SBATCH --output={pattern}\n" in script
 
 
 @pytest.mark.parametrize("folder", ["/a\nb", "/a\x1b[31m", "/not-utf8-\udcff"])
 def test_a_folder_that_a_script_cannot_hold_is_refused(folder: str, v100: Campaign) -> None:
-    """A line break would end an #SBATCH line and begin a line of shell."""
+    """A line break in the path would end an #SBATCH line and begin a line of shell."""
     with pytest.raises(UserError, match="line break or a control character") as caught:
         job_script(v100.runs[0], v100, Path(folder))
     assert caught.value.problems[0].isprintable()
@@ -228,7 +228,7 @@ CPU_STEPS = {
 def test_an_optimizer_that_steps_on_the_cpu_has_all_cores_of_a_rank(
     name: str, values: str, threads: int, campaign_of: Callable[[str], Campaign]
 ) -> None:
-    """Wherever its states are kept; one thread would take many times as long."""
+    """This holds wherever its states are kept; one thread would take many times as long."""
     campaign = campaign_of(
         f"name: c\ncluster: {RECORDS / 'clusters' / 'v100.yaml'}\n"
         f"defaults: {{framework: {name}, model: s, gpus_per_node: 4, {values}}}\n"
@@ -238,7 +238,7 @@ def test_an_optimizer_that_steps_on_the_cpu_has_all_cores_of_a_rank(
 
 
 def test_a_training_script_in_such_a_folder_is_refused(v100: Campaign) -> None:
-    """Its folder is that of the campaign file."""
+    """A training script with a relative path is in the campaign file's folder."""
     planned = v100.runs[0]
     options = replace(planned.run.options, script="train.py")
     planned = replace(planned, run=replace(planned.run, options=options))

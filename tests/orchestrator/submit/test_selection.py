@@ -1,4 +1,4 @@
-"""Which runs are started, and with which resources."""
+"""Choose the runs that start, and the resources that they request."""
 
 from dataclasses import replace
 
@@ -21,7 +21,7 @@ CAMPAIGN = "name: a\ncluster: {cluster}\ndefaults: {{framework: gpt, model: s}}\
 def test_every_value_that_does_not_fit_is_named(
     campaign_of: CampaignOf, asked: dict[str, str], problems: list[str]
 ) -> None:
-    """At once, with its option."""
+    """One message names all such values, each with its option."""
     local = campaign_of(CAMPAIGN.format(cluster="local"))
     campaign = replace(local, cluster=replace(local.cluster, scheduler="slurm"))
     with pytest.raises(UserError) as raised:
@@ -31,7 +31,7 @@ def test_every_value_that_does_not_fit_is_named(
 
 
 def test_resources_of_slurm_are_refused_on_this_machine(campaign_of: CampaignOf) -> None:
-    """No given option is ignored; without options nothing changes."""
+    """An option is never ignored silently; without options nothing changes."""
     campaign = campaign_of(CAMPAIGN.format(cluster="local"))
     assert with_resources(campaign, memory=None) == campaign
     with pytest.raises(UserError, match="--memory, --qos: need Slurm"):

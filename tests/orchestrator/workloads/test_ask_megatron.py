@@ -1,4 +1,4 @@
-"""Megatron's own code is asked whether it accepts the arguments of a run, without a GPU.
+"""Ask Megatron's own code, without a GPU, whether it accepts the arguments of a run.
 
 `tests/data/small_megatron` has the structure of Megatron core; it needs a package that is missing.
 """
@@ -23,7 +23,7 @@ ACCEPTED = ["--lr", "0.1", "--num-layers", "4"]
 def answers_to(
     folder: Path, *commands: list[str], source: Path = SOURCE, **values: Any
 ) -> list[dict[str, Any]]:
-    """Return the answers of the program to several command lines, asked at once."""
+    """Return the program's answers to several command lines, asked in one call."""
     pytest.importorskip("torch", reason="needs the train extra")
     orders = [
         {

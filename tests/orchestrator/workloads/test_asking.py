@@ -1,4 +1,4 @@
-"""Ask programs about a run: the search for causes, and their own parsers and classes."""
+"""Ask programs whether they accept a run, and find the argument that they refuse."""
 
 import json
 import subprocess
@@ -14,7 +14,7 @@ WORKLOADS = Path(asking.__file__).parent
 
 
 def answer_of(name, folder, *, program=None, arguments=(), config=None, world_size=64):
-    """Return the answer of an asking program, started as a rehearsal starts it."""
+    """Return the answer of an asking program, started as in a rehearsal."""
     file = folder / "ds.json"
     if config is not None:
         file.write_text(json.dumps(config))
@@ -33,7 +33,7 @@ def answer_of(name, folder, *, program=None, arguments=(), config=None, world_si
 
 
 def blamed(answer):
-    """Return the refusals by argument."""
+    """Return the reasons why the program refuses, by argument."""
     return {one["argument"]: one["message"] for one in answer["problems"]}
 
 

@@ -1,4 +1,4 @@
-"""Ranks are bound to the NUMA node of their GPU, or started by a user's own command."""
+"""Bind a rank to the NUMA node of its GPU, or start it with the user's own command."""
 
 import os
 import subprocess
@@ -26,7 +26,7 @@ NUMA = {
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the root of a machine with four GPUs on two NUMA nodes, and its nvidia-smi on PATH."""
+    """Return the root of a machine with four GPUs on two NUMA nodes, with nvidia-smi on PATH."""
     cores = sorted(os.sched_getaffinity(0))
     for number, listed in enumerate([f"{cores[0]}", f"{cores[-1]},4000-4003"]):
         folder = tmp_path / f"sys/devices/system/node/node{number}"
@@ -67,7 +67,7 @@ def test_rank_has_the_numa_node_of_the_gpu_that_cuda_gives_it(
     local_rank: int,
     node: int | None,
 ) -> None:
-    """In the order of CUDA_VISIBLE_DEVICES; a task that sees one GPU uses that one."""
+    """The order is that of CUDA_VISIBLE_DEVICES; a task that sees one GPU uses that one."""
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     assert bind_rank.gpu_numa_node(local_rank, machine) == node
@@ -82,7 +82,7 @@ def test_lists_of_cores_are_read_as_the_kernel_writes_them(text: str, cores: set
 
 
 def bound(machine: Path, local_rank: int, ranks: int = 0) -> tuple[str | None, set[int]]:
-    """Bind another process as a rank; return why it is not bound, and its cores."""
+    """Bind another process as a rank; return the reason if that fails, and its cores."""
     code = (
         "import os, pathlib, sys; from orchestrator.workloads.bind_rank import bind_to_numa_node; "
         "print(bind_to_numa_node(int(sys.argv[1]), pathlib.Path(sys.argv[2]))); "
@@ -117,7 +117,7 @@ def test_rank_keeps_its_cores_if_the_job_has_none_of_the_node(machine: Path) -> 
 
 
 def test_rank_without_a_known_numa_node_reports_it(machine: Path) -> None:
-    """For example in a virtual machine, where the kernel writes -1."""
+    """In a virtual machine, for example, the kernel writes -1 as the NUMA node."""
     (machine / "sys/bus/pci/devices/0000:07:00.0/numa_node").write_text("-1\n")
     problem, cores = bound(machine, 0)
     assert problem == "rank 0: not bound, because the NUMA node of its GPU is not known"
@@ -138,7 +138,7 @@ def test_rank_without_a_known_numa_node_reports_it(machine: Path) -> None:
     ],
 )
 def test_rank_becomes_its_program(tmp_path: Path, arguments: list[str], expected: str) -> None:
-    """With its arguments, after the one that an old launcher adds for each rank."""
+    """The program gets its arguments, after the one that an old launcher adds for each rank."""
     program = tmp_path / "program.py"
     program.write_text("import os, sys; print(os.environ.get('BY', '-'), sys.argv[1:])")
     words = [word.format(program=program) for word in arguments]

@@ -1,4 +1,4 @@
-"""Each Python, torch, CUDA, CPU and GPU has a folder of extensions of its own."""
+"""Choose a separate folder of extensions for each Python, torch, CUDA, CPU and GPU."""
 
 import os
 import re
@@ -25,7 +25,7 @@ GPU = "Model:  {}\nIRQ:  {}\n"
 def kind(
     folder: Path, *, version: str = "", cpu: str = "sse", mhz: int = 1, gpu: str = "V100"
 ) -> str:
-    """Return the name for a machine and an installation below a folder."""
+    """Return the folder's name for a machine and an installation below a folder."""
     site = folder / "site"
     (site / "torch").mkdir(parents=True, exist_ok=True)
     (site / "torch" / "__init__.py").write_text("raise SystemExit('torch is imported')")
@@ -38,7 +38,7 @@ def kind(
 
 
 def test_name_contains_what_people_look_for(tmp_path: Path) -> None:
-    """It is made without importing torch, which takes seconds."""
+    """The name is made without importing torch, which takes seconds."""
     found = kind(tmp_path, version=VERSION.format("2.6.0+cu126", "'12.6'"))
     tag = re.escape(str(sys.implementation.cache_tag))
     assert re.fullmatch(rf"{tag}-torch-2\.6\.0\+cu126-12\.6-[0-9a-f]{{10}}", found)
@@ -60,7 +60,7 @@ def test_name_differs_if_a_part_differs_and_only_then(tmp_path: Path) -> None:
 
 @pytest.fixture
 def extensions_folder(tmp_path: Path, run_of: Callable[..., Run]) -> Callable[..., str]:
-    """Run a job script with a program that prints its folder of extensions, and return that."""
+    """Run a job script whose program prints its folder of extensions; return that folder."""
     program = tmp_path / "program.py"
     program.write_text("")
     python = tmp_path / "python"
@@ -88,5 +88,5 @@ def test_script_makes_a_folder_of_the_kind_below_the_cache(extensions_folder) ->
 
 
 def test_script_keeps_a_folder_that_the_user_names(extensions_folder) -> None:
-    """Its extensions may be compiled already."""
+    """The user's folder may contain compiled extensions already."""
     assert extensions_folder(TORCH_EXTENSIONS_DIR="/mine") == "/mine"

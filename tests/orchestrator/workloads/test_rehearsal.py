@@ -1,4 +1,4 @@
-"""The checker that replaces a rank: its checks, and how it ends."""
+"""Run the checker that replaces a rank in a rehearsal: its checks, and its exit."""
 
 import json
 import os
@@ -36,14 +36,14 @@ RANK = {
 
 
 def prepare(folder: Path, order: dict[str, Any]) -> None:
-    """Write the files that the ranks read, and make the folder in which they meet."""
+    """Write the files that the ranks read, and create the folder in which they meet."""
     (folder / "meeting").mkdir(parents=True, exist_ok=True)
     (folder / "rehearsal.json").write_text(json.dumps(order))
     (folder / "train.py").touch()
 
 
 def start(folder: Path, rank: int, **environment: str) -> Any:
-    """Start the checker as a launcher starts a rank, two a node."""
+    """Start the checker as a launcher starts a rank, two per node."""
     node = {"SLURMD_NODENAME": f"gpu{rank // 2}", "SLURM_NODEID": str(rank // 2)}
     ours = {"RANK": str(rank), "LOCAL_RANK": str(rank % 2), "WORLD_SIZE": "4"}
     return subprocess.Popen(
@@ -59,7 +59,7 @@ def start(folder: Path, rank: int, **environment: str) -> Any:
 
 
 def rehearse(folder: Path, order: dict[str, Any], **environment: str) -> tuple[list[int], str]:
-    """Let four ranks meet; return their exit codes and their output."""
+    """Rehearse with four ranks; return their exit codes and their output."""
     with socket.create_server(("", 0)) as free:
         port = str(free.getsockname()[1])
     address = {"MASTER_ADDR": "localhost", "MASTER_PORT": port}
@@ -128,7 +128,7 @@ def test_the_program_itself_is_opened_though_no_file_is_named(tmp_path: Path) ->
 def test_a_program_has_to_be_python_whatever_it_is_called(
     tmp_path: Path, files: dict[str, str], said: str | None
 ) -> None:
-    """No file is left next to it."""
+    """The check leaves no file next to the program."""
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
@@ -169,7 +169,7 @@ def test_an_option_that_is_refused_fails_as_argparse_does(tmp_path: Path) -> Non
 
 
 def test_a_word_of_the_launcher_that_is_refused_fails_too(tmp_path: Path) -> None:
-    """torch.distributed.launch of today hands ranks an option that programs of 2021 do not have."""
+    """Today's torch.distributed.launch adds an option to each rank. Programs of 2021 refuse it."""
     order = {**ORDER, "launcher": "launch", "accepted": {"--num-layers": {}, "--local_rank": {}}}
     script = tmp_path / "train.py"
     script.touch()
@@ -195,7 +195,7 @@ def test_a_module_that_python_does_not_find_is_reported(module: str, said: list[
 
 
 def test_a_python_without_the_module_s_imports_fails_as_in_training() -> None:
-    """For a program that is not a module, its first import is unknown."""
+    """If the program is not a module, its first import is unknown."""
     order = {**ORDER, "launcher": "node", "accepted": None, "imports": ["json", "no_torch"]}
     (sentences,) = rehearsal._problems(order, "-m json.tool", [])
     assert sentences == "ModuleNotFoundError: No module named 'no_torch'"
