@@ -54,7 +54,7 @@ class _Launch:
     started: bool = False
     ends: EndDetector = field(default_factory=EndDetector)
     parts: list[Part] = field(default_factory=list)
-    counted_steps: list[Step] = field(default_factory=list)
+    counted_steps: list[Step | StepBlock] = field(default_factory=list)
     resumed_from: int | None = None
     lines: int = 0
     formats: dict[str, None] = field(default_factory=dict)
@@ -195,7 +195,6 @@ class RunSplitter:
 
     def _read_counted_step(self, log_format: AnyFormat, step: Step, candidate: Candidate) -> None:
         launch = self._launches[-1]
-        step = replace(step, iteration=len(launch.counted_steps) + 1)
         launch.counted_steps.append(step)
         launch.formats[log_format.name] = None
         self._read_progress()
@@ -215,13 +214,14 @@ class RunSplitter:
     def _read_block(self, candidate: Candidate, block: StepBlock, log_format: AnyFormat) -> None:
         """Add steps: all at once, if they certainly continue the launch."""
         launch = self._launches[-1]
-        if not launch.reported[log_format.name].add_block(block):
+        is_counted = _is_counted(log_format)
+        if not is_counted and not launch.reported[log_format.name].add_block(block):
             for step in block.steps():
                 self._read_found(candidate._replace(offset=step.offset), [(log_format, [step])])
             return
         launch.lines += len(block)
         launch.formats[log_format.name] = None
-        launch.parts.append(block)
+        (launch.counted_steps if is_counted else launch.parts).append(block)
         launch.ends.read_sound_steps(len(block), with_loss="loss" in block.columns)
         self._read_progress()
 
@@ -245,7 +245,19 @@ def _all_parts(launch: _Launch) -> list[Part]:
     numbered = any(isinstance(part, Step | StepBlock) for part in launch.parts)
     if numbered or not launch.counted_steps:
         return launch.parts
-    return sorted([*launch.parts, *launch.counted_steps], key=lambda part: part.offset)
+    steps: list[Step | StepBlock] = []
+    count = 0
+    for part in launch.counted_steps:
+        steps.append(_numbered(part, count + 1))
+        count += len(part) if isinstance(part, StepBlock) else 1
+    return sorted([*launch.parts, *steps], key=lambda part: part.offset)
+
+
+def _numbered(part: Step | StepBlock, first: int) -> Step | StepBlock:
+    """Return a step, or several, with iterations from `first` on."""
+    if isinstance(part, Step):
+        return replace(part, iteration=first)
+    return StepBlock({**part.columns, "iteration": range(first, first + len(part))})
 
 
 def _segment(launch: _Launch, end: int, *, complete: bool) -> RunSegment:

@@ -93,7 +93,7 @@ def line_format(declaration: Declaration) -> LogFormat:
         name=declaration.name,
         anchors=declaration.anchors,
         parse=reader,
-        parse_lines=None if declaration.counted else reader.read_lines,
+        parse_lines=reader.read_lines,
         only=_only(declaration),
         report=re.compile(rf"{declaration.head}(?!.*(?:{declaration.never}))"),
         counted=declaration.counted,
@@ -119,7 +119,9 @@ class DeclarationReader:
         columns = self.line_patterns.columns(text, len(offsets), self._pattern_for, self._is_all)
         if columns is None:
             return None
-        count = len(columns["iteration"])
+        count = len(next(iter(columns.values())))
+        if self.declaration.counted:
+            columns["iteration"] = range(1, count + 1)
         if "interval_seconds" in columns:
             _spread_intervals(columns)
         elif self.declaration.log_interval is not None:
