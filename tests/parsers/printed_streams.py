@@ -228,7 +228,8 @@ def olmo(random: Random) -> Printed:
         f"    throughput/device/TPS (actual avg)=12,345\n"
         f"    throughput/device/flopsPS={trillions}.0T\n"
         f"    throughput/device/MFU={mfu}\n"
-        f"    train/CE loss={value}",
+        f"    train/CE loss={value}\n"
+        f"    train/PPL=10.43",
         (
             Step(
                 iteration=n,

@@ -309,6 +309,25 @@ def test_lines_without_a_number_are_counted_unless_another_program_numbers_them(
     ]
 
 
+def test_a_number_that_the_end_of_a_torn_line_may_have_cut_is_absent() -> None:
+    """Paddle's line goes on after each number, and a metric of OLMo-core has digits to the end."""
+    paddle = (
+        "loss: 5.5, learning_rate: 2e-06, global_step: 3, interval_runtime: 1.5, "
+        "interval_tokens_per_second_per_device: 31.622"
+    )
+    ((run,), (olmo,)) = (
+        read(io.BytesIO(text.encode()))
+        for text in (
+            paddle,
+            "INFO [step=3/9,epoch=1]\n    train/CE loss=2.345\n    throughput/device/TPS=9,786",
+        )
+    )
+    assert [(step.step_seconds, step.tokens_per_second_per_gpu) for step in run.steps] == [
+        (1.5, None)
+    ]
+    assert [(step.loss, step.tokens_per_second_per_gpu) for step in olmo.steps] == [(2.345, None)]
+
+
 def test_the_time_of_a_step_is_the_difference_of_two_times_since_the_start() -> None:
     """This applies if a program reports no step time; the first report then has none."""
     text = "".join(f"step:{n}/40 train_time:{20 * n * n}ms step_avg:1.00ms\n" for n in (10, 20, 40))

@@ -57,7 +57,7 @@ def _parse(offset: int, text: str) -> Iterator[Step]:
     if begun is None:
         return
     found: dict[str, Any] = {}
-    for line in lines:
+    for number, line in enumerate(lines, start=1):
         metric = _METRIC.match(line)
         if metric is None:
             break
@@ -67,6 +67,8 @@ def _parse(offset: int, text: str) -> Iterator[Step]:
         # beginning of another number.
         torn = name == "reported_tflops_per_gpu" and not metric["suffix"]
         torn |= metric["value"].endswith("0.0") and not float(metric["value"])
+        # At the end of the log, 9,786 may be the beginning of 9,786,123.
+        torn |= "," in metric["value"] and number == len(lines)
         if name is not None and not torn and (name in _ANY_NUMBER or math.isfinite(value)):
             found.setdefault(name, value / divisor)
     if found:

@@ -10,7 +10,8 @@ per device, except that of samples, which is over all of them.
 
 from parsers.formats.declared.declaration import ITERATION, Declaration, Field, line_format
 
-_END = r"(?=,|\s*$)"
+# `progress_or_epoch` ends the line: a number at the end of a line is torn.
+_END = "(?=,)"
 
 PADDLE = line_format(
     Declaration(
