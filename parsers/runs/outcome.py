@@ -77,7 +77,7 @@ class EndDetector:
         self._harmless_end: int | None = None
 
     def read(self, candidate: Candidate) -> bool:
-        """Process a line with any of END_ANCHORS; return whether it concerns an end."""
+        """Process a line; return whether it concerns an end. Only END_ANCHORS can show that."""
         found = False
         for weight, outcome in self._evidence(candidate):
             self.first.setdefault(weight, outcome)

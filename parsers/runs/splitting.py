@@ -36,7 +36,7 @@ from parsers.scan.wanted import Candidate
 from parsers.steps.blocks import Part, Records, StepBlock
 
 MARKS = dict.fromkeys(LAUNCH_ANCHORS, 0) | END_ANCHORS
-"""What to search a log for, beside its records, to tell its runs apart and how they ended."""
+"""What to search a log for, as well as for records: signs of the start and the end of a run."""
 
 _MARKS = frozenset(MARKS)
 

@@ -4,6 +4,7 @@ The ranks of a job write into one log. Each line may have a label such as `[rank
 several ranks may alternate.
 """
 
+import io
 import re
 
 from parsers.scan.reader import decode
@@ -44,21 +45,18 @@ def exception_line(block: bytes) -> tuple[int, int, str] | None:
     returned. If no frames follow the header, or it does not end its line, it is text about
     tracebacks, and None is returned.
     """
-    header = block[: _line_end(block, 0)]
-    header_text = decode(header).rstrip()
+    lines = io.BytesIO(block)  # gives a line at a time: the first ones are often enough
+    header_text = decode(lines.readline()).rstrip()
     if not header_text.endswith(HEADER):
         return None
     label = split_label(header_text.rpartition("\r")[2])[0]
-    offset = len(header) + 1
     frames = others = False
     # Without frames no exception can follow, and a few lines show whether something else does.
     ever_frames = _FRAME in block
-    number = 0
-    while offset <= len(block):
-        number += 1
+    offset = lines.tell()
+    for number, raw in enumerate(lines, start=1):
         if others and not ever_frames:
             return None
-        raw = block[offset : _line_end(block, offset)]
         line_label, text = split_label(decode(raw).rstrip())
         if line_label == label and text:
             if text.startswith(" "):
@@ -66,13 +64,8 @@ def exception_line(block: bytes) -> tuple[int, int, str] | None:
             elif frames and _names_exception(text):
                 return offset, number, text
             others = True
-        offset += len(raw) + 1
+        offset += len(raw)
     return (0, 0, HEADER) if frames or not others else None
-
-
-def _line_end(block: bytes, begin: int) -> int:
-    end = block.find(b"\n", begin)
-    return len(block) if end < 0 else end
 
 
 def _names_exception(text: str) -> bool:

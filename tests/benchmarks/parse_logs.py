@@ -67,7 +67,7 @@ DENSE_AIMS = (
     Aim("teralog, all formats, outcome", "processor", 1.5, "perl"),
 )
 MANY_AIMS = (
-    Aim("teralog, all formats, outcome", "wall", 25.0, "perl, one a file"),
+    Aim("teralog, all formats, outcome", "wall", 25.0, "perl, one per file"),
     Aim("teralog, all formats, outcome", "wall", 1.0, "rg -o"),
 )
 
@@ -141,7 +141,7 @@ def of_one_log(log: Path) -> list[Method]:
 def of_many_logs(folder: Path, logs: Sequence[Path]) -> list[Method]:
     """Return the methods for a folder of small logs."""
     commands = {
-        "perl, one a file": ["find", str(folder), "-type", "f", "-exec", *PERL, "{}", ";"],
+        "perl, one per file": ["find", str(folder), "-type", "f", "-exec", *PERL, "{}", ";"],
         "grep -oP": [*GREP, str(folder)],
         "rg -o": [*RIPGREP, str(folder)],
     }
@@ -185,7 +185,7 @@ def measure(
         for method, speeds in zip(methods, zip(*turns, strict=True), strict=True)
     }
     others = [
-        name for name in ("bare read", "rg -o", "perl", "perl, one a file") if name in medians
+        name for name in ("bare read", "rg -o", "perl", "perl, one per file") if name in medians
     ]
     print(f"{'GB/s of processor, wall time':32}{'':13}", *(f"x {name:18}" for name in others))
     for name, one in medians.items():

@@ -37,7 +37,7 @@ cluster: slurm.yaml
 defaults: {{framework: gpt, model: s, time_limit: 5}}
 matrix: {{seed: {seeds}}}
 """
-# Submits this many functions that do nothing, as `submit` or as an array.
+# Submits this many functions that do nothing, one by one or in an array.
 SUBMITIT = """\
 import sys
 from submitit import SlurmExecutor

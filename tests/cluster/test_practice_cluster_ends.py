@@ -145,7 +145,7 @@ def test_a_daemon_that_does_not_start_is_explained_and_leaves_nothing(folder: Pa
     assert "Traceback" not in failed.stderr
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="who is not root has tested it all along")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_an_ordinary_user_has_a_cluster_of_their_own(folder: Path) -> None:
     """The user `nobody`, without any rights, starts a cluster with a private Python."""
     as_nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]

@@ -274,3 +274,17 @@ def test_rising_lines_of_a_declaration_are_read_at_once(name: str) -> None:
     (run,) = read(io.BytesIO(log.encode()))
     at_once = sum(len(part) for part in run.parts if isinstance(part, StepBlock))
     assert at_once
+
+
+def test_reports_without_an_iteration_are_numbered_across_blocks_and_single_lines() -> None:
+    """A line with other text between two blocks is read alone, and counts as the others do."""
+    plain = "Step Time : {}.25s GPU utilization: 1085.8MODEL_TFLOP/s/GPU\n"
+    odd = "Step Time : {}.25s ! GPU utilization: 1085.8TFLOP/s/GPU\n"
+    forms = [plain] * 9 + [odd] + [plain] * 40
+    log = "".join(form.format(number) for number, form in enumerate(forms, start=1))
+    (run,) = read(io.BytesIO(log.encode()))
+    assert [(step.iteration, step.step_seconds) for step in run.steps] == [
+        (number, number + 0.25) for number in range(1, 51)
+    ]
+    kinds = {type(part) for part in run.parts}
+    assert kinds == {Step, StepBlock}
