@@ -10,8 +10,8 @@ from orchestrator.common.tables import Column, Style, Table, make_table
 from orchestrator.common.terminal import terminal_width
 from orchestrator.common.text import printable
 from orchestrator.estimate.case import Case, distinct
+from orchestrator.model.convention_names import CONVENTIONS
 from orchestrator.model.conventions import (
-    MODEL_CONVENTIONS,
     ConventionCount,
     count_by_convention,
 )
@@ -133,7 +133,7 @@ def _case_rows(case: Case, step_seconds: float | None) -> Iterator[_Row]:
         count_by_convention(
             convention, model, sequences=case.global_batch_size, recomputed=case.recomputed
         )
-        for convention in MODEL_CONVENTIONS.values()
+        for convention in CONVENTIONS.values()
     ]
     exact = next(count.exact for count in counts if not count.convention.counts_recomputation)
     for count in counts:

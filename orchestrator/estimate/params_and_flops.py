@@ -12,6 +12,7 @@ from orchestrator.common.terminal import terminal_width
 from orchestrator.common.text import printable
 from orchestrator.estimate.case import Case, distinct, first_label
 from orchestrator.estimate.size_labels import label_sentence, label_unit
+from orchestrator.model.convention_names import Convention
 from orchestrator.model.counting import (
     Flops,
     Term,
@@ -22,7 +23,14 @@ from orchestrator.model.counting import (
 from orchestrator.model.description import Model
 from orchestrator.model.parts import derivation, parts
 from orchestrator.run.described import description
-from orchestrator.run.flops import CONVENTIONS, Convention, Iteration, tflops_per_gpu, utilization
+from orchestrator.run.flops import (
+    FORMULA_CONVENTIONS,
+    Iteration,
+    flops_by,
+    formula_by,
+    tflops_per_gpu,
+    utilization,
+)
 from orchestrator.run.formulas import substitute_numbers, symbols_used, value
 from orchestrator.run.shape import GPT2_PARAMETERS
 
@@ -252,13 +260,13 @@ def _symbols(case: Case) -> dict[str, int] | None:
 def _counts(cases: Sequence[Case], step_seconds: float | None) -> list[_Count]:
     if all(case.iteration is None for case in cases):
         raise UserError("the global batch is not known; give --global-batch-size")
-    conventions = CONVENTIONS.values()
+    conventions = FORMULA_CONVENTIONS
     return [_count(case, convention, step_seconds) for case in cases for convention in conventions]
 
 
 def _count(case: Case, convention: Convention, step_seconds: float | None) -> _Count:
     iteration, described = case.iteration, case.model.described is not None
-    flops = convention.flops(iteration) if iteration else None
+    flops = flops_by(convention, iteration) if iteration else None
     speed = None
     if case.world_size is not None:
         speed = tflops_per_gpu(flops, step_seconds, case.world_size)
@@ -267,7 +275,7 @@ def _count(case: Case, convention: Convention, step_seconds: float | None) -> _C
     return _Count(
         case=case,
         convention=convention,
-        formula=None if iteration is None or described else convention.formula(iteration),
+        formula=None if iteration is None or described else formula_by(convention, iteration),
         flops=flops,
         tflops_per_gpu=speed,
         mfu=None if hardware else part,
@@ -281,8 +289,8 @@ def _flops_derived(case: Case) -> str:
         return "the global batch is not known"
     if case.model.described is not None:
         return _terms_derived(case)
-    formulas = (convention.formula(iteration) for convention in CONVENTIONS.values())
-    blocks = (_counted(convention, iteration) for convention in CONVENTIONS.values())
+    formulas = (formula_by(convention, iteration) for convention in FORMULA_CONVENTIONS)
+    blocks = (_counted(convention, iteration) for convention in FORMULA_CONVENTIONS)
     used = " + ".join(filter(None, formulas))
     return "\n\n".join((*blocks, f"with {_letters(used, iteration.symbols)}"))
 
@@ -321,7 +329,7 @@ def _terms_derived(case: Case) -> str:
 
 def _counted(convention: Convention, iteration: Iteration) -> str:
     title = f"{convention.name}: {convention.title}"
-    formula = convention.formula(iteration)
+    formula = formula_by(convention, iteration)
     if formula is None:
         return f"{title}\n  does not apply to this model: it assumes {convention.assumes}"
     lines = (

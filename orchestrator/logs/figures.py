@@ -5,11 +5,18 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from orchestrator.hardware.gpus import Figure, matching, peak_tflops
+from orchestrator.model.convention_names import CONVENTIONS
 from orchestrator.model.description import Model
 from orchestrator.model.huggingface import ConfigError
 from orchestrator.model.megatron import model_of_megatron
 from orchestrator.run.described import described_shape
-from orchestrator.run.flops import CONVENTIONS, Iteration, tflops_per_gpu, utilization
+from orchestrator.run.flops import (
+    FORMULA_CONVENTIONS,
+    Iteration,
+    flops_by,
+    tflops_per_gpu,
+    utilization,
+)
 from orchestrator.run.shape import ModelShape, padded_vocab_size
 from parsers.fields import whole
 from parsers.summary.run import RunSummary
@@ -132,8 +139,8 @@ def run_figures(summary: RunSummary, given: Given = NOTHING_GIVEN) -> Figures:
     seconds = summary.step_seconds.median or summary.step_seconds.mean
     if summary.batch_changes and summary.samples_per_second:
         seconds = batch / summary.samples_per_second
-    model = tflops_per_gpu(CONVENTIONS["model"].flops(iteration), seconds, gpus)
-    hardware = tflops_per_gpu(CONVENTIONS["hardware"].flops(iteration), seconds, gpus)
+    model = tflops_per_gpu(flops_by(CONVENTIONS["model"], iteration), seconds, gpus)
+    hardware = tflops_per_gpu(flops_by(CONVENTIONS["hardware"], iteration), seconds, gpus)
     peak = _peak(config, given)
     on_cpu = summary.device == "cpu"
     return Figures(
@@ -168,8 +175,8 @@ def counted_flops(summary: RunSummary, given: Given = NOTHING_GIVEN) -> Mapping[
             global_batch_size=figures.global_batch_size,
             recomputed=recomputed,
         )
-        for one in CONVENTIONS.values():
-            if (flops := one.flops(iteration)) is not None:
+        for one in FORMULA_CONVENTIONS:
+            if (flops := flops_by(one, iteration)) is not None:
                 again = ", recomputed" if one.counts_recomputation and recomputed else ""
                 found[f"{one.title}{again}"] = float(flops)
     return found

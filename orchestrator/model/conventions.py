@@ -8,6 +8,7 @@ difference always add up to it.
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from orchestrator.model.convention_names import CONVENTIONS, Convention
 from orchestrator.model.counting import Keys, causal_pairs, count_flops, repetitions
 from orchestrator.model.description import (
     Attention,
@@ -24,22 +25,17 @@ Rule = Callable[[Model, ModelPart], Iterable[Deviation]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelConvention:
-    """A named way to count the FLOPs of any model.
+class _Counting:
+    """How a convention counts any model.
 
-    title: what is counted, and after whom. source: the function that was read.
-    counts_recomputation: it counts forward passes that are done again, and is compared with the
-        exact hardware FLOPs; else with the exact model FLOPs.
     all_recomputed: with recomputation, all parts run forward again, the head included.
-    rules: see the module. unsuited: why it does not count a model at all, or None.
+    rules: see the module. Without rules it is the exact count: the hardware FLOPs if the convention
+    counts recomputation, else the model FLOPs. unsuited: why it does not count a model at all, or
+    None.
     """
 
-    name: str
-    title: str
-    source: str = ""
-    counts_recomputation: bool = False
-    all_recomputed: bool = False
     rules: tuple[Rule, ...] = ()
+    all_recomputed: bool = False
     unsuited: Callable[[Model], str | None] = lambda model: None
 
 
@@ -52,7 +48,7 @@ class ConventionCount:
         is `flops - exact`.
     """
 
-    convention: ModelConvention
+    convention: Convention
     exact: int
     flops: int | None
     deviations: tuple[Deviation, ...] = ()
@@ -60,25 +56,26 @@ class ConventionCount:
 
 
 def count_by_convention(
-    convention: ModelConvention, model: Model, *, sequences: int, recomputed: bool = False
+    convention: Convention, model: Model, *, sequences: int, recomputed: bool = False
 ) -> ConventionCount:
     """Return what `convention` counts in an iteration over `sequences` sequences."""
     counted = count_flops(model, sequences=sequences, recomputed=recomputed)
     exact = counted.hardware if convention.counts_recomputation else counted.model
-    if (unsuited := convention.unsuited(model)) is not None:
+    counting = _COUNTING[convention.name]
+    if (unsuited := counting.unsuited(model)) is not None:
         return ConventionCount(convention=convention, exact=exact, flops=None, unsuited=unsuited)
     again = recomputed and convention.counts_recomputation
     found: dict[str, int] = {}
     for part in parts(model):
-        for rule in convention.rules:
+        for rule in counting.rules:
             for reason, forward in rule(model, part):
-                passes = 4 if again and (convention.all_recomputed or _in_layers(part)) else 3
+                passes = 4 if again and (counting.all_recomputed or _in_layers(part)) else 3
                 found[reason] = found.get(reason, 0) + passes * forward * sequences
-    if convention.rules:
+    if counting.rules:
         for term in counted.terms:
             if not term.part.trained and term.part.kind != "product":
                 found[_FROZEN] = found.get(_FROZEN, 0) + term.forward
-            if again and convention.all_recomputed and not term.recomputed:
+            if again and counting.all_recomputed and not term.recomputed:
                 found[_HEAD_AGAIN] = found.get(_HEAD_AGAIN, 0) + term.forward
     deviations = tuple((reason, flops) for reason, flops in found.items() if flops)
     flops = exact + sum(flops for _, flops in deviations)
@@ -289,7 +286,7 @@ def _unlike_gpt2(model: Model) -> str | None:
             or mlp.gated
             or mlp.width != 4 * h
         ):
-            return "it assumes an MLP of two matrices 4h wide, and keys and values for every head"
+            return f"it assumes {CONVENTIONS['narayanan'].assumes}"
     if model.prediction_heads or model.embedding_size is not None:
         return "it assumes one embedding and one head of the model's width"
     return None
@@ -297,58 +294,17 @@ def _unlike_gpt2(model: Model) -> str | None:
 
 _MEGATRON_RULES: tuple[Rule, ...] = (_small_matrices, _linear_mixers)
 
-MODEL_CONVENTIONS: dict[str, ModelConvention] = {
-    convention.name: convention
-    for convention in (
-        ModelConvention(name="model", title="exact matrix products of forward and backward"),
-        ModelConvention(
-            name="hardware",
-            title="exact matrix products, recomputed ones too",
-            counts_recomputation=True,
-        ),
-        ModelConvention(
-            name="narayanan",
-            title="Narayanan et al. 2021 (arXiv 2104.04473), equation 3",
-            counts_recomputation=True,
-            rules=(_all_keys,),
-            unsuited=_unlike_gpt2,
-        ),
-        ModelConvention(
-            name="bigscience",
-            title="BigScience's approximation (2021): a multiply-add a parameter, no attention",
-            counts_recomputation=True,
-            all_recomputed=True,
-            rules=(_every_parameter,),
-        ),
-        ModelConvention(
-            name="megatron-core",
-            title="Megatron-LM core",
-            source="num_floating_point_operations of megatron/training/training.py, 0.19",
-            rules=(_half_of_the_keys, *_MEGATRON_RULES),
-        ),
-        ModelConvention(
-            name="megatron-bridge",
-            title="Megatron-Bridge",
-            source="num_floating_point_operations of its training/utils/flop_utils.py, August 2026",
-            rules=(_causal_windows, *_MEGATRON_RULES),
-        ),
-        ModelConvention(
-            name="torchtitan",
-            title="torchtitan",
-            source="get_moe_model_nparams_and_flops of its models/utils.py, August 2026",
-            rules=(_all_keys, _per_parameter, _position_table_if_tied),
-        ),
-        ModelConvention(
-            name="nanotron",
-            title="nanotron",
-            source="get_flops of its models/llama.py, April 2026",
-            rules=(_all_keys, _always_gated, _narrow_heads, _embedding_projections),
-            unsuited=_unknown_to_nanotron,
-        ),
-        ModelConvention(
-            name="palm",
-            title="PaLM (arXiv 2204.02311), appendix B",
-            rules=(_all_keys, _per_parameter),
-        ),
-    )
+_COUNTING = {
+    "model": _Counting(),
+    "hardware": _Counting(),
+    "narayanan": _Counting(rules=(_all_keys,), unsuited=_unlike_gpt2),
+    "bigscience": _Counting(rules=(_every_parameter,), all_recomputed=True),
+    "megatron-core": _Counting(rules=(_half_of_the_keys, *_MEGATRON_RULES)),
+    "megatron-bridge": _Counting(rules=(_causal_windows, *_MEGATRON_RULES)),
+    "torchtitan": _Counting(rules=(_all_keys, _per_parameter, _position_table_if_tied)),
+    "nanotron": _Counting(
+        rules=(_all_keys, _always_gated, _narrow_heads, _embedding_projections),
+        unsuited=_unknown_to_nanotron,
+    ),
+    "palm": _Counting(rules=(_all_keys, _per_parameter)),
 }

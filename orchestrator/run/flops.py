@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
+from orchestrator.model.convention_names import CONVENTIONS, Convention
 from orchestrator.run.formulas import value
 from orchestrator.run.model import Run
 from orchestrator.run.shape import ModelShape
@@ -41,39 +42,29 @@ class Iteration:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Convention:
-    """A named way of counting FLOPs.
+def flops_by(convention: Convention, iteration: Iteration) -> int | None:
+    """Return the FLOPs that a convention counts; None if it does not count such a model."""
+    described = iteration.model.described
+    if described is not None:
+        from orchestrator.model.conventions import count_by_convention
 
-    title: what is counted, and the author.
-    counts_recomputation: whether forward passes done twice count twice: hardware FLOPs, over the
-        peak the HFU; otherwise they are model FLOPs, over the peak the MFU.
-    formula: the formula for an iteration, in its symbols; None if the convention has no
-        formula for such a model.
-    assumes: the models it has a formula for, if not all.
+        return count_by_convention(
+            convention,
+            described.with_vocabulary(iteration.padded_vocab_size),
+            sequences=iteration.global_batch_size,
+            recomputed=iteration.recomputed,
+        ).flops
+    formula = formula_by(convention, iteration)
+    return None if formula is None else value(formula, iteration.symbols)
+
+
+def formula_by(convention: Convention, iteration: Iteration) -> str | None:
+    """Return a convention's formula in the symbols of an iteration.
+
+    None if the convention has no formula for such a model.
     """
-
-    name: str
-    title: str
-    counts_recomputation: bool
-    formula: Callable[[Iteration], str | None]
-    assumes: str = ""
-
-    def flops(self, iteration: Iteration) -> int | None:
-        """Return the FLOPs of an iteration, or None if there is no formula for its model."""
-        described = iteration.model.described
-        if described is not None:
-            from orchestrator.model.conventions import MODEL_CONVENTIONS, count_by_convention
-
-            model = described.with_vocabulary(iteration.padded_vocab_size)
-            return count_by_convention(
-                MODEL_CONVENTIONS[self.name],
-                model,
-                sequences=iteration.global_batch_size,
-                recomputed=iteration.recomputed,
-            ).flops
-        formula = self.formula(iteration)
-        return None if formula is None else value(formula, iteration.symbols)
+    formula = _FORMULAS.get(convention.name)
+    return None if formula is None else formula(iteration)
 
 
 def _exact(model: ModelShape, passes: int, attention: int = 4) -> str:
@@ -105,50 +96,18 @@ def _narayanan(recomputed: bool) -> str:
     return f"{24 * passes}·B·s·l·h² + {4 * passes}·B·s²·l·h + 6·B·s·h·V"
 
 
-CONVENTIONS: dict[str, Convention] = {
-    convention.name: convention
-    for convention in (
-        Convention(
-            name="model",
-            title="exact matrix products of forward and backward",
-            counts_recomputation=False,
-            formula=lambda iteration: _exact(iteration.model, passes=3),
-        ),
-        Convention(
-            name="hardware",
-            title="exact matrix products, recomputed ones too",
-            counts_recomputation=True,
-            formula=lambda iteration: _exact(iteration.model, 4 if iteration.recomputed else 3),
-        ),
-        Convention(
-            name="narayanan",
-            title="Narayanan et al. 2021 (arXiv 2104.04473), equation 3",
-            counts_recomputation=True,
-            formula=lambda iteration: (
-                _narayanan(iteration.recomputed) if iteration.model.has_gpt2_layers else None
-            ),
-            assumes="an MLP of two matrices 4h wide, and keys and values for every head",
-        ),
-        Convention(
-            name="bigscience",
-            title="BigScience's approximation (2021): a multiply-add a parameter, no attention",
-            counts_recomputation=True,
-            formula=lambda iteration: _bigscience(4 if iteration.recomputed else 3),
-        ),
-        Convention(
-            name="megatron-core",
-            title="Megatron-LM core: exact products, the causal half of attention",
-            counts_recomputation=False,
-            formula=lambda iteration: _exact(iteration.model, passes=3, attention=2),
-        ),
-        Convention(
-            name="palm",
-            title="PaLM (arXiv 2204.02311), appendix B",
-            counts_recomputation=False,
-            formula=lambda iteration: "6·N·B·s + 12·B·s²·l·h",
-        ),
-    )
+_FORMULAS: dict[str, Callable[[Iteration], str | None]] = {
+    "model": lambda iteration: _exact(iteration.model, passes=3),
+    "hardware": lambda iteration: _exact(iteration.model, 4 if iteration.recomputed else 3),
+    "narayanan": lambda iteration: (
+        _narayanan(iteration.recomputed) if iteration.model.has_gpt2_layers else None
+    ),
+    "bigscience": lambda iteration: _bigscience(4 if iteration.recomputed else 3),
+    "megatron-core": lambda iteration: _exact(iteration.model, passes=3, attention=2),
+    "palm": lambda iteration: "6·N·B·s + 12·B·s²·l·h",
 }
+FORMULA_CONVENTIONS = tuple(CONVENTIONS[name] for name in _FORMULAS)
+"""The conventions that have a formula in letters for a GPT or a similar model."""
 
 
 def bigscience_flops(parameters: int, seq_length: int, global_batch_size: int, factor: int) -> int:
@@ -241,4 +200,4 @@ def _per_iteration(run: Run, convention: str) -> int | None:
         global_batch_size=run.batch.global_batch_size,
         recomputed=run.training.activation_checkpointing,
     )
-    return CONVENTIONS[convention].flops(iteration)
+    return flops_by(CONVENTIONS[convention], iteration)

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from orchestrator.cli.main import main
-from orchestrator.run.flops import CONVENTIONS
+from orchestrator.run.flops import FORMULA_CONVENTIONS
 
 GPT2 = (
     "--num-layers=12",
@@ -134,7 +134,7 @@ FLOPS = (*GPT2, "--global-batch-size=8")
 def test_flops_have_one_entry_a_convention():
     """Every convention has its FLOPs and all terms of its formula."""
     records = of_json("flops", *FLOPS)
-    assert [record["convention"] for record in records] == [*CONVENTIONS]
+    assert [record["convention"] for record in records] == [one.name for one in FORMULA_CONVENTIONS]
     by_name = {record["convention"]: record for record in records}
     assert by_name["bigscience"]["flops"] == 124_439_808 * 3 * 2 * 1024 * 8
     assert by_name["narayanan"]["flops"] == by_name["model"]["flops"]
@@ -150,7 +150,7 @@ def test_the_numbers_shown_under_flops_give_the_flops():
     """Every derivation, typed into a calculator, gives the number below it."""
     text = estimate("flops", *FLOPS, "--activation-checkpointing").stdout
     derived = re.findall(r"^  = (\d\S* \+ .*|\d[\d·²]+)\n  = ([\d,]+)$", text, re.MULTILINE)
-    assert len(derived) == len(CONVENTIONS)
+    assert len(derived) == len(FORMULA_CONVENTIONS)
     for numbers, result in derived:
         assert eval(numbers.replace("·", "*").replace("²", "**2")) == int(result.replace(",", ""))
 
@@ -471,7 +471,7 @@ matrix:
     ], rows
     assert len(of_json("params", str(path))) == 6
     flops = estimate("flops", str(path), "--format=csv", "--step-seconds=1").stdout
-    assert len(flops.splitlines()) == 1 + 6 * len(CONVENTIONS)
+    assert len(flops.splitlines()) == 1 + 6 * len(FORMULA_CONVENTIONS)
     names = re.findall(
         r"^\|\s*(\S.*?) +\|", estimate("flops", str(path), "--format=markdown").stdout, re.MULTILINE
     )

@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestrator.model.conventions import MODEL_CONVENTIONS, count_by_convention
+from orchestrator.model.convention_names import CONVENTIONS
+from orchestrator.model.conventions import count_by_convention
 from orchestrator.model.counting import count_flops
 from orchestrator.model.description import Adapters, Model
 from orchestrator.model.named import named_model, named_models
 from orchestrator.run.described import described_shape, description
-from orchestrator.run.flops import CONVENTIONS, Iteration
+from orchestrator.run.flops import FORMULA_CONVENTIONS, Iteration, flops_by
 from orchestrator.run.shape import ModelShape
 
 # FLOPs of 4 sequences, returned by the function that the convention names as its source, of the
@@ -59,13 +60,11 @@ PRINTED = {
 @pytest.mark.parametrize(("name", "convention"), PRINTED)
 def test_convention_is_what_the_program_counts(name: str, convention: str):
     """The models have e.g. latent attention, windows, experts, Mamba-2 or the delta rule."""
-    found = count_by_convention(
-        MODEL_CONVENTIONS[convention], named_model(name).model(), sequences=4
-    )
+    found = count_by_convention(CONVENTIONS[convention], named_model(name).model(), sequences=4)
     assert found.flops == PRINTED[name, convention]
 
 
-@pytest.mark.parametrize("convention", MODEL_CONVENTIONS.values(), ids=MODEL_CONVENTIONS)
+@pytest.mark.parametrize("convention", CONVENTIONS.values(), ids=CONVENTIONS)
 @pytest.mark.parametrize("recomputed", [False, True])
 def test_reasons_add_up_to_the_difference(convention, recomputed: bool):
     """Each difference has a reason, and so does each model that is not counted."""
@@ -110,22 +109,15 @@ def test_formulas_and_parts_count_the_same(shape: ModelShape, padded: int, recom
     other = described_shape(described)
     assert other.parameters(vocabulary) == shape.parameters(vocabulary)
     assert other.looked_up_parameters(vocabulary) == shape.looked_up_parameters(vocabulary)
-    for name, convention in CONVENTIONS.items():
+    for convention in FORMULA_CONVENTIONS:
         iterations = [
             Iteration(
                 model=one, padded_vocab_size=vocabulary, global_batch_size=3, recomputed=recomputed
             )
             for one in (shape, other)
         ]
-        by_formula, by_parts = map(convention.flops, iterations)
-        assert by_formula == by_parts, name
-
-
-def test_every_convention_of_formulas_is_one_of_descriptions():
-    """Both have the same title, and count the same passes."""
-    for name, convention in CONVENTIONS.items():
-        other = MODEL_CONVENTIONS[name]
-        assert other.counts_recomputation == convention.counts_recomputation
+        by_formula, by_parts = (flops_by(convention, one) for one in iterations)
+        assert by_formula == by_parts, convention.name
 
 
 def trained_and_frozen() -> tuple[Model, Model]:

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from orchestrator.run.flops import CONVENTIONS, Iteration
+from orchestrator.model.convention_names import CONVENTIONS
+from orchestrator.run.flops import Iteration, flops_by
 from orchestrator.run.shape import ModelShape
 
 pytestmark = pytest.mark.train
@@ -225,8 +226,8 @@ def test_every_variant_costs_the_flops_that_torch_counts(
         global_batch_size=2,
         recomputed=recomputed,
     )
-    assert CONVENTIONS["hardware"].flops(iteration) == counter.get_total_flops()
-    assert recomputed or CONVENTIONS["model"].flops(iteration) == counter.get_total_flops()
+    assert flops_by(CONVENTIONS["hardware"], iteration) == counter.get_total_flops()
+    assert recomputed or flops_by(CONVENTIONS["model"], iteration) == counter.get_total_flops()
 
 
 def small_of(shape: ModelShape, changed: dict[str, Any]) -> ModelShape:
@@ -275,8 +276,8 @@ def test_the_model_we_train_costs_the_flops_that_torch_counts(
     )
     counted = counter.get_total_flops()
     assert count(model) == shape.parameters(vocab)
-    assert CONVENTIONS["hardware"].flops(iteration) == counted
-    assert CONVENTIONS["narayanan"].flops(iteration) == (counted if ffn == 4 * hidden else None)
+    assert flops_by(CONVENTIONS["hardware"], iteration) == counted
+    assert flops_by(CONVENTIONS["narayanan"], iteration) == (counted if ffn == 4 * hidden else None)
 
 
 def workload(

@@ -1,0 +1,70 @@
+"""List the conventions by which FLOPs are counted: their names and titles.
+
+Formulas in letters for GPTs are in `orchestrator.run.flops`, and `orchestrator.model.conventions`
+counts any described model. Both take names and titles from here, because a plan of plain GPTs does
+not import the second.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Convention:
+    """A way to count FLOPs that has a name.
+
+    title: what is counted, and after whom. source: the function that was read, of another program.
+    counts_recomputation: whether forward passes done twice count twice: hardware FLOPs, over the
+    peak the HFU; otherwise they are model FLOPs, over the peak the MFU.
+    assumes: the models that it has a formula for, if not all.
+    """
+
+    name: str
+    title: str
+    source: str = ""
+    counts_recomputation: bool = False
+    assumes: str = ""
+
+
+CONVENTIONS: dict[str, Convention] = {
+    convention.name: convention
+    for convention in (
+        Convention(name="model", title="exact matrix products of forward and backward"),
+        Convention(
+            name="hardware",
+            title="exact matrix products, recomputed ones too",
+            counts_recomputation=True,
+        ),
+        Convention(
+            name="narayanan",
+            title="Narayanan et al. 2021 (arXiv 2104.04473), equation 3",
+            counts_recomputation=True,
+            assumes="an MLP of two matrices 4h wide, and keys and values for every head",
+        ),
+        Convention(
+            name="bigscience",
+            title="BigScience's approximation (2021): a multiply-add a parameter, no attention",
+            counts_recomputation=True,
+        ),
+        Convention(
+            name="megatron-core",
+            title="Megatron-LM core: the causal half of attention",
+            source="num_floating_point_operations of megatron/training/training.py, 0.19",
+        ),
+        Convention(
+            name="megatron-bridge",
+            title="Megatron-Bridge: the causal part of attention and of its windows",
+            source="num_floating_point_operations of its training/utils/flop_utils.py, August 2026",
+        ),
+        Convention(
+            name="torchtitan",
+            title="torchtitan",
+            source="get_moe_model_nparams_and_flops of its models/utils.py, August 2026",
+        ),
+        Convention(
+            name="nanotron",
+            title="nanotron",
+            source="get_flops of its models/llama.py, April 2026",
+        ),
+        Convention(name="palm", title="PaLM (arXiv 2204.02311), appendix B"),
+    )
+}
