@@ -3,6 +3,7 @@
 A table has:
 
 - source: where the keys are from;
+- also: other names that people give it, if any;
 - size, active: its published billions of parameters, in all and per token;
 - seq_length: tokens of its training sequences, or a usual length;
 - config: keys of `config.json`; TOML has no null, so 0 means that the model lacks it.
@@ -32,6 +33,7 @@ class NamedModel:
     active: float | None
     seq_length: int
     config: dict[str, Any] = field(hash=False)
+    also: tuple[str, ...] = ()
 
     def model(self, seq_length: int | None = None) -> Model:
         """Return its description, for sequences of `seq_length` or its usual ones."""
@@ -51,6 +53,7 @@ def named_models() -> dict[str, NamedModel]:
                 active=table.get("active"),
                 seq_length=table["seq_length"],
                 config=table["config"],
+                also=tuple(table.get("also", ())),
             )
     return found
 
@@ -61,9 +64,9 @@ def named_model(name: str) -> NamedModel:
     Raises UserError, with the nearest name, if there is none.
     """
     models = named_models()
-    for known in models:
-        if _plain(known) == _plain(name):
-            return models[known]
+    for model in models.values():
+        if _is_called(model, name):
+            return model
     raise UserError(
         f"there is no model {name!r}{did_you_mean(name, models)}; `teralog models` lists them"
     )
@@ -71,7 +74,11 @@ def named_model(name: str) -> NamedModel:
 
 def is_named(name: str) -> bool:
     """Return whether there is a model called `name`."""
-    return any(_plain(known) == _plain(name) for known in named_models())
+    return any(_is_called(model, name) for model in named_models().values())
+
+
+def _is_called(model: NamedModel, name: str) -> bool:
+    return any(_plain(known) == _plain(name) for known in (model.name, *model.also))
 
 
 def _plain(name: str) -> str:

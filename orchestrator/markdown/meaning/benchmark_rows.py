@@ -54,8 +54,11 @@ _NAMES = {
 _NAMING_CELLS, _NAMING_LENGTH = 2, 24
 _DIGIT = re.compile(rb"[0-9]")
 _COMPUTED = (Meaning.TFLOPS_PER_GPU, Meaning.MODEL_TFLOPS_PER_GPU)
-_TFLOPS = re.compile(rf"(?:{NUMERAL})\s*(?:t(?:era)?flops?(?:/s)?)?\s*(?:\(.*\))?", re.IGNORECASE)
+_TFLOPS = re.compile(
+    rf"(?:{NUMERAL})(?:e[+-]?\d\d?)?\s*(?:t(?:era)?flops?(?:/s)?)?\s*(?:\(.*\))?", re.IGNORECASE
+)
 _LETTER = re.compile(r"[A-Za-z]")
+_BARE_SIZE = re.compile(r"\d+(?:\.\d+)?\s?[BM]", re.IGNORECASE)
 _MODEL_HEADING = re.compile(r"^\s*model\s*:\s*(?P<name>.+)", re.IGNORECASE)
 _SYSTEM_HEADING = re.compile(r"\b(?:system|hardware|gpu)\s*:\s*(?P<name>[^,;]+)", re.IGNORECASE)
 _PRECISION_HEADING = re.compile(r"\bprecision\s*:\s*(?P<name>[^,;]+)", re.IGNORECASE)
@@ -187,10 +190,27 @@ class BenchmarkRow:
 
     @property
     def model_name(self) -> str | None:
-        """The model that its cell names, or else the nearest heading that names one."""
-        return self._named(
+        """The model that its cell names, or else the nearest heading that names one.
+
+        A cell with only a size, e.g. `7b`, is completed by a heading that names the family.
+        """
+        name = self._named(
             Meaning.MODEL, _MODEL_HEADING, lambda text: model_called(text) is not None
         )
+        size = self._bare_size(name)
+        return (size and self._sized_by_heading(size)) or name
+
+    def _bare_size(self, name: str | None) -> str | None:
+        if name is not None:
+            return name if _BARE_SIZE.fullmatch(name) else None
+        columns = self.columns.by_meaning.get(Meaning.PARAMETERS, ())
+        text = plain(self.text(columns[0])) if len(columns) == 1 else ""
+        return text if _BARE_SIZE.fullmatch(text) else None
+
+    def _sized_by_heading(self, size: str) -> str | None:
+        headings = map(without_markup, reversed(self.columns.headings))
+        names = (printable(f"{heading} {size}") for heading in headings)
+        return next((name for name in names if model_called(name) is not None), None)
 
     @property
     def model(self) -> NamedModel | None:

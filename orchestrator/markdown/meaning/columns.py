@@ -90,7 +90,7 @@ COLUMN_NAMES = (*(str(meaning) for meaning in Meaning if meaning is not Meaning.
 _SPELLINGS = {
     Meaning.PARAMETERS: """size modelsize msize params parameters nparams numparams
         numparameters numberofparameters modelparams modelparameters""",
-    Meaning.MODEL: "model modelname models llm network architecture",
+    Meaning.MODEL: "model modelname models modelid llm network architecture",
     Meaning.WORLD_SIZE: """gpus ngpus ngpu numgpus totalgpus gpucount numberofgpus worldsize
         devices ndevices numdevices ranks numranks chips nchips numchips numberofchips accelerators
         numofgpus nofgpus""",

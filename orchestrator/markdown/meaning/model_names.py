@@ -11,6 +11,7 @@ _LONGEST = 100
 # As in the names of repositories: meta-llama/Llama-3.1-8B.
 _OWNER = re.compile(r"\s*[\w.-]+/(?=[\w.-]+\s*$)")
 _PARENTHESES = re.compile(r"\([^()]*\)")
+_NODES = re.compile(r"\b\d+[- ]?nodes?\b", re.IGNORECASE)
 _TITLE = re.compile(r"\s*(?:model|network)(?:\s+name)?\s*[:=]\s*", re.IGNORECASE)
 # V3 and 3 are the same version.
 _VERSION_SIGN = re.compile(r"(?:(?<=[a-z])|(?<![a-z0-9]))v(?=\d)")
@@ -24,6 +25,7 @@ _NOISE = re.compile(
     r"meta|nvidia|google|openai|mistralai|ai|instruct|chat|base|hf|it|pt|moe|model|llm|dense"
     r"|pre|fine|(?:pre)?train(?:ing)?|(?:fine)?tun(?:e|ing)|sft|q?lora|peft|full|with|without|w|o"
     r"|mtp|dropless|tokendrop|bf|mxfp|fp|nvfp"
+    r"|performance|benchmarks?|results|numbers|throughput"
 )
 _BILLIONS = {"b": 1.0, "m": 1e-3, "t": 1e3}
 # By so much may a size in a name differ from the published number of parameters.
@@ -50,7 +52,7 @@ def model_called(text: str) -> NamedModel | None:
     name = _parts(text)
     if not name.letters:
         return None
-    fitting = [model for model, its in _names() if _fits(name, its, model)]
+    fitting = list(dict.fromkeys(model for model, its in _names() if _fits(name, its, model)))
     exact = [model for model in fitting if _parts(model.name).size == name.size]
     found = exact or fitting
     return found[0] if len(found) == 1 else None
@@ -58,14 +60,16 @@ def model_called(text: str) -> NamedModel | None:
 
 @cache
 def _names() -> tuple[tuple[NamedModel, _Name], ...]:
-    return tuple((model, _parts(name)) for name, model in named_models().items())
+    models = named_models().values()
+    return tuple((model, _parts(name)) for model in models for name in (model.name, *model.also))
 
 
 @cache
 def _parts(text: str) -> _Name:
     if len(text) > _LONGEST:
         return _Name("", (), None, None)
-    plain = _PARENTHESES.sub(" ", _OWNER.sub("", _TITLE.sub("", without_markup(text)))).lower()
+    named = _NODES.sub(" ", _TITLE.sub("", without_markup(text)))
+    plain = _PARENTHESES.sub(" ", _OWNER.sub("", named)).lower()
     words = [found.groupdict() for found in _WORD.finditer(_VERSION_SIGN.sub("", plain))]
     sizes = [word["size"] for word in words if word["size"]]
     active = [word["active"] for word in words if word["active"]]

@@ -8,7 +8,7 @@ from fractions import Fraction
 from orchestrator.markdown.meaning.cells import LONGEST, NUMERAL
 from orchestrator.markdown.meaning.columns import without_markup
 
-_NUMBER = re.compile(NUMERAL)
+_NUMBER = re.compile(rf"(?:{NUMERAL})(?:e[+-]?\d\d?(?!\w))?", re.IGNORECASE)
 # Units are a thousandth, sixty or a billion of one another; what floats add to that is dropped.
 _LARGEST_DENOMINATOR = 10**6
 _SCALES = {
@@ -79,7 +79,7 @@ def printed_number(text: str, value: float | None = None) -> Printed | None:
     if len(text) > LONGEST:
         return None
     found = [
-        (Fraction(digits), Fraction(1, 10 ** len(digits.partition(".")[2])))
+        (Fraction(digits), _last_digit(digits))
         for each in _NUMBER.findall(without_markup(text))
         if Fraction(digits := each.replace(",", ""))
     ]
@@ -88,6 +88,12 @@ def printed_number(text: str, value: float | None = None) -> Printed | None:
     scaled = [(_scale(value, literal), literal, unit) for literal, unit in found]
     scale, literal, unit = next((each for each in scaled if each[0] in _SCALES), scaled[0])
     return Printed(literal * scale, unit * scale)
+
+
+def _last_digit(digits: str) -> Fraction:
+    """Return the value of one in the last digit: 1 of `3.28e+02`."""
+    mantissa, _, exponent = digits.lower().partition("e")
+    return Fraction(10) ** (int(exponent or 0) - len(mantissa.partition(".")[2]))
 
 
 def _scale(value: float, literal: Fraction) -> Fraction:

@@ -35,7 +35,7 @@ _SECONDS = {
 _ITERATIONS = {"it", "its", "iter", "iters", "iteration", "iterations", "step", "steps"}
 _RATES = {
     **dict.fromkeys(("sample", "samples", "seq", "seqs", "sequence", "sequences"), "samples"),
-    **dict.fromkeys(("tok", "toks", "token", "tokens"), "tokens"),
+    **dict.fromkeys(("t", "tok", "toks", "token", "tokens"), "tokens"),
     **dict.fromkeys(_ITERATIONS, "iterations"),
 }
 _PARAMETERS = {

@@ -46,7 +46,8 @@ class Difference:
 
     words: follows "a counter that". change: makes the model that it counts. counts: whether it
     counts a term. adds: FLOPs per token that it counts besides, of the model as described. frozen:
-    weights have no gradients. recomputes: layers run forward once more.
+    weights have no gradients. recomputes: layers run forward once more. one_backward: the backward
+    pass costs as much as the forward pass.
     """
 
     words: str
@@ -55,6 +56,7 @@ class Difference:
     adds: Callable[[Model], float] = lambda _: 0.0
     frozen: bool = False
     recomputes: bool = False
+    one_backward: bool = False
 
 
 def _without_windows(model: Model) -> Model:
@@ -84,6 +86,20 @@ def _ungated(model: Model) -> Model:
         lambda layer: (
             replace(layer, mlp=replace(layer.mlp, gated=False))
             if isinstance(layer.mlp, Mlp | Experts)
+            else layer
+        ),
+    )
+
+
+def _narrow_heads(model: Model) -> Model:
+    return _each_layer(
+        model,
+        lambda layer: (
+            replace(
+                layer,
+                mixer=replace(layer.mixer, head_size=model.hidden_size // layer.mixer.heads),
+            )
+            if isinstance(layer.mixer, Attention)
             else layer
         ),
     )
@@ -126,8 +142,14 @@ DIFFERENCES = (
         "counts the embedding as a product",
         adds=lambda model: 6.0 * looked_up_parameters(model),
     ),
+    Difference(
+        "counts a table of positions, a row per token of a sequence, as a product",
+        adds=lambda model: 6.0 * model.seq_length * model.hidden_size,
+    ),
+    Difference("takes heads to be hidden size / heads wide", _narrow_heads),
     Difference("leaves the output head out", counts=lambda term: term.part.name != "head"),
     Difference("counts recomputed layers (hardware FLOPs)", recomputes=True),
+    Difference("counts two thirds of a full training, attention included", one_backward=True),
 )
 PACKED_ADAPTERS = Difference(
     "counts no gradients of frozen weights, and no attention between packed samples",
@@ -192,17 +214,19 @@ def flops_per_token(named: NamedModel, seq_length: int, way: Way) -> float:
         model = one.change(model)
     recomputes = any(one.recomputes for one in way.differences)
     frozen = any(one.frozen for one in way.differences)
+    one_backward = any(one.one_backward for one in way.differences)
     flops = count_flops(model, sequences=1, keys=way.keys, recomputed=recomputes)
     total = sum(
-        _work(term, frozen)
+        _work(term, frozen=frozen, one_backward=one_backward)
         for term in flops.terms
         if all(one.counts(term) for one in way.differences)
     )
     return total / flops.tokens + sum(one.adds(described) for one in way.differences)
 
 
-def _work(term: Term, frozen: bool) -> int:
-    backward = term.forward if frozen and term.part.kind != "product" else term.backward
+def _work(term: Term, *, frozen: bool, one_backward: bool) -> int:
+    once = one_backward or (frozen and term.part.kind != "product")
+    backward = term.forward if once else term.backward
     return term.forward + backward + term.recomputed
 
 

@@ -60,6 +60,8 @@ def test_a_row_off_by_a_fifth_is_found() -> None:
         ("DeepSeekV3", 1_000, 281, "over all keys"),
         ("DeepSeekV3", 1_000, 334, "recomputed"),
         ("Mixtral 8x7B", 1_000, 77.3, "6N"),
+        ("GPT-OSS 20B", 13_058, 279, "hidden size / heads wide"),
+        ("Llama3 8B LoRA", 12_472, 402, "two thirds"),
     ],
 )
 def test_a_known_convention_is_named(model: str, tokens: int, tflops: float, why: str) -> None:
@@ -149,3 +151,20 @@ def test_tflops_above_the_peak_of_the_row(
     assert all(
         f"peak of {gpu.split('-')[1][:4]}" in said for _, said in found(data) if "DGX" in gpu
     )
+
+
+MPT = """# MPT Training Benchmarks
+
+## H100 80GB BF16
+
+| Model | SeqLen (T) | # GPUs | Model TFLOP | Throughput (T/s/GPU) |
+|---|---|---|---|---|
+| 7b | 2048 | 8 | {tflops} | 10643 |
+"""
+
+
+@pytest.mark.parametrize(("tflops", "findings"), [("460", 0), ("560", 1)])
+def test_a_size_in_a_row_is_completed_by_a_heading(tflops: str, findings: int) -> None:
+    """The heading names the family; T/s/GPU are tokens, as in llm-foundry's tables."""
+    kinds = [kind for kind, _ in found(MPT.format(tflops=tflops).encode())]
+    assert kinds == [FindingKind.MODEL_FLOPS] * findings

@@ -33,6 +33,14 @@ def test_every_model_has_its_own_name(name: str) -> None:
         ("Mixtral 8x7B SFT", "mixtral-8x7b"),
         ("GPT-2 XL (1.5B)", "gpt2-xl"),
         ("GPT-3 175B", "gpt3-175b"),
+        ("LLAMA3-405B", "llama3.1-405b"),
+        ("LLAMA4-Maverick-LLM", "llama4-maverick"),
+        ("Llama3 70B 2-node", "llama3-70b"),
+        ("Nemotron-340B", "nemotron4-340b"),
+        ("Nemotron-15B", "nemotron4-15b"),
+        ("GPT3-20B", "gpt3-20b"),
+        ("MPT Training Benchmarks 7b", "mpt-7b"),
+        ("Llama 3.1 performance numbers 405B", "llama3.1-405b"),
     ],
 )
 def test_spellings_name_one_model(text: str, name: str) -> None:
@@ -44,8 +52,8 @@ def test_spellings_name_one_model(text: str, name: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "Mixtral", "Llama 70B", "Llama3", "GPT3-5B", "DeepSeekV4 Flash", "7.5B", "GPT",
-     "Pre-Training Performance", "Llama3 70B on 64 H100", "x" * 200],
+    ["", "Mixtral", "Llama 70B", "Llama3", "GPT3-6B", "DeepSeekV4 Flash", "Qwen3.5-4B", "7.5B",
+     "GPT", "Pre-Training Performance", "Llama3 70B on 64 H100", "x" * 200],
 )  # fmt: skip
 def test_a_name_of_several_models_or_of_none_names_none(text: str) -> None:
     """A guess would give a wrong number."""
