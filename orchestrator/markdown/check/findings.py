@@ -16,6 +16,7 @@ class FindingKind(StrEnum):
     TFLOPS_ABOVE_PEAK = "tflops-above-peak"
     TFLOPS_TOO_HIGH = "tflops-too-high"
     TFLOPS_MISTUNED = "tflops-mistuned"
+    UTILIZATION = "utilization"
     MODEL_FLOPS = "model-flops"
     UNEQUAL_FLOPS = "unequal-flops"
     MODEL_SIZE = "model-size"

@@ -16,6 +16,7 @@ from orchestrator.markdown.check.peaks import gpus_of_row, named_gpus, tflops_ra
 from orchestrator.markdown.check.products import global_batch_size, world_size
 from orchestrator.markdown.check.rates import throughput
 from orchestrator.markdown.check.sizes import model_size, tells_of_other_models
+from orchestrator.markdown.check.utilization import utilizations
 from orchestrator.markdown.meaning.benchmark_pages import BenchmarkPage
 
 
@@ -37,6 +38,7 @@ def check_page(page: BenchmarkPage, gpus: Sequence[Gpu] = ()) -> list[TableFindi
             own = gpus or gpus_of_row(row) or measured_on
             findings += tflops_range(row, own, judge_tuning=bool(gpus))
             findings += model_size(row) if gpt_only else ()
+        findings += utilizations(table, gpus)
     findings += relative_changes(page.tables)
     findings += named_model_flops(page.tables)
     findings += tflops_unlike_the_others(page.tables)

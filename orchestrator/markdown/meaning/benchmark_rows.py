@@ -52,11 +52,15 @@ _NAMES = {
 }
 # The cells of a row that name it in a message, and how much of each.
 _NAMING_CELLS, _NAMING_LENGTH = 2, 24
+# A share above this is in per cent, even without a sign.
+_MOST = 2
 _DIGIT = re.compile(rb"[0-9]")
+_SHARES = (Meaning.MFU, Meaning.HFU)
 _COMPUTED = (Meaning.TFLOPS_PER_GPU, Meaning.MODEL_TFLOPS_PER_GPU)
 _TFLOPS = re.compile(
     rf"(?:{NUMERAL})(?:e[+-]?\d\d?)?\s*(?:t(?:era)?flops?(?:/s)?)?\s*(?:\(.*\))?", re.IGNORECASE
 )
+_SHARE = re.compile(rf"(?:{NUMERAL})\s*(?P<percent>%)?")
 _LETTER = re.compile(r"[A-Za-z]")
 _BARE_SIZE = re.compile(r"\d+(?:\.\d+)?\s?[BM]", re.IGNORECASE)
 _MODEL_HEADING = re.compile(r"^\s*model\s*:\s*(?P<name>.+)", re.IGNORECASE)
@@ -348,6 +352,8 @@ class BenchmarkRow:
                 return None
             elif meaning is Meaning.PARAMETERS:
                 printed = printed_number(text, self._read(column, _sized))
+            elif meaning in _SHARES:
+                printed = _share_in(text, column.title)
             elif meaning in _COMPUTED and _TFLOPS.fullmatch(plain(text)):
                 printed = printed_number(text)
         except NotUnderstoodError:
@@ -470,6 +476,17 @@ def _sized(raw: bytes, unit: Unit | None) -> int:
 
 def _paced(raw: bytes, unit: Unit | None) -> Pace:
     return read_pace(cell_text(raw), unit)
+
+
+def _share_in(text: str, title: str) -> Printed | None:
+    """Return a share of one: `0.41`, `41.2 %` or `41.2`; without a sign, above 2 is per cent."""
+    found = _SHARE.fullmatch(plain(text))
+    printed = printed_number(text) if found else None
+    if found is None or printed is None:
+        return None
+    if found["percent"] or "%" in title or "percent" in title.lower() or printed.value > _MOST:
+        return Printed(printed.value / 100, printed.unit / 100)
+    return printed
 
 
 def _is_rate(column: TableColumn) -> bool:

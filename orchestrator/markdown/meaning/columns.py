@@ -121,7 +121,8 @@ _SPELLINGS = {
     Meaning.MFU: "mfu modelflopsutilization modelflopsutilisation",
     Meaning.HFU: "hfu hardwareflopsutilization hardwareflopsutilisation",
     Meaning.MEMORY: "mem memory gpumem gpumemory peakmem peakmemory maxmem",
-    Meaning.GPU: "gpu gputype gpumodel gpuname accelerator system hardware chip chiptype device",
+    Meaning.GPU: """gpu gputype gpumodel gpuname accelerator acceleratortype system hardware chip
+        chiptype device""",
     Meaning.PRECISION: "precision dtype datatype numberformat numerics computeprecision",
     Meaning.ID: "id no nr run runid job jobid date",
     Meaning.OUTCOME: "outcome ended status",

@@ -1,0 +1,119 @@
+"""Check MFU and HFU against the TFLOPs of their rows and the peak of the GPU.
+
+TFLOPs over MFU are the peak that a page divides by. It is one of the GPU's, and the same in all
+rows of a table that are about one GPU. Titles that only name TFLOPs may mean hardware FLOPs, with
+recomputation, while MFU never counts it: then up to a third more is accepted.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from orchestrator.hardware.gpus import Gpu, matching
+from orchestrator.markdown.check.findings import FindingKind, TableFinding, finding
+from orchestrator.markdown.check.peaks import gpus_of_row
+from orchestrator.markdown.meaning.benchmark_pages import BenchmarkTable
+from orchestrator.markdown.meaning.benchmark_rows import BenchmarkRow, RowNumber
+from orchestrator.markdown.meaning.columns import Meaning
+from orchestrator.markdown.meaning.printed_numbers import NumberRange, most_common
+
+# Peaks are rounded differently: 989, 989.4 and 990 are one.
+_SLACK = Fraction(1, 100)
+# Layers that run forward once more make four thirds of the model FLOPs, at most.
+_RECOMPUTED = Fraction(4, 3)
+# So many rows must agree before another one is called different.
+_ALIKE = 3
+_SHARES = (Meaning.MFU, Meaning.HFU)
+_SPEEDS = (Meaning.TFLOPS_PER_GPU, Meaning.MODEL_TFLOPS_PER_GPU)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Share:
+    """A utilization of a row, its TFLOPs, and the peak that both imply.
+
+    accepted: the peaks that the GPU may have by this row; wider than `peak` if the TFLOPs may count
+    other FLOPs than the utilization.
+    """
+
+    row: BenchmarkRow
+    share: RowNumber
+    tflops: RowNumber
+    peak: NumberRange
+    accepted: NumberRange
+
+
+def utilizations(table: BenchmarkTable, gpus: Sequence[Gpu] = ()) -> Iterator[TableFinding]:
+    """Find utilizations above 100 %, and those that do not follow from the row's TFLOPs.
+
+    gpus: those that the user gives. A GPU that only the page's text names is no evidence.
+    """
+    unknown: list[_Share] = []
+    for row in table.rows:
+        for meaning in _SHARES:
+            number = row.numbers.get(meaning)
+            if number is not None and number.printed.interval().low > 1:
+                yield finding(
+                    row, FindingKind.UTILIZATION, f"{number.shown} is above 100 % of the peak"
+                )
+                continue
+            share = _share(row, meaning)
+            if share is None:
+                continue
+            known = gpus or gpus_of_row(row) or (matching(table.gpu) if table.gpu else [])
+            peaks = {peak * gpu.dies for gpu in known for peak in gpu.peak_tflops.values()}
+            if not peaks:
+                unknown.append(share)
+            elif not any(_meets(share, Fraction(peak)) for peak in peaks):
+                names = " or ".join(dict.fromkeys(gpu.name for gpu in known))
+                listed = ", ".join(f"{peak:g}" for peak in sorted(peaks, reverse=True))
+                yield _unlike(share, f"{names} has {listed}")
+    for name in {_gpu_words(one.row): None for one in unknown}:
+        yield from _unequal([one for one in unknown if _gpu_words(one.row) == name])
+
+
+def _share(row: BenchmarkRow, meaning: Meaning) -> _Share | None:
+    share = row.numbers.get(meaning)
+    speeds = [row.numbers[each] for each in _SPEEDS if each in row.numbers]
+    if share is None or len(speeds) != 1:
+        return None
+    [tflops] = speeds
+    peak = tflops.printed.interval() / share.printed.interval()
+    low, high = peak.low * (1 - _SLACK), peak.high * (1 + _SLACK)
+    counts_recomputation = meaning is Meaning.HFU
+    if counts_recomputation:
+        high *= _RECOMPUTED
+    elif Meaning.MODEL_TFLOPS_PER_GPU not in row.numbers:
+        low /= _RECOMPUTED
+    return _Share(row=row, share=share, tflops=tflops, peak=peak, accepted=NumberRange(low, high))
+
+
+def _unequal(shares: Sequence[_Share]) -> Iterator[TableFinding]:
+    """Yield rows that imply another peak than most rows of the same GPU do."""
+    if not shares:
+        return
+    count, common = most_common(
+        NumberRange(one.peak.low * (1 - _SLACK), one.peak.high * (1 + _SLACK)) for one in shares
+    )
+    if count < _ALIKE or 2 * count <= len(shares):
+        return
+    for one in shares:
+        if not one.accepted.meets(common):
+            yield _unlike(one, f"{count} other rows imply {float(common.middle):.4g}")
+
+
+def _unlike(one: _Share, but: str) -> TableFinding:
+    return finding(
+        one.row,
+        FindingKind.UTILIZATION,
+        f"{one.tflops.shown} at {one.share.shown} implies a peak of "
+        f"{float(one.peak.middle):.4g} TFLOP/s, but {but}",
+    )
+
+
+def _meets(share: _Share, peak: Fraction) -> bool:
+    return share.accepted.meets(NumberRange(peak, peak))
+
+
+def _gpu_words(row: BenchmarkRow) -> str:
+    """Return the GPU's name in a row without the number of GPUs: `v5p` of `v5p-128`."""
+    return (row.gpu_name or "").split("-")[0].split("x ")[-1].strip().lower()
