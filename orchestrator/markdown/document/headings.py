@@ -2,14 +2,24 @@
 
 import re
 from collections.abc import Iterator
+from html import unescape
 
 from orchestrator.markdown.document.tables import Document
 
 _HEADING = re.compile(r" {0,3}#{1,6}(?:\s(?P<text>.*))?")
+_HTML_HEADING = re.compile(
+    r"\s*<h(?P<level>[1-6])\b[^<>]*>(?P<text>.*?)</h(?P=level)\s*>\s*", re.IGNORECASE
+)
+_TAG = re.compile(r"<[^<>]*>")
 
 
 def heading(line: str) -> str | None:
-    """Return the text of a heading line, with its markup, or None: `## Results` is Results."""
+    """Return the text of a heading line, with its markup, or None: `## Results` is Results.
+
+    A heading of HTML, e.g. `<h2>Results</h2>`, is returned without tags.
+    """
+    if "<" in line and (html := _HTML_HEADING.fullmatch(line)):
+        return unescape(_TAG.sub("", html["text"])).strip()
     found = _HEADING.fullmatch(line)
     if found is None:
         return None
@@ -21,6 +31,8 @@ def heading(line: str) -> str | None:
 
 def heading_level(line: str) -> int:
     """Return the level of a heading, 1 of the highest; the line must be one."""
+    if html := _HTML_HEADING.fullmatch(line):
+        return int(html["level"])
     return len(line.lstrip(" ")) - len(line.lstrip(" ").lstrip("#"))
 
 

@@ -1,7 +1,8 @@
 """Read the tables of a markdown document, with the place of each cell in its bytes.
 
 A table is what GitHub shows as one: a row of titles, a row of dashes with as many cells, and all
-lines up to a blank one or another block. Tables within code, HTML comments or raw HTML are text.
+lines up to a blank one or another block; or an HTML table. Tables within code, HTML comments or
+preformatted text are text.
 Documents stay bytes, whatever their encoding, so that only a cell can be replaced and all other
 bytes stay.
 """
@@ -11,6 +12,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple
+
+from orchestrator.markdown.document.html_tables import HtmlRow, HtmlTable, html_tables
 
 # A byte-order mark, signs of quotes and list items; possessive, for a line may be all blanks.
 _MARKERS = rb"(?:\xef\xbb\xbf)?[ \t]*+(?:(?:>|[-*+][ \t]|\d{1,9}[.)][ \t])[ \t]*+)*+"
@@ -53,6 +56,11 @@ class MarkdownCell(NamedTuple):
     def text(self) -> str:
         """The cell as a reader sees it."""
         return cell_text(self.raw)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether it spans several rows or columns: never in markdown."""
+        return False
 
 
 class MarkdownRow(NamedTuple):
@@ -121,6 +129,11 @@ class MarkdownTable:
     delimiter: MarkdownRow
     rows: tuple[MarkdownRow, ...]
 
+    def is_right_aligned(self, index: int) -> bool:
+        """Return whether the dashes of a column align its numbers to the right."""
+        dashes = self.delimiter.raw_cells[index].strip()
+        return dashes.endswith(b":") and not dashes.startswith(b":")
+
     @property
     def begin(self) -> int:
         """Offset in the document of the titles."""
@@ -147,12 +160,12 @@ class Text:
 class Document:
     """The blocks of a document that are tables, code, comments or raw HTML, in their order."""
 
-    blocks: tuple[MarkdownTable | Text, ...]
+    blocks: tuple[MarkdownTable | HtmlTable | Text, ...]
 
     @property
-    def tables(self) -> tuple[MarkdownTable, ...]:
+    def tables(self) -> tuple[MarkdownTable | HtmlTable, ...]:
         """The tables."""
-        return tuple(block for block in self.blocks if isinstance(block, MarkdownTable))
+        return tuple(block for block in self.blocks if not isinstance(block, Text))
 
     @property
     def texts(self) -> tuple[Text, ...]:
@@ -162,7 +175,22 @@ class Document:
 
 def read_document(data: bytes) -> Document:
     """Return the blocks of a document. Any bytes are a document."""
-    return Document(tuple(_blocks(data)))
+    blocks = list(_blocks(data))
+    covered = [(block.begin, block.end) for block in blocks]
+    # A table of markdown within one of HTML is read, and the other is layout.
+    html = [
+        table
+        for table in html_tables(data, covered)
+        if not any(
+            isinstance(block, MarkdownTable) and table.begin < block.begin < table.end
+            for block in blocks
+        )
+    ]
+    return Document(tuple(sorted([*blocks, *html], key=lambda block: block.begin)))
+
+
+Table = MarkdownTable | HtmlTable
+Row = MarkdownRow | HtmlRow
 
 
 class Edit(NamedTuple):

@@ -14,7 +14,7 @@ from math import prod
 from typing import TypeVar
 
 from orchestrator.common.text import counted, printable
-from orchestrator.markdown.document.tables import MarkdownRow, MarkdownTable, cell_text
+from orchestrator.markdown.document.tables import Row, Table, cell_text
 from orchestrator.markdown.meaning.cells import (
     NUMERAL,
     NotUnderstoodError,
@@ -91,7 +91,7 @@ class BenchmarkColumns:
     @classmethod
     def of(
         cls,
-        table: MarkdownTable,
+        table: Table,
         notes: Mapping[Meaning, Note],
         given: Mapping[str, str] | None = None,
         headings: tuple[str, ...] = (),
@@ -164,7 +164,7 @@ class BenchmarkRow:
     """
 
     columns: BenchmarkColumns
-    source: MarkdownRow
+    source: Row
     raw_cells: Sequence[bytes]
     ordinal: int
 
@@ -432,7 +432,7 @@ class BenchmarkRow:
             raise NotUnderstoodError(f"{column.title}: {error}") from None
 
 
-def benchmark_rows(table: MarkdownTable, columns: BenchmarkColumns) -> Iterator[BenchmarkRow]:
+def benchmark_rows(table: Table, columns: BenchmarkColumns) -> Iterator[BenchmarkRow]:
     """Yield the rows of a table that are not blank."""
     ordinal = 0
     for row in table.rows:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from orchestrator.common.errors import UserError
-from orchestrator.markdown.document.tables import Document, MarkdownTable, edited, read_document
+from orchestrator.markdown.document.tables import Document, Table, Text, edited, read_document
 from orchestrator.markdown.meaning.benchmark_pages import read_page
 from orchestrator.markdown.meaning.columns import Meaning, title_key
 from orchestrator.markdown.meaning.flops_per_token import RatedRow, rated_rows, ways_of_page
@@ -108,13 +108,13 @@ def title_keys(data: bytes) -> set[str]:
 
 def _with_settings(
     document: Document, data: bytes, options: PageSettings, notes: list[Remark], problems: list[str]
-) -> Iterator[tuple[MarkdownTable, PageSettings]]:
+) -> Iterator[tuple[Table, PageSettings]]:
     """Yield each table with its settings."""
     settings = options
     if Meaning.SEQ_LENGTH not in options.constants:
         settings = _with_said_seq_length(document, data, options, notes)
     for block in document.blocks:
-        if isinstance(block, MarkdownTable):
+        if not isinstance(block, Text):
             yield block, settings
         elif block.is_comment:
             try:

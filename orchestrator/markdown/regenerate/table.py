@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from orchestrator.markdown.document.tables import Edit, MarkdownTable, cell_text
+from orchestrator.markdown.document.tables import Edit, MarkdownTable, Table, cell_text
 from orchestrator.markdown.meaning.benchmark_rows import (
     BenchmarkColumns,
     BenchmarkRow,
@@ -74,7 +74,7 @@ class _Result(NamedTuple):
 
 
 def regenerate_table(
-    table: MarkdownTable,
+    table: Table,
     settings: PageSettings,
     add: Sequence[str],
     headings: tuple[str, ...] = (),
@@ -95,13 +95,16 @@ def regenerate_table(
             return RegeneratedTable()
         return RegeneratedTable(unclear=[Remark(line, f"{error}; the table is unchanged")])
     new = [number for number, target in enumerate(targets) if target.column is None and results]
+    if new and not isinstance(table, MarkdownTable):
+        unclear.append(Remark(line, "no column is added, because this is an HTML table"))
+        new = []
     made = RegeneratedTable(unclear=unclear, rows=len(results), new_columns=len(new))
     for number, (computed, column) in enumerate(targets):
         if column is not None:
             decimals = settings.decimals if computed in _TFLOPS else None
             form = _column_form(table, results, computed, column, decimals)
             _regenerate_column(number, column, form, results, made)
-    if new:
+    if new and isinstance(table, MarkdownTable):
         titles = [(number, targets[number].computed) for number in new]
         made.edits.extend(_new_columns(table, results, titles, _last_column(columns)))
     made.notes.extend(
@@ -142,7 +145,7 @@ def _looks_like_a_benchmark(columns: BenchmarkColumns) -> bool:
 
 
 def _results(
-    table: MarkdownTable,
+    table: Table,
     columns: BenchmarkColumns,
     targets: Sequence[_Target],
     settings: PageSettings,
@@ -187,14 +190,13 @@ def _values(
 
 
 def _column_form(
-    table: MarkdownTable,
+    table: Table,
     results: Sequence[_Result],
     computed: Computed,
     column: TableColumn,
     decimals: int | None,
 ) -> ColumnForm:
     in_percent = computed.is_share and "%" in column.title
-    dashes = table.delimiter.raw_cells[column.index].strip()
     blank = computed.form._replace(sign="") if in_percent else computed.form
     raws = [row.raw_cells[column.index] for row, _ in results if column.index < len(row.raw_cells)]
     if not all(map(_DIGIT.search, raws)):
@@ -202,7 +204,7 @@ def _column_form(
     return ColumnForm(
         is_share=computed.is_share,
         in_percent=in_percent,
-        to_right=dashes.endswith(b":") and not dashes.startswith(b":"),
+        to_right=table.is_right_aligned(column.index),
         decimals=decimals,
         blank=blank,
     )
@@ -220,17 +222,21 @@ def _regenerate_column(
         if column.index >= len(row.raw_cells):
             made.unclear.append(Remark(row.line, f"the row ends before {column.title}"))
             continue
-        old = row.raw_cells[column.index]
+        cell = row.source.cells[column.index]
+        old = cell.raw
         try:
+            if cell.is_shared:
+                raise NotUnderstoodError("the cell spans several rows or columns")
             new = form.written(old, values[number])
         except NotUnderstoodError as error:
             if not _tells_failure(old):
                 made.unclear.append(Remark(row.line, f"{column.title}: {error}"))
             continue
         if new != old:
-            cell = row.source.cells[column.index]
             made.edits.append(Edit(cell.begin, cell.end, new))
-            made.changes.append(ChangedCell(row.line, column.title, cell.text, cell_text(new)))
+            made.changes.append(
+                ChangedCell(row.line, column.title, cell.text, cell._replace(raw=new).text)
+            )
 
 
 def _last_column(columns: BenchmarkColumns) -> int:

@@ -1,0 +1,291 @@
+"""Read the HTML tables of a document, with the place of each cell in its bytes.
+
+Markdown pages contain them as raw HTML. Cells that span rows or columns are cells of each of these,
+as a reader sees them. The standard library's parser finds the tags; it does not need them closed.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from html import unescape
+from html.parser import HTMLParser
+from typing import NamedTuple
+
+_COMMENT = re.compile(rb"<!--.*?(?:-->|\Z)", re.DOTALL)
+_PAGE = re.compile(
+    rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*)?<(?:!doctype\s+html|html)\b", re.IGNORECASE
+)
+_TABLE = re.compile(rb"<(?P<closing>/?)table\b", re.IGNORECASE)
+# In markdown, a table begins a line, or follows only tags there: elsewhere it may be code.
+_BEFORE = re.compile(rb"[ \t]*(?:<[^<>\n]*>[ \t]*)*")
+_TAG = re.compile(r"<[^<>]*>")
+# Tags that are a blank to a reader; of others, the text of both sides is joined.
+_BREAK = re.compile(r"<\s*/?\s*(?:br|p|div|li|ul|ol)\b[^<>]*>", re.IGNORECASE)
+_BLANKS = re.compile(r"\s+")
+# More than this is an attack, or a mistake.
+_MOST_SPANNED = 1000
+_MOST_CELLS = 100_000
+
+
+class HtmlCell(NamedTuple):
+    """The bytes between the tags of a cell, without blanks at both ends: `raw`, from `begin` on.
+
+    is_shared: it spans several rows or columns, so that its text is in several places.
+    """
+
+    begin: int
+    raw: bytes
+    is_shared: bool = False
+
+    @property
+    def end(self) -> int:
+        """Offset in the document of the byte after it."""
+        return self.begin + len(self.raw)
+
+    @property
+    def text(self) -> str:
+        """The cell as a reader sees it, without tags."""
+        plain = _TAG.sub("", _BREAK.sub(" ", self.raw.decode("utf-8", "replace")))
+        return _BLANKS.sub(" ", unescape(plain)).strip()
+
+
+@dataclass(frozen=True, slots=True)
+class HtmlRow:
+    """A row: the line of its tag, and a cell for each column that it reaches."""
+
+    line: int
+    begin: int
+    cells: tuple[HtmlCell, ...]
+
+    @property
+    def raw_cells(self) -> list[bytes]:
+        """The texts of the cells."""
+        return [cell.text.encode() for cell in self.cells]
+
+    @property
+    def content(self) -> bytes:
+        """The texts of all cells."""
+        return b"|".join(self.raw_cells)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HtmlTable:
+    """A table: its titles, and the rows below them."""
+
+    begin: int
+    end: int
+    header: HtmlRow
+    rows: tuple[HtmlRow, ...]
+
+    def is_right_aligned(self, _index: int) -> bool:
+        """Return False: no blanks in the source align the numbers of a column."""
+        return False
+
+
+def html_tables(data: bytes, covered: Sequence[tuple[int, int]]) -> Iterator[HtmlTable]:
+    """Yield the HTML tables of a document that have titles and rows.
+
+    covered: the parts of the document that are no HTML, such as code, from the first. A table that
+    contains another one is layout: only the inner one is read.
+    """
+    if b"<t" not in data.lower():
+        return
+    masked = _masked(data, covered)
+    is_page = _PAGE.match(masked) is not None
+    opened: list[int] = []
+    for found in _TABLE.finditer(masked):
+        if found["closing"]:
+            if opened and (begin := opened.pop()) >= 0:
+                end = masked.find(b">", found.end()) + 1 or len(masked)
+                # What contains this table is layout.
+                opened = [-1 for _ in opened]
+                yield from _read(data, masked, begin, end)
+        else:
+            line = masked.rfind(b"\n", 0, found.start()) + 1
+            inside = bool(opened) and opened[-1] >= 0
+            shown = is_page or inside or _BEFORE.fullmatch(masked, line, found.start())
+            opened.append(found.start() if shown else -1)
+    if opened and opened[-1] >= 0:
+        yield from _read(data, masked, opened[-1], len(masked))
+
+
+def _masked(data: bytes, covered: Sequence[tuple[int, int]]) -> bytes:
+    """Return a document of the same length with blanks in place of code and comments."""
+    parts = bytearray(data)
+    comments = [found.span() for found in _COMMENT.finditer(data)]
+    for begin, end in (*covered, *comments):
+        parts[begin:end] = re.sub(rb"[^\n]", b" ", data[begin:end])
+    return bytes(parts)
+
+
+def _read(data: bytes, masked: bytes, begin: int, end: int) -> Iterator[HtmlTable]:
+    parser = _Parser()
+    # One character for each byte, so that places in the text are places in the bytes. The parser
+    # raises errors for declarations, which a table does not need.
+    text = masked[begin:end].decode("latin-1").replace("<!", "  ").replace("<?", "  ")
+    parser.feed(text)
+    parser.close()
+    parser.end_cell(len(text))
+    lines = [0, *(found.end() for found in re.finditer("\n", text))]
+    grid = _grid(parser.rows)
+    if grid is None:
+        return
+    first = data.count(b"\n", 0, begin) + 1
+    rows = [
+        HtmlRow(
+            line=first + bisect_right(lines, row.begin) - 1,
+            begin=begin + row.begin,
+            cells=tuple(
+                _trimmed(data, begin + cell.begin, begin + cell.end, shared)
+                for cell, shared in cells
+            ),
+        )
+        for row, cells in zip(parser.rows, grid, strict=True)
+    ]
+    titles = _title_rows(parser.rows)
+    filled = [row for row in rows if row.cells]
+    if titles and len(filled) > titles:
+        header = _header(rows[:titles])
+        yield HtmlTable(begin=begin, end=end, header=header, rows=tuple(rows[titles:]))
+
+
+def _trimmed(data: bytes, begin: int, end: int, is_shared: bool) -> HtmlCell:
+    """Return the cell between two offsets, without the blanks at both ends."""
+    raw = data[begin:end]
+    shown = raw.strip()
+    return HtmlCell(begin + raw.index(shown), shown, is_shared)
+
+
+@dataclass(slots=True)
+class _Cell:
+    """A cell as its tags state it; `end` is where the next tag of the table begins."""
+
+    begin: int
+    end: int
+    is_title: bool
+    columns: int
+    rows: int
+
+
+@dataclass(slots=True)
+class _Row:
+    begin: int
+    in_head: bool
+    cells: list[_Cell] = field(default_factory=list)
+
+
+class _Parser(HTMLParser):
+    """Collect the rows of one table, with the places of their cells."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=False)
+        self.rows: list[_Row] = []
+        self._lines: list[int] = [0]
+        self._cell: _Cell | None = None
+        self._in_head = False
+
+    def feed(self, data: str) -> None:
+        """Read the table's text; it is given at once."""
+        self._lines += [found.end() for found in re.finditer("\n", data)]
+        super().feed(data)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Begin a row or a cell, which ends the one before."""
+        if tag == "thead":
+            self._in_head = True
+        elif tag in {"tbody", "tfoot"}:
+            self.end_cell()
+            self._in_head = False
+        elif tag == "tr":
+            self.end_cell()
+            self.rows.append(_Row(self._place(), self._in_head))
+        elif tag in {"td", "th"}:
+            self.end_cell()
+            if not self.rows:
+                self.rows.append(_Row(self._place(), self._in_head))
+            inside = self._place() + len(self.get_starttag_text() or "")
+            given = dict(attrs)
+            self._cell = _Cell(
+                begin=inside,
+                end=inside,
+                is_title=tag == "th",
+                columns=_span(given.get("colspan")),
+                rows=_span(given.get("rowspan")),
+            )
+            self.rows[-1].cells.append(self._cell)
+
+    def handle_endtag(self, tag: str) -> None:
+        """End a cell; the end of a row or of the table ends it, too."""
+        if tag in {"td", "th", "tr", "thead", "tbody", "tfoot", "table"}:
+            self.end_cell()
+        if tag == "thead":
+            self._in_head = False
+
+    def end_cell(self, place: int | None = None) -> None:
+        """End the cell that is open, if any, at the present tag or at another place."""
+        if self._cell is not None:
+            self._cell.end = self._place() if place is None else place
+            self._cell = None
+
+    def _place(self) -> int:
+        line, column = self.getpos()
+        return self._lines[line - 1] + column
+
+
+def _span(text: str | None) -> int:
+    number = int(text) if text and text.strip().isdecimal() and len(text) < 5 else 1
+    return min(max(number, 1), _MOST_SPANNED)
+
+
+def _grid(rows: Sequence[_Row]) -> list[list[tuple[_Cell, bool]]] | None:
+    """Return the cells of each row by column, with those that reach into it from above.
+
+    None if there are too many.
+    """
+    above: dict[int, tuple[_Cell, int]] = {}
+    grid = []
+    count = 0
+    for row in rows:
+        cells: list[tuple[_Cell, bool]] = []
+        below: dict[int, tuple[_Cell, int]] = {}
+        waiting = list(row.cells)
+        while waiting or len(cells) in above:
+            column = len(cells)
+            if column in above:
+                cell, left = above[column]
+                cells.append((cell, True))
+                if left > 1:
+                    below[column] = (cell, left - 1)
+                continue
+            cell = waiting.pop(0)
+            shared = cell.columns > 1 or cell.rows > 1
+            for _ in range(cell.columns):
+                if cell.rows > 1:
+                    below[len(cells)] = (cell, cell.rows - 1)
+                cells.append((cell, shared))
+        grid.append(cells)
+        if (count := count + len(cells)) > _MOST_CELLS:
+            return None
+        above = below
+    return grid
+
+
+def _title_rows(rows: Sequence[_Row]) -> int:
+    """Return how many rows at the beginning are titles: those of the head, or of only `th`."""
+    count = 0
+    for row in rows:
+        if not (row.in_head or (row.cells and all(cell.is_title for cell in row.cells))):
+            break
+        count += 1
+    return count or min(len(rows), 1)
+
+
+def _header(rows: Sequence[HtmlRow]) -> HtmlRow:
+    """Return the lowest title of each column."""
+    width = max((len(row.cells) for row in rows), default=0)
+    lowest = []
+    for column in range(width):
+        cells = [row.cells[column] for row in rows if column < len(row.cells)]
+        lowest.append(next((cell for cell in reversed(cells) if cell.text), cells[-1]))
+    return HtmlRow(rows[-1].line, rows[0].begin, tuple(lowest))
