@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from orchestrator.frameworks.options.checks import unaccepted
+from orchestrator.common.errors import UserError
+from orchestrator.frameworks.options.checks import lacking, unaccepted
 from orchestrator.frameworks.options.record import (
     Record,
     record_of_file,
@@ -32,17 +33,27 @@ def accepted_options(run: Run, paths: Mapping[str, str]) -> Record | None:
 
 
 def argument_findings(run: Run, paths: Mapping[str, str]) -> tuple[list[str], list[str]]:
-    """Return the problems of a run's further arguments, and the warnings about them.
+    """Return the problems of a run's further arguments and model, and the warnings about them.
 
     paths: the user's, by option, absolute. An option that the program itself refuses is a problem.
     An option that a release's record lacks is a warning, because the user may run another release;
     so is one that may be among those that cannot be read from the user's source.
     """
     further = FRAMEWORKS[run.framework].start.further(run)
-    if further is None or not further.words:
+    model = _model_options(run)
+    if further is None or not (further.words or model):
         return [], []
     record = accepted_options(run, paths)
     if record is None:
         return [], []
-    found = list(unaccepted(further, record))
+    found = [*lacking(model, record, further.remedy), *unaccepted(further, record)]
     return (found, []) if record.own and record.complete else ([], found)
+
+
+def _model_options(run: Run) -> list[str]:
+    """Return the options that build the run's model; none if no arguments build it."""
+    try:
+        groups = FRAMEWORKS[run.framework].model.arguments(run)
+    except UserError:
+        return []
+    return [word for words in groups for word in words if word.startswith("--")]

@@ -173,6 +173,14 @@ class Model:
         return len(self.layers)
 
     @property
+    def is_hybrid(self) -> bool:
+        """Whether layers are single blocks, as in Nemotron-H, or have a Mamba-2 block."""
+        return any(
+            layer.mixer is None or layer.mlp is None or isinstance(layer.mixer, Mamba2)
+            for layer in dict.fromkeys(self.layers)
+        )
+
+    @property
     def num_attention_heads(self) -> int:
         """Heads of the first layer with attention; 1 if no layer has any."""
         return next((mixer.heads for mixer in self._attentions()), 1)

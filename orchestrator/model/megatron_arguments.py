@@ -12,6 +12,7 @@ from orchestrator.model.description import (
     Experts,
     GatedDeltaNet,
     LatentAttention,
+    Layer,
     Mamba2,
     Mixer,
     Mlp,
@@ -20,12 +21,15 @@ from orchestrator.model.description import (
 from orchestrator.model.huggingface import ConfigError
 from orchestrator.model.megatron import model_of_megatron, named_arguments
 
+_LETTERS = {Mamba2: "M", Attention: "*", GatedDeltaNet: "G", Mlp: "-", Experts: "E"}
+
 
 def megatron_arguments(model: Model) -> list[list[str]]:
     """Return the arguments of Megatron core that build a model, vocabulary and length apart.
 
     There is a list for each option, with the option and its values; options that belong together
-    share one list. Raises ConfigError with all reasons if Megatron has no arguments for it.
+    share one list. Hybrid models have the layer specification of `pretrain_mamba.py`, too. Raises
+    ConfigError with all reasons if Megatron has no arguments for it.
     """
     groups = _groups(model)
     found = {
@@ -58,11 +62,6 @@ def _differences(built: Model, model: Model) -> list[str]:
 
 def _groups(model: Model) -> list[list[str]]:
     first = next((layer for layer in model.layers if layer.mixer is not None), None)
-    mixers = [layer.mixer for layer in model.layers if layer.mixer is not None]
-    if any(isinstance(mixer, Mamba2) for mixer in mixers) or any(
-        layer.mixer is None or layer.mlp is None for layer in model.layers
-    ):
-        raise ConfigError("Megatron core has no arguments for hybrid models here; give extra_args")
     if first is None:
         raise ConfigError("the model has no layer that mixes tokens")
     groups = [
@@ -73,8 +72,11 @@ def _groups(model: Model) -> list[list[str]]:
     ]
     if not model.tied_head:
         groups.append(["--untie-embeddings-and-output-weights"])
+    if model.is_hybrid:
+        groups += _hybrid_groups(model)
     if model.position_rows is None:
-        groups.append(["--position-embedding-type", "rope"])
+        # Layers of Mamba know the order of tokens, so that attention needs no positions.
+        groups.append(["--position-embedding-type", "none" if model.is_hybrid else "rope"])
     else:
         groups.append(["--max-position-embeddings", str(model.position_rows)])
     groups += _mixer_groups([layer.mixer for layer in model.layers])
@@ -82,6 +84,41 @@ def _groups(model: Model) -> list[list[str]]:
     if model.prediction_heads:
         groups.append(["--mtp-num-layers", str(len(model.prediction_heads))])
     return groups
+
+
+def _hybrid_groups(model: Model) -> list[list[str]]:
+    letters = [layer_letter(layer) for layer in model.layers]
+    groups = [
+        ["--spec", "megatron.core.models.mamba.mamba_layer_specs", "mamba_stack_spec"],
+        ["--hybrid-layer-pattern", "".join(letters)],
+    ]
+    mamba = next((one.mixer for one in model.layers if isinstance(one.mixer, Mamba2)), None)
+    if mamba is not None:
+        groups += [
+            ["--mamba-state-dim", str(mamba.state_size)],
+            ["--mamba-head-dim", str(mamba.head_size)],
+            ["--mamba-num-groups", str(mamba.groups)],
+        ]
+        # Releases before 0.13 have no option for the number of heads, and take this one.
+        if mamba.heads * mamba.head_size != 2 * model.hidden_size:
+            groups.append(["--mamba-num-heads", str(mamba.heads)])
+    if not any(isinstance(layer.mixer, Attention) for layer in model.layers):
+        groups.append(["--disable-bias-linear"])
+    return groups
+
+
+def layer_letter(layer: Layer) -> str:
+    """Return the letter of a layer of one block in a pattern of hybrid layers.
+
+    Raises ConfigError for a layer of two blocks.
+    """
+    blocks = [block for block in (layer.mixer, layer.mlp) if block is not None]
+    if len(blocks) != 1 or type(blocks[0]) not in _LETTERS:
+        raise ConfigError(
+            "Megatron core has no arguments for this model: in hybrid models each layer must be "
+            "one block, e.g. Mamba-2, attention, an MLP or experts"
+        )
+    return _LETTERS[type(blocks[0])]
 
 
 def _mixer_groups(mixers: Sequence[Mixer | None]) -> list[list[str]]:
@@ -119,9 +156,12 @@ def _mixer_groups(mixers: Sequence[Mixer | None]) -> list[list[str]]:
     linear = next((mixer for mixer in mixers if isinstance(mixer, GatedDeltaNet)), None)
     if linear is not None:
         pattern = [int(isinstance(mixer, GatedDeltaNet)) for mixer in mixers]
+        if None not in mixers:
+            groups += [
+                ["--experimental-attention-variant", "gated_delta_net"],
+                ["--linear-attention-freq", list_text(pattern)],
+            ]
         groups += [
-            ["--experimental-attention-variant", "gated_delta_net"],
-            ["--linear-attention-freq", list_text(pattern)],
             ["--linear-num-key-heads", str(linear.key_heads)],
             ["--linear-num-value-heads", str(linear.value_heads)],
             ["--linear-key-head-dim", str(linear.key_size)],
@@ -157,7 +197,7 @@ def _mlp_groups(model: Model) -> list[list[str]]:
         ["--moe-router-topk", str(experts.top_k)],
         ["--moe-ffn-hidden-size", str(experts.width)],
     ]
-    if dense is not None:
+    if dense is not None and not model.is_hybrid:
         groups.append(["--moe-layer-freq", list_text([int(isinstance(m, Experts)) for m in mlps])])
     if experts.shared_width is not None:
         groups.append(["--moe-shared-expert-intermediate-size", str(experts.shared_width)])

@@ -84,6 +84,11 @@ class ModelShape:
         usual = (4 * self.hidden_size, self.hidden_size)
         return not self.gated_mlp and (self.ffn_width, self.key_value_width) == usual
 
+    @property
+    def is_hybrid(self) -> bool:
+        """Whether layers are single blocks: attention, an MLP, experts or Mamba-2."""
+        return self.described is not None and self.described.is_hybrid
+
     def symbols(self, padded_vocab_size: int) -> dict[str, int]:
         """Return the values of the letters in formulas."""
         return {

@@ -1,8 +1,8 @@
 """`megatron`: NVIDIA's Megatron-LM, of 2021 (2.x) and of today (Megatron core)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 from pydantic.functional_validators import AfterValidator
@@ -24,6 +24,9 @@ from orchestrator.memory.placement import Placement, megatron_placement
 from orchestrator.run.model import Parallelism, Run
 from parsers.formats.megatron import iterations
 from parsers.formats.megatron.memory import MEGATRON_MEMORY
+
+if TYPE_CHECKING:
+    from orchestrator.model.description import Layer
 
 # Halved at each overflow but the first, the loss scale comes from 2**32 to some 2**15 in 18.
 _ITERS_OF_OVERFLOW = 20
@@ -110,6 +113,23 @@ def model_problems(run: Run) -> Iterator[str]:
         model_arguments(run)
     except ConfigError as error:
         yield str(error)
+        return
+    if run.model.described is not None and run.model.is_hybrid:
+        yield from _hybrid_problems(run, run.model.described.layers)
+
+
+def _hybrid_problems(run: Run, layers: Iterable["Layer"]) -> Iterator[str]:
+    """Yield why `pretrain_mamba.py` cannot train a hybrid model as the run wants it."""
+    from orchestrator.model.megatron_arguments import layer_letter
+
+    letters = {layer_letter(layer) for layer in layers}
+    yield from releases.hybrid_problems(letters, run.options.version)
+    if run.options.transformer_impl == "local":
+        yield "transformer_impl=local: layers of hybrid models need transformer_engine"
+    if run.options.virtual_pipeline_parallel_size > 1:
+        yield (
+            "virtual_pipeline_parallel_size: Megatron does not take it for hybrid models; remove it"
+        )
 
 
 def model_arguments(run: Run) -> list[list[str]]:
@@ -123,10 +143,16 @@ def model_arguments(run: Run) -> list[list[str]]:
     from orchestrator.run.described import description
 
     groups = megatron_arguments(description(run.model, run.model.vocab_size))
+    if run.model.is_hybrid:
+        groups = list(releases.hybrid_arguments(groups, run.options.version))
     # Megatron asks for it also if positions have no table.
     if not any("--max-position-embeddings" in words for words in groups):
         groups.append(["--max-position-embeddings", str(run.model.seq_length)])
     return groups
+
+
+def _is_hybrid(run: Run) -> bool:
+    return run.model is not None and run.model.is_hybrid
 
 
 def _selective(run: Run) -> list[str]:
@@ -259,7 +285,7 @@ MEGATRON = Framework(
         program=program,
         own_program=shared.program_in("pretrain_gpt.py"),
         further=shared.further_arguments,
-        imports=lambda run: ("torch",),
+        imports=lambda run: ("torch", "mamba_ssm") if _is_hybrid(run) else ("torch",),
         asks=lambda run: "ask_megatron",
     ),
     log=ProgramLog(formats=(iterations.MEGATRON, MEGATRON_MEMORY)),

@@ -1,6 +1,7 @@
 """Megatron's releases with recorded options, and how users write them."""
 
 import re
+from collections.abc import Collection, Iterable, Iterator
 
 _MAIN = "main"
 RECORDED = ("0.12", "0.13", "0.14", "0.15", "0.16", "0.17", "0.18", "0.19", _MAIN)
@@ -46,6 +47,36 @@ def lowers_parallel_sizes(version: str) -> bool:
     """
     found = _RELEASE.fullmatch(version)
     return version == "2" or (found is not None and _number(found[1]) <= _LAST_THAT_LOWERS)
+
+
+# The first release of core whose hybrid models have layers of this letter.
+_LAYERS_SINCE = {"E": ((0, 16), "layers of experts"), "G": ((0, 17), "gated delta nets")}
+# Earlier ones have another name for the pattern.
+_LAYER_PATTERN = (0, 17)
+
+
+def hybrid_arguments(groups: Iterable[list[str]], version: str) -> Iterator[list[str]]:
+    """Yield the arguments of a hybrid model with the names that they have in a release."""
+    named = _core_number(version) < _LAYER_PATTERN
+    for words in groups:
+        if named and words[0] == "--hybrid-layer-pattern":
+            yield ["--is-hybrid-model", "--hybrid-override-pattern", *words[1:]]
+        else:
+            yield words
+
+
+def hybrid_problems(letters: Collection[str], version: str) -> Iterator[str]:
+    """Yield a problem for each letter of a pattern whose layers a release does not have."""
+    for letter, (since, layers) in _LAYERS_SINCE.items():
+        if letter in letters and _core_number(version) < since:
+            first = ".".join(map(str, since))
+            yield f"version={version}: hybrid models have {layers} from core-{first} on"
+
+
+def _core_number(version: str) -> tuple[int, int]:
+    """Return the release of core; one that is above all of them for its main branch."""
+    found = _RELEASE.fullmatch(version)
+    return _number(found[1]) if found else (10**6, 0)
 
 
 def _number(release: str) -> tuple[int, int]:

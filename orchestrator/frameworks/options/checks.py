@@ -44,6 +44,15 @@ def unaccepted(further: FurtherArguments, record: Record) -> Iterator[str]:
         yield f"{further.parameter}: {sentence}{end}"
 
 
+def lacking(options: Sequence[str], record: Record, remedy: str) -> Iterator[str]:
+    """Yield a sentence if the record lacks options that build the model of a run."""
+    unknown = [option for option in dict.fromkeys(options) if option not in record.options]
+    if unknown:
+        program = record.program if record.own else f"{record.program} (recorded)"
+        end = "" if record.own else f"; if the runs have another release, {remedy}"
+        yield f"model: {program} cannot build it without the options {', '.join(unknown)}{end}"
+
+
 def _near(option: str, accepted: Collection[str]) -> str:
     near = get_close_matches(option, accepted, n=1, cutoff=_NEAR)
     return f"; did you mean {near[0]!r}?" if near else ""

@@ -35,6 +35,24 @@ def campaign_of(folder: Path, *runs: dict[str, Any], **defaults: Any) -> Campaig
     return load_campaign(path)
 
 
+HYBRID = {
+    "model_type": "nemotron_h",
+    "layers_block_type": ["mamba", "moe", "attention", "mamba"],
+    "hidden_size": 64,
+    "vocab_size": 512,
+    "max_position_embeddings": 128,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "mamba_num_heads": 8,
+    "mamba_head_dim": 8,
+    "ssm_state_size": 16,
+    "n_groups": 2,
+    "n_routed_experts": 4,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 96,
+    "moe_shared_expert_intermediate_size": 128,
+}
 CHOICES: dict[str, dict[str, Any]] = {
     "a name": {"model": "llama3-8b"},
     "a name, and sizes": {"model": {"name": "mixtral-8x7b", "num_layers": 2}, "seq_length": 512},
@@ -150,6 +168,59 @@ def test_megatron_is_started_with_the_arguments_that_build_the_model(folder: Pat
         assert f"\n  {line}\n" in script
     for option in ("--num-layers", "--hidden-size", "--seq-length", "--max-position-embeddings"):
         assert script.count(f"  {option} ") == 1
+
+
+@pytest.mark.parametrize(
+    ("version", "pattern"),
+    [
+        ("core-0.16", "--is-hybrid-model --hybrid-override-pattern"),
+        ("core", "--hybrid-layer-pattern"),
+    ],
+)
+def test_hybrid_models_have_the_pattern_of_their_layers(version: str, pattern: str, folder: Path):
+    """Mamba-2 layers are trained by another program, with an option that later got a new name."""
+    (folder / "hybrid.json").write_text(json.dumps(HYBRID))
+    campaign = campaign_of(folder, {"model": {"config": "hybrid.json"}}, version=version)
+    (planned,) = campaign.runs
+    script = job_script(planned, campaign, folder / "run")
+    assert "/pretrain_mamba.py" in script
+    for line in (
+        f"{pattern} 'ME*M'",
+        "--spec megatron.core.models.mamba.mamba_layer_specs mamba_stack_spec",
+        "--position-embedding-type none",
+        "--mamba-state-dim 16",
+        "--num-layers 4",
+        "--num-experts 4",
+    ):
+        assert f"\n  {line}\n" in script
+    assert "--moe-layer-freq" not in script
+
+
+@pytest.mark.parametrize(
+    ("changed", "problem"),
+    [
+        ({"version": "core-0.15"}, "hybrid models have layers of experts from core-0.16 on"),
+        ({"transformer_impl": "local"}, "layers of hybrid models need transformer_engine"),
+        ({"virtual_pipeline_parallel_size": 2}, "does not take it for hybrid models"),
+    ],
+)
+def test_hybrid_models_need_what_their_program_needs(
+    changed: dict[str, Any], problem: str, folder: Path
+):
+    """The run is impossible, and the sentence contains the way out."""
+    (folder / "hybrid.json").write_text(json.dumps(HYBRID))
+    (planned,) = campaign_of(folder, {"model": {"config": "hybrid.json"}}, **changed).runs
+    assert any(problem in sentence for sentence in planned.problems)
+
+
+def test_a_release_without_the_options_of_a_model_is_named(folder: Path):
+    """The record of the release lacks them; the user's checkout may be another one."""
+    (planned,) = campaign_of(folder, {"model": "gpt-oss-20b"}, version="core-0.14").runs
+    assert any(
+        "core 0.14" in sentence and "--softmax-type" in sentence for sentence in planned.warnings
+    )
+    (planned,) = campaign_of(folder, {"model": "gpt-oss-20b"}, version="core-0.19").runs
+    assert not any("--softmax-type" in sentence for sentence in planned.warnings)
 
 
 @pytest.mark.parametrize(

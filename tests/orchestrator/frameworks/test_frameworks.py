@@ -33,7 +33,8 @@ MAY_NAME_A_FRAMEWORK = {
     "campaign/parameters.py": "`deepspeed` is a parameter of several frameworks, too",
     "campaign/starter.py": "the first campaign of a new user names a framework",
     "markdown/meaning/columns.py": "a word in column titles of tables that people wrote",
-    "model/conventions.py": "ways to count FLOPs have the names of the programs that count so",
+    "model/convention_names.py": "ways to count FLOPs have the names of the programs that count so",
+    "model/megatron_arguments.py": "a Python module of Megatron is an argument",
 }
 
 every_framework = pytest.mark.parametrize("known", FRAMEWORKS.values(), ids=FRAMEWORKS)

@@ -28,11 +28,11 @@ def words_of(groups: list[list[str]]) -> list[str]:
 
 
 # Has layers or norms that Megatron core has no arguments for: norms after layers, norms as wide as
-# all heads, an embedding norm, chunks, one norm per layer, layers of one block each.
+# all heads, an embedding norm, chunks, one norm per layer.
 IMPOSSIBLE = {
     *("bloom-7b", "bloom-176b", "gpt-j-6b", "falcon-7b", "llama4-scout", "llama4-maverick"),
     *("olmo2-7b", "olmo2-13b", "olmo2-32b", "olmoe-7b", "minimax-m2"),
-    *("gemma3-1b", "gemma3-4b", "gemma3-12b", "gemma3-27b", "nemotron3-nano", "nemotron-h-8b"),
+    *("gemma3-1b", "gemma3-4b", "gemma3-12b", "gemma3-27b"),
 }
 
 
