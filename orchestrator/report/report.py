@@ -39,10 +39,13 @@ from orchestrator.report.columns import (
 from orchestrator.run.model import sizes
 from parsers.records import OutcomeKind
 
+_EQUATION = "Narayanan et al. 2021, eq. 3"
+# What is counted if a model has other layers than GPT-2's.
+_PARTS = "of each part of the model, as `teralog estimate flops --model` shows them"
 # How the common columns are made, by their names.
 _MADE_BY = {
     "tflops_per_gpu": "TFLOPs per GPU: FLOPs of the exact matrix products, recomputed ones "
-    "included (Narayanan et al. 2021, eq. 3), over the median step time and the ranks; ",
+    f"included ({_EQUATION}), over the median step time and the ranks; ",
     "running_samples_per_second": "samples/s (avg): the program's own average if it prints one "
     "(DeepSpeed, all steps except two), else over the mean step; ",
     "step_seconds_mean": "step times over n reports, spread = sample standard deviation; ",
@@ -139,9 +142,20 @@ def run_values(
             "model_tflops_per_gpu": run.summary.model_tflops_per_gpu,
             "mfu": mfu(campaign, run),
             "hfu": hfu(campaign, run),
+            "tokens_per_second_per_gpu": _tokens_per_gpu(run),
         }
         for run, row in zip(runs, as_records(report.table), strict=True)
     ]
+
+
+def _tokens_per_gpu(run: Collected) -> float | None:
+    """Return tokens per second and GPU at the median step, or at the mean if there is none."""
+    planned, summary = run.planned.run, run.summary
+    seconds = summary.step_seconds_median or summary.step_seconds_mean
+    batch = planned.batch.global_batch_size
+    if planned.model is None or batch is None or not seconds:
+        return None
+    return batch * planned.model.seq_length / seconds / planned.world_size
 
 
 def json_number(value: Any) -> Any:
@@ -160,7 +174,10 @@ def _told(run: Collected) -> str:
 def _of_steps(campaign: Campaign, runs: Sequence[Collected]) -> Iterator[str]:
     """Yield sentences about how the common columns in the table were computed."""
     there = common_names(runs)
-    yield from (told for name, told in _MADE_BY.items() if name in there)
+    described = any(_is_described(run) for run in runs)
+    for name, told in _MADE_BY.items():
+        if name in there:
+            yield told.replace(_EQUATION, _PARTS) if described else told
     if any(run.summary.step_seconds_mean and not run.summary.reports for run in runs):
         yield _OF_WHOLE_RUNS
     if sampled_columns(runs):
@@ -179,6 +196,11 @@ def _of_steps(campaign: Campaign, runs: Sequence[Collected]) -> Iterator[str]:
     if on_cpu and campaign.cluster.has_gpus:
         labels = named([run.planned.label for run in on_cpu])
         yield f"trained on the CPU, though cluster {campaign.cluster.name} has GPUs: {labels}; "
+
+
+def _is_described(run: Collected) -> bool:
+    model = run.planned.run.model
+    return model is not None and model.described is not None
 
 
 def _of_unreckoned(runs: Sequence[Collected]) -> Iterator[str]:
