@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from orchestrator.common.errors import UserError, did_you_mean
+from orchestrator.common.errors import UserError
 from orchestrator.model.description import (
     Attention,
     AttentionBiases,
@@ -21,6 +21,7 @@ from orchestrator.model.description import (
     LatentAttention,
     Layer,
     Mamba2,
+    Mixer,
     Mlp,
     Model,
     NormKind,
@@ -124,10 +125,13 @@ def model_of_config(config: Mapping[str, Any], seq_length: int | None = None) ->
     if not isinstance(kind, str):
         raise ConfigError("model_type: is missing; is this the config.json of a model?")
     kind = _SAME_AS.get(kind, kind)
+    if values.get("is_encoder_decoder") is True or kind in _WITH_ENCODER:
+        raise ConfigError(
+            f"model_type: {kind!r} has an encoder; only decoder-only language models are counted"
+        )
     if kind not in READERS:
         raise ConfigError(
-            f"model_type: {kind!r} is not known{did_you_mean(kind, READERS)}; "
-            f"known are {', '.join(sorted(READERS))}"
+            f"model_type: {kind!r} is not known; known are {', '.join(sorted(READERS))}"
         )
     model = READERS[kind](Config(values, defaults(kind)))
     return model if seq_length is None else replace(model, seq_length=seq_length)
@@ -182,6 +186,14 @@ _TEXT_OF = {
     "qwen3_vl": "qwen3",
     "qwen3_vl_moe": "qwen3_moe",
 }
+# Types without a decoder of text, or with an encoder besides.
+_WITH_ENCODER = frozenset(
+    {
+        *("albert", "bart", "bert", "deberta", "deberta-v2", "distilbert", "electra", "longt5"),
+        *("m2m_100", "mbart", "modernbert", "mt5", "pegasus", "roberta", "t5", "t5gemma", "umt5"),
+        *("vit", "whisper", "xlm-roberta"),
+    }
+)
 # Types whose layers and keys are another's.
 _SAME_AS = {
     "kimi_k2": "deepseek_v3",
@@ -526,7 +538,11 @@ def _gpt_oss(c: Config) -> Model:
     return _with_mixers(model, lambda mixer: replace(mixer, sinks=True))
 
 
-def _deepseek(c: Config) -> Model:
+def _glm4_moe_lite(c: Config) -> Model:
+    return _deepseek(c, usually=1)
+
+
+def _deepseek(c: Config, usually: int = 0) -> Model:
     mixer = LatentAttention(
         heads=c.heads,
         query_rank=c.optional_size("q_lora_rank"),
@@ -536,18 +552,25 @@ def _deepseek(c: Config) -> Model:
         value_size=c.size("v_head_dim"),
         biases=c.flag("attention_bias"),
     )
-    mlps = _leading_dense(c)
+    mlps = _leading_dense(c, usually)
     layers = tuple(Layer(mixer=mixer, mlp=mlps(index)) for index in range(c.num_layers))
     return _model(c, layers, _Style())
 
 
-def _leading_dense(c: Config) -> Callable[[int], Mlp | Experts]:
-    """Return experts for all layers except the first `first_k_dense_replace`."""
+def _leading_dense(c: Config, usually: int = 0) -> Callable[[int], Mlp | Experts]:
+    """Return experts for all layers except the first `first_k_dense_replace`.
+
+    usually: how many these are if the file has neither this key nor `mlp_layer_types`.
+    """
     dense = Mlp(width=c.size("intermediate_size"), gated=True)
     width = c.size("moe_intermediate_size")
     shared = c.optional_size("n_shared_experts", "num_shared_experts")
     experts = _experts(c, shared_width=None if shared is None else shared * width)
-    first = c.get("first_k_dense_replace") or 0
+    types = c.given_list("mlp_layer_types", c.num_layers)
+    if types is not None:
+        return lambda index: experts if types[index] == "sparse" else dense
+    first = c.get("first_k_dense_replace")
+    first = usually if first is None else first
     every = c.optional_size("moe_layer_freq") or 1
     return lambda index: experts if index >= first and index % every == 0 else dense
 
@@ -662,6 +685,44 @@ def _ernie(c: Config) -> Model:
     return _decoder(c, _Style(attention_biases="all" if biases else "none", mlp_biases=biases))
 
 
+def _ernie_moe(c: Config) -> Model:
+    biases = c.flag("use_bias")
+    dense = Mlp(width=c.size("intermediate_size"), gated=True, biases=biases)
+    width = c.size("moe_intermediate_size")
+    shared = c.optional_size("moe_num_shared_experts")
+    experts = Experts(
+        number=c.size("moe_num_experts"),
+        top_k=c.size("moe_k"),
+        width=width,
+        biases=biases,
+        # It corrects the scores of experts.
+        router_bias=True,
+        shared_width=None if shared is None else shared * width,
+    )
+    every = c.optional_size("moe_layer_interval") or 1
+    first, last = c.get("moe_layer_start_index") or 0, c.get("moe_layer_end_index")
+    if last is None or last < 0:
+        last = c.num_layers - 1
+    style = _Style(attention_biases="all" if biases else "none")
+    return _decoder(
+        c,
+        style,
+        lambda index: experts if first <= index <= last and (index + 1) % every == 0 else dense,
+    )
+
+
+def _phimoe(c: Config) -> Model:
+    experts = _experts(c, width=c.size("intermediate_size"))
+    style = _Style(norm="layernorm", head_bias=c.flag("lm_head_bias"), windows=True, sliding=_all)
+    return _decoder(c, style, lambda index: experts)
+
+
+def _hunyuan_moe(c: Config) -> Model:
+    width = c.size("intermediate_size")
+    experts = _experts(c, width=width, shared_width=width)
+    return _decoder(c, _Style(query_key_norm="head"), lambda index: experts)
+
+
 def _granite_moe(c: Config) -> Model:
     shared = c.optional_size("shared_intermediate_size")
     experts = _experts(c, width=c.size("intermediate_size"), shared_width=shared)
@@ -698,9 +759,12 @@ def _llama4(c: Config) -> Model:
     return _model(c, layers, _Style())
 
 
-def _mamba2_block(c: Config, prefix: str, inner: int) -> Mamba2:
-    """Return a Mamba-2 block whose keys begin with `prefix`, of `inner` values per token."""
-    size = c.size(f"{prefix}head_dim", f"{prefix}d_head")
+def _mamba2_block(c: Config, prefix: str, inner: int, size: int | None = None) -> Mamba2:
+    """Return a Mamba-2 block whose keys begin with `prefix`, of `inner` values per token.
+
+    size: of a head, if it follows from other keys.
+    """
+    size = size or c.size(f"{prefix}head_dim", f"{prefix}d_head")
     return Mamba2(
         heads=inner // size,
         head_size=size,
@@ -717,6 +781,45 @@ def _mamba2(c: Config) -> Model:
     inner = int(c.get("expand") * c.hidden_size)
     block = _mamba2_block(c, "", inner)
     layers = (Layer(mixer=block, mlp=None, norms=1),) * c.num_layers
+    return _model(c, layers, _Style())
+
+
+def _granite_hybrid(c: Config) -> Model:
+    """Return layers of Mamba-2 or attention, each with experts and an MLP that all tokens take."""
+    shared = Mlp(width=c.size("shared_intermediate_size"), gated=True)
+    mlp: Mlp | Experts = shared
+    if c.optional_size("num_local_experts"):
+        mlp = _experts(c, width=c.size("intermediate_size"), shared_width=shared.width)
+    types = c.given_list("layer_types", c.num_layers) or c.given_list(
+        "layers_block_type", c.num_layers
+    )
+    return _mamba_and_attention(c, types or ["mamba"] * c.num_layers, mlp)
+
+
+def _bamba(c: Config) -> Model:
+    attention = {*(c.get("attn_layer_indices") or ())}
+    types = ["attention" if index in attention else "mamba" for index in range(c.num_layers)]
+    mlp = Mlp(width=c.size("intermediate_size"), gated=True, biases=c.flag("mlp_bias"))
+    return _mamba_and_attention(c, types, mlp)
+
+
+def _mamba_and_attention(c: Config, types: list[Any], mlp: Mlp | Experts) -> Model:
+    inner = int(c.get("mamba_expand") * c.hidden_size)
+    heads = c.size("mamba_n_heads")
+    mixers: dict[str, Mixer] = {}
+    for kind in dict.fromkeys(types):
+        if kind in {"attention", "full_attention"}:
+            mixers[kind] = Attention(
+                heads=c.heads,
+                key_value_heads=c.key_value_heads,
+                head_size=c.head_size,
+                biases="all" if c.flag("attention_bias") else "none",
+            )
+        elif kind in {"mamba", "linear_attention"}:
+            mixers[kind] = _mamba2_block(c, "mamba_", inner, inner // heads)
+        else:
+            raise ConfigError(f"layer_types: {kind!r} is not known")
+    layers = tuple(Layer(mixer=mixers[kind], mlp=mlp) for kind in types)
     return _model(c, layers, _Style())
 
 
@@ -774,6 +877,7 @@ def _nemotron_h_block(c: Config, kind: str) -> Layer:
 
 READERS: dict[str, Callable[[Config], Model]] = {
     "arcee": _arcee,
+    "bamba": _bamba,
     "bloom": _bloom,
     "cohere": _cohere,
     "cohere2": _cohere2,
@@ -781,6 +885,7 @@ READERS: dict[str, Callable[[Config], Model]] = {
     "deepseek_v3": _deepseek,
     "dots1": _dots1,
     "ernie4_5": _ernie,
+    "ernie4_5_moe": _ernie_moe,
     "exaone4": _exaone4,
     "falcon": _falcon,
     "gemma": _gemma,
@@ -789,6 +894,7 @@ READERS: dict[str, Callable[[Config], Model]] = {
     "glm": _glm,
     "glm4": _glm4,
     "glm4_moe": _glm4_moe,
+    "glm4_moe_lite": _glm4_moe_lite,
     "gpt2": _gpt2,
     "gpt_bigcode": _gpt_bigcode,
     "gpt_neox": _gpt_neox,
@@ -796,9 +902,11 @@ READERS: dict[str, Callable[[Config], Model]] = {
     "gptj": _gptj,
     "granite": _llama,
     "granitemoe": _granite_moe,
+    "granitemoehybrid": _granite_hybrid,
     "granitemoeshared": _granite_moe,
     "helium": _llama,
     "hunyuan_v1_dense": _hunyuan,
+    "hunyuan_v1_moe": _hunyuan_moe,
     "llama": _llama,
     "llama4_text": _llama4,
     "mamba2": _mamba2,
@@ -817,6 +925,7 @@ READERS: dict[str, Callable[[Config], Model]] = {
     "opt": _opt,
     "phi": _phi,
     "phi3": _mistral,
+    "phimoe": _phimoe,
     "qwen2": _qwen2,
     "qwen2_moe": _qwen2_moe,
     "qwen3": _qwen3,

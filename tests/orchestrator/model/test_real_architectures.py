@@ -77,9 +77,24 @@ HYBRID = {
 }  # fmt: skip
 del HYBRID["num_hidden_layers"]
 
+MAMBA = {
+    **SMALL, **GROUPED, "num_hidden_layers": 3, "layer_types": ["mamba", "attention", "mamba"],
+    "mamba_n_heads": 8, "mamba_d_head": 16, "mamba_d_state": 12, "mamba_n_groups": 2,
+    "mamba_expand": 2, "mamba_chunk_size": 8,
+}  # fmt: skip
+ERNIE = {
+    **SMALL, **GROUPED, "num_hidden_layers": 3, "moe_num_experts": 5, "moe_num_shared_experts": 2,
+    "moe_k": 2, "moe_intermediate_size": 40, "moe_layer_start_index": 1, "moe_layer_end_index": 2,
+}  # fmt: skip
+
 # Type of the model, and its keys.
 CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
     "arcee": ("arcee", {**SMALL, **GROUPED}),
+    "bamba": (
+        "bamba",
+        {name: value for name, value in MAMBA.items() if name != "layer_types"}
+        | {"attn_layer_indices": [1]},
+    ),
     "bloom": ("bloom", {"hidden_size": 64, "n_layer": 2, "n_head": 4, "vocab_size": 320}),
     "cohere": ("cohere", {**SMALL, **GROUPED}),
     "cohere, normed queries": ("cohere", {**SMALL, **GROUPED, "use_qk_norm": True}),
@@ -92,6 +107,11 @@ CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
     "dots1": ("dots1", {**LATENT, "head_dim": 16}),
     "ernie4_5": ("ernie4_5", {**SMALL, **GROUPED, **HEAD}),
     "ernie4_5 with biases": ("ernie4_5", {**SMALL, **GROUPED, **HEAD, "use_bias": True}),
+    "ernie4_5_moe": ("ernie4_5_moe", ERNIE),
+    "ernie4_5_moe, every second layer": (
+        "ernie4_5_moe",
+        {**ERNIE, "num_hidden_layers": 5, "moe_layer_interval": 2, "moe_layer_end_index": 3},
+    ),
     "exaone4": ("exaone4", {**SMALL, **GROUPED, "sliding_window": 8, "num_hidden_layers": 5}),
     "falcon 7b": ("falcon", {**SMALL, "ffn_hidden_size": None}),
     "falcon 40b": ("falcon", {**SMALL, "new_decoder_architecture": True, "num_kv_heads": 2}),
@@ -104,6 +124,7 @@ CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
     "gemma3_text": ("gemma3_text", GEMMA),
     "glm": ("glm", {**SMALL, **GROUPED, **HEAD, "attention_bias": True}),
     "glm4": ("glm4", {**SMALL, **GROUPED, **HEAD}),
+    "glm4_moe_lite": ("glm4_moe_lite", LATENT),
     "glm4_moe": ("glm4_moe", {**LATENT, **GROUPED, "head_dim": 16, "use_qk_norm": True}),
     "gpt2": ("gpt2", GPT),
     "gpt2, custom MLP": ("gpt2", {**GPT, "n_inner": 200}),
@@ -115,12 +136,21 @@ CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
     "gptj": ("gptj", {**GPT, "rotary_dim": 8, "tie_word_embeddings": False}),
     "granite": ("granite", {**SMALL, **GROUPED}),
     "granitemoe": ("granitemoe", {**SMALL, **GROUPED, **EXPERTS}),
+    "granitemoehybrid": ("granitemoehybrid", {**MAMBA, **EXPERTS, "shared_intermediate_size": 88}),
+    "granitemoehybrid without experts": (
+        "granitemoehybrid",
+        {**MAMBA, "num_local_experts": 0, "shared_intermediate_size": 88},
+    ),
     "granitemoeshared": (
         "granitemoeshared",
         {**SMALL, **GROUPED, **EXPERTS, "shared_intermediate_size": 88},
     ),
     "helium": ("helium", {**SMALL, **GROUPED, "head_dim": 16}),
     "hunyuan_v1_dense": ("hunyuan_v1_dense", {**SMALL, **GROUPED, **HEAD}),
+    "hunyuan_v1_moe": (
+        "hunyuan_v1_moe",
+        {**SMALL, **GROUPED, **HEAD, "num_experts": 5, "moe_topk": 2},
+    ),
     "llama": ("llama", {**SMALL, "tie_word_embeddings": False}),
     "llama, grouped heads": ("llama", {**SMALL, **GROUPED}),
     "llama, own head size": ("llama", {**SMALL, **GROUPED, **HEAD}),
@@ -153,6 +183,11 @@ CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "phi": ("phi", SMALL),
     "phi3": ("phi3", {**SMALL, **GROUPED, "sliding_window": 8}),
+    "phimoe": (
+        "phimoe",
+        {**SMALL, **GROUPED, **EXPERTS, "attention_bias": True, "lm_head_bias": True,
+         "sliding_window": 8},
+    ),
     "qwen2": ("qwen2", {**SMALL, **GROUPED}),
     "qwen2 with windows": (
         "qwen2",
