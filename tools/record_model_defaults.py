@@ -10,7 +10,7 @@ from typing import Any
 
 import transformers
 
-from orchestrator.model import huggingface
+from orchestrator.model import config_json, huggingface
 
 FILE = Path(huggingface.__file__).with_name("huggingface_defaults.json")
 # Which layers are which follows from their number, which a file may change.
@@ -40,14 +40,14 @@ def defaults(kind: str) -> dict[str, Any]:
         for name, value in usual.items()
         if name not in _PER_LAYER and (name in doubled or other.get(name) == value)
     }
-    config = huggingface.Config({}, values)
+    config = config_json.Config({}, values)
     needed = {**_GIVEN.get(kind, {})}
     for _ in range(10):
         # Some classes have no default for a key that every file gives.
         try:
-            huggingface.READERS[kind](huggingface.Config(needed, values, config.asked))
+            huggingface.READERS[kind](config_json.Config(needed, values, config.asked))
             break
-        except huggingface.ConfigError as error:
+        except config_json.ConfigError as error:
             needed[str(error).partition(":")[0]] = 1
     return {name: values[name] for name in sorted(config.asked) if values.get(name) is not None}
 

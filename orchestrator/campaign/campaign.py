@@ -113,7 +113,7 @@ def _with_configs(checked: Checked, folder: Path) -> Checked:
         config = model.get("config") if isinstance(model, Mapping) else None
         if not isinstance(model, Mapping) or not isinstance(config, str):
             return dict(values)
-        from orchestrator.model.huggingface import read_model_config
+        from orchestrator.model.config_json import read_model_config
 
         try:
             found = read_model_config(Path(absolute(config, folder)))

@@ -8,8 +8,9 @@ from typing import Any, ClassVar, Protocol, TypeVar
 from orchestrator.campaign.campaign import Campaign, PlannedRun
 from orchestrator.common.errors import UserError, did_you_mean
 from orchestrator.hardware.gpus import Figure, peak_tflops
+from orchestrator.model.config_json import read_model_config
 from orchestrator.model.description import Adapters, Model
-from orchestrator.model.huggingface import model_of_config, read_model_config
+from orchestrator.model.huggingface import model_of_config
 from orchestrator.model.megatron import read_megatron_arguments
 from orchestrator.model.named import is_named, named_model, named_models
 from orchestrator.model.parts import ADAPTER_TARGETS

@@ -3,9 +3,10 @@
 from pathlib import Path
 
 from orchestrator.common.tables import EXACT, Column, Style, Table, make_table
+from orchestrator.model.config_json import read_model_config
 from orchestrator.model.counting import active_parameters, count_flops, parameters, repetitions
 from orchestrator.model.description import Model
-from orchestrator.model.huggingface import model_of_config, read_model_config
+from orchestrator.model.huggingface import model_of_config
 from orchestrator.model.named import NamedModel, named_model, named_models
 from orchestrator.model.parts import ModelPart, derivation, parts
 

@@ -5,9 +5,9 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from orchestrator.hardware.gpus import Figure, matching, peak_tflops
+from orchestrator.model.config_json import ConfigError
 from orchestrator.model.convention_names import CONVENTIONS
 from orchestrator.model.description import Model
-from orchestrator.model.huggingface import ConfigError
 from orchestrator.model.megatron import model_of_megatron
 from orchestrator.run.described import described_shape
 from orchestrator.run.flops import (

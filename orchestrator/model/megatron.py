@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from orchestrator.common.errors import UserError
+from orchestrator.model.config_json import ConfigError
 from orchestrator.model.description import (
     Attention,
     AttentionBiases,
@@ -24,7 +25,6 @@ from orchestrator.model.description import (
     Mlp,
     Model,
 )
-from orchestrator.model.huggingface import ConfigError
 
 _UNSET = frozenset({"", "None", "none", "False", "false", "[]"})
 # What changes layers in a way that is not described.

@@ -7,6 +7,7 @@ checked by the reader of arguments.
 from collections.abc import Sequence
 from dataclasses import replace
 
+from orchestrator.model.config_json import ConfigError
 from orchestrator.model.description import (
     Attention,
     Experts,
@@ -18,7 +19,6 @@ from orchestrator.model.description import (
     Mlp,
     Model,
 )
-from orchestrator.model.huggingface import ConfigError
 from orchestrator.model.megatron import model_of_megatron, named_arguments
 
 _LETTERS = {Mamba2: "M", Attention: "*", GatedDeltaNet: "G", Mlp: "-", Experts: "E"}

@@ -53,7 +53,8 @@ def _chosen(text: str) -> ModelShape | str:
 
 
 def _described(choice: dict[str, Any], source: str) -> ModelShape | str:
-    from orchestrator.model.huggingface import ConfigError, model_of_config
+    from orchestrator.model.config_json import ConfigError
+    from orchestrator.model.huggingface import model_of_config
     from orchestrator.model.named import named_model
     from orchestrator.run.described import described_shape
 

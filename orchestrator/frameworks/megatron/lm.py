@@ -107,7 +107,7 @@ def model_problems(run: Run) -> Iterator[str]:
         return
     if run.model is None or not run.model.variants:
         return
-    from orchestrator.model.huggingface import ConfigError
+    from orchestrator.model.config_json import ConfigError
 
     try:
         model_arguments(run)

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orchestrator.model.config_json import ConfigError
 from orchestrator.model.counting import active_parameters, parameters
 from orchestrator.model.description import Attention, Experts, Mamba2, Mlp
-from orchestrator.model.huggingface import ConfigError
 from orchestrator.model.megatron import model_of_megatron, named_arguments
 from orchestrator.model.megatron_arguments import list_text, megatron_arguments
 from orchestrator.model.named import named_model, named_models

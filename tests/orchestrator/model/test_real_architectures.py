@@ -77,7 +77,7 @@ HYBRID = {
 }  # fmt: skip
 del HYBRID["num_hidden_layers"]
 
-MAMBA = {
+MIXED = {
     **SMALL, **GROUPED, "num_hidden_layers": 3, "layer_types": ["mamba", "attention", "mamba"],
     "mamba_n_heads": 8, "mamba_d_head": 16, "mamba_d_state": 12, "mamba_n_groups": 2,
     "mamba_expand": 2, "mamba_chunk_size": 8,
@@ -92,7 +92,7 @@ CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
     "arcee": ("arcee", {**SMALL, **GROUPED}),
     "bamba": (
         "bamba",
-        {name: value for name, value in MAMBA.items() if name != "layer_types"}
+        {name: value for name, value in MIXED.items() if name != "layer_types"}
         | {"attn_layer_indices": [1]},
     ),
     "bloom": ("bloom", {"hidden_size": 64, "n_layer": 2, "n_head": 4, "vocab_size": 320}),
@@ -136,10 +136,10 @@ CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
     "gptj": ("gptj", {**GPT, "rotary_dim": 8, "tie_word_embeddings": False}),
     "granite": ("granite", {**SMALL, **GROUPED}),
     "granitemoe": ("granitemoe", {**SMALL, **GROUPED, **EXPERTS}),
-    "granitemoehybrid": ("granitemoehybrid", {**MAMBA, **EXPERTS, "shared_intermediate_size": 88}),
+    "granitemoehybrid": ("granitemoehybrid", {**MIXED, **EXPERTS, "shared_intermediate_size": 88}),
     "granitemoehybrid without experts": (
         "granitemoehybrid",
-        {**MAMBA, "num_local_experts": 0, "shared_intermediate_size": 88},
+        {**MIXED, "num_local_experts": 0, "shared_intermediate_size": 88},
     ),
     "granitemoeshared": (
         "granitemoeshared",

@@ -1,0 +1,125 @@
+"""Read the keys of a `config.json`, over the defaults of its family.
+
+The defaults are those of transformers' configuration classes, in `huggingface_defaults.json`;
+`tools/record_model_defaults.py` writes it.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from orchestrator.common.errors import UserError
+
+
+class ConfigError(UserError):
+    """A configuration that does not describe a model that can be counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The keys of one `config.json`, over the defaults of its family.
+
+    asked: the names that have been looked up, for the tool that records the defaults.
+    """
+
+    values: Mapping[str, Any]
+    defaults: Mapping[str, Any]
+    asked: set[str] = field(default_factory=set)
+
+    def get(self, *names: str) -> Any:
+        """Return the value of the first of these keys that the file has, else a default or None.
+
+        null in the file is None, whatever the default.
+        """
+        self.asked.update(names)
+        given = [self.values[name] for name in names if name in self.values]
+        source = given or [self.defaults.get(name) for name in names]
+        return next((value for value in source if value is not None), None)
+
+    def size(self, *names: str) -> int:
+        """Return an integer from 1 on. Raises ConfigError if it is missing or another value."""
+        value = self.get(*names)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            said = (
+                "is missing" if value is None else f"must be a whole number from 1 on ({value!r})"
+            )
+            raise ConfigError(f"{names[0]}: {said}")
+        return value
+
+    def optional_size(self, *names: str) -> int | None:
+        """Return an integer from 1 on; None if the key is absent, null or 0."""
+        return self.size(*names) if self.get(*names) else None
+
+    def flag(self, name: str) -> bool:
+        """Return a truth value; False if the key is absent."""
+        value = self.get(name)
+        if value is not None and not isinstance(value, bool):
+            raise ConfigError(f"{name}: must be true or false ({value!r})")
+        return bool(value)
+
+    def given_list(self, name: str, length: int) -> list[Any] | None:
+        """Return a list of one item per layer that the file gives, or None."""
+        self.asked.add(name)
+        value = self.values.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, list) or len(value) < length:
+            raise ConfigError(f"{name}: must be a list of {length}, one item per layer")
+        return value[:length]
+
+    @property
+    def num_layers(self) -> int:
+        """Number of layers, by any of its names."""
+        return self.size("num_hidden_layers", "n_layer", "n_layers", "num_layers")
+
+    @property
+    def hidden_size(self) -> int:
+        """Width of the model, by any of its names."""
+        return self.size("hidden_size", "n_embd", "d_model")
+
+    @property
+    def heads(self) -> int:
+        """Attention heads, by any of their names."""
+        return self.size("num_attention_heads", "n_head", "n_heads")
+
+    @property
+    def head_size(self) -> int:
+        """Width of a head: given, or the hidden size over the heads."""
+        return self.optional_size("head_dim") or self.hidden_size // self.heads
+
+    @property
+    def key_value_heads(self) -> int:
+        """Heads with their own keys and values; all if the file does not give a number."""
+        return self.optional_size("num_key_value_heads") or self.heads
+
+
+def read_model_config(path: Path) -> dict[str, Any]:
+    """Return the keys of a `config.json`, or of the one in a folder.
+
+    Raises UserError if it cannot be read, or is not JSON.
+    """
+    file = path / "config.json" if path.is_dir() else path
+    try:
+        config = json.loads(file.read_bytes())
+    except OSError as error:
+        raise UserError(f"{file}: cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{file}: is not JSON: {error}") from error
+    if not isinstance(config, dict):
+        raise UserError(f"{file}: must contain a JSON object, as config.json of transformers does")
+    return config
+
+
+@cache
+def _all_defaults() -> dict[str, dict[str, Any]]:
+    path = Path(__file__).with_name("huggingface_defaults.json")
+    kinds: dict[str, dict[str, Any]] = json.loads(path.read_text("utf-8"))["defaults"]
+    return kinds
+
+
+def defaults(kind: str) -> dict[str, Any]:
+    """Return the defaults of a family's configuration class, for the keys that are read."""
+    return _all_defaults().get(kind, {})
