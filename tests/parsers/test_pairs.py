@@ -56,7 +56,7 @@ def test_steps_printed_to_stderr_count_once(logs: tuple[Path, Path]) -> None:
 
 
 def test_an_empty_log_of_errors_changes_nothing(logs: tuple[Path, Path]) -> None:
-    """Most error logs are empty."""
+    """Most programs print nothing to their error log."""
     output, errors = logs
     output.write_text(STEPS)
     (run,) = read_pair(output, errors)

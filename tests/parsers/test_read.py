@@ -106,7 +106,7 @@ def test_an_unreadable_file_is_an_error(tmp_path: Path, log: str) -> None:
     anchors=st.lists(st.sampled_from([a for one in ALL_FORMATS for a in one.anchors]), max_size=5),
 )
 def test_no_bytes_raise_an_error(data: bytes, anchors: list[bytes]) -> None:
-    """Any bytes may follow any anchors."""
+    """The reader accepts any bytes, also behind the anchors of formats."""
     assert read(io.BytesIO(b"".join(anchor + data for anchor in anchors)))
 
 

@@ -215,7 +215,7 @@ def test_a_torn_line_shows_no_other_number(
 def test_a_setting_has_only_values_of_its_line(
     case: tuple[str, str, list[tuple[str, str]]], changes: list[tuple[int, bytes]]
 ) -> None:
-    """This holds for any damaged bytes; the same count may be printed in another form."""
+    """A setting in damaged bytes has no invented value; counts may be printed in another form."""
     line = bytearray(case[0].encode())
     for position, replacement in changes:
         line[position : position + len(replacement)] = replacement

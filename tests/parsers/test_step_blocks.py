@@ -263,7 +263,7 @@ def test_declared_lines_are_read_at_once_as_they_are_read_alone(name: str) -> No
 
 @pytest.mark.parametrize("name", AT_ONCE)
 def test_rising_lines_of_a_declaration_are_read_at_once(name: str) -> None:
-    """This holds for any number of lines with rising numbers."""
+    """Any number of lines whose numbers rise are read at once."""
     printed = {}
     for seed in range(400):
         report = PRINTERS[name][0](Random(seed))

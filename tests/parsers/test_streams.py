@@ -285,7 +285,7 @@ def test_an_error_of_a_step_before_the_training_is_not_its_outcome() -> None:
 
 
 def test_a_rate_of_gpt_neox_that_is_no_float_is_no_rate() -> None:
-    """The rest of the line counts."""
+    """If the rate in a line is invalid, the other values of the line still count."""
     line = (
         " samples/sec: 1E657 | iteration 1/ 6 | elapsed time per iteration (ms): 24821.8 | "
         "lm_loss: 7.125000E+00 | number of skipped iterations:   0 | "

@@ -81,10 +81,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("choice", CHOICES.values(), ids=CHOICES)
 def test_a_run_with_a_model_is_made_again_from_its_record(choice: dict[str, Any], folder: Path):
-    """A run made again from its record has the same identity and sizes.
-
-    Its config.json may be gone.
-    """
+    """A run that is made from its record has the same identity and sizes."""
     campaign = campaign_of(folder, choice)
     (planned,) = campaign.runs
     store = CampaignStore(folder / "results")

@@ -209,7 +209,7 @@ def assert_same(one: Comparison, other: Comparison) -> None:
 def test_to_exchange_a_and_b_inverts_ratio_interval_and_verdict(
     a: list[Timing], b: list[Timing]
 ) -> None:
-    """This holds for any runs in any allocations."""
+    """For any runs, the ratio of B to A is the inverse of the ratio of A to B."""
     assert_same(compare_timings(b, a), inverse(compare_timings(a, b)))
 
 

@@ -51,7 +51,7 @@ def gpus(folder: Path, *names: str) -> Devices:
 
 
 def test_no_device_is_handed_out_twice(tmp_path: Path) -> None:
-    """This holds for any number of processes and requests at once."""
+    """Of several processes that request devices at once, each gets different ones."""
     command = [sys.executable, "-c", TAKER, str(tmp_path)]
     takers = [subprocess.Popen([*command, str(n)], stdin=subprocess.PIPE) for n in range(5)]
     for taker in takers:

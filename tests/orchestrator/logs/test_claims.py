@@ -92,7 +92,7 @@ def test_an_mfu_over_the_peak_of_another_gpu_is_contradicted() -> None:
     ],
 )
 def test_an_mfu_over_the_own_peak_is_not_contradicted(gpu: str, mfu: float, peak: str) -> None:
-    """Both numbers are still shown."""
+    """The user still sees the logged and the computed MFU."""
     assert not claims_of(titan(gpu, mfu, peak))["mfu"].contradicted
 
 

@@ -44,6 +44,6 @@ def test_a_calibrated_forecast_is_where_the_peaks_lay():
 
 
 def test_the_peak_of_a_process_without_a_gpu_is_that_of_everything_in_it():
-    """That peak includes Python and torch, so it is compared with the whole forecast."""
+    """The peak of such a process includes Python and torch, so the whole forecast is compared."""
     found = calibrations(measured(12, 12, 12, whole_process=True))["gpt"].apply(FORECAST)
     assert (found.low_gib, found.high_gib) == pytest.approx((12 * 0.95, 12 * 1.05))

@@ -92,7 +92,7 @@ def test_a_rank_has_as_many_parameters_as_megatron_deepspeed_logs():
 
 
 def test_the_ends_are_the_sums_of_the_parts(split_run: RunOf):
-    """So the parts explain every GiB."""
+    """The sum of the parts is the forecast, so every GiB has an explanation."""
     found = made(split_run("18B", 16, tensor=4, pipeline=4, micro_batches=8))
     assert found.low_gib == pytest.approx(sum(one.low_gib for one in found.parts))
     assert found.high_gib == pytest.approx(sum(one.high_gib for one in found.parts))

@@ -68,7 +68,7 @@ CHANGES = [
 def test_a_layer_keeps_what_the_low_end_of_the_forecast_says(
     run_of: RunOf, changed: dict[str, int], checkpointing: bool
 ):
-    """They agree within 3 %; the rest is statistics of norms and softmax."""
+    """Forecast and real layer agree within 3 %; the rest is statistics of norms and softmax."""
     two, six = (
         run_of(
             **{

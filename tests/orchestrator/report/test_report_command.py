@@ -107,7 +107,7 @@ def test_a_report_is_no_wider_than_the_terminal(
 
 
 def test_without_colors_a_wide_terminal_gets_the_same_text_as_a_pipe(campaign: Path) -> None:
-    """Both get exactly the same characters."""
+    """A terminal without colors and a pipe get exactly the same characters."""
     piped = report().stdout
     assert on_terminal("--wide", NO_COLOR="1") == piped
     assert "\x1b" not in piped

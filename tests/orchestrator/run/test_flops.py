@@ -98,7 +98,7 @@ def test_the_approximation_of_bigscience(model: ModelShape):
 
 @pytest.mark.parametrize("model", SHAPES.values(), ids=SHAPES)
 def test_appendix_b_of_palm(model: ModelShape):
-    """It is 6N + 12LHQT per token; N excludes the position table, which multiplies nothing."""
+    """PaLM's convention is 6N + 12LHQT per token; N excludes the table of positions."""
     size = model.hidden_size // model.num_attention_heads
     per_head = 12 * model.num_layers * model.num_attention_heads * size * model.seq_length
     n = model.parameters(model.vocab_size) - model.seq_length * model.hidden_size

@@ -255,7 +255,7 @@ SHAPES = [
 def test_the_model_we_train_costs_the_flops_that_torch_counts(
     sizes: tuple[int, ...], recomputed: bool
 ):
-    """This holds for any size, with and without recomputation.
+    """The FLOPs agree for any size, with and without recomputation.
 
     Narayanan's equation agrees if f = 4h.
     """

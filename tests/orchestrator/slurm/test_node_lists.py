@@ -66,7 +66,7 @@ def lists(draw: st.DrawFn) -> tuple[str, list[str]]:
 
 @given(made=lists())
 def test_names_put_into_a_list_come_out_of_it(made: tuple[str, list[str]]) -> None:
-    """This holds for any width, with gaps, and in several dimensions."""
+    """Names of any width, with gaps, and in several dimensions are read back."""
     text, names = made
     assert list(expand_nodes(text)) == names
 

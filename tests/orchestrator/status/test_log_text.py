@@ -41,7 +41,7 @@ def test_a_log_s_end_is_its_last_lines_as_they_are_read(
 def test_the_last_lines_equal_those_of_split(
     tmp_path_factory: pytest.TempPathFactory, end: bytes, lines: list[bytes], number: int
 ):
-    """This holds with and without a newline at the end, and in logs longer than one block."""
+    """The log may or may not end with a newline, and may be longer than one block."""
     path = tmp_path_factory.getbasetemp() / "output.log"
     for filler in (b"", b"x" * 70_000 + b"\n"):
         log = filler + b"\n".join(lines) + end

@@ -223,7 +223,7 @@ class Clock:
 def test_slurm_is_asked_every_ten_seconds_and_its_logs_are_read_each_time(
     campaign_of: CampaignOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """This holds for any shorter interval.
+    """The user's interval may be shorter.
 
     The test's squeue knows no jobs, and records each call.
     """
@@ -392,7 +392,7 @@ def test_where_not_all_fit_those_that_run_and_ended_lately_are_shown(look: Look)
 def test_a_run_that_waits_is_of_less_interest_than_one_that_has_ended(
     look: Look, word: str
 ) -> None:
-    """This holds in any of Slurm's states for waiting jobs."""
+    """In any of Slurm's states for waiting jobs, a run is shown after the ended ones."""
     _, ended, *_ = look.runs
     waiting = state(look.runs[0], word, None)
     assert chosen((waiting, ended), 1) == [ended]

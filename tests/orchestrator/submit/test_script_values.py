@@ -179,7 +179,7 @@ def test_a_program_gets_its_arguments_as_they_were_written(
     name: str,
     label: str,
 ) -> None:
-    """This holds for any launcher, and no value is run or changes a file."""
+    """With any launcher, a program gets its arguments unchanged. The shell runs none of them."""
     if launcher == "srun":
         scheduler = "slurm"
     run = run_of(framework="deepspeed", launcher=launcher, script=script, script_args=arguments)

@@ -228,7 +228,7 @@ CPU_STEPS = {
 def test_an_optimizer_that_steps_on_the_cpu_has_all_cores_of_a_rank(
     name: str, values: str, threads: int, campaign_of: Callable[[str], Campaign]
 ) -> None:
-    """This holds wherever its states are kept; one thread would take many times as long."""
+    """With one thread, an optimizer on the CPU would take many times as long."""
     campaign = campaign_of(
         f"name: c\ncluster: {RECORDS / 'clusters' / 'v100.yaml'}\n"
         f"defaults: {{framework: {name}, model: s, gpus_per_node: 4, {values}}}\n"

@@ -334,7 +334,7 @@ def test_a_computed_table_has_no_finding(
     seq_length: int,
     decimals: int,
 ) -> None:
-    """This holds for any rounding of the numbers."""
+    """For any rounding of computed numbers, a table gives no finding."""
     lines = []
     for tensor, pipeline, data, chunks, micro_batch, seconds, size in rows:
         world, batch = tensor * pipeline * data, chunks * micro_batch * data

@@ -130,7 +130,7 @@ LINES = st.lists(CLOSED, max_size=6).map(b"".join)
 def test_all_bytes_outside_the_marks_stay(
     begin: bytes, before: bytes, old: bytes, after: bytes, newline: bytes
 ) -> None:
-    """This holds for any bytes; the report gets the page's line endings."""
+    """Any bytes of the page stay; the report gets the page's line endings."""
     head, tail = begin + before + FIRST + newline, LAST + newline + after
     written = with_report(head + old + tail, "mine", TEXT)
     assert written.startswith(head)

@@ -95,7 +95,7 @@ def test_sizes_next_to_a_table_hold_for_its_rows():
 
 
 def test_two_columns_of_one_title_stay_two():
-    """It is not known which of the two columns is meant."""
+    """If a table has a title twice, teralog cannot know which column a reader means."""
     tables = joined("|time|time|\n|-|-|\n|1|2|\n")
     assert [column.title for column in tables.columns] == ["time", "time"]
     assert texts_of_rows(tables) == [("1", "2")]

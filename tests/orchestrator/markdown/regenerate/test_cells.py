@@ -55,7 +55,7 @@ def test_a_number_keeps_the_form_and_the_width_of_its_cell(
 
 @pytest.mark.parametrize(("cell", "new"), [(b" 52.8 ", b" 7.3  "), (b"        ", b" 7.3    ")])
 def test_a_column_to_the_left_is_padded_on_the_right(cell: bytes, new: bytes) -> None:
-    """This holds if the cell itself shows no alignment."""
+    """A number is padded on the right if the cell itself shows no alignment."""
     assert TO_LEFT.written(cell, 7.31) == new
 
 
@@ -63,7 +63,7 @@ def test_a_column_to_the_left_is_padded_on_the_right(cell: bytes, new: bytes) ->
     "cell", [b" 30-60 ", b" 46,7 ", b" 41.9 +- 0.3 ", b" see text ", b" V100 "]
 )
 def test_a_cell_without_exactly_one_number_is_unchanged(cell: bytes) -> None:
-    """A message reports the cell."""
+    """A message reports a cell that has no number, or several."""
     with pytest.raises(NotUnderstoodError, match="is not one number"):
         TO_RIGHT.written(cell, 7.31)
 

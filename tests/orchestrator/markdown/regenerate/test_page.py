@@ -45,7 +45,7 @@ def test_a_page_that_is_right_stays_as_it_is() -> None:
     ids=["CRLF", "BOM", "no last newline", "odd bytes"],
 )
 def test_a_stale_cell_is_mended_and_nothing_else(page: bytes) -> None:
-    """This holds for any cell and any bytes around it; the cell keeps its width."""
+    """Any cell is corrected within its width, whatever bytes are around it."""
     for stale, right in ((b"14.2 ", b"14.3 "), (b"~52", b"~61"), (b"**54.61**", b"**55.61**")):
         assert page.count(stale) == 1
         wrong = page.replace(stale, right)
@@ -343,7 +343,7 @@ ADDITIONS = st.lists(st.sampled_from(sorted(COMPUTED)), max_size=3)
 
 @given(DOCUMENTS | st.binary(max_size=300), ADDITIONS)
 def test_the_second_time_nothing_changes(data: bytes, add: list[str]) -> None:
-    """This holds for any document and any added columns."""
+    """A second call changes nothing in any document, with any added columns."""
     once = regenerate(data, V100, add)
     again = regenerate(once.data, V100, add)
     assert again.data == once.data
