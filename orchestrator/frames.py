@@ -1,7 +1,7 @@
 """Build pandas frames of runs and steps.
 
-Absent values are NaN in a column of measured numbers, even if all are absent; in other columns None
-or NaN, as pandas chooses.
+In a column of measured numbers an absent value is NaN, even if all values are absent. In other
+columns it is None or NaN, as pandas chooses.
 """
 
 from collections.abc import Sequence

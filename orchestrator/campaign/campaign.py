@@ -32,11 +32,11 @@ from parsers.summary.warmup import Warmup
 class PlannedRun:
     """A run with its identity, its label, and its problems.
 
-    warnings: about valid but unusual settings. memory: the forecast for a rank; memory_problem: why
-    that will not fit, which is a forecast, and may be overruled. unknown_arguments: options that
-    its program does not accept, according to its source. core_problem: why this machine has too few
-    cores; --oversubscribe overrules it. series: the runs among which it can be given up, if the
-    campaign defines a series.
+    warnings: sentences about valid but unusual settings. memory: the memory forecast of a rank.
+    memory_problem: why the run will not fit into memory; the user may overrule this forecast.
+    unknown_arguments: options that the run's program does not accept, according to its source.
+    core_problem: why this machine has too few cores; --oversubscribe overrules it. series: the
+    series of runs for `give_up`, if the campaign has one.
     """
 
     run: Run
@@ -52,7 +52,7 @@ class PlannedRun:
 
     @property
     def refusals(self) -> tuple[str, ...]:
-        """All reasons why submit refuses it."""
+        """All reasons why submit refuses the run."""
         return (
             *self.problems,
             *self.unknown_arguments,
@@ -62,11 +62,11 @@ class PlannedRun:
 
 @dataclass(frozen=True, slots=True)
 class Campaign:
-    """A campaign file, read and expanded. `notes` lists what was left out, and why.
+    """A campaign file, read and expanded.
 
-    rehearsal: whether its runs are rehearsed instead of trained. order_seed: None if runs start in
-    the file's order; otherwise the seed of an interleaved order. given_results: the folder of
-    results, if the user named one.
+    notes: which runs were left out, and why. rehearsal: whether the runs are rehearsed instead of
+    trained. order_seed: None if runs start in the file's order; otherwise the seed of an
+    interleaved order. given_results: the results folder, if the user named one.
     """
 
     path: Path
@@ -81,7 +81,7 @@ class Campaign:
 
     @property
     def arguments(self) -> str:
-        """The words that name it on a command line, quoted for a shell."""
+        """The words that name the campaign on a command line, quoted for a shell."""
         place = [] if self.given_results is None else ["--results", str(self.given_results)]
         return shlex.join([str(self.path), *place])
 
@@ -105,7 +105,7 @@ def load_campaign(path: Path) -> Campaign:
 
 
 def _with_configs(checked: Checked, folder: Path) -> Checked:
-    """Return a file whose models with a `config` path have what is in that config.json."""
+    """Return a campaign file in which the content of a config.json replaces a `config` path."""
     file, problems = checked.file, []
 
     def resolved(where: str, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -154,7 +154,7 @@ def _checked_entries(checked: Checked) -> tuple[Cluster, tuple[Entry, ...]]:
 
 
 def _unused(file: CampaignFile, all_entries: Sequence[Entry]) -> dict[str, Any]:
-    """Return the defaults that every entry overrides; a mistake in one still counts."""
+    """Return the defaults that every entry overrides; they are checked too."""
     if not (file.matrix or file.include):
         return {}
     used = frozenset[str]().union(*(entry.inherited for entry in all_entries))

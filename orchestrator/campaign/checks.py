@@ -23,7 +23,7 @@ from parsers.summary.warmup import Warmup
 
 
 def run_problems(run: Run, cluster: Cluster, warmup: Warmup) -> Iterator[str]:
-    """Yield every reason why `run` cannot run on `cluster`, or could not be measured."""
+    """Yield every reason why `run` cannot run on `cluster`, or cannot be measured there."""
     yield from _model_problems(run)
     yield from _batch_problems(run)
     yield from _cluster_problems(run, cluster)
@@ -35,7 +35,7 @@ def run_problems(run: Run, cluster: Cluster, warmup: Warmup) -> Iterator[str]:
 
 
 def run_warnings(run: Run, cluster: Cluster, folder: Path) -> Iterator[str]:
-    """Yield warnings about valid but unusual settings.
+    """Yield warnings about valid but unusual settings of a run.
 
     folder: of the campaign's file. Files are checked if runs run on this machine.
     """

@@ -10,7 +10,7 @@ from orchestrator.common.expressions import compile_expression
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule as written, its position in the file, and its function."""
+    """A rule of `exclude`: its text, its position in the file, and its function."""
 
     where: str
     text: str
@@ -18,10 +18,10 @@ class Rule:
 
 
 def make_rule(where: str, written: object, names: Collection[str]) -> Rule:
-    """Return the rule for an expression, or for a mapping of values that all must match.
+    """Return the rule for an expression, or for a mapping of values that must all match.
 
-    A value that is a list matches any of its members. `names` are the sizes a rule may name. Raises
-    UserError if the rule is not valid.
+    If a value is a list, any of its members may match. names: the sizes that a rule may name.
+    Raises UserError if the rule is not valid.
     """
     if isinstance(written, str):
         return Rule(where, written, compile_expression(written, names))

@@ -36,7 +36,7 @@ class Entry:
     inherited: frozenset[str] = frozenset()
 
     def value(self, name: str) -> Any:
-        """Return the value of a parameter, given or by default; None if it has none."""
+        """Return the given or default value of a parameter; None if the parameter has neither."""
         return self.values.get(name, default(name, self.values.get("framework")))
 
     def place(self, name: str) -> str:
@@ -126,7 +126,7 @@ def difference(entry: Entry, name: str, repeat: int) -> tuple[str, Any]:
 
 
 def model_shape(values: Values) -> ModelShape | str | None:
-    """Return the shape, None if no size is given, or a sentence if some are missing."""
+    """Return a model's shape; None if no size is given; a sentence if some sizes are missing."""
     choice = model_choice(values)
     return chosen_shape(choice) if choice else None
 
@@ -191,7 +191,7 @@ def _defaults(framework: str | None) -> dict[str, Any]:
 
 
 def default(name: str, framework: str | None = None) -> Any:
-    """Return the value of a parameter that is not given; None if it has no default.
+    """Return the default value of a parameter; None if the parameter has no default.
 
     Without a framework, only the parameters of all frameworks are known.
     """

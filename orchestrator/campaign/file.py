@@ -90,9 +90,9 @@ _WITHOUT_PARAMETERS = KEYS_OF_FILE.keys() - {"defaults", "matrix", "include"}
 class Checked:
     """The readable part of a campaign file, its cluster, and the problems of its keys.
 
-    The parameters of its runs are not checked yet: `entry_problems` does that. cluster: None if its
-    profile has a problem. complete: whether all of defaults, matrix and include could be read.
-    frameworks: those that it names; all of them if it names none.
+    `entry_problems` checks the parameters of the runs later. cluster: None if the cluster profile
+    has a problem. complete: whether defaults, matrix and include could all be read. frameworks:
+    those that the file names, or all frameworks if it names none.
     """
 
     file: CampaignFile
@@ -107,7 +107,7 @@ class Checked:
 def read_campaign_file(path: Path) -> Checked:
     """Read the campaign file at `path`, with all problems of its keys and its cluster.
 
-    Raises UserError if it is not a mapping of plain text.
+    Raises UserError if the file is not a mapping of plain text.
     """
     data = read_yaml(path, "a campaign file", arguments=argument_names())
     problems = [*mapping_problems("", CampaignFile, data, _belongs), *_empty_lists(data)]
@@ -167,7 +167,7 @@ def _empty_lists(data: Mapping[str, Any]) -> Iterator[str]:
 
 
 def frameworks_in_play(data: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the frameworks that a file's values name; all of them if it names none."""
+    """Return the frameworks that the values of a file name; all frameworks if it names none."""
     defaults, matrix, include = (data.get(key) for key in ("defaults", "matrix", "include"))
     named: list[Any] = []
     if isinstance(defaults, dict):
@@ -181,14 +181,14 @@ def frameworks_in_play(data: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _belongs(name: str) -> str | None:
-    """Return the right place of a key found at the top of a file, if known."""
+    """Return the right place of a key that was found at the top of a file, if known."""
     if is_parameter(name, FRAMEWORKS):
         return "it is a parameter of runs: write it under defaults"
     return "it belongs in the cluster profile" if name in field_types(Cluster) else None
 
 
 def _cluster(data: Mapping[str, Any], folder: Path) -> tuple[Cluster | None, tuple[str, ...]]:
-    """Return the cluster that a file names, or its problems; neither if it is not a text."""
+    """Return the cluster that a file names, or its problems; neither if the value is not a text."""
     name = data.get("cluster", LOCAL)
     try:
         return (load_cluster(name, folder) if isinstance(name, str) else None), ()
@@ -232,7 +232,7 @@ def _rules(data: Mapping[str, Any]) -> tuple[tuple[Rule, ...], list[str]]:
 
 
 def _value_problems(where: str, rule: object, frameworks: tuple[str, ...]) -> Iterator[str]:
-    """Yield the values in a rule that no run can have; the names are already checked."""
+    """Yield the values in an `exclude` rule that no run can have; names are checked before."""
     for name, value in rule.items() if isinstance(rule, dict) else ():
         for one in value if isinstance(value, list) else [value]:
             if is_parameter(name, frameworks):

@@ -28,8 +28,8 @@ class Capacity:
 def run_forecast(run: Run, cluster: Cluster) -> MemoryForecast | None:
     """Return the memory forecast of a rank, or None if model or framework lack data.
 
-    On a cluster without GPUs it is the host's memory that a rank needs. GPUs that are too old for
-    the framework's fused attention keep its scores.
+    On a cluster without GPUs, a rank needs the host's memory. GPUs that are too old for the
+    framework's fused attention keep the attention scores in memory.
     """
     placement = FRAMEWORKS[run.framework].model.placement(run)
     if placement is None:
@@ -62,7 +62,7 @@ def gib(number: float) -> str:
 
 
 def fits(forecast: MemoryForecast | None, room: Capacity | None) -> str | None:
-    """Return `yes`, `no`, `maybe` for an interval and the capacity, or None if not known."""
+    """Return `yes`, `no` or `maybe` for an interval and a capacity, or None if one is unknown."""
     if forecast is None or room is None:
         return None
     if forecast.high_gib <= room.gib and not forecast.is_open:
@@ -71,7 +71,7 @@ def fits(forecast: MemoryForecast | None, room: Capacity | None) -> str | None:
 
 
 def memory_problem(forecast: MemoryForecast | None, room: Capacity | None) -> str | None:
-    """Return why a run will not fit, with its largest parts; None if it may fit."""
+    """Return why a run will not fit, with the largest parts of its forecast; None if it may fit."""
     if forecast is None or room is None or fits(forecast, room) != "no":
         return None
     largest = sorted(forecast.parts, key=lambda part: part.low_gib, reverse=True)[:_NAMED_PARTS]

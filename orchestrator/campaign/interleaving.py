@@ -1,9 +1,9 @@
-"""Order runs in blocks A B B A, so that common changes cancel.
+"""Order runs in blocks A B B A, so that changes of the cluster's speed cancel.
 
-A block has two runs of each kind: every kind once, in a random order, and then again in reverse
-order. A change at a constant pace within a block then adds the same to the mean of every kind: the
-places p and n + 1 - p have the same mean. The order is drawn again for each block, so that other
-changes favour no kind.
+A block has two runs of each configuration: every configuration once, in a random order, and then
+again in reverse order. A change at a constant pace within a block then adds the same to the mean of
+every configuration: the places p and n + 1 - p have the same mean. The order is drawn again for
+each block, so that other changes favour no configuration.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ def interleaved(runs: Sequence[PlannedRun], seed: int) -> Iterator[Placed]:
     """Yield `runs` block by block, in their starting order.
 
     The random order depends on the seed, the block and the identities of the runs, but not on the
-    order of `runs`. If the number of repeats is odd, the last block has one run of each kind.
+    order of `runs`. If the number of repeats is odd, the last block has one run per configuration.
     """
     kinds: dict[str, dict[int, PlannedRun]] = {}
     for planned in runs:
@@ -49,7 +49,7 @@ def unfinished_blocks(
 ) -> list[list[Placed]]:
     """Return the missing runs of each unfinished block; `missing` has the runs' ids.
 
-    The completed runs are passed too, so that the others keep their places.
+    The caller also passes the completed runs, so that the other runs keep their places.
     """
     placed = [one for one in interleaved(runs, seed) if one.planned.run_id in missing]
     return [list(block) for _, block in groupby(placed, key=lambda one: one.block)]

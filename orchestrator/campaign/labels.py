@@ -128,7 +128,7 @@ def _whole(name: str, value: Any) -> str:
 
 
 def _what_differs(long: Mapping[str, Any]) -> dict[str, str]:
-    """Return, for each long value, the parts that not all of them have."""
+    """Return, for each long value, the parts in which the values differ."""
     parts = [{*setting_leaves(value)} for value in long.values()]
     common = set.intersection(*parts) if len(parts) > 1 else set()
     ends = _ends({path for some in parts for path, _ in some - common})
@@ -181,7 +181,7 @@ def _ends(paths: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], tuple[str, 
 
 @cache
 def _clear_without_name() -> frozenset[str]:
-    """Return the parameters whose values are clear in a label without the parameter's name."""
+    """Return the parameters whose values are clear in a label without the parameters' names."""
     own = (name for one in FRAMEWORKS.values() for name in one.labelled_by)
     return frozenset(("framework", "model", "precision", *own))
 

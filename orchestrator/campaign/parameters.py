@@ -35,7 +35,7 @@ _TRAINING = Training()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSizes:
-    """The sizes of a model; next to `model`, they change one size of a preset."""
+    """The sizes of a model; a size given next to a preset replaces that size of the preset."""
 
     num_layers: Annotated[Size | None, Field(description="Transformer layers.")] = None
     hidden_size: Annotated[Size | None, Field(description="Width of the model.")] = None
@@ -209,7 +209,7 @@ def argument_names() -> frozenset[str]:
 
 
 def is_parameter(name: str, frameworks: Iterable[str]) -> bool:
-    """Return whether a campaign file may set `name`, rather than it being computed."""
+    """Return whether a campaign file may set `name`; otherwise teralog computes it."""
     return name in COMMON or any(name in option_names(framework) for framework in frameworks)
 
 
@@ -219,9 +219,9 @@ def parameter_problems(
     frameworks: Iterable[str],
     elsewhere: Mapping[str, str] = {},
 ) -> Iterator[str]:
-    """Yield the problems of parameters at `where`, as sentences that begin with it.
+    """Yield the problems of parameters at `where`, as sentences that begin with `where`.
 
-    A parameter is known if one of `frameworks` has it, and its value fits if it fits one.
+    A parameter is known if one of `frameworks` has it, and a value fits if it fits one of them.
     elsewhere: descriptions of keys that are not parameters, by their names.
     """
     kinds = (CommonParameters, *(FRAMEWORKS[name].options for name in frameworks))

@@ -24,7 +24,7 @@ _TO_START, _IMPOSSIBLE = "to start", "impossible"
 
 @dataclass(frozen=True, slots=True)
 class _Planned:
-    """A run with its corrected forecast, and the memory available to it."""
+    """A run with its corrected memory forecast, and the memory available to a rank."""
 
     planned: PlannedRun
     memory: MemoryForecast | None
@@ -33,7 +33,7 @@ class _Planned:
 
     @property
     def fits(self) -> str | None:
-        """`yes`, `no`, `maybe`, or None; it is `no` only if submit refuses the run."""
+        """`yes`, `no`, `maybe` or None; `no` only if submit refuses the run."""
         if self.planned.memory_problem:
             return "no"
         found = fits(self.memory, self.room)
@@ -41,7 +41,7 @@ class _Planned:
 
     @property
     def interval(self) -> str | None:
-        """The forecast's ends, as text for a table."""
+        """The ends of the forecast, as text for a table."""
         if self.memory is None:
             return None
         return f"{gib(self.memory.low_gib)}-{gib(self.memory.high_gib)}"
@@ -60,7 +60,7 @@ def _row(planned: PlannedRun, cluster: Cluster, known: Calibrations) -> _Planned
 
 
 def _of_run(column: Column[Run]) -> Column[_Planned]:
-    """Return a column of runs as a minor column, because labels show differences too."""
+    """Return a column about runs that is left out first, because labels show differences too."""
     return Column(
         column.title,
         column.name,
@@ -99,7 +99,7 @@ def _columns(campaign: Campaign) -> tuple[Column[_Planned], ...]:
 
 
 def plan_table(campaign: Campaign, known: Calibrations, states: States = NO_STATES) -> Table:
-    """Return the table of all runs, including impossible ones, with states if any has one.
+    """Return the table of all runs, also impossible ones; it has states if any run has one.
 
     states: words, by run id, for the runs that `submit` does not start.
     """
@@ -166,7 +166,7 @@ def plan_totals(campaign: Campaign, states: States = NO_STATES) -> str:
 
 
 def _state(planned: PlannedRun, states: States) -> str:
-    """Return the state of a run or, without a state, what `submit` will do with it."""
+    """Return the state of a run; without a state, what `submit` will do with the run."""
     known = states.get(planned.run_id)
     return known or (_IMPOSSIBLE if planned.refusals else _TO_START)
 

@@ -18,7 +18,7 @@ class ParameterSeries:
         return self.run_ids[: self.run_ids.index(run_id)]
 
     def given_up(self, run_id: str, failed: Callable[[str], bool]) -> str | None:
-        """Return why a run must not start, or None; `failed` tests another run."""
+        """Return why a run must not start, or None; `failed` returns whether another run failed."""
         for other, value in zip(self.before(run_id), self.values, strict=False):
             if failed(other):
                 return f"given up: {self.parameter}={value} failed"
@@ -26,7 +26,7 @@ class ParameterSeries:
 
 
 def all_series(parameter: str, runs: Iterable[tuple[str, str, Any]]) -> dict[str, ParameterSeries]:
-    """Return the series of each run; a run is its id, its other values, and its parameter."""
+    """Return the series of each run, given each run's id, its other values, and its parameter."""
     groups: dict[str, list[tuple[Any, str]]] = {}
     for run_id, rest, value in runs:
         groups.setdefault(rest, []).append((value, run_id))

@@ -9,15 +9,15 @@ from orchestrator.run.model import Run
 
 
 def user_paths(run: Run, folder: Path) -> dict[str, str]:
-    """Return the paths in a run's options, by option, absolute; `folder` is the campaign's.
+    """Return the absolute paths in a run's options, by option; `folder` is the campaign file's.
 
-    `~` and variables of the environment are those of the user who renders.
+    `~` and environment variables are those of the user who renders the scripts.
     """
     return {name: absolute(path, folder) for name, path in _given(run)}
 
 
 def unset_variables(run: Run) -> Iterator[str]:
-    """Yield a sentence for each path with a variable in it that the environment does not have."""
+    """Yield a sentence for each path that contains an unset environment variable."""
     for name, path in _given(run):
         yield from unset_in(name, path)
 

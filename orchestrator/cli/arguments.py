@@ -17,7 +17,7 @@ _SUFFIXES = (".yaml", ".yml")
 
 
 def _or_only_one(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
-    """Return the given campaign, or the only one of the current directory."""
+    """Return the given campaign, or the only campaign in the current folder."""
     if value is not None or ctx.resilient_parsing:
         return value
     from orchestrator.store.campaign_files import only_campaign_file
@@ -30,7 +30,7 @@ def _or_only_one(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
 def campaign_argument_of(
     metavar: str = "[CAMPAIGN]",
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return the argument that names a campaign file, with another metavar."""
+    """Return the argument that names a campaign file, with another name in the help text."""
     return click.argument(
         "campaign",
         metavar=metavar,
@@ -46,10 +46,10 @@ campaign_argument = campaign_argument_of()
 def runs_argument(
     metavar: str, *, one: bool = False, folders: bool = False
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return the argument that names a campaign, if it is given, and then runs.
+    """Return the argument that names a campaign, if the user gives one, and then runs.
 
-    The command gets `campaign`, a path, and `runs`, a tuple. one: it accepts one run. folders: it
-    also accepts a folder of results instead of a campaign file.
+    The command gets `campaign`, a path, and `runs`, a tuple. one: the command accepts one run.
+    folders: it also accepts a results folder instead of a campaign file.
     """
 
     def split(ctx: click.Context, param: click.Parameter, words: tuple[str, ...]) -> None:
@@ -83,7 +83,7 @@ def _is_campaign(word: str, *, folders: bool) -> bool:
 def _complete_runs(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Return the labels and ids of runs that begin so, and let the shell complete files.
+    """Return the labels and ids of runs that begin with a text; let the shell complete files.
 
     A mistake in the campaign file gives no completion: a message would appear in the command line.
     """

@@ -188,7 +188,7 @@ allow_unknown_option = click.option(
 
 
 def complain(text: str) -> None:
-    """Print a sentence to stderr, in red on a terminal."""
+    """Print a sentence to stderr, in red if stderr is a terminal."""
     plain = bool(os.environ.get("NO_COLOR"))
     lines = "\n".join(wrapped(printable(text), terminal_width(sys.stderr)))
     click.secho(lines, err=True, fg=None if plain else "red", reset=not plain)
@@ -207,13 +207,13 @@ def open_campaign(
     rehearsed: bool = False,
     allow_unknown_arguments: bool = False,
 ) -> "tuple[Campaign, CampaignStore]":
-    """Return the campaign of a file, and where its results are; or those of its rehearsal.
+    """Return the campaign in a file, or its rehearsal, with the folder of its results.
 
-    It prints to stderr which folder that is, unless the user typed it in this command, and which
-    other folders hold results of the campaign.
-    results: what `--results` gives, else None. allow_unknown_arguments: whether runs are possible
-    whose arguments their program does not accept. Raises UserError with all that is wrong with
-    the file.
+    Prints to stderr which folder that is, unless the user typed it in this command. Also prints
+    which other folders hold results of the campaign.
+
+    results: the value of `--results`, or None. allow_unknown_arguments: whether a run is possible
+    if its program does not accept its arguments. Raises UserError with all problems of the file.
     """
     from dataclasses import replace
 
@@ -253,13 +253,13 @@ def open_campaign(
 
 
 def _is_typed(option: str) -> bool:
-    """Return whether the command line gives an option, rather than the environment or a default."""
+    """Return whether the user typed an option; otherwise it is a default or from a variable."""
     source = click.get_current_context().get_parameter_source(option)
     return source is ParameterSource.COMMANDLINE
 
 
 def other_results(campaign: "Campaign", store: "CampaignStore") -> "list[Elsewhere]":
-    """Return the other folders near the file or the current directory with results of it."""
+    """Return the other folders, near the file or the current folder, with results of a campaign."""
     from orchestrator.store.results_folder import elsewhere, folder_of
 
     if campaign.rehearsal:
@@ -269,15 +269,15 @@ def other_results(campaign: "Campaign", store: "CampaignStore") -> "list[Elsewhe
 
 
 def from_here(path: Path) -> str:
-    """Return a path as a user would type it here: relative if in the current directory."""
+    """Return a path as a user would type it: relative if it is in the current folder."""
     here = Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def refresh_records(campaign: "Campaign", store: "CampaignStore") -> bool:
-    """Update the records of a campaign's runs; report queries without an answer.
+    """Update the records of a campaign's runs; report queries that Slurm did not answer.
 
-    If nothing was measured, report that the campaign was rehearsed. Returns whether the records are
+    If no run was measured, report that the campaign was rehearsed. Returns whether the records are
     up to date now.
     """
     from orchestrator.submit.choose_backend import backend
@@ -296,7 +296,7 @@ def refresh_records(campaign: "Campaign", store: "CampaignStore") -> bool:
 
 @contextmanager
 def told_if_slow(sentence: str, seconds: float = 3.0) -> Iterator[None]:
-    """Print the reason of a wait on a terminal, if it takes longer than `seconds`."""
+    """Print why the user has to wait, on a terminal, if the wait is longer than `seconds`."""
     if not sys.stderr.isatty():
         yield
         return
@@ -319,13 +319,13 @@ def _indented(value: object) -> str:
 
 
 def _objects(values: Sequence[dict[str, Any]]) -> str:
-    """Return a JSON list, one object per line."""
+    """Return a list as JSON text, with one object per line."""
     lines = ",\n".join(json.dumps(value, ensure_ascii=False) for value in values)
     return f"[\n{lines}\n]" if lines else "[]"
 
 
 def print_objects(values: Sequence[dict[str, Any]]) -> None:
-    """Print a JSON list, one object per line."""
+    """Print a list as JSON, with one object per line."""
     click.echo(_objects(values))
 
 
@@ -358,9 +358,9 @@ def table_text(
 ) -> str | bytes:
     """Return a table in one of FORMATS; only the function that a format needs is called.
 
-    table and sentences: for people. text: printed as `text` in place of both. records: for
-    programs, one object a row. values: for CSV and Parquet, if it is not the table of the records.
-    whole: what JSON has, if it is more than the records.
+    table, sentences: what people read. text: printed as `text` in place of both. records: one
+    object per row, for programs. values: the table for CSV and Parquet, if it differs from
+    `records`. whole: the JSON object, if it has more than `records`.
     """
     from orchestrator.common.latex import as_latex, latex_comment
     from orchestrator.common.parquet import as_parquet
@@ -400,7 +400,7 @@ def submit_line(campaign: "Campaign") -> str:
 
 
 def exit_for(failed: "Sequence[RunStatus]", campaign: "Campaign") -> None:
-    """Report failed runs and the command that starts them again, and exit with 1, if any failed."""
+    """If runs failed, report them and the command that starts them again; exit with 1."""
     from orchestrator.status.table import failure_line
 
     for status in failed:
@@ -415,7 +415,7 @@ def exit_for(failed: "Sequence[RunStatus]", campaign: "Campaign") -> None:
 def interruptible(sentence: str | None = None) -> Iterator[None]:
     """End the command on Ctrl-C, SIGTERM and SIGHUP, with exit code 130.
 
-    sentence: what to print then; None for nothing.
+    sentence: printed then; None for no sentence.
     """
 
     def interrupt(number: int, frame: object) -> NoReturn:

@@ -157,7 +157,7 @@ def noise(campaign: Path, results: Path | None, layout: str) -> None:
 def _refuse_misuse(
     a: str, b: str | None, by: str | None, expression_a: str | None, expression_b: str | None
 ) -> None:
-    """Raise UsageError if the options name nothing to compare, or too much."""
+    """Raise UsageError if the options name no runs to compare, or too many."""
     from orchestrator.compare.published_row import is_published
 
     if is_published(a):
@@ -179,7 +179,7 @@ def _matched(
     others: "Sequence[MeasuredRun]",
     names: tuple[str, str] | None,
 ) -> "tuple[list[Pairing], list[str]]":
-    """Return the pairings of runs of one campaign, or of two with these names."""
+    """Return the pairings of runs of one campaign, or of two campaigns with these names."""
     from orchestrator.compare.pairing import matched
 
     both = [run.label for run in chosen if any(run is other for other in others)]
@@ -217,7 +217,7 @@ def _name(path: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """A or B: its runs, the warm-up left out of them, and their folder."""
+    """One side of a comparison, A or B: its runs, their warm-up, and their folder."""
 
     runs: "list[MeasuredRun]"
     warmup: "Warmup"
@@ -225,7 +225,7 @@ class _Side:
 
 
 def _side(path: str, results: Path | None, warmup: "Warmup | None" = None) -> _Side:
-    """Return a campaign's file or folder of results as a side; its own warm-up if none is given."""
+    """Return a campaign file or a results folder as a side; its own warm-up if none is given."""
     from dataclasses import replace
 
     from orchestrator.compare.measured_run import measured_runs, recorded_runs

@@ -33,7 +33,7 @@ _UNITS = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "t": 10**12}
 
 
 class _Count(click.ParamType[int]):
-    """An integer from 1 on, which may be written as 300e9 or 300B."""
+    """An integer from 1 on, which the user may write as 300e9 or 300B."""
 
     name = "count"
 

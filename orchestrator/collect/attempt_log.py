@@ -17,8 +17,8 @@ from parsers.summary.warmup import Warmup
 class AttemptLog:
     """The content of an attempt's log since its job's last start.
 
-    If its programs trained several times, each time from the beginning, it is the last of these
-    runs. A run that continued from a checkpoint has several launches.
+    If the job's programs trained several times, each time from the beginning, this is the last
+    training. A training that continued from a checkpoint has several launches.
     """
 
     records: Sequence[Record]

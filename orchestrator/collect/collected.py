@@ -25,10 +25,9 @@ from parsers.summary.warmup import Warmup
 class Collected:
     """One run, according to its last attempt's log.
 
-    `reports` contains every reported iteration, warm-up included. `log` is None if nothing was
-    started. `told` is the failure message in the log of a failed run. `given_up` is why a run is
-    not started. `measures` are the framework's own, by name; `attempts` are the run's starts,
-    oldest first.
+    reports: every reported iteration, warm-up included. log: None if no attempt was started. told:
+    the failure message in the log of a failed run. given_up: why the run is not started. measures:
+    the framework's own values, by name. attempts: the run's starts, oldest first.
     """
 
     planned: PlannedRun
@@ -44,24 +43,24 @@ class Collected:
 
     @property
     def crowded(self) -> str | None:
-        """What shared this machine's cores with its last attempt; None if nothing did."""
+        """What else used this machine's cores during the last attempt; None if nothing did."""
         return self.attempts[-1].crowded if self.attempts else None
 
     @property
     def steps(self) -> list[Step]:
-        """Every iteration reported, warm-up included."""
+        """All reported iterations, warm-up included."""
         return self.reports.steps
 
 
 def collect_campaign(campaign: Campaign, store: CampaignStore) -> list[Collected]:
-    """Return every run of the campaign, in the campaign's order, with its log's content."""
+    """Return every run of a campaign in the campaign's order, with the content of its log."""
     return collect_runs(campaign.runs, campaign.warmup, store)
 
 
 def collect_runs(
     runs: Sequence[PlannedRun], warmup: Warmup, store: CampaignStore
 ) -> list[Collected]:
-    """Return these runs of a campaign, in their order, with the content of their logs."""
+    """Return these runs of a campaign in their order, with the content of their logs."""
     return [
         _collect_run(planned, ending, warmup)
         for planned, ending in zip(runs, endings(runs, store), strict=True)

@@ -15,8 +15,8 @@ from parsers.records import Outcome
 class Ending:
     """A run's state, its outcome once it has ended, and the failure message in its log.
 
-    attempts: oldest first. given_up: the run before it that failed, if this run is not started for
-    that reason.
+    attempts: oldest first. given_up: the failed run of the same series because of which this run is
+    not started.
     """
 
     state: str
@@ -27,11 +27,11 @@ class Ending:
 
 
 def endings(runs: Sequence[PlannedRun], store: CampaignStore) -> list[Ending]:
-    """Return how each of `runs` ended, in their order.
+    """Return the ending of each of `runs`, in their order.
 
-    A given-up run was never started or was interrupted; or Slurm, which had it in its queue, has
-    forgotten it. A run that ended on its own keeps its end. If the failed run is tried again, the
-    others are no longer given up.
+    A given-up run has never started, was interrupted, or is a queued run that Slurm has forgotten.
+    A run that ended on its own keeps its end. If the failed run is tried again, the others are no
+    longer given up.
     """
 
     @cache

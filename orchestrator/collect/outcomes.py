@@ -13,7 +13,7 @@ from parsers.runs.outcome import read_outcome
 
 
 class RunOutcome(StrEnum):
-    """How a run ended, in one of teralog's words; Slurm's words, in capitals, are states."""
+    """A word of teralog for how a run ended; Slurm's words, in capitals, are states."""
 
     COMPLETED = "completed"
     FAILED = "failed"
@@ -82,7 +82,7 @@ _BY_LOG = {
 
 
 def outcome(state: str, log_outcome: Outcome | None) -> RunOutcome | None:
-    """Return how a run ended in one word, or None if it has not ended.
+    """Return a run's outcome in one word, or None if the run has not ended.
 
     The state decides, except for what it does not show: why a run failed, and everything if Slurm
     has forgotten the job.
@@ -127,7 +127,10 @@ def _is_unrehearsed(folder: RunFolder, attempt: records.Attempt) -> bool:
 
 
 def attempt_outcome(attempt: records.Attempt) -> RunOutcome | None:
-    """Return how one start of a run ended, whatever its others did; None before its end."""
+    """Return the outcome of one start of a run, whatever its other starts did.
+
+    None before its end.
+    """
     if attempt.ended is None:
         return None
     state = attempt.ended.state
@@ -135,7 +138,7 @@ def attempt_outcome(attempt: records.Attempt) -> RunOutcome | None:
 
 
 def _log_outcome(state: str, attempt: records.Attempt) -> Outcome | None:
-    """Return the end of a run according to its log, if the state leaves that open.
+    """Return the outcome according to a run's log, if the state leaves it open.
 
     A log that is missing or cannot be read gives None.
     """
@@ -155,10 +158,9 @@ def _printable(told: Outcome | None) -> Outcome | None:
 
 
 def parse_outcomes(text: str) -> tuple[str, ...]:
-    """Return the outcomes in a list with commas; all unsuccessful ones if it is empty.
+    """Return the outcomes in a list with commas; for an empty list, all unsuccessful ones.
 
-    Except `unknown`, which must be named because it is not an end. Raises UserError if a word is
-    not an outcome.
+    `unknown` is not an end, so the list must name it. Raises UserError if a word is not an outcome.
     """
     words = tuple(word.strip() for word in text.lower().split(",") if word.strip())
     unknown = [word for word in words if word not in UNSUCCESSFUL]

@@ -14,9 +14,9 @@ TIMEOUT_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The lines a program wrote; `problem` is why they are not an answer, else None.
+    """The lines that a program printed; `problem` is why they are no answer, else None.
 
-    late: whether the program was ended because its time was over.
+    late: whether the program was killed because it ran out of time.
     """
 
     lines: tuple[str, ...] = ()
@@ -27,7 +27,7 @@ class Answer:
 def ask_all(
     commands: Sequence[tuple[str, ...]], timeout_seconds: float = TIMEOUT_SECONDS
 ) -> list[Answer | None]:
-    """Run all commands at once; return an answer each, None if PATH has no such program."""
+    """Run all commands at once; return one answer per command, None for a missing program."""
     with ThreadPoolExecutor(max_workers=max(len(commands), 1)) as pool:
         return list(pool.map(lambda command: ask(command, timeout_seconds), commands))
 
@@ -37,7 +37,7 @@ def ask(
     timeout_seconds: float = TIMEOUT_SECONDS,
     environment: Mapping[str, str] | None = None,
 ) -> Answer | None:
-    """Run a command until it ends or times out; return None if PATH has no such program."""
+    """Run a command until it ends or times out; return None if the program is missing."""
     if shutil.which(command[0]) is None:
         return None
     asked = " ".join(command[:2])

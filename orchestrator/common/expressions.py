@@ -47,7 +47,7 @@ _EQUALITY: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 
 
 def compile_expression(text: str, names: Iterable[str]) -> Callable[[Values], bool]:
-    """Return a function that evaluates the expression for a run's values.
+    """Return a function that evaluates an expression for the values of a run.
 
     `names` are the parameters it may name. Raises UserError if the text is not an expression of the
     language or contains another name. The function raises UserError if the values do not fit (a
@@ -80,8 +80,8 @@ def compile_expression(text: str, names: Iterable[str]) -> Callable[[Values], bo
 def places_where(option: str, expression: str, rows: Sequence[Values]) -> list[int]:
     """Return the indices of the rows for which an option's expression is true, from 0.
 
-    It may name any value of any row. Raises UserError, in the option's name, if the expression is
-    not valid, does not fit the values, or is true for no row.
+    The expression may name any value of any row. Raises UserError, with the option's name, if the
+    expression is not valid, does not fit the values, or is true for no row.
     """
     try:
         holds = compile_expression(expression, {name for row in rows for name in row})

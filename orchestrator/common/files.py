@@ -24,8 +24,8 @@ Result = TypeVar("Result")
 def write_text(path: Path, text: str) -> None:
     """Write a file under a temporary name, fsync it, and rename it into place.
 
-    A reader of `path` sees the old text or the new, on NFS and Lustre too; if the disk is full, the
-    old one stays. Raises OSError; after any failure, no temporary file is left.
+    A reader of `path` sees either the old or the new text, on NFS and Lustre too. If the disk is
+    full, the old text stays. Raises OSError; after any failure, no temporary file is left.
     """
     with replacing(path) as temporary:
         _write_synced(temporary, text)
@@ -90,7 +90,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 
 def write_json_once(path: Path, value: object) -> bool:
-    """Write a value as JSON if the file does not exist; return whether this call wrote it.
+    """Write a value as JSON if the file does not exist; return whether this call wrote the file.
 
     A hard link is created or refused in one step, on NFS too.
     """
@@ -132,9 +132,9 @@ def claim_folder(
 ) -> bool:
     """Make a folder with these files and symbolic links, complete, if it does not exist.
 
-    Returns whether this call made it: of several callers at once, on several hosts too, one
-    succeeds. The texts of different callers must differ. `same`: synced files that already contain
-    one of these texts, by its name; no program may write to them. Raises OSError.
+    Returns whether this call made the folder. Of several callers at once, on several hosts too,
+    only one succeeds. The texts of different callers must differ. same: by name, synced files that
+    already contain one of these texts; no program may write to them. Raises OSError.
     """
     try:
         _make_whole(folder, texts, links, same)
@@ -211,7 +211,7 @@ def _make_whole(
 
 
 def _linked(source: Path | None, path: str) -> bool:
-    """Make another name for a file, which is cheap; return False if the disk refuses."""
+    """Give a file a second name, which is fast; return False if the disk refuses."""
     if source is None:
         return False
     # The number of names of a file is limited, on ext4 to 65,000.
@@ -223,7 +223,7 @@ def _linked(source: Path | None, path: str) -> bool:
 
 @contextlib.contextmanager
 def passing_text(path: Path, text: str) -> Iterator[Path]:
-    """Provide a synced file next to `path` that contains a text while the block runs.
+    """Provide a synced file next to `path` that contains a text, as long as the block runs.
 
     Raises OSError.
     """
@@ -239,8 +239,9 @@ def passing_text(path: Path, text: str) -> Iterator[Path]:
 def at_once(function: Callable[[Value], Result], values: Iterable[Value]) -> list[Result]:
     """Call a function that writes files for all values at once; return its results in order.
 
-    Syncing a file takes a disk milliseconds, in which it can sync others. For a thousand runs, this
-    is most of a command's time. The first exception is raised, after all calls have ended.
+    The disk takes milliseconds to sync a file, and can sync others at the same time. For a thousand
+    runs, syncing takes most of a command's time. The first exception is raised, after all calls
+    have ended.
     """
     with ThreadPoolExecutor(max_workers=_THREADS) as pool:
         return list(pool.map(function, values))

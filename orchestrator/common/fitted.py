@@ -1,10 +1,10 @@
 """Fit a table into the width of a terminal, without cutting a number.
 
 Columns without a value are left out. Columns with one value for all rows go into a line above the
-table. If the rest is too wide, titles wrap, ids are shortened to a distinct start, and texts wrap
-or are cut to one line. In the end, columns are left out and named, from the right: minor ones
-first, the first and the last column never. A single row that is too wide has a line for each
-column.
+table. If the rest is too wide, titles wrap, ids are shortened to a unique start, and texts wrap or
+are cut to one line. If that is not enough, columns are left out from the right and named, minor
+columns first. The first and the last column always stay. A single row that is too wide has a line
+for each column.
 """
 
 import re
@@ -26,7 +26,7 @@ _ANY_SPACE = "\N{NO-BREAK SPACE}"
 
 @dataclass(frozen=True, slots=True)
 class FittedTable:
-    """The lines of a table: above it, its titles with their rule, its rows, and below it."""
+    """The lines of a table: those above it, its titles with their rule, its rows, those below."""
 
     above: tuple[str, ...]
     titles: tuple[str, ...]
@@ -34,7 +34,7 @@ class FittedTable:
     below: tuple[str, ...]
 
     def lines(self) -> list[str]:
-        """Return all lines."""
+        """Return all lines of the table."""
         rows = [line for row in self.rows for line in row]
         return [*self.above, *self.titles, *rows, *self.below]
 
@@ -52,12 +52,12 @@ class _Shown:
 
     @property
     def natural(self) -> int:
-        """The width of its longest cell and of the longest word of its title."""
+        """The width of the longest cell and of the longest word of the title."""
         return max(map(len, (*self.cells, *_title_words(self.title))))
 
     @property
     def roomy(self) -> int:
-        """The width at which only the unit of its title is on a separate line."""
+        """The width at which only the unit of the title is on a separate line."""
         return max(map(len, (*self.cells, *self.title.replace(" (", "\n(").split("\n"))))
 
     @property
@@ -67,9 +67,9 @@ class _Shown:
 
 
 def fitted_text(table: Table, width: int | None, *, wide_option: bool = True) -> str:
-    """Return the lines of `fitted`; if the width is None, the whole table.
+    """Return the lines of `fitted`; without a width, those of the whole table.
 
-    wide_option: the command has `--wide`, which a line below the table may name.
+    wide_option: whether the command has `--wide`, which a line below the table may name.
     """
     from orchestrator.common.tables import as_text
 
@@ -158,7 +158,7 @@ def _lines_of_one(columns: Sequence[_Shown], width: int) -> list[str]:
 
 
 def _with_short_ids(column: _Shown) -> _Shown:
-    """Return a column of run ids, each cut to a distinct start, which commands accept."""
+    """Return a column of run ids, each cut to a unique start, which commands accept."""
     if column.name != "run_id":
         return column
     longest = max(map(len, column.cells), default=0)
@@ -251,7 +251,7 @@ def _wrapped_cell(text: str, width: int) -> list[str]:
 
 
 def _beside(cells: Sequence[tuple[list[str], int, bool]]) -> list[str]:
-    """Join cells side by side; each has its lines, its width, and if it is right-aligned."""
+    """Join cells side by side, given each cell's lines, width, and whether it is right-aligned."""
     height = max(len(lines) for lines, _, _ in cells)
     padded = [(lines + [""] * (height - len(lines)), wide, right) for lines, wide, right in cells]
     return [

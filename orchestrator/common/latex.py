@@ -27,7 +27,7 @@ _SPECIAL = re.compile(r"[\\~^<>|`↑↓→\[*]|[_%&#${}]|-(?=-)")
 
 
 def as_latex(table: Table) -> str:
-    """Return the table as a `tabular` that needs booktabs; breaks become some space."""
+    """Return the table as a `tabular` that needs booktabs; group breaks become vertical space."""
     numeric = numeric_columns(table)
     lines = [
         rf"\begin{{tabular}}{{{''.join('r' if number else 'l' for number in numeric)}}}",

@@ -19,7 +19,7 @@ Row = TypeVar("Row")
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How to show floats: the number of significant digits; `exact` ones get no padding zeros."""
+    """How to show floats: the number of significant digits; `exact` floats get no padding zeros."""
 
     digits: int = 4
     exact: bool = False
@@ -33,8 +33,8 @@ EXACT = Style(exact=True)
 class Column(Generic[Row]):
     """A column: its title, its name in JSON, the value of a row, its style.
 
-    minor: left out first if a terminal is too narrow. cut: its texts are cut to one line there;
-    other texts wrap.
+    minor: whether the column is left out first if a terminal is too narrow. cut: whether its texts
+    are cut to one line there; other texts wrap.
     """
 
     title: str
@@ -50,8 +50,8 @@ class Table:
     """Titles, names, styles and the cells of every row, as values.
 
     changes: by row and column, a text shown after the cell, e.g. `(↓31.3%)`. breaks: the rows
-    before which a page shows a blank one. minor: the columns that are minor; if it is empty, none.
-    cut: the names of the columns that are cut.
+    before which a page has a blank row. minor: which columns are minor; empty if none are. cut: the
+    names of the columns that are cut.
     """
 
     titles: tuple[str, ...]
@@ -79,7 +79,7 @@ def make_table(columns: Sequence[Column[Row]], rows: Sequence[Row]) -> Table:
 def records_table(records: Sequence[Mapping[str, Any]]) -> Table:
     """Return the table of all values of JSON records, with full names.
 
-    A list or a mapping becomes its JSON.
+    A list or a mapping becomes JSON text.
     """
     names = tuple(dict.fromkeys(name for record in records for name in record))
     return Table(

@@ -6,20 +6,20 @@ from typing import TextIO
 
 
 class _Choice:
-    """Whether the user asked for whole tables."""
+    """Whether the user asked for whole tables with `--wide`."""
 
     wide = False
 
 
 def show_wide() -> None:
-    """Show whole tables from here on, however narrow the terminal is: `--wide`."""
+    """Show whole tables from now on, however narrow the terminal is: `--wide`."""
     _Choice.wide = True
 
 
 def terminal_width(stream: TextIO | None = None) -> int | None:
     """Return the number of columns of the terminal; None if the stream is a pipe.
 
-    Without a stream it is stdout. Also None if the user asked for whole tables.
+    The default stream is stdout. Also None if the user asked for whole tables.
     """
     # Python has no standard output if it was closed before the start.
     stream = stream or sys.stdout

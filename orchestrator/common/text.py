@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def printable(text: str) -> str:
-    """Return text without characters that control a terminal, or that it cannot show."""
+    """Return text without control characters, or others that a terminal cannot show."""
     if text.isprintable():
         return text
     return "".join(mark if mark.isprintable() else "\N{REPLACEMENT CHARACTER}" for mark in text)
@@ -18,7 +18,7 @@ _LONG_SENTENCE = 10_000
 
 
 def shortened(sentence: str) -> str:
-    """Return a sentence without the middle of very long words, and of a very long sentence.
+    """Shorten very long words, and a very long sentence, to their starts and ends.
 
     A value of a megabyte would hide the place, the problem and the remedy.
     """
@@ -28,7 +28,7 @@ def shortened(sentence: str) -> str:
 
 
 def _ends(text: str, length: int) -> str:
-    """Return the first and last characters of a text, and the number of those between."""
+    """Return the start and end of a text, and the number of characters between them."""
     left_out = counted(len(text) - 2 * length, "character")
     return f"{text[:length]}… [{left_out} left out] …{text[-length:]}"
 
@@ -36,7 +36,7 @@ def _ends(text: str, length: int) -> str:
 def counted(number: int, what: str, several: str | None = None) -> str:
     """Return a number with its noun: 1 run, 2 runs, 1,000 runs.
 
-    several: the plural form if it is more than an added s: 1 run is, 2 runs are.
+    several: the plural if it is not the singular with an s, as in 1 run is, 2 runs are.
     """
     return f"{number:,} {what if number == 1 else several or what + 's'}"
 
@@ -55,7 +55,7 @@ def named(labels: Sequence[str], what: str = "more run") -> str:
 
 
 def signal_name(number: int) -> str:
-    """Return a signal's name; a real-time signal has none of its own."""
+    """Return a signal's name; a real-time signal has only a number."""
     try:
         return signal.Signals(number).name
     except ValueError:

@@ -17,7 +17,7 @@ def mapping_problems(
     values: Mapping[str, Any],
     belongs: Callable[[str], str | None] = lambda name: None,
 ) -> Iterator[str]:
-    """Yield the problems of `values` as fields of the dataclass `kind`.
+    """Yield the problems of `values`, which are fields of the dataclass `kind`.
 
     `where` begins every sentence; it is empty at the top of a file. `belongs` returns the right
     place of an unknown key, if it is known elsewhere.

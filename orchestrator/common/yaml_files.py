@@ -21,14 +21,14 @@ def _refusal(problem: str, node: Any) -> yaml.MarkedYAMLError:
 
 
 class _Loader(_Base):  # type: ignore[misc]
-    """YAML 1.2's core schema and merges; an error if a key is not a text or occurs twice."""
+    """YAML 1.2's core schema with merges; a key that is not a text, or is repeated, is an error."""
 
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012  (PyYAML's own class attributes)
     yaml_constructors: dict[str, Any] = {}  # noqa: RUF012
     arguments: frozenset[str] = frozenset()
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[str, Any]:
-        """Return the mapping; PyYAML itself takes any key, and the last of equal keys."""
+        """Return the mapping; PyYAML itself accepts any key, and uses the last of equal keys."""
         seen: set[str] = set()
         for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
             if not isinstance(key, yaml.ScalarNode):
@@ -49,7 +49,7 @@ class _Loader(_Base):  # type: ignore[misc]
 
 
 def _as_written(node: Any, lists: int = 2) -> Any:
-    """Return a node with texts for the numbers in its list, or in the lists within that."""
+    """Return a node whose numbers, in its list and nested lists, are texts."""
     if not isinstance(node, yaml.SequenceNode) or not lists:
         return node
     # A copy, because an alias also occurs elsewhere.

@@ -1,16 +1,16 @@
-"""Find the point where a series of numbers changed once, by a permutation test.
+"""Find the point where a series of numbers changed once, with a permutation test.
 
-The change is where the means before and after differ most, given how many numbers each side has.
-Let C_k be the sum of the first k of n numbers, each less the mean of all. Then the means of the
-last n - k and of the first k differ by -C_k · n/(k(n - k)), and the variance of that difference is
-the variance of a number times n/(k(n - k)). So |C_k| · sqrt(n/(k(n - k))) is as large by chance at
-every k. Its largest value is the likelihood ratio's for a shift of normal numbers (Worsley 1979),
-and marks the change.
+The change is the point at which the means before and after differ most, given how many numbers each
+side has. Let C_k be the sum of the first k of n numbers, each less the mean of all. Then the means
+of the last n - k and of the first k differ by -C_k · n/(k(n - k)). The variance of that difference
+is the variance of a number times n/(k(n - k)). So |C_k| · sqrt(n/(k(n - k))) is as large by chance
+at every k. Its largest value is the likelihood ratio's for a shift of normal numbers (Worsley
+1979), and marks the change.
 
-It is tested against orders (Antoch and Hušková 2001): if nothing changed, every order of the same
-numbers is equally likely, whatever their distribution and however few they are. The p-value is the
-share of all orders whose largest value is at least that of the observed order. Each of these orders
-is searched for its largest value too, so the p-value accounts for the search.
+The test compares the given order with other orders (Antoch and Hušková 2001). If nothing changed,
+every order of the same numbers is equally likely, whatever their distribution and however few they
+are. The p-value is the share of all orders whose largest value is at least that of the given order.
+The largest value of each order is searched for too, so the p-value accounts for the search.
 """
 
 import math
@@ -42,8 +42,9 @@ _MAX_CELLS = 1_000_000
 class Change:
     """The largest change in n numbers: by `difference`, before the number at `index` (from 0).
 
-    difference: of the means, after less before. p_value: the probability that chance produces a
-    change as clear. exact: whether it is computed over all orders, and not over a sample of them.
+    difference: the mean after the change less the mean before it. p_value: the probability that
+    chance produces a change as clear. exact: whether p_value covers all orders, and not a sample of
+    them.
     """
 
     n: int
@@ -70,10 +71,10 @@ def fewest_on_a_side(n: int) -> int | None:
 
 
 def find_change(values: Sequence[float], *, draws: int = DRAWS) -> Change | None:
-    """Return the largest change in numbers in order of time; None for fewer than two.
+    """Return the largest change in numbers in order of time; None for fewer than two numbers.
 
     Equal numbers give equal results: random orders are drawn from a fixed seed. A sample of orders
-    that includes the observed one errs no more often than all orders (Phipson and Smyth 2010).
+    that includes the given one errs no more often than all orders (Phipson and Smyth 2010).
     """
     import numpy as np
 

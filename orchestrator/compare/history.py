@@ -41,8 +41,8 @@ class Turn:
 class History:
     """The runs of a configuration, oldest first.
 
-    timed: how many of them have a step time; units: how many independent units these are. turn: the
-    largest change, significant or not; None with fewer than two units.
+    timed: how many runs have a step time. units: how many independent units these runs are. turn:
+    the largest change, significant or not; None with fewer than two units.
     """
 
     runs: tuple[PastRun, ...]
@@ -71,7 +71,7 @@ def run_history(runs: Sequence[PastRun]) -> History:
 
 
 def _units(runs: Sequence[PastRun]) -> list[list[PastRun]]:
-    """Return the runs grouped by allocation, by their first run; others form separate groups."""
+    """Return the runs grouped by allocation; runs without one form separate groups."""
     groups: dict[object, list[PastRun]] = {}
     for index, run in enumerate(runs):
         groups.setdefault(index if run.allocation is None else run.allocation, []).append(run)
@@ -172,7 +172,7 @@ def _turned(turn: Turn, basis: str) -> str:
 
 
 def _place(told: History, wanted: PastRun) -> int:
-    """Return the index of a run in the list, from 0."""
+    """Return the index of a run in the list of runs, from 0."""
     return next(index for index, run in enumerate(told.runs) if run is wanted)
 
 

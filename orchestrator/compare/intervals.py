@@ -87,7 +87,7 @@ def pairs_suffice(pairs: int) -> bool:
 
 
 def sides_suffice(first: int, second: int) -> bool:
-    """Return whether samples of these sizes give one: 2 over the ways to split is at most 4 %."""
+    """Return whether samples of these sizes give one: 2 / (ways to split) is at most 4 %."""
     return min(first, second) > 0 and math.comb(first + second, first) >= CASES_A_SIDE
 
 

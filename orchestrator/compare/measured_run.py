@@ -85,14 +85,14 @@ class MeasuredRun:
 
     @property
     def kind(self) -> str:
-        """The name of the run and its repeats."""
+        """The name of the run's configuration, without its repeat."""
         return without_repeat(self.label)
 
     @cached_property
     def choices(self) -> dict[str, str]:
-        """The settings, each as text, except those that only determine the global batch.
+        """The settings, each as text, except settings that only determine the global batch.
 
-        The seed is not a setting here: it does not change the amount of computation.
+        The seed is not included, because it does not change the amount of computation.
         """
         chosen = {name: value for name, value in self.values.items() if name not in _NO_CHOICE}
         if "zero_stage" in chosen and "zero_stage" not in option_names(chosen["framework"]):
@@ -104,7 +104,7 @@ class MeasuredRun:
 
     @property
     def what_repeats_share(self) -> tuple[object, ...]:
-        """A value that is equal for repeats of each other: settings and global batch."""
+        """A value that is equal for all repeats of a run: its settings and its global batch."""
         return (*sorted(self.choices.items()), self.values.get("global_batch_size"))
 
     @property
@@ -115,7 +115,7 @@ class MeasuredRun:
 
 
 def trouble_lines(runs: Iterable[MeasuredRun]) -> Iterator[str]:
-    """Yield a sentence for each reason why runs have no step time, with their labels."""
+    """Yield a sentence, with the labels of runs, for each reason why runs have no step time."""
     labels: dict[str, list[str]] = {}
     for run in runs:
         if run.trouble is not None:
@@ -125,7 +125,7 @@ def trouble_lines(runs: Iterable[MeasuredRun]) -> Iterator[str]:
 
 
 def crowded_lines(runs: Iterable[MeasuredRun]) -> Iterator[str]:
-    """Yield a sentence that names the crowded runs among those that have a step time, if any."""
+    """Yield a sentence that names the crowded runs with a step time, if there are any."""
     crowded = [f"{run.label} ({run.crowded})" for run in runs if run.crowded and run.seconds]
     if crowded:
         yield (
@@ -153,7 +153,7 @@ def recorded_runs(folder: Path, warmup: Warmup) -> list[MeasuredRun]:
     """Return the runs that were started in a campaign's results folder, without the warm-up.
 
     They are sorted by label, numbers in labels by size, because the folder does not record the
-    order in the file. Raises UserError if it is not such a folder, or has no runs.
+    order of the file. Raises UserError if the folder has no results of a campaign, or no runs.
     """
     store = CampaignStore(folder)
     records = sorted(started_records(store), key=lambda record: natural(record["label"]))

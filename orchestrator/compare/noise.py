@@ -123,10 +123,10 @@ def _source(name: str, title: str, component: Component, texts: tuple[str, str])
 
 
 def _sum(outer: Component, inner: Component) -> Component:
-    """Return the variance of a run in a random allocation; None if there was only one.
+    """Return the variance of a run in a random allocation; None with only one allocation.
 
-    It has as many degrees of freedom as a single variance with the same scatter would have
-    (Satterthwaite 1946): a hundred runs in two allocations count as hardly more than two.
+    Its degrees of freedom are those of a single variance with the same scatter (Satterthwaite
+    1946). A hundred runs in two allocations therefore count as hardly more than two runs.
     """
     if outer.variance is None or inner.variance is None:
         return Component(None, 0)
@@ -140,7 +140,7 @@ def _known(between: Callable[[Sequence[object]], Component], groups: Sequence[ob
 
 
 def _hour(run: MeasuredRun) -> int | None:
-    """Return the hour of the day by the local clock; Slurm's times use the cluster's own."""
+    """Return the hour of the day by this machine's clock; Slurm's times are by the cluster's."""
     if run.started_at is None:
         return None
     time = datetime.fromisoformat(run.started_at)

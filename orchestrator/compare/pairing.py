@@ -13,13 +13,13 @@ _BATCHES = ("global_batch_size", "num_microbatches")
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Runs that are repeats of each other."""
+    """The runs of one configuration, as one side of a comparison."""
 
     runs: tuple[MeasuredRun, ...]
 
     @property
     def label(self) -> str:
-        """What people call it; without the seed, if it has runs with several."""
+        """The label of the configuration; without the seed, if the runs have several seeds."""
         label = self.runs[0].kind
         if len({run.values.get("seed") for run in self.runs}) == 1:
             return label
@@ -27,20 +27,20 @@ class Kind:
 
     @property
     def choices(self) -> Mapping[str, str]:
-        """What all of its runs have in common."""
+        """The settings that all runs of the configuration share."""
         return self.runs[0].choices
 
     def size(self, name: str) -> object:
-        """Return a size that follows from the choices."""
+        """Return a size that follows from the settings."""
         return self.runs[0].values.get(name)
 
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """Runs of A, and runs of B to compare them with, and the names of both sides.
+    """Runs of A, runs of B to compare them with, and the names of both sides.
 
-    `repeatable`: whether there can be more runs of B. For a published row it is false, and `told`
-    are the sizes that the row contains.
+    repeatable: whether B can have more runs; false for a published row. told: the sizes that a
+    published row contains.
     """
 
     title: str
@@ -52,7 +52,7 @@ class Pairing:
 
     @property
     def differing(self) -> dict[str, tuple[object, object]]:
-        """The settings that differ between A and B, by name; for the batch, the global batch."""
+        """The settings that differ between A and B, by name; for a batch, the global batch."""
         a, b = (dict(side[0].choices) for side in (self.runs, self.others))
         for choices, side in ((a, self.runs), (b, self.others)):
             choices["global_batch_size"] = json.dumps(side[0].values.get("global_batch_size"))
@@ -64,7 +64,7 @@ class Pairing:
 
 
 def kinds(runs: Sequence[MeasuredRun]) -> list[Kind]:
-    """Return the runs by kind, in their order."""
+    """Return the runs by configuration, in their order."""
     found: dict[object, list[MeasuredRun]] = {}
     for run in runs:
         found.setdefault(run.what_repeats_share, []).append(run)
@@ -72,10 +72,10 @@ def kinds(runs: Sequence[MeasuredRun]) -> list[Kind]:
 
 
 def by_parameter(runs: Sequence[MeasuredRun], name: str) -> tuple[list[Pairing], list[str]]:
-    """Return pairings of runs that differ in one parameter, and the kinds without a partner.
+    """Return pairings of runs that differ in one parameter, and the configurations left over.
 
     The baseline is the value that comes first in the campaign. Raises UserError if the parameter
-    has only one value, or no two kinds are equal in all else.
+    has only one value, or if no two configurations are equal in all else.
     """
     groups: dict[str, list[MeasuredRun]] = {}
     for run in runs:
@@ -103,13 +103,13 @@ def by_parameter(runs: Sequence[MeasuredRun], name: str) -> tuple[list[Pairing],
 def matched(
     runs: Sequence[MeasuredRun], others: Sequence[MeasuredRun], asked: str | None = None
 ) -> tuple[list[Pairing], list[str]]:
-    """Return pairings of kinds that are equal in all but `asked`, and those without a partner.
+    """Return pairings of configurations that differ only in `asked`, and those without a partner.
 
-    Without `asked`, the settings in question are those that are never the same on both sides; and
-    two single kinds form a pair, whatever differs between them. For the batch, either the global
-    batch is the same, or, if there is no such pair, the number of micro-batches. If one of these is
-    in question, or both always differ, any batch fits. Raises UserError if a kind would have
-    several partners.
+    Without `asked`, the settings in question are those that differ in every pair of A and B. Two
+    single configurations form a pair, whatever differs between them. For the batch, the global
+    batch must be the same, or, if no pair has that, the number of micro-batches. If one of these is
+    in question, or both always differ, any batch fits. Raises UserError if a configuration would
+    have several partners.
     """
     sides = kinds(runs), kinds(others)
     if asked is None and len(sides[0]) == len(sides[1]) == 1:
@@ -137,7 +137,7 @@ def matched(
 
 
 def _told_apart(pairing: Pairing, name: str) -> Pairing:
-    """Return a pairing whose sides have different names: differences are added to equal ones."""
+    """Return a pairing whose sides have different names; equal names get their differences."""
     if pairing.title != pairing.baseline:
         return pairing
     values = (side[0].values.get(name) for side in (pairing.runs, pairing.others))
@@ -168,7 +168,10 @@ def _never_the_same(kinds_of_a: Sequence[Kind], kinds_of_b: Sequence[Kind]) -> s
 def _all_partners(
     kinds_of_a: Sequence[Kind], kinds_of_b: Sequence[Kind], differing: set[str]
 ) -> list[tuple[Kind, list[Kind]]]:
-    """Return each kind of A with those of B that are equal in all else, the batch as `matched`."""
+    """Return each configuration of A with those of B that are equal in all else.
+
+    Batches are compared as in `matched`.
+    """
     alike = [(kind, list(_alike(kind, kinds_of_b, differing))) for kind in kinds_of_a]
     if differing.issuperset(_BATCHES):
         return alike

@@ -19,7 +19,7 @@ MOST_RUNS = 10**6
 
 
 def more_pairs(differences: Sequence[float]) -> tuple[int | None, bool]:
-    """Return how many more pairs a verdict needs, and if any verdict needs as many."""
+    """Return how many more pairs a verdict needs, and whether any verdict needs that many."""
     count = len(differences)
     least = next(more for more in range(MOST_RUNS) if pairs_suffice(count + more))
     if count < 2:
@@ -35,7 +35,10 @@ def more_pairs(differences: Sequence[float]) -> tuple[int | None, bool]:
 def more_units(
     logs: Sequence[float], other_logs: Sequence[float], *, repeatable: bool
 ) -> tuple[int | None, bool]:
-    """Return how many more of each a verdict needs, as `more_pairs`; of A only if B is fixed."""
+    """Return how many more units of each side a verdict needs; of A only, if B is fixed.
+
+    The result has the form of that of `more_pairs`.
+    """
     sizes = len(logs), len(other_logs)
 
     def grown(more: int) -> tuple[int, int]:
@@ -85,7 +88,7 @@ def runs_to_find(part: float, spread: float) -> int:
 
 
 def _counts() -> Iterator[int]:
-    """Yield integers from 2, without end; beyond a hundred, each a hundredth larger."""
+    """Yield integers from 2 without end; beyond a hundred, each is a hundredth larger."""
     count = 2
     while True:
         yield count
@@ -103,10 +106,10 @@ def _would_tell(difference: float, variance: float, degrees: int) -> bool:
 
 
 def _planned(least: int, would_tell: Callable[[int], bool] | None) -> tuple[int | None, bool]:
-    """Return the smallest sufficient number from `least` on; None if none is within reach.
+    """Return the smallest sufficient number from `least` on; None if no such number is in reach.
 
-    Without `would_tell`, the measured difference is within one standard error of zero, and suggests
-    no number.
+    If `would_tell` is missing, the measured difference is within one standard error of zero, and
+    suggests no number.
     """
     if would_tell is None:
         return (least, True) if least else (None, False)

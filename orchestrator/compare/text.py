@@ -37,7 +37,7 @@ class Compared:
 
     @property
     def troubled(self) -> list[MeasuredRun]:
-        """The runs that have no speed."""
+        """The runs of both sides that have no speed."""
         return [run for run in (*self.pairing.runs, *self.pairing.others) if run.trouble]
 
 
@@ -166,7 +166,7 @@ def _basis(one: Compared) -> str:
 
 
 def _pooled(pairing: Pairing) -> Iterator[str]:
-    """Yield which runs were combined, if runs with several seeds were."""
+    """Yield a sentence that names the pooled runs, if runs have several seeds."""
     found = (run.values.get("seed") for run in (*pairing.runs, *pairing.others))
     seeds = sorted({seed for seed in found if seed is not None})
     if len(seeds) > 1 and pairing.repeatable:
@@ -180,7 +180,7 @@ def _pooled(pairing: Pairing) -> Iterator[str]:
 
 
 def _apart(one: Compared) -> Iterator[str]:
-    """Yield that all runs of A are on one side of all runs of B, if the verdict is missing."""
+    """Yield a sentence if all runs of A are faster, or all slower, but there is no verdict."""
     a, b = (
         [_timing(run, in_tokens=one.per == "tokens").speed for run in side if run.seconds]
         for side in (one.pairing.runs, one.pairing.others)
@@ -196,7 +196,7 @@ def _apart(one: Compared) -> Iterator[str]:
 
 
 def _remedy(one: Compared) -> Iterator[str]:
-    """Yield the fewest blocks that suffice, if they take fewer runs than separate runs do."""
+    """Yield the number of blocks that suffices, if blocks need fewer runs than separate runs do."""
     result = one.comparison
     if result.verdict is not Verdict.CANNOT_TELL or not one.pairing.repeatable or not result.ratio:
         return
@@ -296,7 +296,7 @@ def _said(value: object) -> str:
 
 
 def _place_of_published(one: Compared) -> str:
-    """Return the published figure's rank among the runs, which is free of statistics."""
+    """Return the published figure's rank among the runs, which needs no statistics."""
     seconds = [run.seconds for run in one.pairing.runs if run.seconds is not None]
     (published,) = (run.seconds or 0 for run in one.pairing.others)
     slower, count = sum(run > published for run in seconds), len(seconds)

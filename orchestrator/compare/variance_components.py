@@ -1,7 +1,7 @@
 """Split the variation of runs into components of variance, by source.
 
-The logarithm of a run's step time is modelled as a sum: a fixed part of its kind, and random parts
-of the hour, the allocation and the run itself, each with its own variance.
+The logarithm of a run's step time is modelled as a sum. One part is fixed by the configuration. The
+hour, the allocation and the run itself add random parts, each with its own variance.
 """
 
 from collections.abc import Hashable, Sequence

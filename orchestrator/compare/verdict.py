@@ -1,13 +1,13 @@
-"""Decide whether one kind of run is faster than another, if there are enough runs.
+"""Decide whether one configuration is faster than another, if there are enough runs.
 
 The unit is the run. The iterations of a run share its nodes and its hour: a thousand of them
 contain no more about another allocation than one does. Runs in one allocation also share its speed.
 So if A and B are both in one allocation, they are compared within it, in pairs. Otherwise an
 allocation counts once, with the mean of its runs.
 
-Everything is computed in logarithms of speed, in which "40 % faster or slower" is a distance, and
-the difference of two is a ratio. The interval gives the verdict: `faster` if all of it is above 1,
-`slower` if all of it is below 1, `cannot tell` otherwise.
+Everything is computed in logarithms of speed. In logarithms, "40 % faster or slower" is a distance,
+and the difference of two is a ratio. The interval gives the verdict: `faster` if all of it is above
+1, `slower` if all of it is below 1, `cannot tell` otherwise.
 """
 
 import math
@@ -40,11 +40,11 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """A run's speed, in any unit, and its place.
+    """The speed of a run, in any unit, and the run's place.
 
-    allocation: shared with other runs; None if not known, then the run counts separately. block:
-    within the allocation, runs that were started together in an order that cancels drift. place:
-    the run's place in that order.
+    allocation: the allocation that it shares with other runs; None if unknown, and then the run
+    counts separately. block: the runs of the allocation that were started together, in an order
+    that cancels drift. place: the run's place in that order.
     """
 
     speed: float
@@ -108,9 +108,9 @@ def compare_timings(
 ) -> Comparison:
     """Compare the speeds of the runs `first`, of A, with those of the runs `second`, of B.
 
-    Pairs count if there are enough of them for a verdict, or if no verdict is possible without
-    them. This depends on how many runs there are and in which allocations, never on their speed.
-    `repeatable`: whether there can be more runs of B.
+    Runs are paired if there are enough pairs for a verdict, or if no verdict is possible without
+    pairs. This depends on how many runs there are and in which allocations, never on their speed.
+    repeatable: whether B can have more runs.
     """
     pairs = _pairs(first, second)
     shared = {unit.allocation for pair in pairs for unit in pair}
@@ -197,7 +197,7 @@ def _verdict(interval: Interval | None) -> Verdict:
 
 
 def _grouped(timings: Sequence[Timing], *, by_block: bool) -> list[list[Timing]]:
-    """Return the runs of each allocation, or of each block of one; others one by one."""
+    """Return the runs grouped by allocation, or by block of an allocation; others are single."""
     groups: dict[object, list[Timing]] = {}
     for index, timing in enumerate(timings):
         block = timing.block if by_block else None

@@ -39,8 +39,8 @@ NVIDIA_SMI = ("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")
 class Finding:
     """The result of one check.
 
-    `found` is the version, path or name, None if there is none; `remedy` is what to type, None if
-    it is `ok`. teralog works without what is `optional`.
+    found: the version, path or name; None if the check found none. remedy: what to type; None if
+    the result is `ok`. optional: whether teralog works without it.
     """
 
     topic: str
@@ -115,7 +115,7 @@ def finding_records(findings: Sequence[Finding]) -> list[dict[str, Any]]:
 
 
 def examine(timeout_seconds: float = TIMEOUT_SECONDS) -> tuple[Finding, ...]:
-    """Check everything teralog may need here; wait for other programs at most this long."""
+    """Check everything that teralog may need here; wait at most this long for other programs."""
     *slurm, nvidia_smi = ask_all(
         [*((command, "--version") for command in SLURM_COMMANDS), NVIDIA_SMI], timeout_seconds
     )

@@ -22,7 +22,7 @@ DISTRIBUTION = "teralog"
 
 @dataclass(frozen=True, slots=True)
 class Needed:
-    """A package that teralog requires, always or with one of its extras (`extra`)."""
+    """A package that teralog requires, always or for one of its extras (`extra`)."""
 
     requirement: "Requirement"
     extra: str | None
@@ -34,12 +34,12 @@ class Needed:
 
     @property
     def installed(self) -> str | None:
-        """The installed version; None if it is not installed."""
+        """The installed version; None if the package is not installed."""
         return installed_version(self.name)
 
     @property
     def satisfied(self) -> bool:
-        """Whether the installed version fits the requirement."""
+        """Whether the installed version meets the requirement."""
         version = self.installed
         specifier = self.requirement.specifier
         return version is not None and specifier.contains(version, prereleases=True)
@@ -63,7 +63,10 @@ def needed_packages() -> tuple[Needed, ...] | None:
 
 
 def _asked_for(requirement: "Requirement", extras: list[str]) -> Needed | None:
-    """Return a package with the first extra that requires it; None if none does here."""
+    """Return a package with the first extra that requires it.
+
+    None if no requirement applies here.
+    """
     marker = requirement.marker
     for extra in (None, *extras):
         if marker is None or marker.evaluate({"extra": extra or ""}):
@@ -98,7 +101,10 @@ class Clash:
 
 
 def clashes(package: str, others: Iterable[str]) -> Iterator[Clash]:
-    """Yield the clashes of one of teralog's packages, which `others` install too."""
+    """Yield the clashes of one of teralog's packages.
+
+    `others` are distributions that install it.
+    """
     for other in others:
         name = other.split(" ", maxsplit=1)[0]
         yield Clash(other, f"pip uninstall {name}, or keep teralog in an environment of its own")
@@ -115,12 +121,12 @@ def clashes(package: str, others: Iterable[str]) -> Iterator[Clash]:
 
 
 def own_file(package: str) -> Path:
-    """Return the file that one of teralog's packages is imported from."""
+    """Return the file from which one of teralog's packages is imported."""
     return _FOLDER / package / "__init__.py"
 
 
 def file_for_python_m(package: str) -> Path | None:
-    """Return the file that `python -m` would import, which looks in the working folder first.
+    """Return the file that `python -m` would import; it looks in the current folder first.
 
     Launchers such as torch.distributed.run start a run's program like that.
     """
@@ -152,7 +158,7 @@ def _with_versions(names: Iterable[str | None]) -> Iterator[str]:
 
 
 def import_folders(distribution: metadata.Distribution) -> Iterator[Path]:
-    """Yield the folders that a distribution's packages are imported from.
+    """Return the folders from which the packages of a distribution are imported.
 
     These are its installation folder and, for an editable install, the folders in its .pth files.
     """
@@ -171,7 +177,10 @@ def import_folders(distribution: metadata.Distribution) -> Iterator[Path]:
 
 
 def holds(folder: Path, package: str) -> bool:
-    """Return whether `import package` would find it in `folder`; a bare folder has low priority."""
+    """Return whether `import package` would import it from `folder`.
+
+    A folder without `__init__.py` has low priority.
+    """
     return _origin(PathFinder.find_spec(package, [str(folder)])) is not None
 
 

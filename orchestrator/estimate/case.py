@@ -34,14 +34,14 @@ class Labelled(Protocol):
 
     @property
     def label(self) -> str:
-        """The label of a run or the key of a preset; may be empty."""
+        """The label of a run or the name of a preset; may be empty."""
 
 
 Of = TypeVar("Of", bound=Labelled)
 
 
 def distinct(values: Sequence[Of], key: Callable[[Of], Hashable]) -> list[Of]:
-    """Return the first of the values with each key; its label counts the others with that key."""
+    """Return the first value with each key; its label counts the other values with that key."""
     groups: dict[Hashable, list[Of]] = {}
     for value in values:
         groups.setdefault(key(value), []).append(value)
@@ -52,17 +52,18 @@ def distinct(values: Sequence[Of], key: Callable[[Of], Hashable]) -> list[Of]:
 
 
 def first_label(labels: Sequence[str]) -> str:
-    """Return the first label and the number of the others: `ddp and 6 more`."""
+    """Return the first label and how many others there are: `ddp and 6 more`."""
     first, *more = labels
     return f"{first} and {len(more)} more" if more else first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One model to estimate for; absent is None.
+    """A model, and the training to estimate; absent values are None.
 
-    label: a run's, a model's name, or empty. padded_vocab_size: the vocabulary that counts.
-    recomputed: with activation checkpointing. peak: of the GPU, if one is named.
+    label: a run's label, a model's name, or empty. padded_vocab_size: the vocabulary that counts.
+    recomputed: whether the training uses activation checkpointing. peak: the peak of the GPU, if
+    one is named.
     """
 
     label: str
@@ -76,12 +77,12 @@ class Case:
 
     @property
     def parameters(self) -> int:
-        """Number of trained parameters."""
+        """The number of trained parameters."""
         return self.model.parameters(self.padded_vocab_size)
 
     @property
     def iteration(self) -> Iteration | None:
-        """One iteration, or None if the batch is not known."""
+        """One iteration, or None if the batch is unknown."""
         if self.global_batch_size is None:
             return None
         return Iteration(
@@ -93,7 +94,7 @@ class Case:
 
 
 def campaign_cases(campaign: Campaign) -> list[Case]:
-    """Return a case for every run of a campaign that has a model.
+    """Return a case for each run of a campaign that has a model.
 
     Raises UserError if no run has one.
     """
@@ -104,10 +105,10 @@ def campaign_cases(campaign: Campaign) -> list[Case]:
 
 
 def option_case(values: Mapping[str, Any]) -> Case:
-    """Return the case of a command line: a model, how it is trained, and on what.
+    """Return the case that the options of a command describe: a model, its training, a GPU.
 
-    The model is a preset's key as `model` and sizes over it, or one that a file or name describes.
-    Raises UserError, with all that is missing or does not go together.
+    The model is a preset as `model`, with sizes that replace the preset's, or one that a file or a
+    name describes. Raises UserError with all missing and contradictory options.
     """
     model = _shape(values)
     multiple = (values.get("vocab_size_multiple") or 1) * (values.get("tensor_parallel_size") or 1)
@@ -167,10 +168,10 @@ def _shape(values: Mapping[str, Any]) -> ModelShape:
 
 
 def _described(values: Mapping[str, Any], given: Mapping[str, Any]) -> Model | None:
-    """Return a model that a file or a name describes, with adapters; None if there is neither.
+    """Return the model that a file or name describes, with adapters; None if neither is given.
 
-    A preset comes before a model with the same name. Raises UserError if both are given, or sizes
-    that only the file can have.
+    A preset comes before a model with the same name. Raises UserError if both file and name are
+    given, or sizes that only the file can have.
     """
     sources = {
         "--model": values.get("model"),
@@ -217,7 +218,7 @@ def _read(values: Mapping[str, Any]) -> Model:
 
 
 def _known_targets(targets: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the parts that LoRA trains, by default query and value (Hu et al. 2021)."""
+    """Return the parts of a model that LoRA trains; by default query and value (Hu et al. 2021)."""
     for target in targets:
         if target not in ADAPTER_TARGETS:
             raise UserError(
@@ -228,13 +229,13 @@ def _known_targets(targets: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def model_label(values: Mapping[str, Any]) -> str | None:
-    """Return how a model was given: its name, or the path of its file; None if by sizes."""
+    """Return the name or the path by which the user gave a model; None if the user gave sizes."""
     given = (values.get(name) for name in ("model", "config", "megatron_arguments"))
     return next((str(value) for value in given if value is not None), None)
 
 
 def given_shape(values: Mapping[str, Any]) -> ModelShape | None:
-    """Return the model that a name or a file stands for, without other sizes; None if neither.
+    """Return the model of a name or a file, without other sizes; None if neither is given.
 
     Raises UserError if several are given, or there is no such model.
     """

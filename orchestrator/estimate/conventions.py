@@ -21,7 +21,7 @@ from orchestrator.run.flops import tflops_per_gpu, utilization
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Row:
-    """What one program counts in an iteration of a case; absent is None."""
+    """What one program counts in an iteration of a case; absent values are None."""
 
     case: Case
     count: ConventionCount
@@ -30,7 +30,7 @@ class _Row:
 
     @property
     def difference(self) -> float | None:
-        """Percent more than the exact model FLOPs."""
+        """How many percent the program's FLOPs are above the exact model FLOPs."""
         if self.count.flops is None:
             return None
         return 100 * (self.count.flops / self.exact_model_flops - 1)
@@ -44,7 +44,7 @@ class _Row:
 
     @property
     def of_peak(self) -> float | None:
-        """Percent of the GPU's peak that the program would call MFU, or HFU."""
+        """The percentage of the GPU's peak that the program would call MFU, or HFU."""
         peak = None if self.case.peak is None else self.case.peak.value
         part = utilization(self.tflops_per_gpu, peak)
         return None if part is None else 100 * part
@@ -91,7 +91,7 @@ def _table(rows: Sequence[_Row], *, several: bool) -> Table:
 
 
 def conventions_text(cases: Sequence[Case], step_seconds: float | None) -> str:
-    """Return `conventions_table`, and for each row why it differs from the exact count."""
+    """Return `conventions_table`, and why each row differs from the exact FLOPs."""
     rows = _distinct_rows(cases, step_seconds)
     table = fitted_text(_table(rows, several=len(cases) > 1), terminal_width())
     several = len({row.case.label for row in rows}) > 1
@@ -100,7 +100,7 @@ def conventions_text(cases: Sequence[Case], step_seconds: float | None) -> str:
 
 
 def convention_records(cases: Sequence[Case], step_seconds: float | None) -> list[dict[str, Any]]:
-    """Return the same for programs: one object a case and convention."""
+    """Return `conventions_table` as JSON: one object per case and convention."""
     return [
         {
             "label": row.case.label,

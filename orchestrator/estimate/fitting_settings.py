@@ -22,7 +22,7 @@ _LAST_ZERO_STAGE = 3
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """Parameters of the campaign file, and the forecast with them."""
+    """Changed parameters of the campaign file, and the memory forecast with them."""
 
     settings: Settings
     forecast: MemoryForecast
@@ -53,7 +53,7 @@ def suggestion_lines(run: Run, cluster: Cluster, warmup: Warmup) -> list[str]:
 
 
 def nearest_fitting(run: Run, cluster: Cluster, warmup: Warmup, room: Capacity) -> list[Suggestion]:
-    """Return the fewest changes with which the forecast fits, at most one of each kind.
+    """Return the fewest changes with which the forecast fits, at most one change of each type.
 
     The global batch size stays. Settings that may fit are returned only if none certainly fits.
     """

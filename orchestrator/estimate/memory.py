@@ -34,7 +34,7 @@ _SHORT = Style(digits=3)
 class MemoryEstimate:
     """The forecast of one run, and the memory available to a rank.
 
-    rooms: one for each memory size that the GPU may have. unknown: why there is none.
+    rooms: one for each memory size that the GPU may have. unknown: why there is no forecast.
     """
 
     label: str
@@ -44,7 +44,7 @@ class MemoryEstimate:
 
     @property
     def verdicts(self) -> list[str]:
-        """Whether it fits each of the rooms, with the room's name if the verdicts differ."""
+        """Whether the run fits each memory size, with the size's name if the verdicts differ."""
         verdicts = [str(fits(self.forecast, room)) for room in self.rooms]
         if len({*verdicts}) < 2:
             return verdicts[:1]
@@ -82,10 +82,10 @@ def campaign_estimates(campaign: Campaign) -> list[MemoryEstimate]:
 
 
 def memory_estimate(values: Mapping[str, Any]) -> MemoryEstimate:
-    """Return the estimate for a command line's options; absent options are None.
+    """Return the estimate for the options of a command; absent options are None.
 
-    Without a ZeRO stage the states are Megatron's. With one, they are DeepSpeed's, with its default
-    buckets. Raises UserError, with everything that is missing or contradictory.
+    Without a ZeRO stage the states are Megatron's. With a stage, they are DeepSpeed's, with its
+    default buckets. Raises UserError with all missing and contradictory options.
     """
     case = option_case(values)
     run = Run(
@@ -131,14 +131,14 @@ def _run_rooms(run: Run, cluster: Cluster) -> tuple[Capacity, ...]:
 
 
 def _gpu_rooms(name: str) -> tuple[Capacity, ...]:
-    """Return the memory of each GPU that `name` may stand for."""
+    """Return the memory of each GPU that `name` may mean."""
     return tuple(Capacity(size, name) for size in memory_sizes_gib(name))
 
 
 def estimates_table(estimates: Sequence[MemoryEstimate]) -> Table:
-    """Return the table of several estimates; of a single one, that of its parts.
+    """Return the table of several estimates; for a single estimate, the table of its parts.
 
-    Runs that need the same have one row.
+    Runs that need the same memory share a row.
     """
     if len(estimates) > 1:
         return make_table(_ESTIMATES, distinct(estimates, lambda one: replace(one, label="")))
@@ -146,7 +146,7 @@ def estimates_table(estimates: Sequence[MemoryEstimate]) -> Table:
 
 
 def estimates_text(estimates: Sequence[MemoryEstimate]) -> str:
-    """Return the table of several estimates, and the parts of each that differs."""
+    """Return the table of several estimates, and the parts of each estimate that differs."""
     table = (
         [fitted_text(estimates_table(estimates), terminal_width())] if len(estimates) > 1 else []
     )
@@ -157,8 +157,8 @@ def estimates_text(estimates: Sequence[MemoryEstimate]) -> str:
 def estimate_record(estimate: MemoryEstimate) -> dict[str, Any]:
     """Return an estimate as a JSON object.
 
-    `capacity_gib` and `fits` are null if the GPU may have several memories with different verdicts;
-    `capacities` has each.
+    `capacity_gib` and `fits` are null if the GPU may have several memory sizes with different
+    verdicts; `capacities` has each size.
     """
     capacities = [
         {"gpu": room.owner, "gib": room.gib, "fits": fits(estimate.forecast, room)}
@@ -204,9 +204,9 @@ def _world_size(values: Mapping[str, Any]) -> int:
 
 
 def _experts(values: Mapping[str, Any], model: ModelShape) -> ExpertPlacement | None:
-    """Return the experts of a described model over the ranks that the options say.
+    """Return the experts of a described model, distributed over ranks as the options say.
 
-    Raises UserError if there are more ranks than experts or GPUs, or no experts.
+    Raises UserError if the model has no experts, or if there are more ranks than experts or GPUs.
     """
     ranks: int | None = values.get("expert_parallel_size")
     tensor = values.get("tensor_parallel_size") or 1

@@ -68,14 +68,14 @@ _SIZES: tuple[Column[Case], ...] = (
 
 
 def parameters_table(cases: Sequence[Case]) -> Table:
-    """Return the size of each model among the cases; of a single case, the table of its parts."""
+    """Return the table of the models in the cases; for a single model, the table of its parts."""
     if len(cases) == 1:
         return make_table(_PARTS, _parts(cases[0]))
     return make_table(_SIZES, distinct(cases, lambda case: (case.model, case.padded_vocab_size)))
 
 
 def parameters_text(cases: Sequence[Case]) -> str:
-    """Return the size of each model among the cases, and the derivation of each."""
+    """Return the size of each model in the cases, and its derivation."""
     table = [fitted_text(parameters_table(cases), terminal_width())] if len(cases) > 1 else []
     return "\n\n".join([*table, *_derivations(cases, _parameters_derived)])
 
@@ -101,7 +101,7 @@ def parameters_record(case: Case) -> dict[str, Any]:
 
 
 def _parts(case: Case) -> list[_Part]:
-    """Return the parts with parameters; of a described model each with its factors as formula."""
+    """Return the parts with parameters; those of a described model have a formula of factors."""
     if case.model.described is not None:
         return _described_parts(description(case.model, case.padded_vocab_size))
     symbols = case.model.symbols(case.padded_vocab_size)
@@ -156,7 +156,7 @@ def _parameters_derived(case: Case) -> str:
 
 
 def _derivations(cases: Sequence[Case], derived: Callable[[Case], str]) -> Iterator[str]:
-    """Yield each different derivation, with its runs if there are several derivations."""
+    """Yield each different derivation; if there are several, with the runs that share it."""
     labels: dict[str, list[str]] = {}
     for case in cases:
         labels.setdefault(derived(case), []).append(case.label)
@@ -171,7 +171,7 @@ def _letters(formula: str, symbols: Mapping[str, int]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Count:
-    """The FLOPs of an iteration by one convention, and numbers from them; None if not known."""
+    """The FLOPs of an iteration by one convention, and numbers from them; unknown ones are None."""
 
     case: Case
     convention: Convention
@@ -209,9 +209,10 @@ _RUN: Column[_Count] = Column("run", "label", lambda count: count.case.label)
 
 
 def flops_table(cases: Sequence[Case], step_seconds: float | None) -> Table:
-    """Return the count of every convention for an iteration of the cases; equal ones share a row.
+    """Return the FLOPs of the cases by every convention; equal cases share a row.
 
-    With `step_seconds` also TFLOP/s per GPU, MFU and HFU. Raises UserError if no batch is known.
+    With `step_seconds` the table also has TFLOP/s per GPU, MFU and HFU. Raises UserError if no
+    batch is known.
     """
     counts = _counts(distinct(cases, lambda case: replace(case, label="")), step_seconds)
     speeds = [column for column in _SPEEDS if any(map(column.value, counts))]
@@ -219,7 +220,7 @@ def flops_table(cases: Sequence[Case], step_seconds: float | None) -> Table:
 
 
 def flops_text(cases: Sequence[Case], step_seconds: float | None) -> str:
-    """Return `flops_table` with the peaks it uses, and the derivation of each count."""
+    """Return `flops_table` with the peaks it uses, and the derivation of each number."""
     table = flops_table(cases, step_seconds)
     shown = {column.name for column in _SPEEDS} & {*table.names}
     peaks = dict.fromkeys(_peak_sentence(case) for case in cases) if shown else ()
@@ -231,7 +232,7 @@ def flops_text(cases: Sequence[Case], step_seconds: float | None) -> str:
 
 
 def flops_records(cases: Sequence[Case], step_seconds: float | None) -> list[dict[str, Any]]:
-    """Return the same as JSON: one object per case and convention."""
+    """Return the FLOPs as JSON: one object per case and convention."""
     return [
         {
             "label": count.case.label,

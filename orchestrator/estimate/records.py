@@ -33,7 +33,7 @@ _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class ModelOptions(TypedDict, total=False):
-    """A model: a preset as `model`, or sizes, or both; the sizes change the preset's.
+    """A model: a preset as `model`, or sizes, or both; the sizes replace the preset's.
 
     Or a name that `teralog models` lists as `model`, or a `config.json` or its folder as `config`,
     or a file with Megatron's arguments.
@@ -60,7 +60,10 @@ class ModelOptions(TypedDict, total=False):
 
 
 class AdapterOptions(ModelOptions, total=False):
-    """A model; lora_rank: only LoRA adapters of this rank are trained, of the parts given."""
+    """A model with LoRA adapters.
+
+    lora_rank: the rank of the adapters; if it is given, only they are trained.
+    """
 
     lora_rank: _Size
     lora_target: list[str]

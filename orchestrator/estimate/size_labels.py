@@ -39,7 +39,7 @@ def label_unit(label: str, parameters: int) -> LabelUnit | None:
 
 
 def label_sentence(label: str, parameters: int) -> str | None:
-    """Explain the label by the parameters, in a sentence; None if it contains no size."""
+    """Return a sentence that explains a size label; None if the label contains no size."""
     billions, gibi = f"{parameters / 1e9:.4g}", f"{parameters / 2**30:.4g}"
     match label_unit(label, parameters):
         case LabelUnit.BILLION:

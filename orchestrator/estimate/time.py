@@ -14,7 +14,10 @@ _DAY = 86400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownTraining:
-    """The known values of a training; absent is None. `recomputed`: with checkpointing."""
+    """The known values of a training; absent values are None.
+
+    recomputed: whether the training uses activation checkpointing.
+    """
 
     label: str = ""
     parameters: int | None = None
@@ -25,7 +28,7 @@ class KnownTraining:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Duration:
-    """A training's time, and its derivation. `numbers` is the formula with numbers."""
+    """The time of a training, and its derivation; `numbers` is the formula with numbers."""
 
     label: str
     way: str
@@ -50,7 +53,7 @@ _RUN: Column[Duration] = Column("run", "label", lambda duration: duration.label)
 
 
 def case_training(case: Case) -> KnownTraining:
-    """Return the training of a case."""
+    """Return the training in a case."""
     return KnownTraining(
         label=case.label,
         parameters=case.parameters,
@@ -61,7 +64,7 @@ def case_training(case: Case) -> KnownTraining:
 
 
 def option_training(values: Mapping[str, Any]) -> KnownTraining:
-    """Return the training of a command line; its model may be missing, or only `parameters`.
+    """Return the training that options describe; the model may be missing, or only `parameters`.
 
     Raises UserError if some sizes of the model are given, and others missing.
     """
@@ -149,7 +152,7 @@ def durations_table(found: Sequence[Duration]) -> Table:
 
 
 def derivations(found: Sequence[Duration]) -> list[str]:
-    """Return how each duration was computed, each way once, after a blank line."""
+    """Return how each duration was computed, after a blank line; equal derivations appear once."""
     derived = dict.fromkeys(
         f"{duration.formula} = {duration.numbers} = {duration.seconds:,.6g} s" for duration in found
     )

@@ -16,11 +16,11 @@ from orchestrator.run.model import Run
 
 
 def accepted_options(run: Run, paths: Mapping[str, str]) -> Record | None:
-    """Return the record of a run's program's options; None for the user's own script.
+    """Return the options that a run's program accepts; None for the user's own script.
 
-    That is the user's checkout if its source can be read on this machine, else the file that
-    `options_record` names, else a recorded release. paths: the user's, by option, absolute. Raises
-    UserError if the file cannot be read.
+    They are read from the user's checkout, if its source is on this machine. Otherwise they are in
+    the file that `options_record` names, or in the record of a release. paths: the user's paths, by
+    option, absolute. Raises UserError if the file cannot be read.
     """
     start = FRAMEWORKS[run.framework].start
     program = start.own_program(paths)
@@ -35,9 +35,10 @@ def accepted_options(run: Run, paths: Mapping[str, str]) -> Record | None:
 def argument_findings(run: Run, paths: Mapping[str, str]) -> tuple[list[str], list[str]]:
     """Return the problems of a run's further arguments and model, and the warnings about them.
 
-    paths: the user's, by option, absolute. An option that the program itself refuses is a problem.
-    An option that a release's record lacks is a warning, because the user may run another release;
-    so is one that may be among those that cannot be read from the user's source.
+    paths: the user's paths, by option, absolute. An option that the program itself refuses is a
+    problem. An option that a release's record lacks is a warning, because the user may run another
+    release. It is also a warning if the user's source may define the option in a way that teralog
+    cannot read.
     """
     further = FRAMEWORKS[run.framework].start.further(run)
     model = _model_options(run)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Logged:
-    """A run and what its log contains; a framework's own measures are computed from it."""
+    """A run and the content of its log, from which a framework computes its own measures."""
 
     run: Run
     records: Sequence[Record]

@@ -59,12 +59,12 @@ def problems(run: Run) -> Iterator[str]:
 
 
 def _imports(run: Run) -> tuple[str, ...]:
-    """Return the modules that the program needs, and `teralog`, which starts it."""
+    """Return the modules that the program needs, and `teralog`, which starts the program."""
     return ("teralog", "torch", *(() if run.options.strategy == "ddp" else ("deepspeed",)))
 
 
 def placement(run: Run) -> Placement:
-    """Return the placement of states and activations; attention is torch's fused one."""
+    """Return the placement of states and activations; attention is torch's fused attention."""
     return replace(
         zero.placement(run) or ddp_placement(run.training.precision),
         recomputation=recomputation(run.training.activation_checkpointing),

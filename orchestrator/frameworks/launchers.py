@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Launcher:
-    """What the launcher of a job script needs.
+    """What a job script needs to know about a launcher.
 
-    needs_slurm: whether it works only in a Slurm job.
-    imports: the top-level modules that it needs.
-    takes_first_gpus: whether it takes the first GPUs of each node if there are several nodes, even
-        if another run has them.
+    needs_slurm: whether the launcher works only in a Slurm job.
+    imports: the top-level modules that the launcher needs.
+    takes_first_gpus: whether the launcher takes the first GPUs of each node if there are several
+    nodes, even if another run has those GPUs.
     """
 
     needs_slurm: bool = False

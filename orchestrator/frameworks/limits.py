@@ -8,7 +8,7 @@ _DEFAULT = Training()
 
 
 def unsplit(run: Run) -> Iterator[str]:
-    """Yield a problem if a run splits the model, and its program gives each rank the whole."""
+    """Yield a problem if a run splits the model, but its program gives each rank all of it."""
     tensor, pipeline = run.parallelism.tensor_parallel_size, run.parallelism.pipeline_parallel_size
     if tensor * pipeline > 1:
         yield (
@@ -19,7 +19,7 @@ def unsplit(run: Run) -> Iterator[str]:
 
 
 def whole_sequences(run: Run) -> Iterator[str]:
-    """Yield a problem if a run splits sequences, and its program cannot."""
+    """Yield a problem if a run splits sequences, but its program cannot split them."""
     if (context := run.parallelism.context_parallel_size) > 1:
         yield (
             f"framework {run.framework} cannot split sequences: context_parallel_size={context} "
@@ -28,7 +28,7 @@ def whole_sequences(run: Run) -> Iterator[str]:
 
 
 def unaccumulated(run: Run) -> Iterator[str]:
-    """Yield a problem if a run has several micro-batches, and its program steps after each."""
+    """Yield a problem if a run has several micro-batches, but its program steps after each one."""
     if (run.num_microbatches or 1) > 1:
         yield (
             f"framework {run.framework} cannot accumulate gradients: "
@@ -48,8 +48,8 @@ def unheard(run: Run, *names: str) -> Iterator[str]:
 def said_twice(parameter: str, arguments: Sequence[str], said: Mapping[str, str]) -> Iterator[str]:
     """Yield the further arguments that another parameter of the run sets already.
 
-    said: the parameters that set an option, by option. If an argument set the option again, the
-    table would describe another run.
+    said: the parameters that set an option, by option. If an argument set the same option, the
+    table would describe a different run.
     """
     by_words = {_words(option): name for option, name in said.items()}
     for option in dict.fromkeys(argument.partition("=")[0] for argument in arguments):

@@ -64,7 +64,7 @@ _SIGNAL = _written_as(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """A place to run, as its profile describes it.
+    """A place to run, as its cluster profile describes it.
 
     A key that is None sets nothing. load_cluster makes the paths absolute.
     """
@@ -225,7 +225,7 @@ class Cluster:
 
     @property
     def has_gpus(self) -> bool:
-        """Whether ranks are GPUs rather than processes."""
+        """Whether ranks are GPUs; otherwise ranks are processes."""
         return self.gpus_per_node != 0
 
     def peak_tflops(self, precision: str, device: str | None = None) -> Figure | None:
@@ -275,7 +275,7 @@ def load_cluster(name: str, folder: Path) -> Cluster:
 
 
 def unset_paths(cluster: Cluster) -> Iterator[str]:
-    """Yield a sentence for each variable that is not set, in paths that job scripts contain."""
+    """Yield a sentence for each unset variable in paths that job scripts contain."""
     yield from unset_in("python", cluster.python)
     for word in (cluster.binding_command or ())[:1]:
         yield from unset_in("binding_command", word)
@@ -302,12 +302,12 @@ def _path(written: str | None, folder: Path) -> str | None:
 
 
 def _is_path(python: str | None) -> bool:
-    """Return whether a Python is a path, rather than a command on the PATH of a job."""
+    """Return whether a Python is given as a path; otherwise it is a command on a job's PATH."""
     return python is not None and ("/" in python or python.startswith(("~", "$")))
 
 
 def _no_profile(name: str, folder: Path) -> str:
-    """Return a message that no profile is called `name`, with existing names and the nearest."""
+    """Return a message that no profile is called `name`; it lists the profiles that exist."""
     place = folder / PurePath(name).parent
     there = [path for path in sorted(place.glob("*.y*ml")) if _is_profile(path)]
     files = {path.stem: (PurePath(name).parent / path.name).as_posix() for path in there}
@@ -320,7 +320,7 @@ def _no_profile(name: str, folder: Path) -> str:
 
 
 def _is_profile(path: Path) -> bool:
-    """Return whether a file is a cluster profile, rather than a campaign or something else."""
+    """Return whether a file is a cluster profile, and not a campaign or something else."""
     try:
         return read_yaml(path, "a cluster profile").keys() <= field_types(Cluster).keys()
     except UserError:

@@ -40,10 +40,10 @@ def _mounts(mounts: list[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Container:
-    """The container that a run's launchers and ranks run in.
+    """The container in which a run's launchers and ranks run.
 
-    image: in the form of its runtime: a file, or the name of an image; for uenv the environment's
-        definition, a .toml file or its name.
+    image: in the form that its runtime needs: a file, or the name of an image; for uenv the
+    environment's definition, a .toml file or its name.
     mounts: SOURCE, SOURCE:TARGET or SOURCE:TARGET:ro (or rw). A run's folder is always mounted.
     runtime: `pyxis` and `uenv` are options of srun; the others are commands before each task.
     """
@@ -90,9 +90,9 @@ def option_problem(line: object) -> str | None:
 
 
 def located(container: Container, folder: Path) -> Container:
-    """Return a container whose image and mounts are absolute if they are paths.
+    """Return a container with absolute paths for its image and mounts, if they are paths.
 
-    folder: that of the profile, to which paths are relative.
+    folder: the folder of the profile, to which paths are relative.
     """
     image = container.image
     if _PATH.match(image) and "://" not in image and "#" not in image:
@@ -103,7 +103,7 @@ def located(container: Container, folder: Path) -> Container:
 
 
 def unset_in_container(container: Container) -> Iterator[str]:
-    """Yield a sentence for each variable in a container's paths that is not set."""
+    """Yield a sentence for each unset variable in a container's paths."""
     yield from unset_in("container.image", container.image)
     for mount in container.mounts or ():
         yield from unset_in("container.mounts", mount.partition(":")[0])

@@ -82,7 +82,7 @@ _OF_THE_JOB = frozenset(_SBATCH_KEYS) - {"exclusive", "hint", "signal", "begin",
 
 
 def free_line_problem(command: str, line: str) -> str | None:
-    """Return the problem of an option for `sbatch` or `srun`, None if it has none.
+    """Return the problem of an option for `sbatch` or `srun`; None if the option is valid.
 
     line: the option in the command's syntax, e.g. `--contiguous` or `--core-spec=2`.
     """
@@ -110,7 +110,7 @@ def free_line_problem(command: str, line: str) -> str | None:
 
 
 def checked_lines(command: str) -> AfterValidator:
-    """Return a check that all of some options may be added to a command."""
+    """Return a check of whether all given options may be added to a command."""
 
     def check(lines: list[str]) -> list[str]:
         problems = [said for line in lines if (said := free_line_problem(command, line))]
@@ -122,13 +122,13 @@ def checked_lines(command: str) -> AfterValidator:
 
 
 def together(profile: Sequence[str] | None, run: Sequence[str]) -> list[str]:
-    """Return the options of a profile and a run; a run's replace those of the same name."""
+    """Return the options of a profile and a run; a run's option replaces one of the same name."""
     names = {line.partition("=")[0] for line in run}
     return [*(line for line in profile or () if line.partition("=")[0] not in names), *run]
 
 
 def _reserved(command: str, name: str) -> str | None:
-    """Return what to use instead of an option that teralog sets, None if it does not set it."""
+    """Return what to use instead of an option that teralog sets; None for other options."""
     if command == "srun":
         if name in _KEYS:
             return f"steps get it from the key {_KEYS[name]}; use that"
@@ -151,13 +151,13 @@ def _reserved(command: str, name: str) -> str | None:
 
 
 def _kind(command: str, name: str) -> str | None:
-    """Return whether an option has a value; `optional` if both forms exist, None if unknown."""
+    """Return whether an option has a value; `optional` if both forms exist; None if unknown."""
     return _record()[command].get(name) or _site_options(command).get(name)
 
 
 @cache
 def _record() -> Mapping[str, Mapping[str, str]]:
-    """Return the options of each command and their kinds, recorded from Slurm's manual."""
+    """Return the options of each command and their forms, recorded from Slurm's manual."""
     text = (files("orchestrator.hardware") / "slurm_options.json").read_text(encoding="utf-8")
     kinds: dict[str, dict[str, list[str]]] = json.loads(text)
     return {
@@ -168,7 +168,7 @@ def _record() -> Mapping[str, Mapping[str, str]]:
 
 @cache
 def _site_options(command: str) -> Mapping[str, str]:
-    """Return the options that a command on this machine lists; none if it is missing."""
+    """Return the options that a command on this machine lists; none if the command is missing."""
     try:
         done = subprocess.run(
             [command, "--help"],

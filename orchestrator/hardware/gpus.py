@@ -19,13 +19,13 @@ Capability = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
-    """One GPU from a program's view, i.e. one die of a card that has several.
+    """One GPU as a program sees it, i.e. one die of a card that has several.
 
-    words: words that its names may contain in addition to maker, model, form factor and memory, in
-    upper case. memory_gib: sizes it is sold with, of one die; a program gets slightly less.
+    words: words that its names may contain, in upper case, in addition to maker, model, form factor
+    and memory. memory_gib: the memory sizes of one die, as sold; a program gets slightly less.
     peak_tflops: by precision, dense, of one die; fp32 without tensor cores. dies: how many GPUs one
-    card shows. checked: another place that has the same 16-bit peak, or None. compute_capability:
-    None for other makers' GPUs, which have no such number.
+    card has. checked: a second source for the 16-bit peak, or None. compute_capability: None for
+    other makers' GPUs, which have no such number.
     """
 
     model: str
@@ -45,7 +45,7 @@ class Gpu:
 
 
 def _read(file: Path) -> tuple[Gpu, ...]:
-    """Return the GPUs of a data file, whose head explains its keys."""
+    """Return the GPUs of a data file; comments at its start explain its keys."""
     tables: list[dict[str, Any]] = tomllib.loads(file.read_text("utf-8"))["gpu"]
     return tuple(
         Gpu(
@@ -88,10 +88,10 @@ class Figure:
 
 
 def peak_tflops(name: str, precision: str, *, instead: str = _PEAK) -> Figure:
-    """Return the dense peak, in TFLOP/s, of the GPU called `name`, at a precision.
+    """Return the dense peak, in TFLOP/s, of the GPU called `name`, at a precision of PRECISIONS.
 
-    One of PRECISIONS. Nothing is sparse, and nothing assumed. instead: what a user who knows the
-    peak should give.
+    Peaks with sparsity are not used, and no peak is assumed. instead: the option that a user who
+    knows the peak should give.
     """
     gpus = matching(name)
     if not gpus:
@@ -105,7 +105,7 @@ def peak_tflops(name: str, precision: str, *, instead: str = _PEAK) -> Figure:
 
 @cache  # a campaign asks for each of its runs
 def memory_gib(name: str) -> Figure:
-    """Return the memory of the GPU called `name`, by its product size, in GiB."""
+    """Return the memory of the GPU called `name`, as sold, in GiB."""
     gpus = matching(name)
     if not gpus:
         return _unknown(name, _CAPACITY)
@@ -118,16 +118,16 @@ def memory_sizes_gib(name: str) -> list[int]:
 
 
 def _sizes(gpu: Gpu, name: str) -> tuple[int, ...]:
-    """Return the sizes that a GPU is sold with; if `name` has one of them, only that."""
+    """Return the memory sizes of a GPU as sold; if `name` contains one, only that size."""
     named = [int(match["gib"]) for word in _words(name) if (match := _MEMORY.fullmatch(word))]
     return tuple(size for size in gpu.memory_gib if size in named) or gpu.memory_gib
 
 
 def matching(name: str) -> list[Gpu]:
-    """Return the GPUs that `name` may mean: those that could have every word of it.
+    """Return the GPUs that `name` may mean: those whose names may contain all its words.
 
-    So `V100` may be two, `Tesla V100-SXM2-32GB` is one, and a MIG slice, or an A100 with an unknown
-    memory size, is none.
+    So `V100` may be two GPUs, `Tesla V100-SXM2-32GB` is one, and a MIG slice, or an A100 with an
+    unknown memory size, is none.
     """
     words = _words(name) - _MAKERS
     return [gpu for gpu in GPUS if gpu.model in words and words <= _own_words(gpu)]
@@ -136,16 +136,16 @@ def matching(name: str) -> list[Gpu]:
 def lacks_bf16(name: str) -> bool:
     """Return whether the GPU called `name` cannot compute in bf16.
 
-    The model decides, anywhere in the name: no form or size of a V100 has bf16.
+    The model, anywhere in the name, decides: no form or size of a V100 has bf16.
     """
     gpus = _of_model(name)
     return bool(gpus) and not any("bf16" in gpu.peak_tflops for gpu in gpus)
 
 
 def compute_capability(name: str) -> Capability | None:
-    """Return the compute capability of the GPU called `name`, or None if not known.
+    """Return the compute capability of the GPU called `name`, or None if it is unknown.
 
-    The model decides, anywhere in the name; if the name may mean several GPUs, the highest counts.
+    The model, anywhere in the name, decides. If the name may mean several GPUs, the highest counts.
     """
     known = (gpu.compute_capability for gpu in _of_model(name))
     return max((one for one in known if one is not None), default=None)

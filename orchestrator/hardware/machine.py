@@ -14,9 +14,9 @@ _GPU_NAME = re.compile(r"[0-9]+|(GPU|MIG)-[0-9A-Za-z/-]+")
 def visible_gpus() -> tuple[str, ...]:
     """Return the GPUs this process may use, named as in CUDA_VISIBLE_DEVICES.
 
-    If the variable is set, they are its words up to the first that names no GPU. CUDA reads it in
-    the same way. Otherwise they come from the driver's device files. This makes no driver call, so
-    it is fast and needs no library.
+    If the variable is set, the GPUs are its words up to the first that names no GPU. CUDA reads the
+    variable in the same way. Otherwise they come from the driver's device files. This needs no
+    driver call and no library, so it is fast.
     """
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
     if chosen is not None:
@@ -37,7 +37,7 @@ def cores() -> int:
 
 
 def oversubscription_problem(ranks: int, core_count: int) -> str | None:
-    """Return why this number of ranks must not start on the cores; None if it may.
+    """Return why so many ranks must not start on this machine's cores; None if they may.
 
     TERALOG_OVERSUBSCRIBE=1 allows any number.
     """

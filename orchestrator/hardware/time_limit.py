@@ -16,8 +16,8 @@ _HOW_TO_WRITE_IT = "write minutes (30) or H:MM:SS (1:30:00)"
 def time_limit_seconds(value: int | str) -> int:
     """Convert a time limit to seconds: minutes as a number, or text in Slurm's form.
 
-    M:S, H:M:S, D-H, D-H:M or D-H:M:S, with at most 59 after a colon. Raises ValueError if it is
-    none of these, or zero.
+    Slurm's forms are M:S, H:M:S, D-H, D-H:M and D-H:M:S, with at most 59 after a colon. Raises
+    ValueError if the value is in another form, or zero.
     """
     if isinstance(value, int):
         seconds = 60 * value

@@ -1,4 +1,4 @@
-"""Lend this machine's GPUs or cores to runs, so that no two runs use the same one.
+"""Lend this machine's GPUs or cores to runs, so that no two runs use the same device.
 
 A device is taken while a process holds its lock file. The lock is passed on to the process that
 supervises the run, so the device is free when that process ends, however it ends. Submits of
@@ -25,7 +25,7 @@ class Lease:
     descriptors: tuple[int, ...]
 
     def close(self) -> None:
-        """Close this process's descriptors; a child that inherited them keeps its own."""
+        """Close this process's descriptors; a child process that inherited them keeps its own."""
         for descriptor in self.descriptors:
             os.close(descriptor)
 
@@ -39,7 +39,7 @@ class Devices:
     folder: Path
 
     def require(self, ranks: int) -> None:
-        """Raise UserError if there are fewer GPUs than ranks, so that waiting cannot help."""
+        """Raise UserError if there are fewer GPUs than ranks; then waiting cannot help."""
         if self.kind == "gpu" and ranks > len(self.names):
             raise UserError(
                 f"gpus_per_node={ranks}, but this machine has {counted(len(self.names), 'GPU')} "
@@ -89,7 +89,7 @@ def this_machines_devices(*, gpus_wanted: bool = True) -> Devices:
 
 
 def lock_folder() -> Path:
-    """Return the folder of this user's lock files on this machine; make it if it is missing.
+    """Return the folder of this user's lock files on this machine; create it if needed.
 
     Raises UserError if that is impossible, or if the folder belongs to another user.
     """

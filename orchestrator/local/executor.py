@@ -55,14 +55,14 @@ END_SECONDS = 2 * GRACE_SECONDS + 10
 
 
 class Places(Protocol):
-    """Resources that are lent to runs: a machine's devices, or shares of nodes."""
+    """Resources that runs use: a machine's devices, or parts of nodes."""
 
     @property
     def what(self) -> str:
         """The resources, as text for the user."""
 
     def require(self, run: Run) -> None:
-        """Raise UserError if a run needs more than there is."""
+        """Raise UserError if a run needs more resources than exist."""
 
     def lease(self, run: Run, script: Path) -> Lease | None:
         """Return the resources for a run with this job script, or None if too few are free."""
@@ -71,7 +71,7 @@ class Places(Protocol):
         """Return the variables that confine a job script to its resources."""
 
     def refusal(self, run: Run) -> "Refusal | None":
-        """Return why a run must not be started, now or later; None if it may."""
+        """Return why a run must never be started here; None if it may be started."""
 
     @property
     def cores(self) -> int | None:
@@ -79,12 +79,12 @@ class Places(Protocol):
 
     @property
     def allocation(self) -> str | None:
-        """The id of the Slurm job whose nodes these are; None on this machine."""
+        """The id of the Slurm job that allocated these nodes; None on this machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a run is not started, as the end of a sentence; `of_all`: this stops all runs."""
+    """Why a run is not started, as the end of a sentence; `of_all` means that no run is."""
 
     why: str
     of_all: bool
@@ -104,7 +104,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A run to be started, the number of its earlier attempts, and its place among others."""
+    """A run to start, how many attempts it already had, and its place among the other runs."""
 
     planned: PlannedRun
     folder: RunFolder
@@ -121,7 +121,7 @@ class _Job:
 
 
 class RunExecutor(LocalExecutor):
-    """A LocalExecutor for one attempt: one process, which inherits locks and a lifeline."""
+    """A LocalExecutor for one attempt: one process, which inherits locks and a lifeline pipe."""
 
     def __init__(self, folder: Path, job_id: str, inherited: Sequence[int]) -> None:
         super().__init__(folder)
@@ -167,7 +167,7 @@ def run_all(
     slots: int | None,
     tell: Callable[[Event], None],
 ) -> dict[str, str]:
-    """Run all of `runs`, in order, as many at once as places and `slots` allow.
+    """Run all of `runs` in order, as many at once as places and `slots` allow.
 
     A run of a series waits for the runs before it, and is given up if one of them fails. `tell` is
     called at every start and end, and once if other runs leave no free devices. When this function
@@ -223,7 +223,7 @@ def _start_what_fits(
     slots: int | None,
     tell: Callable[[Event], None],
 ) -> Waiting | None:
-    """Move runs from `waiting` to `running` while they fit; return one that did not fit.
+    """Move runs from `waiting` to `running` while devices are free; return the first that waits.
 
     Runs that the places refuse go to `left`.
     """
@@ -257,7 +257,7 @@ def _given_up(planned: PlannedRun, failed: set[str]) -> bool:
 def _first_ready(
     waiting: Sequence[Waiting], running: Sequence[_Job], left: Collection[str]
 ) -> Waiting | None:
-    """Return the first run that waits for no other of its series."""
+    """Return the first run that does not wait for another run of its series."""
     unended = {one.planned.run_id for one in waiting} | {one.planned.run_id for one in running}
     unended.update(left)
     for one in waiting:

@@ -9,9 +9,9 @@ from orchestrator.common import locks
 
 @dataclass(slots=True)
 class Neighbours:
-    """One run's presence on this machine, and the most other runs it has seen at once.
+    """One run's presence on this machine, and the most other runs that it has seen at once.
 
-    Each run holds the lock of its own file, which the kernel frees when its supervisor ends.
+    Each run holds the lock of its own file, which the kernel frees when the run's supervisor ends.
     """
 
     presence: Path
@@ -20,7 +20,7 @@ class Neighbours:
 
     @classmethod
     def join(cls, folder: Path, token: str) -> "Neighbours | None":
-        """Announce a run in the folder of locks; return None if the disk refuses."""
+        """Register a run in the folder of locks; return None if the disk refuses."""
         begun, presence = folder / f".run-{token}", folder / f"run-{token}.lock"
         try:
             descriptor = locks.acquire(begun)
@@ -33,7 +33,7 @@ class Neighbours:
         return cls(presence, descriptor)
 
     def look(self) -> None:
-        """Count the other runs that are active now; remove files left by killed runs."""
+        """Count the other runs that are active now; remove the files of killed runs."""
         others = 0
         for path in self.presence.parent.glob("run-*.lock"):
             if path == self.presence:
@@ -48,6 +48,6 @@ class Neighbours:
         self.most = max(self.most, others)
 
     def leave(self) -> None:
-        """Announce that the run has ended."""
+        """Remove the run from the folder of locks."""
         self.presence.unlink(missing_ok=True)
         os.close(self.descriptor)

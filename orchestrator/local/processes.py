@@ -24,9 +24,9 @@ def marked(token: str) -> Iterator[psutil.Process]:
 
 
 def end_all(token: str, group: int | None = None, grace_seconds: float = GRACE_SECONDS) -> None:
-    """End an attempt's processes: SIGTERM, a time of grace, then SIGKILL until none is left.
+    """End an attempt's processes: SIGTERM, a grace period, then SIGKILL until none is left.
 
-    `group` is the attempt's process group; it includes processes that cleared their environment.
+    `group` is the attempt's process group, with processes that cleared their environment.
     """
     _signal(token, group, signal.SIGTERM)
     deadline = time.monotonic() + grace_seconds

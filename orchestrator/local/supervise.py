@@ -42,11 +42,11 @@ _LAST_BYTES = 2**14
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """An attempt to start: script, folder of the log, limits, and additions to the environment.
+    """An attempt to start: script, folder of the log, limits, additions to the environment.
 
-    position: its place among the other runs; None if not given. allocation: the id of the Slurm job
-    whose nodes it has; None on this machine. cores: how many cores of this machine runs share, if
-    they do; ranks: how many processes it starts.
+    position: the attempt's place among the other runs; None if not given. allocation: the id of the
+    Slurm job whose nodes the attempt has; None on this machine. cores: how many cores of this
+    machine runs share, if they share them. ranks: how many processes the attempt starts.
     """
 
     script: Path
@@ -61,7 +61,7 @@ class Order:
 
 
 class _Stop:
-    """A stop request, set once, with the state in which the attempt then ends."""
+    """A request to stop, set only once, and the state in which the attempt then ends."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
@@ -77,7 +77,7 @@ class _Stop:
 
 
 def supervise(order: Order) -> None:
-    """Run an attempt until it ends, and record the end. Called in the run's own process."""
+    """Run an attempt until it ends, and record its end. Called in the run's own process."""
     stop = _Stop()
     signal.signal(signal.SIGTERM, lambda number, frame: stop.set(CANCELLED))
     signal.signal(signal.SIGINT, lambda number, frame: stop.set(INTERRUPTED))
@@ -110,7 +110,7 @@ def supervise(order: Order) -> None:
 
 
 def _end_of_allocation(order: Order) -> str | None:
-    """Return the state of a run that the end of its allocation cut short, or None."""
+    """Return the state of a run if the end of its allocation interrupted the run, or None."""
     from orchestrator.slurm.allocation_end import interrupted_by_end
 
     with (order.attempt / "output.log").open("rb") as log:

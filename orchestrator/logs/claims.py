@@ -1,8 +1,8 @@
 """Check the TFLOPs, MFU, tokens/s and samples/s that a log states against its other values.
 
-A claim is checked with reports that state it together with the values it follows from, or with the
-configuration. The numbers are medians over the reports that count. Programs count FLOPs by
-different conventions; TFLOPs are contradicted only if none of those known here gives them.
+A claim is checked with reports that contain both the claim and the values it follows from, or with
+the configuration. The numbers are medians over the reports that count. Programs count FLOPs by
+different conventions. TFLOPs are contradicted only if no known convention gives them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -88,7 +88,7 @@ _UNITS = {
 
 
 def claims(summary: RunSummary, given: Given = NOTHING_GIVEN) -> tuple[Claim, ...]:
-    """Return the claims of a log that its other values allow to check."""
+    """Return the claims of a log that can be checked against its other values."""
     if summary.engine_samples_per_second is not None:
         return ()  # of single engines, which generate and train in turn
     found = [one for one in _checks(summary, given) if one is not None]
@@ -129,7 +129,7 @@ Row = Mapping[str, Any]
 
 
 def _rows(summary: RunSummary) -> list[Row]:
-    """Return the reports that count, each with the values of its line."""
+    """Return the step reports that count, each with the values of its line."""
     names = (*_ROUNDING, "global_batch_size")
     return [
         dict(zip(names, values, strict=True))
@@ -142,7 +142,7 @@ def _rows(summary: RunSummary) -> list[Row]:
 
 
 def _stated(rows: Sequence[Row], *names: str) -> list[Row]:
-    """Return the reports that state all of some numbers, none of them zero."""
+    """Return the reports that contain all of these numbers, none of them zero."""
     return [row for row in rows if all(row[name] and row[name] > 0 for name in names)]
 
 
@@ -151,7 +151,7 @@ def _rate(
 ) -> Claim | None:
     """Return the claim of a rate that is the work of an iteration over its seconds.
 
-    amount: the work for each sequence.
+    amount: the work per sequence.
     """
     stated = _stated(rows, name, "step_seconds")
     pairs = [(row, size) for row in stated if (size := row["global_batch_size"] or batch)]
@@ -173,11 +173,11 @@ def _rate(
 
 
 def _same_work(rows: Sequence[Row], name: str) -> Claim | None:
-    """Return the claim of a rate from the work of the other iterations, which is the same.
+    """Return the claim of a rate that contradicts the work of the other iterations.
 
-    A rate times the seconds of its iteration is its work. The claim is of the report that is
-    farthest off. None if the work differs between iterations, as that of packed samples does, or if
-    there are too few reports.
+    A rate times the seconds of its iteration is the iteration's work, which is the same for all
+    iterations. The claim is that of the report with the largest difference. None if the work
+    differs between iterations, as that of packed samples does, or if there are too few reports.
     """
     known = _stated(rows, name, "step_seconds")
     if len(known) < _FEWEST or len({row["global_batch_size"] for row in known}) > 1:
@@ -203,7 +203,7 @@ def _same_work(rows: Sequence[Row], name: str) -> Claim | None:
 
 
 def _share(rows: Sequence[Row], gpus: int) -> Claim | None:
-    """Return the claim of tokens per second and GPU, from those of all GPUs."""
+    """Return the claim of tokens per second and GPU, checked with those of all GPUs."""
     stating_rows = _stated(rows, "tokens_per_second", "tokens_per_second_per_gpu")
     if not stating_rows:
         return None
@@ -218,7 +218,7 @@ def _share(rows: Sequence[Row], gpus: int) -> Claim | None:
 
 
 def _tflops(rows: Sequence[Row], summary: RunSummary, given: Given) -> Claim | None:
-    """Return the claim of TFLOPs, by the convention whose count is nearest to it."""
+    """Return the claim of TFLOPs, checked with the convention whose result is nearest."""
     stating_rows = _stated(rows, "reported_tflops_per_gpu", "step_seconds")
     figures = run_figures(summary, given)
     flops = counted_flops(summary, given)
@@ -248,9 +248,9 @@ def _tflops(rows: Sequence[Row], summary: RunSummary, given: Given) -> Claim | N
 def _mfu(
     rows: Sequence[Row], summary: RunSummary, config: Mapping[str, str], given: Given
 ) -> Claim | None:
-    """Return the claim of an MFU, from the TFLOPs of the log and the peak of its GPU.
+    """Return the claim of an MFU, checked with the log's TFLOPs and the peak of its GPU.
 
-    If the log states the peak that it divides by, the claim is wrong by the ratio of both peaks.
+    If the log contains the peak by which it divides, the claim is wrong by the ratio of both peaks.
     """
     used = finite(config.get("mfu_peak_tflops"))
     stating_rows = _stated(rows, "reported_mfu")
@@ -312,9 +312,9 @@ def _claim(
     note: str | None = None,
     relative: float = 0.0,
 ) -> Claim:
-    """Return a claim, contradicted if its numbers differ by more than rounding.
+    """Return a claim; it is contradicted if its numbers differ by more than rounding.
 
-    relative: the relative rounding error of the values it was computed from.
+    relative: the relative rounding error of the values from which it was computed.
     """
     allowed = _ROUNDING[name] + (max(_TOLERANCE, relative)) * computed
     contradicted = abs(stated - computed) > allowed

@@ -60,9 +60,9 @@ def closing_lines(
 
 
 def _by_remark(remarks: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Yield each remark once, with its run, or with the number of its runs.
+    """Yield each remark once, with the run that it is about, or with the number of such runs.
 
-    remarks: names of runs, each with a remark on it.
+    remarks: names of runs, each with a remark about that run.
     """
     runs: dict[str, list[str]] = {}
     for name, remark in remarks:
@@ -73,7 +73,7 @@ def _by_remark(remarks: Iterable[tuple[str, str]]) -> Iterator[str]:
 
 
 def _warmups(summaries: Sequence[RunSummary]) -> Iterator[str]:
-    """Yield each warm-up, who chose it if not the user, and the number of reports left out."""
+    """Yield each warm-up, who chose it if not the user, and how many reports it leaves out."""
     alike: dict[tuple[str, bool], list[RunSummary]] = {}
     for summary in summaries:
         by_campaign = summary.warmup_source is not None

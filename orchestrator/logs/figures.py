@@ -49,8 +49,8 @@ _OFF = frozenset({"", "0", "[0]", "[1]", "1", "False", "false", "None", "none"})
 class Given:
     """Values from the user that logs may lack; None if not given. A log's values take precedence.
 
-    model: how the user names a model. shape: the model with that name. sizes: fields of ModelShape,
-    by name, without those not given.
+    model: the name that the user gives a model. shape: the model with that name. sizes: fields of
+    ModelShape, by name, without those not given.
     """
 
     global_batch_size: int | None = None
@@ -70,14 +70,17 @@ NOTHING_GIVEN = Given()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """Numbers computed from a log and its configuration; None if an input is not known.
+    """Numbers computed from a log and its configuration; None if an input is unknown.
 
-    gpus: ranks. parameters: of the whole model, counted from its sizes, else as the log states it.
+    gpus: the number of ranks.
+    parameters: those of the whole model, counted from its sizes, else as the log states them.
     tflops_per_gpu: FLOPs of the exact matrix products, recomputed ones included, over the median
-        step time and the ranks, in 10**12 per second; if the batch changes, over the seconds of
-        all samples; None if it is not known whether layers are recomputed.
-    model_tflops_per_gpu: the same without recomputation. mfu: that over the GPU's dense peak.
-    lacking: the options that would complete the TFLOPs. uncounted: why no option can.
+    step time and the ranks, in 10**12 per second. If the batch changes, over the seconds of all
+    samples. None if it is unknown whether layers are recomputed.
+    model_tflops_per_gpu: the same without recomputation.
+    mfu: model_tflops_per_gpu over the GPU's dense peak.
+    lacking: the options that would give the TFLOPs.
+    uncounted: why no option can.
     no_peak: why there is no MFU although there are TFLOPs.
     """
 
@@ -102,7 +105,7 @@ FIGURE_NAMES = tuple(Figures().record())
 
 
 def run_figures(summary: RunSummary, given: Given = NOTHING_GIVEN) -> Figures:
-    """Return the figures of a run, from its log first and then from the given values."""
+    """Return the figures of a run; values of its log take precedence over given values."""
     config = stated_config(summary)
     gpus = summary.world_size or given.world_size
     batch = summary.global_batch_size
@@ -157,10 +160,10 @@ def run_figures(summary: RunSummary, given: Given = NOTHING_GIVEN) -> Figures:
 
 
 def counted_flops(summary: RunSummary, given: Given = NOTHING_GIVEN) -> Mapping[str, float]:
-    """Return the FLOPs of an iteration, by the title of each convention; empty if not known.
+    """Return the FLOPs of an iteration, by the title of each convention; empty if unknown.
 
-    Conventions that count recomputation include it if the log reports that layers are recomputed.
-    If the log does not report whether they are, both counts are returned.
+    Conventions that count recomputation include it if the log shows that layers are recomputed. If
+    the log does not show whether they are, both results are returned.
     """
     figures = run_figures(summary, given)
     config = stated_config(summary)
@@ -209,7 +212,7 @@ def stated_sizes(config: Mapping[str, str]) -> dict[str, int]:
 
 
 def contradicts_preset(config: Mapping[str, str], given: Given) -> bool:
-    """Return whether a log states layers or a width that the model given does not have."""
+    """Return whether a log states another number of layers, or another width, than a model has."""
     if given.shape is None:
         return False
     stated = stated_sizes(config)
@@ -220,7 +223,7 @@ def contradicts_preset(config: Mapping[str, str], given: Given) -> bool:
 def _shape(
     config: Mapping[str, str], given: Given
 ) -> tuple[ModelShape | None, tuple[str, ...], str | None]:
-    """Return the model; or None, with the options that it lacks, or why none can help."""
+    """Return the model; or None, with the options that would describe it, or why none can."""
     fits = given.shape is not None and not contradicts_preset(config, given)
     if fits and given.shape is not None and given.shape.described is not None:
         return _with_stated_length(given.shape.described, config, given), (), None
@@ -257,7 +260,7 @@ def _shape(
 
 
 def _needs_description(config: Mapping[str, str]) -> bool:
-    """Return whether a log states layers, or a size of heads, that the shape does not have."""
+    """Return whether a log states layers, or a size of heads, that the shape cannot describe."""
     if any(config.get(name, "") not in _OFF for name in _OTHER_LAYERS):
         return True
     heads, width, size = (
@@ -269,7 +272,7 @@ def _needs_description(config: Mapping[str, str]) -> bool:
 def _shape_of_arguments(
     config: Mapping[str, str], given: Given
 ) -> tuple[ModelShape | None, tuple[str, ...], str | None]:
-    """Return the model that Megatron's arguments build, or why they are not understood."""
+    """Return the model that Megatron's arguments describe, or why they cannot be used."""
     sizes = {name: str(given.sizes[name]) for name in _SIZES if name in given.sizes}
     # Megatron core prints it always; programs with other experts, which take one each, never.
     if config.get("num_experts", "") not in _OFF and "moe_router_topk" not in config:
@@ -312,7 +315,7 @@ def _variants(config: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _vocabulary(config: Mapping[str, str], shape: ModelShape, given: Given) -> int:
-    """Return the vocabulary that counts: from the log, else padded as Megatron pads."""
+    """Return the size of the vocabulary: from the log, else padded as Megatron pads it."""
     stated = whole(config.get("padded_vocab_size"))
     if stated:
         return stated
@@ -336,7 +339,7 @@ def stated_recomputation(config: Mapping[str, str]) -> bool | None:
 
 
 def _peak(config: Mapping[str, str], given: Given) -> Figure:
-    """Return the dense peak of the GPU in TFLOP/s; or None and which option to give."""
+    """Return the dense peak of the GPU in TFLOP/s; or None, and which option to give."""
     if given.peak_tflops is not None:
         return Figure(given.peak_tflops, "given")
     gpu, precision = gpu_name(config, given), stated_precision(config) or given.precision
@@ -347,7 +350,7 @@ def _peak(config: Mapping[str, str], given: Given) -> Figure:
 
 
 def gpu_name(config: Mapping[str, str], given: Given) -> str | None:
-    """Return the name of the GPU: the log's, unless the given one is a more precise name of it."""
+    """Return the name of the GPU: the log's, or the user's if it is a more precise name for it."""
     stated = config.get("gpu")
     if stated is None or given.gpu is None:
         return stated or given.gpu

@@ -29,10 +29,10 @@ _NO_LOG = (
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """A log, and the log with the errors of the same run if there is one.
+    """A log, and the file with the errors of the same run if there is one.
 
-    named: the user named it, rather than its folder. streams: files with metrics as JSON that lie
-    in its folder or below, without another log nearer to them.
+    named: whether the user named the log itself, and not its folder. streams: files with metrics as
+    JSON that are in the log's folder or below it, without another log nearer to them.
     """
 
     path: Path | LogSlice
@@ -42,7 +42,7 @@ class Log:
 
     @property
     def files(self) -> tuple[Path | LogSlice, ...]:
-        """All its files; the first is the log."""
+        """All files of the log; the first is the log itself."""
         return (self.path, *([] if self.errors is None else [self.errors]), *self.streams)
 
 
@@ -59,7 +59,7 @@ def find_logs(
 ) -> FoundLogs:
     """Return the logs at paths: files, folders with everything below, globs, `-` for stdin.
 
-    In a folder or a tar archive only files with names of logs are taken, and hidden ones are not.
+    In a folder or a tar archive, only files that have a log's name and are not hidden are read.
     unpack_into: a folder for the logs of compressed archives. tell: called with each archive before
     it is read, which may take long.
     """
@@ -139,8 +139,8 @@ def _paired(found: dict[Path, bool]) -> Iterator[Log]:
 def _with_streams(logs: Sequence[Log]) -> Iterator[Log]:
     """Yield logs, each with the streams that may be of the same run.
 
-    A stream that lies near several logs stays a log of its own. Of the states that a training saved
-    with its checkpoints, the last one contains the others.
+    A stream near several logs stays a separate log. Of the states that a training saved with its
+    checkpoints, the last one contains the others.
     """
     consoles: dict[PurePath, list[Log]] = {}
     for log in logs:
@@ -162,7 +162,7 @@ def _with_streams(logs: Sequence[Log]) -> Iterator[Log]:
 
 
 def _last_states(logs: Sequence[Log]) -> Iterator[Log]:
-    """Yield the streams; of the states of one training that a folder contains, only the last."""
+    """Yield the streams; of several states of one training in a folder, only the last state."""
     states: dict[PurePath, list[tuple[float, Log]]] = {}
     for log in logs:
         path = PurePath(str(log.path))

@@ -29,7 +29,7 @@ Found = list[RunSummary] | OSError
 class ReadLogs:
     """The content of logs, run by run, and a sentence for each problem.
 
-    silent: how many logs found in folders and archives contain no run.
+    silent: how many logs in folders and archives contain no run.
     """
 
     summaries: tuple[RunSummary, ...]
@@ -45,10 +45,10 @@ def read_logs(
     global_batch_size: int | None = None,
     tell: Callable[[int], None] = lambda count: None,
 ) -> ReadLogs:
-    """Return the content of logs; `tell` is called with the number of bytes read each time.
+    """Return the content of logs; call `tell` with the number of bytes after each read.
 
     warmup: if None, the warm-up of the campaign whose results folder contains the log, else
-    `first`. global_batch_size: of logs that do not state it.
+    `first`. global_batch_size: used for logs that do not contain it.
     """
     contents = summaries_of(
         logs, warmup, keep_skipped=keep_skipped, global_batch_size=global_batch_size, tell=tell
@@ -77,10 +77,10 @@ def summaries_of(
 
 
 def gather_logs(logs: Sequence[Log], found: Iterable[Found]) -> ReadLogs:
-    """Return the content of all logs, from that of each of them, in their order.
+    """Return the content of all logs together, in their order, given the content of each.
 
     A log that cannot be read, is empty, or contains no run is a problem. A log in a folder that
-    contains no run may be another kind of file; it is a problem only if no log contains a run.
+    contains no run may be another kind of file. It is a problem only if no log contains a run.
     """
     summaries: list[RunSummary] = []
     problems: list[str] = []
@@ -116,7 +116,7 @@ def _to_read(log: Log) -> LogPaths:
 
 
 def log_source(path: Path | LogSlice) -> Path | LogSlice | str:
-    """Return the log to read: only the word `-` is standard input; a path `-` is a file."""
+    """Return the log to read; only the word `-` means standard input, not a path that is `-`."""
     return STANDARD_INPUT if str(path) == STANDARD_INPUT else path
 
 

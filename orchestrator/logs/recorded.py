@@ -1,4 +1,4 @@
-"""Find how to read a log in a results folder: with its campaign's warm-up."""
+"""Find how to read a log in a results folder: with the warm-up of the log's campaign."""
 
 import os
 import re
@@ -32,9 +32,9 @@ _SETTINGS = (
 
 @dataclass(frozen=True, slots=True)
 class RecordedReading:
-    """The recorded data about the run of a log.
+    """What run.json and campaign.json contain about the run of a log.
 
-    config: its sizes and settings, by the names and in the words of logs.
+    config: sizes and settings of the run, with the names that logs give them.
     """
 
     campaign: str
@@ -46,7 +46,7 @@ class RecordedReading:
 def record_files(log: Path | str) -> tuple[Path, ...]:
     """Return the files that decide how a log is read: run.json and campaign.json.
 
-    They need not exist. A log outside a folder of results has none.
+    They need not exist. A log outside a results folder has no such files.
     """
     match = _IN_RESULTS.fullmatch(os.path.abspath(log))  # noqa: PTH100  (removes `..`, too)
     if match is None:
@@ -55,7 +55,7 @@ def record_files(log: Path | str) -> tuple[Path, ...]:
 
 
 def recorded_reading(log: Path | str) -> RecordedReading | None:
-    """Return the recorded data about the run of a log; None if missing or damaged."""
+    """Return what is recorded about the run of a log; None if it is missing or damaged."""
     files = record_files(log)
     if not files:
         return None

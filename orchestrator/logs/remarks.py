@@ -46,7 +46,7 @@ def time_remarks(summary: RunSummary) -> Iterator[str]:
 
 
 def figure_remarks(summary: RunSummary, figures: Figures) -> Iterator[str]:
-    """Yield how TFLOPs were computed, or why a run with a step time has none, or no MFU."""
+    """Yield how TFLOPs were computed, or why a run with a step time has no TFLOPs or no MFU."""
     if summary.step_seconds.mean is None and summary.samples_per_second is None:
         return
     if summary.batch_changes and figures.model_tflops_per_gpu is not None:
@@ -60,14 +60,14 @@ def figure_remarks(summary: RunSummary, figures: Figures) -> Iterator[str]:
 
 
 def contradicted_claims(summary: RunSummary, given: Given) -> Iterator[str]:
-    """Yield each number that contradicts the log's other values, with both and the formula."""
+    """Yield each number that contradicts the log's other values, the right one, and the formula."""
     for claim in claims(summary, given):
         if claim.contradicted:
             yield claim.sentence()
 
 
 def unused_options(summary: RunSummary, given: Given) -> Iterator[str]:
-    """Yield the options whose value the log contradicts: what a log states comes first."""
+    """Yield the options whose value the log contradicts, because the log takes precedence."""
     config = stated_config(summary)
     wanted = {
         "world_size": given.world_size,

@@ -37,7 +37,7 @@ def human_table(
 def rows_table(
     summaries: Sequence[RunSummary], given: Given = NOTHING_GIVEN, *, steps: bool
 ) -> Table:
-    """Return a row per run, or per step report, with the titles `names`; even if there are none."""
+    """Return a row per run, or per step report, with the titles `names`, even without any row."""
     columns = [Column(name, name, partial(_value, name), EXACT) for name in names(steps=steps)]
     return make_table(columns, rows(summaries, given, steps=steps))
 
@@ -52,7 +52,7 @@ def rows(
 ) -> list[Row]:
     """Return a flat row per run, or per step report.
 
-    It is named as in `parsers.summary.rows`; a run's has its figures, too.
+    The names are those of `parsers.summary.rows`; the row of a run also has its figures.
     """
     if steps:
         return [row for summary in summaries for row in step_rows(summary)]

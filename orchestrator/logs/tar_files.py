@@ -28,10 +28,10 @@ def is_tar(path: Path) -> bool:
 def tar_members(
     path: Path, unpack_into: Path, is_log: Callable[[str], bool]
 ) -> tuple[list[LogSlice], str | None]:
-    """Return an archive's logs by their names, and a sentence if it cannot be read completely.
+    """Return an archive's logs by name, and a sentence if it cannot be read completely.
 
-    They are slices of the archive; for a compressed one, slices of a file in `unpack_into` that
-    contains only its logs. If a member occurs twice, the last one counts.
+    The logs are slices of the archive. In a compressed archive, they are slices of a file in
+    `unpack_into` that contains only the logs. If a member occurs twice, the last one counts.
     """
     found: dict[str, LogSlice] = {}
     notes: list[str] = []
@@ -49,7 +49,7 @@ def tar_members(
 
 
 def _members(path: Path, is_log: Callable[[str], bool]) -> tuple[dict[str, LogSlice], list[str]]:
-    """Return the logs in an archive that is not compressed, and its problems."""
+    """Return the logs in an uncompressed archive, and the archive's problems."""
     found: dict[str, LogSlice] = {}
     try:
         with tarfile.open(path, mode="r:") as archive:
@@ -67,7 +67,7 @@ def _members(path: Path, is_log: Callable[[str], bool]) -> tuple[dict[str, LogSl
 def _unpacked(
     path: Path, read: Read, unpack_into: Path, is_log: Callable[[str], bool]
 ) -> tuple[dict[str, LogSlice], list[str]]:
-    """Write the logs in a compressed archive into one file; return them, and the problems.
+    """Write the logs of a compressed archive into one file; return them, and the problems.
 
     read: returns the decompressed bytes. Raises OSError if they cannot be read.
     """
@@ -98,7 +98,7 @@ def _unpacked(
 
 
 def _log_name(path: Path, member: tarfile.TarInfo, is_log: Callable[[str], bool]) -> str | None:
-    """Return the name of an archive's member; None if it is not a log, or hidden."""
+    """Return the name of an archive's member; None if the member is hidden or not a log."""
     name = PurePosixPath(member.name)
     hidden = any(part.startswith(".") for part in name.parts if part not in {".", ".."})
     if hidden or not member.isreg() or member.issparse() or not is_log(name.name):
@@ -107,7 +107,7 @@ def _log_name(path: Path, member: tarfile.TarInfo, is_log: Callable[[str], bool]
 
 
 def _copy(read: Callable[[int], bytes], file: io.FileIO, count: int) -> None:
-    """Copy this number of bytes, or all that are left. Raises _NoRoomError."""
+    """Copy this number of bytes, or all remaining bytes if they are fewer. Raises _NoRoomError."""
     while count and (piece := read(min(count, _COPIED_BYTES))):
         count -= len(piece)
         while piece:
@@ -118,11 +118,11 @@ def _copy(read: Callable[[int], bytes], file: io.FileIO, count: int) -> None:
 
 
 class _NoRoomError(Exception):
-    """A log could not be unpacked."""
+    """There is no room on the disk to unpack a log."""
 
 
 class _Stream(io.RawIOBase):
-    """The stream that tarfile reads from, instead of a file."""
+    """A stream that tarfile reads from, in place of a file."""
 
     def __init__(self, read: Read) -> None:
         self._read = read

@@ -22,7 +22,7 @@ class ColossalaiGptOptions(shared.ColossalaiOptions):
 
     @property
     def benchmark(self) -> str:
-        """The program, in its folder."""
+        """The benchmark program, in its folder."""
         return f"{shared.FOLDER}/{BENCHMARK}"
 
 

@@ -35,7 +35,7 @@ class ColossalaiOptLoraOptions(shared.ColossalaiOptions):
 
     @property
     def benchmark(self) -> str:
-        """The program, in its folder."""
+        """The benchmark program, in its folder."""
         return f"{shared.FOLDER}/{BENCHMARK}"
 
 
@@ -43,7 +43,7 @@ _MODELS = {key.removeprefix("opt-"): shape for key, shape in presets.OPT.items()
 
 
 def problems(run: Run) -> Iterator[str]:
-    """Yield each reason why a run is impossible."""
+    """Yield each reason why a run of this benchmark is impossible."""
     yield from shared.problems(_MODELS)(run)
     rank = run.options.lora_rank
     if run.model is not None and rank > run.model.hidden_size:

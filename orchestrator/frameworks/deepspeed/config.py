@@ -114,8 +114,8 @@ def trainer_sizes(hidden_size: int) -> dict[str, int]:
 def without_fused_adam(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the configuration with torch's AdamW in place of DeepSpeed's FusedAdam.
 
-    FusedAdam is for GPUs, and a CPU would have to compile it. An offloaded optimizer is another
-    one. What the user says of it stays.
+    FusedAdam is for GPUs, and a CPU would have to compile it. For offloaded states DeepSpeed uses
+    another optimizer. The user's own settings of the optimizer stay.
     """
     kind = str(value_at(config, "optimizer.type")).lower()
     offloaded = value_at(config, "zero_optimization.offload_optimizer.device", absent="none")
@@ -126,7 +126,10 @@ def without_fused_adam(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _optimizer_section(adam: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
-    """Return AdamW; without its keys if `extra` asks for an optimizer without them."""
+    """Return the AdamW section.
+
+    Only its type, if `extra` asks for an optimizer without settings.
+    """
     asked = str(value_at(extra, "optimizer.type", absent="AdamW"))
     if asked.lower() not in _ADAM:
         return {"params": {"lr": adam["lr"]}}
@@ -134,9 +137,9 @@ def _optimizer_section(adam: Mapping[str, Any], extra: Mapping[str, Any]) -> dic
 
 
 def _zero_section(run: Run, offload_optimizer: str, offload_param: str) -> dict[str, Any]:
-    """Return the section of ZeRO; what is offloaded goes through pinned host memory.
+    """Return the ZeRO section; offloaded states go through pinned host memory.
 
-    DeepSpeed's default is memory that the system can page out, which copies more slowly.
+    By default, DeepSpeed uses memory that the system can page out, which copies more slowly.
     """
     zero: dict[str, Any] = {"stage": run.zero_stage}
     if offload_optimizer != "none":
@@ -151,8 +154,8 @@ def contradictions(
 ) -> Iterator[str]:
     """Yield the values of a configuration that contradict the run's parameters.
 
-    The plan, the table and run.json show the parameters. filled_in: the program replaces every
-    "auto" by the value of its command line, which is the same.
+    The plan, the table and run.json show the parameters. filled_in: whether the program replaces
+    every "auto" by the value of its command line, which does not contradict them.
     """
     training = run.training
     said = {

@@ -142,7 +142,7 @@ def program(run: Run) -> str:
 
 
 def further_arguments(run: Run) -> FurtherArguments | None:
-    """Return the arguments of a run for run_clm.py, to be checked against its options."""
+    """Return the arguments of a run for run_clm.py, to compare with the options that it accepts."""
     if run.options.program != "run_clm":
         return None
     return FurtherArguments(
@@ -153,8 +153,8 @@ def further_arguments(run: Run) -> FurtherArguments | None:
 def needs_gpus(run: Run) -> str | None:
     """Return the part of a run that trains only on GPUs: run_clm.py with ZeRO 3.
 
-    transformers makes its model before the processes know of each other. On CPUs DeepSpeed then
-    assumes a world of one rank and refuses the batch.
+    transformers makes its model before the processes are connected. On CPUs DeepSpeed then assumes
+    a world of one rank and refuses the batch.
     """
     if run.options.program == "run_clm" and run.zero_stage == 3:
         return "zero_stage=3 of program=run_clm"

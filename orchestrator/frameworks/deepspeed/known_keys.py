@@ -17,8 +17,8 @@ _OFFLOAD = "offload_"
 def unknown_keys(config: Mapping[str, Any]) -> Iterator[str]:
     """Yield one sentence for each key that DeepSpeed does not know.
 
-    DeepSpeed itself ignores most of them in silence. The known keys are those that DeepSpeed looks
-    up when it reads a configuration.
+    DeepSpeed itself silently ignores most unknown keys. The known keys are those that DeepSpeed
+    looks up when it reads a configuration.
     """
     yield from _unknown_keys(config, ())
 
@@ -43,9 +43,9 @@ def _unknown_keys(config: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[
 def renamed_keys(config: Mapping[str, Any], kept: Collection[str] = ()) -> Iterator[str]:
     """Yield one sentence for each key that has another name in DeepSpeed today.
 
-    `with_todays_names` leaves those that parameters of the run set, and second names of one key,
-    which DeepSpeed refuses. kept: dotted paths of keys that keep their old name, because the
-    program's DeepSpeed is an old one.
+    These are the keys that `with_todays_names` does not rename. A parameter of the run sets them,
+    or the configuration has both names of a key, which DeepSpeed refuses. kept: dotted paths of
+    keys that keep their old name, because the program's DeepSpeed is an old one.
     """
     yield from _renamed_keys(config, (), kept)
 

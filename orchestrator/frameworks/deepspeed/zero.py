@@ -42,8 +42,8 @@ def config_problems(
 ) -> Iterator[str]:
     """Yield settings in these configuration files that DeepSpeed refuses or ignores.
 
-    filled_in: whether the program fills in "auto" values. kept: keys with another name today that
-    the program's old DeepSpeed still uses.
+    filled_in: whether the program fills in "auto" values. kept: keys that have another name today,
+    but keep the name that the program's old DeepSpeed reads.
     """
     stage = run.zero_stage
     optimizer = getattr(run.options, "offload_optimizer", "none")
@@ -85,7 +85,7 @@ def _homeless_offload(config: dict[str, Any]) -> Iterator[str]:
 def warnings(run: Run) -> Iterator[str]:
     """Yield warnings about valid but unusual settings of a run of today's DeepSpeed.
 
-    They matter if step times come from DeepSpeed's own reports.
+    Some warnings apply only if step times come from DeepSpeed's own reports.
     """
     yield from earlier_keys(run.options.deepspeed)
     yield from _silent_steps(run)
@@ -156,9 +156,10 @@ def config_placement(run: Run, stage: int, config: Mapping[str, Any]) -> Placeme
 def states(
     precision: str, stage: int, config: Mapping[str, Any], *, pipeline: bool = False
 ) -> Placement:
-    """Return DeepSpeed's states; in bf16 with stage 0 or 1 its BF16_Optimizer may have them.
+    """Return DeepSpeed's states; in bf16 with stage 0 or 1, its BF16_Optimizer may have them.
 
-    It does if gradients are added up in fp32, and it may in a pipeline of any version.
+    That optimizer has them if gradients are added up in fp32; in a pipeline it may have them in any
+    version.
     """
     accumulated = value_at(config, "data_types.grad_accum_dtype")
     in_fp32 = accumulated in ("fp32", "float32", "float")
@@ -174,7 +175,7 @@ def _elements(config: Mapping[str, Any], key: str, default: int) -> int:
 
 
 def offload(run: Run) -> str | None:
-    """Return what is offloaded, and to which device, as the text of a cell."""
+    """Return, as the text of a table cell, what is offloaded and to which device."""
     devices = {
         "optimizer": run.options.offload_optimizer,
         "parameters": run.options.offload_param,

@@ -1,7 +1,7 @@
 """Check the further arguments of Megatron against the parameters of a run.
 
 Only parameters of a run are checked here. The program itself decides whether arguments fit
-together: `orchestrator/workloads/ask_megatron.py` asks it.
+together: `orchestrator/workloads/ask_megatron.py` runs the program's own check.
 """
 
 import math
@@ -26,7 +26,7 @@ _BY_SAMPLES = ("--lr-decay-samples", "--lr-warmup-samples", "--rampup-batch-size
 
 
 def problems_of_all(run: Run) -> Iterator[str]:
-    """Yield the rules of all Megatron versions, including 1.1.5, that a run breaks."""
+    """Yield the rules of all Megatron versions, also 1.1.5, that a run breaks."""
     options = given(run.options.extra_args)
     least, rate = number(options, "--min-lr"), run.training.learning_rate
     if least is not None and least > rate:
@@ -40,7 +40,7 @@ def problems_of_all(run: Run) -> Iterator[str]:
 
 
 def common_problems(run: Run) -> Iterator[str]:
-    """Yield the rules of Megatron since 2 that a run breaks; it trains by iterations."""
+    """Yield the rules of Megatron since version 2 that a run, which counts iterations, breaks."""
     options = given(run.options.extra_args)
     for option, instead in _NOT_FOR_RUNS.items():
         if option in options:
@@ -83,9 +83,9 @@ def data_source_problems(run: Run) -> Iterator[str]:
 
 
 def blend_problems(run: Run) -> Iterator[str]:
-    """Yield that data sets of Megatron 2 are not weights and prefixes in turn, or one prefix.
+    """Yield a problem if `data_path` is neither one prefix nor weights and prefixes in turn.
 
-    It refuses them only where it builds its data, after the model is on all GPUs.
+    Megatron 2 refuses other lists only when it builds its data, after the model is on all GPUs.
     """
     words = given(run.options.extra_args).get(DATA_PATH)
     if words is None or len(words) == 1:

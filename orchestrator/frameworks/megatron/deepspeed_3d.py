@@ -91,7 +91,7 @@ def _without_deepspeed(run: Run) -> Iterator[str]:
 
 
 def _interleaving_problems(run: Run) -> Iterator[str]:
-    """Yield why the interleaved schedule of Megatron 2.4 is impossible, if requested."""
+    """Yield why the interleaved schedule of Megatron 2.4 is impossible, if the run requests it."""
     each = whole_number(given(run.options.extra_args), _OF_A_CHUNK)
     layers, stages = _layers_and_stages(run)
     if each is None or layers is None or layers % stages:
@@ -128,7 +128,7 @@ def _under_deepspeed(run: Run) -> Iterator[str]:
 
 
 def split(given: Parallelism, world_size: int, options: MegatronDeepspeed3dOptions) -> Parallelism:
-    """Return how the program divides the model; 2.4 lowers sizes that are too large."""
+    """Return how the program divides the model; Megatron 2.4 lowers sizes that are too large."""
     return pipeline.least_split(given, world_size) if options.branch == "new" else given
 
 

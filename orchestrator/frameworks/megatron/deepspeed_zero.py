@@ -90,7 +90,7 @@ def problems(run: Run) -> Iterator[str]:
 
 
 def _checkpoint_problems(run: Run) -> Iterator[str]:
-    """Yield a problem if checkpoints do not divide the layers; they are found by modulo."""
+    """Yield a problem if checkpoints do not divide the layers, which Megatron 1.1.5 needs."""
     if run.model is None:
         return
     split = run.options.split_transformers

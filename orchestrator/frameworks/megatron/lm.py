@@ -62,7 +62,7 @@ class MegatronLmOptions(MegatronOptions):
 
     @property
     def is_core(self) -> bool:
-        """Whether this is Megatron core, rather than Megatron-LM 2."""
+        """Whether the program is Megatron core; otherwise it is Megatron-LM 2."""
         return self.version != "2"
 
     @property
@@ -135,7 +135,7 @@ def _hybrid_problems(run: Run, layers: Iterable["Layer"]) -> Iterator[str]:
 def model_arguments(run: Run) -> list[list[str]]:
     """Return the arguments that build a model with other layers than GPT-2's; none for GPT-2's.
 
-    Raises ConfigError if Megatron core has none for it.
+    Raises ConfigError if Megatron core has no argument for a part of the model.
     """
     if run.model is None or not run.model.variants or not run.options.is_core:
         return []
@@ -156,7 +156,7 @@ def _is_hybrid(run: Run) -> bool:
 
 
 def _selective(run: Run) -> list[str]:
-    """Return the arguments that request selective recomputation, which Megatron core has."""
+    """Return the arguments of Megatron core that request selective recomputation."""
     return memory.selective(run) if run.options.is_core else []
 
 

@@ -1,7 +1,7 @@
 """Arguments of Megatron core that change a run's GPU requirements or its memory.
 
-They need a compute capability, request selective recomputation, or save memory that the forecast
-does not include.
+Such arguments need a compute capability, request selective recomputation, or save memory that the
+forecast does not include.
 """
 
 from collections.abc import Iterator
@@ -44,7 +44,7 @@ _SCORES = ["core_attn"]
 
 
 def selective(run: Run) -> list[str]:
-    """Return the arguments that request it; none if whole layers are recomputed."""
+    """Return the arguments that request selective recomputation; none if layers are recomputed."""
     options = given(run.options.extra_args)
     asked = _ACTIVATIONS in options or list(options.get(_GRANULARITY, ())) == ["selective"]
     if run.training.activation_checkpointing or not asked:
@@ -53,7 +53,10 @@ def selective(run: Run) -> list[str]:
 
 
 def mode(run: Run) -> Recomputation | None:
-    """Return the recomputation of a Megatron core run; None if it is not that of scores only."""
+    """Return the recomputation mode of a Megatron core run.
+
+    None unless only scores are recomputed.
+    """
     if not selective(run):
         return recomputation(run.training.activation_checkpointing)
     modules = given(run.options.extra_args).get(_MODULES, _SCORES)
@@ -82,7 +85,7 @@ _GROWS = (
 
 
 def may_hold_more(run: Run) -> bool:
-    """Return whether arguments give the model parts whose size the forecast does not know."""
+    """Return whether arguments add parts to the model whose size the forecast does not include."""
     known = {"--num-experts"} if experts(run) else set()
     model = run.model
     if model is not None and model.gated_mlp:
@@ -93,7 +96,7 @@ def may_hold_more(run: Run) -> bool:
 
 
 def experts(run: Run) -> ExpertPlacement | None:
-    """Return the experts that arguments give a run; None if there are none, or not understood."""
+    """Return the experts that arguments give a run; None if there are none, or they are unclear."""
     options, model = given(run.options.extra_args), run.model
     number = whole_number(options, "--num-experts")
     ranks = whole_number(options, "--expert-model-parallel-size") or 1
@@ -124,7 +127,7 @@ _FREQUENCY = "--moe-layer-freq"
 
 
 def _expert_layers(options: Given, count: int) -> tuple[bool, ...] | None:
-    """Return whether each layer has experts, by --moe-layer-freq; None if it is not understood."""
+    """Return whether each layer has experts, by --moe-layer-freq; None if its value is unclear."""
     words = options.get(_FREQUENCY)
     if words is None:
         return (True,) * count
@@ -134,13 +137,13 @@ def _expert_layers(options: Given, count: int) -> tuple[bool, ...] | None:
 
 
 def may_save(run: Run) -> bool:
-    """Return whether a run may need less memory than forecast, because of these arguments."""
+    """Return whether a run may need less memory than forecast, because of its arguments."""
     saves = [option for option in _SAVES if option != "--num-experts" or not experts(run)]
     return bool(run.options.gives(*saves, *pipeline.UNEVEN))
 
 
 def warnings(run: Run) -> Iterator[str]:
-    """Yield those of them that are not already reported as changing sizes and FLOPs."""
+    """Yield memory arguments for which no other warning about sizes and FLOPs exists."""
     told = shared.unreckoned(run)
     for option in given(run.options.extra_args):
         if option in _SAVES and option not in told:

@@ -23,8 +23,9 @@ UNEVEN = (_LAYOUT, *_ENDS, *_COUNTED)
 def least_split(given: Parallelism, world_size: int) -> Parallelism:
     """Return the split that Megatron 2 trains with: no larger than the number of ranks allows.
 
-    Its parser takes min(tensor, world size) and min(pipeline, world size // tensor); parse_args in
-    megatron/arguments.py of 2.0 to 2.6, also of Megatron core up to 0.8.
+    Its parser takes min(tensor, world size) and min(pipeline, world size
+    tensor). This is in parse_args of megatron/arguments.py of 2.0 to 2.6, also of Megatron core up
+    to 0.8.
     """
     tensor = min(given.tensor_parallel_size, world_size)
     stages = min(given.pipeline_parallel_size, world_size // tensor)
@@ -79,7 +80,7 @@ def checkpoint_problems_of_2(run: Run, chunks: int = 1) -> Iterator[str]:
 
 
 def core_stage_problems(run: Run, chunks: int) -> Iterator[str]:
-    """Yield the same for Megatron core, unless further arguments divide the layers."""
+    """Yield the problems of stages in Megatron core, unless further arguments divide the layers."""
     if not run.options.gives(*UNEVEN):
         yield from even_problems(run, chunks)
 
@@ -87,8 +88,8 @@ def core_stage_problems(run: Run, chunks: int) -> Iterator[str]:
 def interleaving_problems(run: Run, chunks: int, least_stages: int) -> Iterator[str]:
     """Yield why the interleaved schedule, with several chunks per stage, is impossible.
 
-    Each stage runs a group of micro-batches through a chunk before the next one: as many as there
-    are stages, or in Megatron core as many as a further argument sets.
+    Each stage runs a group of micro-batches through a chunk before the next chunk. The group has as
+    many micro-batches as there are stages, or in Megatron core as many as a further argument sets.
     """
     stages, count = run.parallelism.pipeline_parallel_size, run.num_microbatches
     if chunks == 1:

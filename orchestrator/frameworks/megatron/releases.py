@@ -13,13 +13,13 @@ _RELEASE = re.compile(r"(?:core[-_ ]?)?[vr]?(\d+\.\d+)(?:\.\d+)?(?:rc\d+)?")
 
 
 def checked_version(version: str) -> str:
-    """Return the version unchanged. Raises ValueError if it names no release."""
+    """Return the version unchanged. Raises ValueError if no release has this version."""
     record_name(version)
     return version
 
 
 def record_name(version: str) -> str:
-    """Return the name of the record of a version; of the nearest release if it has none.
+    """Return the name of a version's record; that of the nearest release if it has none.
 
     Raises ValueError if the text names no release.
     """
@@ -43,7 +43,7 @@ def record_name(version: str) -> str:
 def lowers_parallel_sizes(version: str) -> bool:
     """Return whether the parser lowers parallel sizes that are too large for the world size.
 
-    It does so in 2.x and in Megatron core up to 0.8; later ones refuse such sizes.
+    The parser does so in 2.x and in Megatron core up to 0.8; later ones refuse such sizes.
     """
     found = _RELEASE.fullmatch(version)
     return version == "2" or (found is not None and _number(found[1]) <= _LAST_THAT_LOWERS)

@@ -120,12 +120,12 @@ class MegatronOptions:
     ] = field(default=False, metadata={"identity": False})
 
     def gives(self, *options: str) -> bool:
-        """Whether any of these options is among the further arguments."""
+        """Whether the further arguments contain any of these options."""
         return not given(self.extra_args).keys().isdisjoint(options)
 
 
 def opened(program: str) -> Callable[[Mapping[str, str]], Iterable[str]]:
-    """Return a function that lists the files a run opens; `program` is in the checkout."""
+    """Return a function that lists the files that a run opens; `program` is in the checkout."""
 
     def files(paths: Mapping[str, str]) -> Iterator[str]:
         yield f"{paths['source']}/{program}"
@@ -147,7 +147,7 @@ def program_in(*names: str) -> Callable[[Mapping[str, str]], str | None]:
 
 
 def further_arguments(run: Run) -> FurtherArguments | None:
-    """Return the arguments of a run to be checked against its program's options."""
+    """Return the arguments of a run to compare with the options that its program accepts."""
     options: MegatronOptions = run.options
     if options.allow_unknown_arguments:
         return None
@@ -171,7 +171,8 @@ def checkpoint_problems(run: Run, layers: int, whose: str, fate: str) -> Iterato
     """Yield a problem if the last activation checkpoint extends beyond the layers.
 
     Megatron of 2021 always runs the full number of layers after a checkpoint, also after the last
-    one. layers: of those that a rank runs at a time; `whose` names them. fate: the consequence.
+    checkpoint. layers: how many a rank runs at a time. whose: names these layers in the message.
+    fate: the consequence.
     """
     every: int = run.options.checkpoint_num_layers
     if run.training.activation_checkpointing and layers % every:

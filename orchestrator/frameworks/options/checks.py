@@ -15,8 +15,8 @@ _NEAR = 0.85
 class FurtherArguments:
     """The arguments that a run passes to its program after all others.
 
-    parameter: the parameter that sets them, e.g. `extra_args`. remedy: what the user should do if a
-    record is not that of the program of the runs.
+    parameter: the parameter that sets these arguments, e.g. `extra_args`. remedy: what the user
+    should do if the record is of another program than the runs'.
     """
 
     parameter: str
@@ -25,7 +25,7 @@ class FurtherArguments:
 
 
 def unaccepted(further: FurtherArguments, record: Record) -> Iterator[str]:
-    """Yield a sentence for each argument that contradicts the record."""
+    """Yield a sentence for each argument that contradicts the record of options."""
     accepted = {option: {**takes, "required": False} for option, takes in record.options.items()}
     program = record.program if record.own else f"{record.program} (recorded)"
     remedy = None if record.own else further.remedy

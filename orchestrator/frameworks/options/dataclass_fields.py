@@ -15,7 +15,7 @@ _DEPTH = 10
 
 @dataclass(frozen=True, slots=True)
 class FieldOf:
-    """A field of a dataclass, as its source has it, and the module of that source."""
+    """A field of a dataclass: its name, type and default in the source, and its module."""
 
     name: str
     annotation: ast.expr
@@ -25,7 +25,7 @@ class FieldOf:
 
 
 def fields_of(interpreter: Interpreter, one: Class, depth: int = _DEPTH) -> dict[str, FieldOf]:
-    """Return the fields of a dataclass by name, those of its bases first, as in Python."""
+    """Return the fields of a dataclass by name, fields of base classes first, as in Python."""
     found: dict[str, FieldOf] = {}
     for base in reversed(interpreter.bases(one) if depth else []):
         if isinstance(base, Class):
@@ -46,7 +46,7 @@ def fields_of(interpreter: Interpreter, one: Class, depth: int = _DEPTH) -> dict
 def factory_options(
     interpreter: Interpreter, factory: Factory
 ) -> Iterator[tuple[list[str], Takes]]:
-    """Yield the names of each option of a factory, and the keywords of its `add_argument`."""
+    """Yield the names of each option that a factory makes, and the keywords of `add_argument`."""
     for field in fields_of(interpreter, factory.fields_of).values():
         init = field.keywords.get("init")
         if field.name in factory.exclude or (
@@ -83,7 +83,7 @@ def _name(field: str) -> str:
 
 
 def _type(interpreter: Interpreter, annotation: ast.expr, module: Module) -> Takes:
-    """Return `type`, `nargs` and `choices` of an annotation; empty if the rules have none."""
+    """Return `type`, `nargs` and `choices` of an annotation; empty if no rule applies to it."""
     match annotation:
         case ast.Constant(value=str(text)):
             return _type(interpreter, ast.parse(text, mode="eval").body, module)

@@ -1,4 +1,4 @@
-"""Make a record of the options of a checkout, to carry to a machine without the checkout."""
+"""Record the options of a checkout, for a machine that does not have the checkout."""
 
 import ast
 import json
@@ -17,7 +17,7 @@ _PROGRAMS = ("pretrain_gpt.py", "pretrain_gpt2.py")
 def make_record(source: Path) -> dict[str, Any]:
     """Return the record of a checkout of Megatron or a fork, or of a script: see `Record`.
 
-    Raises UserError if it contains no program, or no option is found in it.
+    Raises UserError if the checkout contains no program, or the program has no option.
     """
     program = source
     if source.is_dir():

@@ -1,8 +1,9 @@
 """Follow the code of a program that adds options to its parser, without running it.
 
-It interprets the part of Python that such code uses: calls that pass on a parser, literals, loops
-over them, enumerations and dataclasses. The value of anything else is `UNKNOWN`. Both branches of
-an `if` with an unknown condition are followed, because another machine may take the other one.
+The interpreter handles the part of Python that such code uses: calls that pass on a parser,
+literals, loops over them, enumerations and dataclasses. The value of any other expression is
+`UNKNOWN`. If the condition of an `if` is unknown, both branches are followed, because another
+machine may take the other branch.
 """
 
 import ast
@@ -50,7 +51,7 @@ _BIGGEST = 10_000
 
 
 class Interpreter:
-    """Follows functions of a checkout and passes every option that they add to `on_option`."""
+    """Follow functions of a checkout, and pass every option that they add to `on_option`."""
 
     def __init__(
         self,
@@ -73,7 +74,7 @@ class Interpreter:
     # --- names -----------------------------------------------------------------------------
 
     def name_in(self, module: Module, name: str) -> Any:
-        """Return the value of a module's name; UNKNOWN if it has several, or none is found."""
+        """Return the value of a module's name; UNKNOWN if the name has several values or none."""
         key = (id(module), name)
         if key not in self._looked_up:
             self._looked_up[key] = UNKNOWN  # while it is computed: a circle has no value
@@ -145,7 +146,7 @@ class Interpreter:
     # --- statements ------------------------------------------------------------------------
 
     def run(self, body: list[ast.stmt], names: Names, module: Module) -> tuple[bool, Any]:
-        """Follow statements; return whether they end in a `return` for sure, and its value."""
+        """Follow statements; return whether they certainly end in a `return`, and its value."""
         value: Any = UNKNOWN
         for statement in body:
             ended, returned = self._statement(statement, names, module)
@@ -374,7 +375,7 @@ class Interpreter:
         return made
 
     def _items(self, value: Any) -> list[Any] | None:
-        """Return the items of a loop over a value; None if not known."""
+        """Return the items of a loop over a value; None if they are unknown."""
         if isinstance(value, Class):
             return [*self.members(value).values()] if self.is_enumeration(value) else None
         if isinstance(value, list | tuple | set | frozenset | dict | range | str) or (
@@ -440,7 +441,7 @@ class Interpreter:
         return found
 
     def is_a(self, one: Class, method: str, depth: int = 5) -> bool:
-        """Return whether a class or a base of it defines a method."""
+        """Return whether a class or one of its base classes defines a method."""
         return depth > 0 and (
             any(isinstance(part, ast.FunctionDef) and part.name == method for part in one.node.body)
             or any(
@@ -473,7 +474,7 @@ class Interpreter:
         return self.called(function, arguments, keywords)
 
     def called(self, function: Any, arguments: list[Any], keywords: Names) -> Any:
-        """Return the value of a call, or UNKNOWN if it cannot be followed."""
+        """Return the value of a call; UNKNOWN if the call cannot be followed."""
         match function:
             case External():
                 last = function.name.rpartition(".")[2]
@@ -511,12 +512,12 @@ class Interpreter:
         return PARSER if PARSER in arguments else UNKNOWN
 
     def _provider(self, name: str, value: Any) -> None:
-        """Follow a function that a program passes on so that it adds options."""
+        """Follow a function that a program passes on to let it add options."""
         if name == "extra_args_provider" and isinstance(value, Function):
             self.call(value, [PARSER], {})
 
     def call(self, function: Function, arguments: list[Any], keywords: Names) -> Any:
-        """Follow a call of a function if it gets a parser or may compute a value."""
+        """Follow a call of a function if the function gets a parser or may compute a value."""
         for name, value in keywords.items():
             self._provider(name, value)
         node = function.node

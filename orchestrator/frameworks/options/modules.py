@@ -9,7 +9,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Module:
-    """A parsed file.
+    """A parsed Python file.
 
     bindings: the statements that give each name of the module its value, in their order.
     """
@@ -21,7 +21,7 @@ class Module:
 
     @property
     def package(self) -> str:
-        """The dotted name at which relative imports begin."""
+        """The dotted name of the package at which relative imports begin."""
         if self.path.name == "__init__.py":
             return self.name
         return self.name.rpartition(".")[0]
@@ -39,7 +39,7 @@ class Modules:
     _parsed: dict[str, Module | None] = field(default_factory=dict)
 
     def find(self, name: str) -> Module | None:
-        """Return a module by its dotted name; None if it is not below the folders."""
+        """Return a module by its dotted name; None if the folders do not contain it."""
         if name not in self._parsed:
             self._parsed[name] = None
             for path in self._places(name):
@@ -49,7 +49,7 @@ class Modules:
         return self._parsed[name]
 
     def is_package(self, name: str) -> bool:
-        """Return whether there is a module or a folder with that dotted name."""
+        """Return whether a module or a folder has that dotted name."""
         parts = name.split(".")
         return any(
             root.joinpath(*parts).is_dir() or root.joinpath(*parts).with_suffix(".py").is_file()
@@ -57,7 +57,7 @@ class Modules:
         )
 
     def read(self, path: Path, name: str) -> Module | None:
-        """Parse a file; None if it is not Python. Raises OSError."""
+        """Parse a file; return None if the file is not Python. Raises OSError."""
         content = path.read_bytes()
         self.hashes[str(path)] = hashlib.sha256(content).hexdigest()
         try:

@@ -22,8 +22,8 @@ class Record:
     """The options that a program accepts on its command line.
 
     program: its name and version, as text. options: the values of each option, see `SourceOptions`.
-    own: whether this is the program of the runs, and not a record of a release that may differ from
-    it. complete: whether it has all options, see `SourceOptions`.
+    own: whether this is the program of the runs, and not a release that may differ from it.
+    complete: whether the record has all options, see `SourceOptions`.
     """
 
     program: str
@@ -34,7 +34,7 @@ class Record:
 
 @cache
 def recorded(name: str) -> Record:
-    """Return a record of the package, e.g. `megatron-lm-2.4`."""
+    """Return a record that the package contains, e.g. `megatron-lm-2.4`."""
     text = (files("orchestrator.frameworks") / "known_options" / f"{name}.json").read_text("utf-8")
     content: dict[str, Any] = json.loads(text)
     # The programs that come with teralog are recorded by a test.
@@ -46,7 +46,7 @@ def recorded(name: str) -> Record:
 def record_of_file(path: Path) -> Record:
     """Return the record in a file that `teralog record-options` wrote.
 
-    It is of the user's own source. Raises UserError if the file cannot be read.
+    The record is of the user's own source. Raises UserError if the file cannot be read.
     """
     problem = f"options_record: {path}: "
     try:
@@ -103,7 +103,7 @@ def _hash(path: Path) -> str:
 
 @cache
 def _readers_hash() -> str:
-    """Return a hash of the reader: another version may find more in the same source."""
+    """Return a hash of the code that reads sources: another version may read more options."""
     parts = (modules, interpreter, dataclass_fields, source)
     return hashlib.sha256(
         "".join(_hash(Path(str(one.__file__))) for one in parts).encode()

@@ -43,13 +43,13 @@ _NUMBERS_OF_VALUES = {
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """The options of a program, and the files that they were read from.
+    """The options of a program, and the files from which they were read.
 
     options: the properties of each option: `values` (1 by default, 0 for a flag, "?", "*", "+"),
-        `type`, `choices`, `required`, `default` and `action`, if known.
+    `type`, `choices`, `required`, `default` and `action`, if known.
     files: SHA-256 of each file that was read, by absolute path.
-    complete: whether the name of each option was found; False if the program computes some as it
-        runs, or if a package outside the checkout adds some.
+    complete: whether the name of each option is known. False if the program computes some names
+    when it runs, or if a package outside the checkout adds options.
     """
 
     options: dict[str, Takes]
@@ -60,8 +60,8 @@ class SourceOptions:
 def read_options(program: Path, checkout: Path | None = None) -> SourceOptions:
     """Return the options of the program `program`, a script in a checkout.
 
-    checkout: the folder that its imports begin at; the script's folder by default. Raises UserError
-    if the script cannot be read or no parser is found in it.
+    checkout: the folder at which the script's imports begin; the script's folder by default. Raises
+    UserError if the script cannot be read or makes no parser.
     """
     folder = program.parent
     modules = Modules(tuple(dict.fromkeys(filter(None, (folder, checkout)))))
@@ -86,7 +86,10 @@ def read_options(program: Path, checkout: Path | None = None) -> SourceOptions:
 
 
 def _follow_makers(interpreter: Interpreter, module: Module) -> None:
-    """Follow the functions of a module that make a parser; if there is none, those that get one."""
+    """Follow the functions of a module that make a parser.
+
+    If there are none, those that get one.
+    """
     functions = [node for node in module.tree.body if isinstance(node, ast.FunctionDef)]
     makers = [node for node in functions if _makes_parser(node)]
     if not makers:
@@ -122,7 +125,7 @@ def _follow_script(interpreter: Interpreter, script: Module) -> None:
 
 
 class _Collected:
-    """The options that were found so far."""
+    """The options found so far while the source is read."""
 
     def __init__(self) -> None:
         self.options: dict[str, Takes] = {}
@@ -169,7 +172,7 @@ def _takes(keywords: Mapping[str, Any], interpreter: Interpreter) -> Takes:
 
 
 def _values(keywords: Mapping[str, Any], action: Any, interpreter: Interpreter) -> Takes:
-    """Return how many values an option takes, if that is not one."""
+    """Return how many values an option takes, if the number is not one."""
     wanted = keywords.get("nargs")
     if isinstance(wanted, External):
         wanted = _NUMBERS_OF_VALUES.get(wanted.name, UNKNOWN)
@@ -222,7 +225,7 @@ def _converted(keywords: Mapping[str, Any], interpreter: Interpreter) -> Takes:
 
 
 def _plain(value: Any) -> Any:
-    """Return a default as a JSON value; None if that is impossible."""
+    """Return a default as a JSON value; None if JSON cannot contain it."""
     if isinstance(value, Member):
         return value.name
     if isinstance(value, list | tuple):

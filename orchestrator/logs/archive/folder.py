@@ -30,32 +30,32 @@ class ShardFolder:
 
     @property
     def result(self) -> Path:
-        """Path of the file with the content of its logs."""
+        """The path of the file with the content of the shard's logs."""
         return self.path / "result.pickle"
 
     def save(self, reader: Reader, shard: Shard) -> None:
-        """Write the logs to read, and how to read them."""
+        """Write which logs to read, and how to read them."""
         self.path.mkdir(parents=True, exist_ok=True)
         _write(self.path / "shard.pickle", (reader, shard))
 
     def load(self) -> tuple[Reader, Shard]:
-        """Return the logs to read, and how to read them."""
+        """Return which logs to read, and how to read them."""
         reader, shard = _read(self.path / "shard.pickle")
         return reader, shard
 
     def save_result(self, found: Sequence[Found]) -> None:
-        """Write the content of the logs, one by one; completely or not at all."""
+        """Write the content of the logs, log by log, completely or not at all."""
         _write(self.result, list(found))
 
     def load_result(self) -> list[Found]:
-        """Return the content of the logs, one by one."""
+        """Yield the content of the logs, log by log."""
         found: list[Found] = _read(self.result)
         return found
 
 
 @dataclass(frozen=True, slots=True)
 class ShardJob:
-    """An array that was submitted: the names of its shards in the order of its tasks."""
+    """A submitted job array: the names of its shards in the order of its tasks."""
 
     job_id: str
     shards: tuple[str, ...]
@@ -72,34 +72,34 @@ class WorkFolder:
         return ShardFolder(self.path / "shards" / name)
 
     def shards(self) -> Iterator[Shard]:
-        """Yield the recorded shards."""
+        """Yield the shards that are recorded in the folder."""
         for file in sorted(self.path.glob("shards/*/shard.pickle")):
             yield ShardFolder(file.parent).load()[1]
 
     def new_job(self, name: str, script: str, shards: Sequence[str]) -> Path:
-        """Make the folder of an array to be submitted, and return it."""
+        """Create the folder of an array that will be submitted, and return it."""
         folder = self.path / "jobs" / name
         links = {str(index): f"../../shards/{shard}" for index, shard in enumerate(shards)}
         claim_folder(folder, {"script.sh": script}, links)
         return folder
 
     def submitted(self, name: str, job: ShardJob) -> None:
-        """Record that Slurm has an array."""
+        """Record that Slurm has accepted an array."""
         write_record(self.path / "jobs" / name / "job.json", job)
 
     def jobs(self) -> Iterator[tuple[str, ShardJob]]:
-        """Yield the arrays that Slurm got, by name."""
+        """Yield the arrays that Slurm has accepted, by name."""
         for file in sorted(self.path.glob("jobs/*/job.json")):
             if (job := read_record(file, ShardJob)) is not None:
                 yield file.parent.name, job
 
     def log(self, job_name: str, index: int) -> Path:
-        """Return the path of a task's output."""
+        """Return the path of the output of a task."""
         return self.path / "jobs" / job_name / f"{index}.log"
 
 
 def work_folder(work: Path, reader: Reader) -> WorkFolder:
-    """Make the folder of a reader and return it; other users cannot look into `work`."""
+    """Create the folder of a reader and return it; other users cannot look into `work`."""
     path = work.absolute() / reader.name
     if "\\" in str(path):
         raise UserError(

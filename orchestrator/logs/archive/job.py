@@ -11,7 +11,7 @@ from orchestrator.logs.read import Found, summaries_of
 
 
 def read_shard(folder: ShardFolder) -> None:
-    """Read a shard's logs, and write their content.
+    """Read the logs of a shard, and write their content.
 
     Raises RuntimeError if this process would read logs differently from the submitting one.
     """

@@ -1,6 +1,6 @@
-"""Read an archive of logs by Slurm jobs: one array, with a task per shard.
+"""Read an archive of logs with Slurm jobs: one array, with a task per shard.
 
-Reading a shard twice gives the same result, so no step must be protected against repetition.
+If a shard is read twice, the result is the same, so no step must be protected against repetition.
 Submitted jobs are recorded only so that a later call waits for them instead of submitting again.
 """
 
@@ -34,7 +34,7 @@ _GONE = "gone from Slurm"
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """The task of an array that reads a shard, and the path of its output."""
+    """The task of an array that reads a shard, and the path of the task's output."""
 
     task_id: str
     log: Path
@@ -99,7 +99,7 @@ def _refuse_streams(logs: Sequence[Log]) -> None:
 
 
 def _going_on(folder: WorkFolder) -> dict[str, Task]:
-    """Return the tasks that have not ended, according to the last answer, by their shards."""
+    """Return the tasks that had not ended at Slurm's last answer, by their shards."""
     tasks = {
         shard: Task(f"{job.job_id}_{index}", folder.log(name, index))
         for name, job in folder.jobs()
@@ -157,7 +157,7 @@ def _wait(
     tasks: Mapping[str, Task],
     tell: Callable[[str], None],
 ) -> None:
-    """Wait until each shard has a result. Raises UserError if some never will."""
+    """Wait until each shard has a result. Raises UserError if a shard will never have one."""
     waiting = dict(enumerate(shards, start=1))
     ended: dict[int, tuple[str, float]] = {}
     failed: dict[int, str] = {}
@@ -199,7 +199,7 @@ def _wait(
 
 
 def _ends(told: Told, task_ids: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield the ended tasks, each with Slurm's word for its end."""
+    """Yield the ended tasks, each with the state in which Slurm ended it."""
     for task in task_ids:
         state = told.states.get(task)
         if state is not None and state.final:

@@ -1,7 +1,7 @@
 """Divide an archive of logs into shards of similar size, each read by one job.
 
 A shard is identified by its logs and their sizes and times. If a log changes, its shard is a new
-one, which has not been read.
+shard, which has not been read yet.
 """
 
 import hashlib
@@ -29,10 +29,10 @@ Stamp = tuple[int, int] | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reader:
-    """How to read logs: the folder of relative paths, and the reports that count.
+    """How to read logs: the folder of relative paths, and which step reports count.
 
-    global_batch_size: of logs that do not state it. code: a fingerprint of the source files that
-    read them.
+    global_batch_size: used for logs that do not contain it. code: a fingerprint of the source files
+    that read logs.
     """
 
     folder: Path
@@ -43,13 +43,13 @@ class Reader:
 
     @property
     def name(self) -> str:
-        """A name that is unique to this reader."""
+        """A name that is unique to this way of reading."""
         return _fingerprint(str(self).encode(errors="surrogateescape"))
 
 
 @dataclass(frozen=True, slots=True)
 class StampedLog:
-    """The logs of one run, with their sizes and times at one moment."""
+    """The logs of one run, with their sizes and modification times at one moment."""
 
     path: Path
     errors: Path | None
@@ -58,12 +58,12 @@ class StampedLog:
 
     @property
     def bytes(self) -> int:
-        """Their size on disk."""
+        """The size of the logs on disk, in bytes."""
         return sum(stamp[0] for stamp in self.stamps if stamp)
 
     @property
     def log(self) -> Log:
-        """What to read."""
+        """The logs to read."""
         return Log(self.path, self.errors, streams=self.streams)
 
 
@@ -75,12 +75,12 @@ class Shard:
 
     @property
     def name(self) -> str:
-        """A name that is unique to these logs in their current state."""
+        """A name that is unique to these logs and their current sizes and times."""
         return _fingerprint(str(self).encode(errors="surrogateescape"))
 
     @property
     def bytes(self) -> int:
-        """Their size on disk."""
+        """The size of the logs on disk, in bytes."""
         return sum(log.bytes for log in self.logs)
 
 
@@ -91,7 +91,7 @@ def code_fingerprint() -> str:
 
 
 def stamped(log: Log) -> StampedLog:
-    """Return a log of its own file with the stamps of those that decide how it is read."""
+    """Return a log with the sizes and times of the files that determine how it is read."""
     path, errors = Path(str(log.path)), None if log.errors is None else Path(str(log.errors))
     streams = tuple(Path(str(one)) for one in log.streams)
     files = (path, *([] if errors is None else [errors]), *streams)
@@ -102,9 +102,9 @@ def stamped(log: Log) -> StampedLog:
 def in_shards(
     logs: Sequence[StampedLog], count: int, earlier: Iterable[Shard] = ()
 ) -> Iterator[Shard]:
-    """Yield shards that contain each of the logs once, about `count` of the same size in bytes.
+    """Yield about `count` shards of the same size, which together contain each log once.
 
-    Those of `earlier` stay if all their logs are wanted; the other logs are divided.
+    Shards of `earlier` stay if all their logs are wanted; the other logs are divided.
     """
     left = dict.fromkeys(logs)
     for shard in earlier:

@@ -33,8 +33,8 @@ _Cells = Sequence[tuple[BenchmarkRow, str]]
 def relative_changes(tables: Sequence[BenchmarkTable]) -> Iterator[TableFinding]:
     """Find changes in cells that do not follow from any other row of their column.
 
-    A page does not state which row a change refers to. Any row that fits under the same title, in
-    any table, is accepted. If none fits, the change is compared with the nearest row above.
+    A page does not state to which row a change refers. Any row that fits under the same title, in
+    any table, is accepted. If no row fits, the change is compared with the nearest row above.
     """
     columns: dict[str, list[_Cells]] = {}
     for table in tables:
@@ -75,7 +75,7 @@ def _changes_below(title: str, columns: Sequence[_Cells]) -> Iterator[TableFindi
 
 
 def _numbers_of(cells: _Cells) -> list[tuple[int, Printed]]:
-    """Return line and number of every cell that contains one, except 0."""
+    """Return line and number of every cell that contains a number other than 0."""
     numbers = ((row.line, plain_number(text)) for row, text in cells)
     return [(line, number) for line, number in numbers if number and number.value]
 
@@ -88,9 +88,8 @@ def _shown(number: Printed) -> str:
 class StatedChange:
     """A number in a cell, and by how much it is above or below another number.
 
-    `difference` and `percent` are without sign, None if the cell lacks them; `sign` is 1 or -1.
-    `is_of_percents`: the number is itself a percentage, so the percent of its change is a
-    difference too.
+    difference, percent: without sign; None if the cell lacks them. sign: 1 or -1. is_of_percents:
+    whether the number is itself a percentage; then the percent of its change is a difference too.
     """
 
     text: str
@@ -131,7 +130,7 @@ def read_change(text: str, title: str = "") -> StatedChange | None:
 
 
 def plain_number(text: str) -> Printed | None:
-    """Return the number of a cell with nothing else, or of a cell that compares."""
+    """Return the number of a cell that contains nothing else, or a comparison with another row."""
     plain = _text(text)
     found = _PLAIN.fullmatch(plain) or _CELL.fullmatch(plain)
     return printed_number(found["value"]) if found else None
@@ -145,7 +144,7 @@ def _text(text: str) -> str:
 class Misfit:
     """A contradiction between two cells: the stated value, the computed one, and the distance.
 
-    `last_digit_only`: the rounding of the two numbers, or one in the last digit of the stated
+    last_digit_only: whether the rounding of the two numbers, or one in the last digit of the stated
     value, would explain it.
     """
 
@@ -155,7 +154,7 @@ class Misfit:
 
 
 def misfits(change: StatedChange, other: Printed) -> list[Misfit]:
-    """Return the parts of a change that do not follow from its number and another.
+    """Return the parts of a change that do not follow from the cell's number and another one.
 
     Integers are taken as exact, because a reader computes with them; decimals are rounded values.
     Neither number is 0.
@@ -202,7 +201,7 @@ def follows_from_any(change: StatedChange, numbers: Sequence[Printed]) -> bool:
 
 
 def _origins(change: StatedChange) -> Iterator[NumberRange]:
-    """Yield ranges for the other number; every range is slightly too wide."""
+    """Yield ranges in which the other number may be; every range is slightly too wide."""
     value, said = change.value, change.difference or change.percent
     if said is None:
         return
@@ -219,7 +218,7 @@ def _origins(change: StatedChange) -> Iterator[NumberRange]:
 
 
 def fitting(change: StatedChange) -> Printed | None:
-    """Return the number from which both parts of a change follow, or None if there is none."""
+    """Return the number from which both parts of a change follow, or None."""
     if change.difference is None or change.percent is None:
         return None
     other = Printed(change.value.value - change.sign * change.difference.value, change.value.unit)
@@ -227,7 +226,7 @@ def fitting(change: StatedChange) -> Printed | None:
 
 
 def nearest(candidates: Sequence[tuple[int, Printed]], line: int) -> tuple[int, Printed] | None:
-    """Return the candidate on the nearest line above, or else below; None if there is none.
+    """Return the candidate on the nearest line above, or else below; None without candidates.
 
     Candidates are in the order of their lines.
     """

@@ -1,4 +1,4 @@
-"""A finding in a table: its place, its kind and a sentence."""
+"""A finding in a table: its place, its type and a sentence."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -25,9 +25,9 @@ class FindingKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableFinding:
-    """A contradiction: its line, its kind, and a sentence with both numbers.
+    """A contradiction: its line, its type, and a sentence with both numbers.
 
-    `last_digit_only`: one more in a last printed digit, or rounding, would explain it.
+    last_digit_only: whether one more in a last printed digit, or rounding, would explain it.
     """
 
     line: int
@@ -39,7 +39,7 @@ class TableFinding:
 def finding(
     row: BenchmarkRow, kind: FindingKind, message: str, *, last_digit_only: bool = False
 ) -> TableFinding:
-    """Return a finding in a row; the sentence must fit after the row's name."""
+    """Return a finding in a row; the sentence is put after the row's name."""
     return TableFinding(
         line=row.line,
         kind=kind,

@@ -1,7 +1,7 @@
 """Find rows whose TFLOPs do not follow from size, speed and GPUs as in other rows.
 
-The formula and the sequence length of a page need not be known. If the formula is the same, TFLOPs
-· GPUs over size · sequences per second is the same number in every row.
+The formula and the sequence length of a page may be unknown. If all rows have the same formula,
+TFLOPs · GPUs over size · sequences per second is the same number in every row.
 """
 
 from collections.abc import Iterator, Sequence
@@ -54,10 +54,10 @@ class _Agreement:
     sizes: frozenset[Fraction]
 
     def tells_of(self, size: Fraction) -> bool:
-        """Return whether rows of a size must agree too.
+        """Return whether rows of a given size must agree with the others.
 
-        With an exact formula, smaller or larger models than those that agree have slightly
-        different counts.
+        With an exact formula, smaller or larger models than those that agree give slightly
+        different numbers.
         """
         low, high = min(self.sizes), max(self.sizes)
         any_size = len(self.sizes) >= _MANY_SIZES and high >= low * _FAR_APART and self.exact_size
@@ -98,7 +98,7 @@ def _rated(table: BenchmarkTable) -> list[_Rated]:
 
 
 def _agreement(rows: Sequence[_Rated]) -> _Agreement | None:
-    """Return the agreement of most rows, None if most do not agree."""
+    """Return the number on which most rows agree; None if most rows do not agree."""
     if len(rows) < _FEWEST:
         return None
     for exact_size in (True, False):

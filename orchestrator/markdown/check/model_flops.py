@@ -34,7 +34,7 @@ _GIGA = 10**9
 
 
 def named_model_flops(tables: Sequence[BenchmarkTable]) -> Iterator[TableFinding]:
-    """Find TFLOP/s that do not follow from tokens/s and the model, or from its other rows."""
+    """Find TFLOP/s that do not follow from tokens/s and the model, or the model's other rows."""
     rated = rated_rows(tables)
     keys = keys_of_page(rated)
     right: dict[Group, Way] = {}
@@ -57,7 +57,7 @@ def named_model_flops(tables: Sequence[BenchmarkTable]) -> Iterator[TableFinding
 
 
 def _unequal(rows: Sequence[RatedRow]) -> Iterator[TableFinding]:
-    """Yield rows of one model whose FLOPs per token are not those of most."""
+    """Yield rows of one model whose FLOPs per token differ from those of most rows."""
     count, common = common_flops(rows)
     half = SLACK / 2
     near = NumberRange(common.low * (1 - half), common.high * (1 + half))
@@ -75,7 +75,7 @@ def _unequal(rows: Sequence[RatedRow]) -> Iterator[TableFinding]:
 
 
 def _accepted(rows: Sequence[RatedRow], way: Way | None, keys: Keys) -> list[Way]:
-    """Return the ways of counting that give no finding, the correct one first.
+    """Return the ways to count FLOPs that give no finding, the correct one first.
 
     A title with only TFLOPs may mean hardware FLOPs, or attention with or without a causal mask.
     """
@@ -96,7 +96,7 @@ def _recomputes_only(way: Way) -> bool:
 
 
 def _explanations(model: NamedModel, odd: Sequence[RatedRow], keys: Keys) -> dict[int, Way]:
-    """Return the way that gives each row's number, by the row's line, if one is known.
+    """Return, by the row's line, a way to count FLOPs that gives the row's number, if known.
 
     The way that explains most rows comes first; of several, the one with the fewest differences.
     """
@@ -122,7 +122,10 @@ def _explanations(model: NamedModel, odd: Sequence[RatedRow], keys: Keys) -> dic
 
 
 def _distance(model: NamedModel, rows: Sequence[RatedRow], way: Way) -> float | None:
-    """Return by which part the rows that a way explains differ from it; None if it has none."""
+    """Return the relative difference between a way to count and the rows that it explains.
+
+    None if it explains no row.
+    """
     distances = [
         abs(float(one.flops.middle) / flops_per_token(model, one.seq_length, way) - 1)
         for one in rows

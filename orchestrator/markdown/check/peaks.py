@@ -33,7 +33,10 @@ _PEAKS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Usual:
-    """TFLOPs a GPU reaches in training: below `mistuned` is bad, above `too_high` is a mistake."""
+    """The usual TFLOPs of a GPU in training.
+
+    mistuned: fewer TFLOPs mean a slow run. too_high: more TFLOPs mean a mistake.
+    """
 
     mistuned: float
     too_high: float
@@ -47,7 +50,7 @@ _USUAL = {"V100": _Usual(mistuned=25, too_high=100)}
 def named_gpus(data: bytes) -> list[Gpu]:
     """Return the GPUs whose models a page names.
 
-    None if it also names unknown accelerators, or formats below 16 bits.
+    None if the page also names unknown accelerators, or formats below 16 bits.
     """
     words = set(_WORD.findall(data.decode("utf-8", "replace").upper()))
     unknown = any(_UNKNOWN.fullmatch(word) for word in words - {gpu.model for gpu in GPUS})
@@ -66,7 +69,7 @@ def gpus_called(name: str) -> list[Gpu]:
 
 
 def gpus_of_row(row: BenchmarkRow) -> list[Gpu]:
-    """Return the GPUs that a row's cell or a heading names; none if it names no known one."""
+    """Return the GPUs that a row's cell or a heading names; empty if no known GPU is named."""
     return matching(row.gpu_name) if row.gpu_name else []
 
 
@@ -107,7 +110,7 @@ def tflops_range(
 def _highest_peak(gpus: Sequence[Gpu], precision: str | None) -> float | None:
     """Return the highest peak of the GPUs, of whole cards, at the precision of a row.
 
-    Without a precision it is that of any. None if there is no GPU, or a peak is not known.
+    Without a precision, the highest of all precisions. None without a GPU or with an unknown peak.
     """
     names = _names_of(precision)
     peaks = [
@@ -126,6 +129,6 @@ def _names_of(precision: str | None) -> frozenset[str]:
 
 
 def _usual_tflops(gpus: Sequence[Gpu]) -> _Usual | None:
-    """Return the usual range, if all GPUs are of one model and it is known."""
+    """Return the usual range of TFLOPs, if all GPUs are of one model and the range is known."""
     models = {gpu.model for gpu in gpus}
     return _USUAL.get(models.pop()) if len(models) == 1 else None

@@ -64,7 +64,7 @@ def _product(
     factors: Sequence[RowNumber | None],
     explanation: str = "",
 ) -> Iterator[TableFinding]:
-    """Yield a finding if known factors do not make the whole, or all but one cannot."""
+    """Yield a finding if the known factors do not give the product, or cannot be a part of it."""
     total = row.numbers.get(whole)
     known = [factor for factor in factors if factor]
     product = math.prod(factor.whole for factor in known)
@@ -88,7 +88,8 @@ def _product(
 def _lowered_stages(world: RowNumber | None, *factors: RowNumber | None) -> str:
     """Return how Megatron-LM 2 lowers too many pipeline stages of a row; "" if it does not.
 
-    Its parser takes min(pipeline size, world size // tensor size); later ones refuse such a size.
+    Its parser takes min(pipeline size, world size
+    tensor size); later parsers refuse such a size.
     """
     tensor, pipeline, data_parallel, *others = factors
     if world is None or tensor is None or pipeline is None or others:

@@ -50,7 +50,7 @@ def rates(row: BenchmarkRow, units: Fraction = HALF) -> Iterator[Rate]:
 def throughput(row: BenchmarkRow) -> Iterator[TableFinding]:
     """Find times and rates of one row that contradict each other.
 
-    Both are of one run: seconds · samples/s is the global batch size. A difference of one percent
+    Both describe one run: seconds · samples/s is the global batch size. A difference of one percent
     is accepted, because each may be a separate average.
     """
     found = list(rates(row))

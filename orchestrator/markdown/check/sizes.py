@@ -23,12 +23,12 @@ _OTHER_MODELS = re.compile(
 
 
 def tells_of_other_models(data: bytes) -> bool:
-    """Return whether a page may have models that are not a GPT."""
+    """Return whether a page may have models that are not GPTs."""
     return _OTHER_MODELS.search(data) is not None
 
 
 def model_size(row: BenchmarkRow) -> Iterator[TableFinding]:
-    """Find a size that is not its shape's number of parameters in 10**9.
+    """Find a size that differs from its shape's number of parameters in 10**9.
 
     The row must be of a GPT: GPT-2's layers, embeddings counted once (tied), twice or not at all.
     """

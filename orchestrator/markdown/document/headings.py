@@ -30,14 +30,14 @@ def heading(line: str) -> str | None:
 
 
 def heading_level(line: str) -> int:
-    """Return the level of a heading, 1 of the highest; the line must be one."""
+    """Return the level of a heading line; the highest level is 1."""
     if html := _HTML_HEADING.fullmatch(line):
         return int(html["level"])
     return len(line.lstrip(" ")) - len(line.lstrip(" ").lstrip("#"))
 
 
 def markdown_lines(data: bytes, document: Document) -> Iterator[tuple[int, str]]:
-    """Yield number and text of each line outside of code, comments and raw HTML."""
+    """Yield number and text of each line that is not in code, a comment or raw HTML."""
     covered = {
         line
         for text in document.texts

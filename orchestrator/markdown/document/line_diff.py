@@ -39,7 +39,7 @@ def _lines(data: bytes) -> list[bytes]:
 
 
 def _hunks(changed: Sequence[int], lines: int) -> Iterator[tuple[int, int]]:
-    """Yield the ranges of lines that hold the changed ones and those around them."""
+    """Yield the ranges of lines that contain the changed lines and the lines around them."""
     begin = end = -1
     for number in changed:
         if end < 0:

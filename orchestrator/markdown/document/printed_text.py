@@ -1,4 +1,4 @@
-"""Return the visible text of a markdown cell or heading, without its signs."""
+"""Return the visible text of a markdown cell or heading, without markup."""
 
 import re
 

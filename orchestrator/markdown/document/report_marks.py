@@ -21,7 +21,10 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class _Mark(NamedTuple):
-    """A mark's line, its start, and the start of the next line; `name` of an opening mark."""
+    """A mark in a page: its line, its start, and the start of the next line.
+
+    name: of the campaign, in an opening mark.
+    """
 
     line: int
     begin: int
@@ -37,8 +40,8 @@ def marks(name: str) -> tuple[str, str]:
 def with_report(page: bytes, name: str, text: str) -> bytes:
     """Return a page with `text` between the marks of a campaign.
 
-    The text gets a blank line before and after it, and the page's line endings; all other bytes of
-    the page stay. Raises UserError if the page has no such marks, or only one of two.
+    The text gets a blank line before and after it, and the page's line endings. All other bytes of
+    the page stay. Raises UserError if the page lacks one or both marks.
     """
     edits: list[Edit] = []
     opened: _Mark | None = None

@@ -49,12 +49,12 @@ class MarkdownCell(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Offset in the document of the byte after it."""
+        """The offset in the document of the byte after the cell."""
         return self.begin + len(self.raw)
 
     @property
     def text(self) -> str:
-        """The cell as a reader sees it."""
+        """The text of the cell as a reader sees it."""
         return cell_text(self.raw)
 
     @property
@@ -66,8 +66,7 @@ class MarkdownCell(NamedTuple):
 class MarkdownRow(NamedTuple):
     """A line of a table: `content` begins at `begin`, without indentation and trailing blanks.
 
-    `line` counts from 1; `columns` is the number of the table's columns, from which the row may
-    differ.
+    line: its number, from 1. columns: how many columns the table has; the row may have other cells.
     """
 
     line: int
@@ -91,7 +90,7 @@ class MarkdownRow(NamedTuple):
 
     @property
     def cells(self) -> list[MarkdownCell]:
-        """The cells with their places."""
+        """The cells of the row with their places."""
         raws = self.raw_cells
         begin = self.begin + self.content.startswith(b"|")
         begins = accumulate(map(len, raws), lambda at, length: at + length + 1, initial=begin)
@@ -104,7 +103,7 @@ def cell_text(raw: bytes) -> str:
 
 
 def split_cells(content: bytes, pattern: "re.Pattern[bytes]" = _CELL) -> list[bytes]:
-    """Return the bytes between the pipes of a line; `pattern` is what matches one cell."""
+    """Return the bytes between the pipes of a line; `pattern` matches one cell."""
     if b"\\" not in content and pattern is _CELL:
         raws = content.split(b"|")
     else:
@@ -136,12 +135,12 @@ class MarkdownTable:
 
     @property
     def begin(self) -> int:
-        """Offset in the document of the titles."""
+        """The offset in the document of the titles."""
         return self.header.begin
 
     @property
     def end(self) -> int:
-        """Offset in the document of the end of the last row."""
+        """The offset in the document of the end of the last row."""
         last = self.rows[-1] if self.rows else self.delimiter
         return last.begin + len(last.content)
 
@@ -158,18 +157,18 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """The blocks of a document that are tables, code, comments or raw HTML, in their order."""
+    """The tables, code, comments and raw HTML of a document, in their order."""
 
     blocks: tuple[MarkdownTable | HtmlTable | Text, ...]
 
     @property
     def tables(self) -> tuple[MarkdownTable | HtmlTable, ...]:
-        """The tables."""
+        """The tables of the document."""
         return tuple(block for block in self.blocks if not isinstance(block, Text))
 
     @property
     def texts(self) -> tuple[Text, ...]:
-        """The code, the comments and the raw HTML."""
+        """The code, the comments and the raw HTML of the document."""
         return tuple(block for block in self.blocks if isinstance(block, Text))
 
 
@@ -194,7 +193,7 @@ Row = MarkdownRow | HtmlRow
 
 
 class Edit(NamedTuple):
-    """Replace the bytes from `begin` to `end` by `new`."""
+    """An edit: `new` replaces the bytes from `begin` to `end`."""
 
     begin: int
     end: int
@@ -235,7 +234,7 @@ def _next_line(data: bytes, position: int) -> int:
 
 
 def _end(data: bytes, found: "re.Match[bytes]") -> int:
-    """Return the end of code, a comment or raw HTML; if it is not closed, that of the document."""
+    """Return the end of code, a comment or raw HTML; if it is not closed, the document's end."""
     fence, raw = found["fence"], found["raw"]
     if fence:
         closing = rb"^[ \t>]*+%b{%d,}+[ \t]*+\r?$" % (re.escape(fence[:1]), len(fence))
@@ -252,7 +251,7 @@ def _end(data: bytes, found: "re.Match[bytes]") -> int:
 
 
 def _table(data: bytes, found: "re.Match[bytes]", after: int, line: int) -> MarkdownTable | None:
-    """Return the table of a row of dashes, if the line above it contains its titles."""
+    """Return the table that begins above a row of dashes, if the line above contains titles."""
     prefix = found["prefix"]
     if found.start() <= after or prefix.strip(b" \t>"):
         return None
@@ -275,7 +274,7 @@ def _table(data: bytes, found: "re.Match[bytes]", after: int, line: int) -> Mark
 
 
 def _columns(delimiter: bytes) -> int:
-    """Return how many columns a row of dashes makes; 0 if it is not one."""
+    """Return how many columns a row of dashes has; 0 if the line is not such a row."""
     if b"|" not in delimiter:
         return 0
     raws = split_cells(delimiter.rstrip())
@@ -307,7 +306,7 @@ def _width(indentation: bytes) -> int:
 def _in_item(data: bytes, begin: int, indentation: int) -> bool:
     """Return whether a line that is indented by four or more belongs to a list item.
 
-    Otherwise it is code.
+    Otherwise the line is code.
     """
     limit = indentation
     for _ in range(_LINES_UP):

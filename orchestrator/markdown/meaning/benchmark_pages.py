@@ -16,7 +16,7 @@ from orchestrator.markdown.meaning.notes import read_notes, read_sections
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchmarkTable:
-    """A table: its name on the page, its columns, its rows, and the page's GPU for it."""
+    """A table: its name on the page, its columns, its rows, and the GPU of its runs."""
 
     name: str
     columns: BenchmarkColumns

@@ -1,7 +1,7 @@
 """Read a row of a benchmark table: the meaning of its cells.
 
-There are two ways to read it. The methods return one number each, exact or derived from others, or
-raise an error with the reason. `numbers` and `paces` contain all printed numbers, each with the
+There are two ways to read a row. Some methods return one number each, exact or derived from others,
+or raise an error with the reason. `numbers` and `paces` contain all printed numbers, each with the
 value of its last digit, and leave out cells that cannot be parsed.
 """
 
@@ -72,15 +72,15 @@ _VAGUE = re.compile(r"[~≈≃±<>≤≥]|\+/?-|\b(?:about|approx|ca|circa)\b", 
 
 
 class NotInTableError(NotUnderstoodError):
-    """A number that no column of the table gives, so that no row of it can be understood."""
+    """No column of the table has this number, so no row of the table can be used."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BenchmarkColumns:
     """The columns of a table, and the numbers that apply to all its rows.
 
-    The columns of one meaning are in the order in which they are read: for the pace, times come
-    before rates, which are often derived from them; in a teralog report the ranks decide.
+    Columns with the same meaning are in the order in which they are read. For the pace, times come
+    before rates, which are often derived from times. In a teralog report the ranks decide.
     """
 
     in_order: Sequence[TableColumn]
@@ -96,7 +96,7 @@ class BenchmarkColumns:
         given: Mapping[str, str] | None = None,
         headings: tuple[str, ...] = (),
     ) -> "BenchmarkColumns":
-        """Return the columns of a table; `given` as for `read_columns`.
+        """Return the columns of a table; `given` has the same form as for `read_columns`.
 
         headings: those above the table, from the highest level to the nearest.
         """
@@ -110,7 +110,7 @@ class BenchmarkColumns:
 
     @cached_property
     def titles(self) -> tuple[str, ...]:
-        """The titles without markup."""
+        """The titles of the columns without markup."""
         return tuple(plain(column.title) for column in self.in_order)
 
     def has(self, meaning: Meaning) -> bool:
@@ -132,8 +132,8 @@ class BenchmarkColumns:
 class RowNumber:
     """A number of a row: the title of its column, its cell, and the printed number.
 
-    `line`: of the note that gives it, None if a cell of the row does. `per_gpu`: whether it is a
-    rate stated for one GPU.
+    line: the line of the note that contains the number; None if a cell of the row does. per_gpu:
+    whether the number is a rate of one GPU.
     """
 
     title: str
@@ -144,12 +144,12 @@ class RowNumber:
 
     @property
     def whole(self) -> int:
-        """The number, of a count."""
+        """The number as an integer, if it is a count."""
         return int(self.printed.value)
 
     @property
     def shown(self) -> str:
-        """Title and cell, and the line of the note if it is not in the row."""
+        """Title and cell, and the line of the note if the number is in a note."""
         place = "" if self.line is None else f" (line {self.line})"
         return f"{self.title} {self.text}{place}"
 
@@ -158,7 +158,7 @@ class RowNumber:
 class BenchmarkRow:
     """A row that is not blank: its place in the page, and its table's columns.
 
-    `raw_cells` may be fewer than the columns, or more; `ordinal` counts from 1. Every method that
+    raw_cells: may be fewer than the columns, or more. ordinal: counts from 1. Every method that
     returns a number raises NotUnderstoodError if a cell does not contain what its column's title
     states, and NotInTableError if no column has the number.
     """
@@ -170,17 +170,17 @@ class BenchmarkRow:
 
     @property
     def line(self) -> int:
-        """The line of the page."""
+        """The number of the row's line on the page."""
         return self.source.line
 
     @property
     def has_extra_cells(self) -> bool:
-        """Whether it has more cells than columns, so that cells cannot be matched to columns."""
+        """Whether the row has more cells than columns, so that cells do not match columns."""
         return len(self.raw_cells) > len(self.columns.in_order)
 
     @property
     def name(self) -> str:
-        """The name in a message: its number and its first cells."""
+        """The name of the row in a message: its number and its first cells."""
         if self.has_extra_cells:
             return f"row {self.ordinal}"
         filled = [text for text in map(cell_text, self.raw_cells) if not is_blank(text)]
@@ -188,13 +188,13 @@ class BenchmarkRow:
         return f"row {self.ordinal} ({named})"
 
     def text(self, column: TableColumn) -> str:
-        """Return the text of a cell, empty if the row ends before it."""
+        """Return the text of a cell; empty if the row ends before that cell."""
         raws = self.raw_cells
         return cell_text(raws[column.index]) if column.index < len(raws) else ""
 
     @property
     def model_name(self) -> str | None:
-        """The model that its cell names, or else the nearest heading that names one.
+        """The name of the model in the row's cell, or else in the nearest heading with one.
 
         A cell with only a size, e.g. `7b`, is completed by a heading that names the family.
         """
@@ -218,18 +218,18 @@ class BenchmarkRow:
 
     @property
     def model(self) -> NamedModel | None:
-        """The published model that the row is about, if it is one."""
+        """The published model that the row is about, or None."""
         name = self.model_name
         return model_called(name) if name is not None else None
 
     @property
     def gpu_name(self) -> str | None:
-        """The GPU that its cell names, or else the nearest heading that says `System: ...`."""
+        """The GPU that the row's cell names, or else the nearest heading with `System: ...`."""
         return self._named(Meaning.GPU, _SYSTEM_HEADING, lambda _: False)
 
     @property
     def precision(self) -> str | None:
-        """The number format that its cell names, or else a heading that says `Precision: ...`."""
+        """The number format in the row's cell, or else in a heading with `Precision: ...`."""
         return self._named(Meaning.PRECISION, _PRECISION_HEADING, lambda _: False)
 
     @cached_property
@@ -255,7 +255,7 @@ class BenchmarkRow:
         return None
 
     def count(self, meaning: Meaning) -> int:
-        """Return an integer of a column, or the one that applies to the whole table."""
+        """Return an integer of a column, or the integer that applies to the whole table."""
         columns = self.columns
         if meaning in columns.notes and meaning not in columns.by_meaning:
             value = columns.notes[meaning].value
@@ -273,7 +273,7 @@ class BenchmarkRow:
         return self._read(columns.column(Meaning.PARAMETERS), _sized)
 
     def world_size(self) -> int:
-        """Return the number of GPUs, else nodes by GPUs per node, else DP by TP by PP."""
+        """Return the number of GPUs, else nodes times GPUs per node, else DP times TP times PP."""
         columns = self.columns
         if columns.has(Meaning.WORLD_SIZE):
             return self.count(Meaning.WORLD_SIZE)
@@ -288,7 +288,7 @@ class BenchmarkRow:
         raise _missing(Meaning.WORLD_SIZE)
 
     def global_batch_size(self) -> int:
-        """Return the global batch, else micro-batch by their number by data-parallel size."""
+        """Return the global batch, else the product of micro-batch size, micro-batches and DP."""
         columns = self.columns
         if columns.has(Meaning.GLOBAL_BATCH_SIZE):
             return self.count(Meaning.GLOBAL_BATCH_SIZE)
@@ -312,7 +312,7 @@ class BenchmarkRow:
 
     @cached_property
     def numbers(self) -> Mapping[Meaning, RowNumber]:
-        """The sizes and TFLOPs of the row by meaning, first those of notes."""
+        """The sizes and TFLOPs of the row by meaning; those of notes come first."""
         if self.has_extra_cells:
             return {}
         printed = {
@@ -342,7 +342,7 @@ class BenchmarkRow:
         return tuple(pace for pace in paces if kinds[pace[0], pace[1].per_gpu] == 1)
 
     def _number(self, column: TableColumn) -> RowNumber | None:
-        """Return the number of a cell, None if it has none or no rule uses it."""
+        """Return the number of a cell; None if it has no number or no rule uses it."""
         text, meaning = self.text(column), column.meaning
         printed: Printed | None = None
         try:
@@ -395,7 +395,7 @@ class BenchmarkRow:
         )
 
     def _pace_column(self) -> TableColumn:
-        """Return the column of this row's pace: the first that is filled."""
+        """Return the column of this row's pace: the first column that is not blank in the row."""
         columns = self.columns.by_meaning.get(Meaning.PACE, ())
         if len(columns) < 2:
             return self.columns.column(Meaning.PACE)

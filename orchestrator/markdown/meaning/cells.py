@@ -45,11 +45,11 @@ LONGEST = 100
 
 
 class NotUnderstoodError(ValueError):
-    """A cell that contains something else than the expected number."""
+    """The cell does not contain the number that its column should have."""
 
 
 class Pace(NamedTuple):
-    """A time per iteration or a rate, of one GPU if `per_gpu`."""
+    """A time per iteration or a rate; `per_gpu` means that it is of one GPU."""
 
     quantity: Quantity
     value: float
@@ -62,12 +62,12 @@ def is_blank(text: str) -> bool:
 
 
 def tells_failure(text: str) -> bool:
-    """Return whether a cell reports that the run had no result: `OOM`, `failed`."""
+    """Return whether a cell reports that the run had no result, e.g. `OOM` or `failed`."""
     return _FAILED.search(text) is not None
 
 
 def as_number(text: str) -> float:
-    """Return the value of a text that `NUMERAL` matches; commas separate thousands."""
+    """Return the value of a text that matches `NUMERAL`; commas separate thousands."""
     return float(text.replace(",", ""))
 
 
@@ -108,9 +108,9 @@ def read_count(text: str) -> int:
 
 
 def read_length(text: str, unit: Unit | None = None) -> int:
-    """Return the tokens of a sequence in a cell: `4096`, `4,096`, `8K`; K is 1024.
+    """Return the number of tokens in a sequence: `4096`, `4,096`, `8K`; K is 1024.
 
-    `unit` is what the title names. Raises NotUnderstoodError.
+    `unit` is the unit in the title. Raises NotUnderstoodError.
     """
     found = _LENGTH.fullmatch(_plain(text))
     if found is None:

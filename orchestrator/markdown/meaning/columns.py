@@ -19,11 +19,12 @@ class Meaning(StrEnum):
     """The meaning of a column.
 
     PACE: a time per iteration or a rate; the unit, in the title or in the cells, decides which.
-    MODEL: a name that may contain the size, `GPT-2 XL (1.5B)`. GPU: its name, `V100`; people also
-    write the number of GPUs there. REPORTED_TFLOPS: as printed by a program. STATISTIC: the spread
-    of measurements, or the number of reports.
-    MODEL_TFLOPS_PER_GPU: TFLOPs without recomputation, if the title says so. PRECISION: the number
-    format of products, e.g. FP8.
+    MODEL: a name that may contain the size, `GPT-2 XL (1.5B)`.
+    GPU: the GPU's name, `V100`; people also write the number of GPUs there.
+    REPORTED_TFLOPS: TFLOPs that a program printed.
+    STATISTIC: the spread of measurements, or the number of reports.
+    MODEL_TFLOPS_PER_GPU: TFLOPs without recomputation, if the title contains that.
+    PRECISION: the number format of products, e.g. FP8.
     """
 
     PARAMETERS = "parameters"
@@ -63,8 +64,8 @@ class Meaning(StrEnum):
 class TableColumn:
     """A column: its place, its title as text, its meaning, and the unit in its title.
 
-    rank: of several paces of one run the one with the lowest rank counts, if they are different
-    averages.
+    rank: if a run has several paces that are different averages, the one with the lowest rank
+    counts.
     """
 
     index: int
@@ -189,7 +190,7 @@ def read_columns(
 
 
 def _as_given(column: TableColumn, name: str | None) -> TableColumn:
-    """Return a column with the meaning that the user gives it, if any."""
+    """Return a column with the meaning that the user gives it, or unchanged."""
     if name is None:
         return column
     if name in _PACES:
@@ -204,7 +205,7 @@ def _as_given(column: TableColumn, name: str | None) -> TableColumn:
 
 
 def is_ours(titles: Sequence[str]) -> bool:
-    """Return whether these are the titles of a table that `teralog report` wrote."""
+    """Return whether these titles are those of a table that `teralog report` wrote."""
     return {title.strip() for title in titles} >= _OURS
 
 

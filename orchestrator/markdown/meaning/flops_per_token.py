@@ -1,4 +1,4 @@
-"""Work out the FLOPs per token that rows of performance tables imply, and how a page counts.
+"""Find the FLOPs per token that rows of performance tables imply, and how a page counts.
 
 TFLOP/s per GPU over tokens/s per GPU is FLOPs per token, whatever the batch and the parallelism.
 """
@@ -34,7 +34,8 @@ _USUAL: Keys = "window"
 class RatedRow:
     """A row with a model, TFLOP/s per GPU and tokens/s per GPU, and what follows from both.
 
-    tokens: tokens/s per GPU; rate: the number that they are from. flops: FLOPs per token.
+    tokens: tokens/s per GPU. rate: the number from which they were computed. flops: FLOPs per
+    token.
     """
 
     row: BenchmarkRow
@@ -48,16 +49,16 @@ class RatedRow:
 
     @property
     def says_model_flops(self) -> bool:
-        """Whether its title says that recomputation is not counted."""
+        """Whether the column's title states that recomputation is not counted."""
         return Meaning.MODEL_TFLOPS_PER_GPU in self.row.numbers
 
     def tflops_if(self, flops: float) -> Fraction:
-        """Return the TFLOP/s per GPU at its speed if a token takes `flops`."""
+        """Return the TFLOP/s per GPU at the row's speed if a token takes `flops`."""
         return self.tokens.middle * Fraction(flops) / _TERA
 
 
 def rated_rows(tables: Iterable[BenchmarkTable]) -> list[RatedRow]:
-    """Return the rows from which FLOPs per token of a model that has a name follow."""
+    """Return the rows from which the FLOPs per token of a published model follow."""
     return [rated for table in tables for row in table.rows if (rated := rated_row(row))]
 
 
@@ -88,7 +89,7 @@ def tokens_per_second_per_gpu(row: BenchmarkRow) -> tuple[RowNumber, NumberRange
     """Return the tokens per second of one GPU, and the number they are from; None if unknown.
 
     Programs that print whole sequences per second give a speed that is coarser than its digits
-    say: such a number stands for all that round to it.
+    suggest. Such a number means all numbers that round to it.
     """
     length, world = (row.numbers.get(each) for each in (Meaning.SEQ_LENGTH, Meaning.WORLD_SIZE))
     batch = row.numbers.get(Meaning.GLOBAL_BATCH_SIZE)
@@ -112,7 +113,7 @@ def tokens_per_second_per_gpu(row: BenchmarkRow) -> tuple[RowNumber, NumberRange
 
 
 def keys_of_page(rated: Sequence[RatedRow]) -> Keys:
-    """Return which keys most rows of a page count, or the usual ones if no row tells."""
+    """Return the attention keys that most rows of a page count; else the usual keys."""
     fitting = Counter[Keys]()
     for one in rated:
         counts = {keys: _fits(one, keys) for keys in COUNTED_KEYS}
@@ -125,8 +126,8 @@ def keys_of_page(rated: Sequence[RatedRow]) -> Keys:
 def ways_of_page(rated: Sequence[RatedRow], keys: Keys | None = None) -> Mapping[Group, Way]:
     """Return the way to count each model of a page: with all that the description has.
 
-    The page says which keys it counts, and if its rows fit better with a layer of multi-token
-    prediction, it is counted. keys: those to count, if not the page's.
+    The page's rows show which keys it counts. If they fit better with a layer of multi-token
+    prediction, that layer is counted. keys: those to count, if not the page's.
     """
     keys = keys or keys_of_page(rated)
     ways = {}
@@ -141,7 +142,7 @@ def ways_of_page(rated: Sequence[RatedRow], keys: Keys | None = None) -> Mapping
 
 
 def fits_way(one: RatedRow, way: Way, slack: Fraction = SLACK) -> bool:
-    """Return whether the FLOPs per token of a row follow this way, except for rounding."""
+    """Return whether this way to count gives the FLOPs per token of a row, except for rounding."""
     if one.model is None:
         return False
     flops = Fraction(flops_per_token(one.model, one.seq_length, way))
@@ -149,7 +150,7 @@ def fits_way(one: RatedRow, way: Way, slack: Fraction = SLACK) -> bool:
 
 
 def common_flops(rated: Sequence[RatedRow]) -> tuple[int, NumberRange]:
-    """Return how many rows may have the same FLOPs per token, and which; there must be a row."""
+    """Return how many rows may have the same FLOPs per token, and which; one row is required."""
     half = SLACK / 2
     return most_common(
         NumberRange(one.flops.low * (1 - half), one.flops.high * (1 + half)) for one in rated
@@ -157,7 +158,7 @@ def common_flops(rated: Sequence[RatedRow]) -> tuple[int, NumberRange]:
 
 
 def group_of(row: BenchmarkRow, seq_length: int) -> Group | None:
-    """Return the group of rows that ought to have the same FLOPs per token; None without model."""
+    """Return the key of rows that should have equal FLOPs per token; None without a model."""
     name = row.model_name
     if name is None:
         return None

@@ -1,4 +1,4 @@
-"""Join all tables of a markdown page: the union of their columns, every row of each."""
+"""Join all tables of a markdown page: all columns, and every row of each table."""
 
 import re
 from collections import Counter
@@ -36,7 +36,7 @@ _Key = tuple[str | Meaning, int]
 class JoinedColumn:
     """A column: its title, its meaning, and its cell in every row.
 
-    texts: as printed; empty if the row's table has no such column. values: to sort by, a number if
+    texts: as printed; empty if the row's table has no such column. values: for sorting; a number if
     the cell is one, None if it is empty or a dash.
     """
 
@@ -47,7 +47,7 @@ class JoinedColumn:
 
     @property
     def is_numeric(self) -> bool:
-        """Whether most of its cells are numbers."""
+        """Whether most cells of the column are numbers."""
         numbers = sum(isinstance(value, int | float) for value in self.values)
         return 2 * numbers > sum(value is not None for value in self.values)
 
@@ -113,9 +113,9 @@ def _joined(title: str, column: TableColumn, texts: Sequence[str]) -> JoinedColu
 
 
 def cell_value(column: TableColumn, text: str) -> Cell:
-    """Return the value of a cell for sorting: its number if it is one, in the title's unit.
+    """Return the value of a cell for sorting: a number in the title's unit, or its text.
 
-    A size is a count of parameters. None if it is empty or a dash.
+    A size is a count of parameters. None if the cell is empty or a dash.
     """
     if is_blank(text) and not any(map(str.isalnum, text)):
         return None

@@ -46,8 +46,8 @@ class _Name:
 def model_called(text: str) -> NamedModel | None:
     """Return the model with a name such as `Llama3 70B` or `Qwen3_30B_a3B`, or None.
 
-    A name that may be several models, e.g. `Mixtral`, is none of them. Parentheses, and words that
-    say how it is trained, do not matter.
+    A name that may mean several models, e.g. `Mixtral`, gives None. Parentheses, and words about
+    how the model is trained, do not matter.
     """
     name = _parts(text)
     if not name.letters:

@@ -39,9 +39,9 @@ SIZES = frozenset(
 
 
 class Note(NamedTuple):
-    """A size that applies to all rows: a number, or the same as that of another column.
+    """A size that applies to all rows: a number, or the name of a column with the same value.
 
-    `line`: of the page, None if an option gives it.
+    line: the note's line on the page; None if an option gives the size.
     """
 
     line: int | None
@@ -62,7 +62,7 @@ class Section(NamedTuple):
 
 
 class TableNotes(NamedTuple):
-    """A page's notes about one table: the headings above it, sizes, and the GPU."""
+    """A page's notes about one table: sizes, the GPU, and the headings above the table."""
 
     heading: str
     sizes: dict[Meaning, Note]

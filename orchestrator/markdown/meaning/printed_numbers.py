@@ -19,7 +19,7 @@ _SCALES = {
 
 @dataclass(frozen=True, slots=True)
 class NumberRange:
-    """All numbers from `low` to `high`; both above zero if they are multiplied or divided."""
+    """All numbers from `low` to `high`; both are above zero if they are multiplied or divided."""
 
     low: Fraction
     high: Fraction
@@ -33,24 +33,24 @@ class NumberRange:
         return NumberRange(self.low / other.high, self.high / other.low)
 
     def meets(self, other: "NumberRange") -> bool:
-        """Return whether both may be the same number."""
+        """Return whether both ranges have a number in common."""
         return self.low <= other.high and other.low <= self.high
 
     @property
     def middle(self) -> Fraction:
-        """The number in the middle."""
+        """The number in the middle of the range."""
         return (self.low + self.high) / 2
 
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """A printed number; `unit` is the value of one in its last digit, 0 in a count."""
+    """A printed number; `unit` is the value of one in its last digit, or 0 for a count."""
 
     value: Fraction
     unit: Fraction = Fraction(0)
 
     def interval(self, units: Fraction = Fraction(1, 2)) -> NumberRange:
-        """Return the range that rounds to it: half a unit of its last digit to either side."""
+        """Return the range that rounds to the number: half a last digit to either side."""
         if not self.unit:
             return NumberRange(self.value, self.value)
         # A number printed as 0.0 still stands for one above zero.
@@ -58,7 +58,7 @@ class Printed:
         return NumberRange(low, self.value + units * self.unit)
 
     def rounded(self, other: Fraction) -> str:
-        """Format another number with the decimals of this one."""
+        """Format another number with as many decimals as this one."""
         decimals = 0
         while self.unit and self.unit * 10**decimals < 1:
             decimals += 1
@@ -71,10 +71,11 @@ def exact_count(value: int) -> Printed:
 
 
 def printed_number(text: str, value: float | None = None) -> Printed | None:
-    """Return the number in a cell, with the value of its last digit; None if it has none.
+    """Return the number in a cell, with the value of its last digit; None without a number.
 
     `value` is the cell's full value, unit included: 7.5e9 for `7.5B`. If the cell has several
-    numbers, it is the one that gives `value` when multiplied by a unit: 1.5 in `GPT-2 XL (1.5B)`.
+    numbers, the result is the one that gives `value` when multiplied by a unit: 1.5 in `GPT-2 XL
+    (1.5B)`.
     """
     if len(text) > LONGEST:
         return None
@@ -103,7 +104,7 @@ def _scale(value: float, literal: Fraction) -> Fraction:
 def most_common(intervals: Iterable[NumberRange]) -> tuple[int, NumberRange]:
     """Return the largest number of intervals that overlap in one range, and that range.
 
-    If several ranges are equally common, it is the lowest. There must be an interval.
+    If several ranges are equally common, the lowest is returned. At least one interval is required.
     """
     ends = sorted(
         end for each in intervals for end in ((each.low, "0 opens"), (each.high, "1 closes"))

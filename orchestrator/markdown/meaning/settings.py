@@ -26,7 +26,7 @@ MOST_DECIMALS = 6
 
 
 class Formula(StrEnum):
-    """The formula of an iteration's FLOPs: those of orchestrator.run.flops by these names."""
+    """The formula for an iteration's FLOPs, with the names of orchestrator.run.flops."""
 
     BIGSCIENCE = "bigscience"
     NARAYANAN = "narayanan"
@@ -37,11 +37,11 @@ class PageSettings:
     """The settings for computing TFLOPs.
 
     factor: passes over the layers, 4 if activations are recomputed, else 3. decimals: of TFLOPs;
-    None keeps those that a cell has. gpu, gpu_peak_tflops: for utilizations; the peak takes
-    precedence over the name's. constants: numbers for tables that have no column for them. columns:
-    the meanings of columns, by the key of their title, if the title does not show it.
-    attention: the keys that count in the attention of published models; None for the page's own.
-    ways: the way to count each model of the page, by its rows.
+    None keeps those of the cell. gpu, gpu_peak_tflops: for utilizations; the peak takes precedence
+    over the GPU's name. constants: numbers for tables that have no column for them. columns:
+    meanings of columns, by the key of their title, if the title does not show it. attention: the
+    keys that count in the attention of published models; None for the page's own. ways: the way to
+    count each model of the page, by its rows.
     """
 
     formula: Formula = Formula.BIGSCIENCE
@@ -98,8 +98,8 @@ _SEQ_LENGTH = re.compile(
 def with_comment(settings: PageSettings, comment: Text, data: bytes) -> PageSettings:
     """Return the settings, changed by a comment of the page if it is a settings comment.
 
-    Raises UserError with all its problems: an invalid setting must not be ignored, or numbers would
-    be computed with another value.
+    Raises UserError with all problems of the comment: an invalid setting must not be ignored, or
+    numbers would be computed with another value.
     """
     text = data[comment.begin : comment.end].decode("utf-8", "replace")
     found = _COMMENT.match(text)
@@ -137,7 +137,8 @@ def _values(settings: PageSettings) -> dict[str, object]:
 def said_seq_length(document: Document, data: bytes) -> tuple[int, int] | None:
     """Return the sequence length that the page's prose states, and its first line.
 
-    None if it states none, or several: then it is not known which table has which.
+    None if the prose states no length, or several. With several, it is not known which table has
+    which.
     """
     begins = [block.begin for block in document.blocks]
     said: dict[int, int] = {}

@@ -18,7 +18,7 @@ class Quantity(StrEnum):
 
 
 class Unit(NamedTuple):
-    """A number in this unit times `scale` is the quantity; for one GPU if `per_gpu`."""
+    """A unit: `scale` times the number is the quantity; `per_gpu` means that it is of one GPU."""
 
     quantity: Quantity
     scale: float

@@ -42,12 +42,12 @@ _KEYS_IN_WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """In what a counter differs from a model's description.
+    """A way in which a counter differs from a model's description.
 
-    words: follows "a counter that". change: makes the model that it counts. counts: whether it
-    counts a term. adds: FLOPs per token that it counts besides, of the model as described. frozen:
-    weights have no gradients. recomputes: layers run forward once more. one_backward: the backward
-    pass costs as much as the forward pass.
+    words: follows "a counter that". change: makes the model that the counter assumes. counts:
+    whether the counter counts a term. adds: FLOPs per token that it also counts, of the model as
+    described. frozen: weights have no gradients. recomputes: layers run forward once more.
+    one_backward: the backward pass costs as much as the forward pass.
     """
 
     words: str
@@ -161,7 +161,10 @@ ADAPTERS = Difference("counts no gradients of frozen weights", frozen=True)
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A way to count; predicting: a layer of multi-token prediction is counted as well."""
+    """A way to count FLOPs.
+
+    Predicting: whether a layer of multi-token prediction is counted too.
+    """
 
     keys: Keys
     differences: tuple[Difference, ...] = ()
@@ -169,21 +172,21 @@ class Way:
 
     @property
     def words(self) -> str:
-        """What is counted, without the differences, in words."""
+        """What the way counts, in words, without the differences."""
         return _KEYS_IN_WORDS[self.keys] + (
             ", with its layer of multi-token prediction" if self.predicting else ""
         )
 
     @property
     def counter(self) -> str:
-        """The differences in words: `a counter that ... and ...`; empty if there is none."""
+        """The differences in words: `a counter that ... and ...`; empty without differences."""
         if not self.differences:
             return ""
         return "a counter that " + " and ".join(one.words for one in self.differences)
 
 
 def honest_ways(named: NamedModel, keys: Keys) -> tuple[Way, ...]:
-    """Return the ways that count all of a model as it is described."""
+    """Return the ways that count all parts of a model as it is described."""
     plain = (Way(keys),)
     predicts = named.config.get("model_type") in _PREDICTING
     return (*plain, Way(keys, predicting=True)) if predicts else plain
@@ -192,7 +195,7 @@ def honest_ways(named: NamedModel, keys: Keys) -> tuple[Way, ...]:
 def other_ways(named: NamedModel, keys: Keys) -> tuple[Way, ...]:
     """Return ways that differ from the description, fewest differences first.
 
-    keys: those that the page counts; the others follow.
+    keys: those that the page counts come first.
     """
     order = (keys, *(one for one in COUNTED_KEYS if one != keys))
     return tuple(

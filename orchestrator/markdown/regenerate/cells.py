@@ -15,7 +15,7 @@ _DIGIT = re.compile(rb"[0-9]")
 
 
 class Form(NamedTuple):
-    """The format of a number: `scale` is 100 for per cent, `sign` follows the number."""
+    """The format of a number: `scale` is 100 for per cent, and `sign` follows the number."""
 
     decimals: int
     commas: bool = False
@@ -32,7 +32,7 @@ class Form(NamedTuple):
 
 
 class NumberInCell(NamedTuple):
-    """The only number of a cell, in the bytes from `begin` to `end`."""
+    """The only number of a cell, in the bytes from `begin` to `end` of the cell."""
 
     begin: int
     end: int
@@ -60,7 +60,7 @@ class NumberInCell(NamedTuple):
 def number_in(raw: bytes) -> NumberInCell | None:
     """Return the number of a cell, `52.8`, `**1,024**`, `~22 %`; None if the cell is blank.
 
-    Raises NotUnderstoodError if it contains something else, or more than one number.
+    Raises NotUnderstoodError if the cell contains other text, or more than one number.
     """
     found = _NUMBER.search(raw)
     rest = raw[: found.start()] + raw[found.end() :] if found else raw
@@ -77,7 +77,7 @@ def number_in(raw: bytes) -> NumberInCell | None:
 class ColumnForm:
     """The format of a column's numbers, if their cells do not show it.
 
-    decimals: replaces the decimals of a cell; blank: the format in a cell without a number.
+    decimals: replaces the decimals of a cell. blank: the format in a cell without a number.
     """
 
     is_share: bool
@@ -104,7 +104,7 @@ class ColumnForm:
 
 
 def common_form(raws: Iterable[bytes], is_share: bool, in_percent: bool) -> Form | None:
-    """Return the most frequent format of numbers in some cells, or None without numbers."""
+    """Return the most frequent number format of some cells, or None without numbers."""
     forms: Counter[Form] = Counter()
     for raw in raws:
         # A text without a number has no format.
@@ -117,8 +117,8 @@ def common_form(raws: Iterable[bytes], is_share: bool, in_percent: bool) -> Form
 def exchanged(raw: bytes, begin: int, end: int, new: bytes, *, to_right: bool) -> bytes:
     """Replace the bytes of a cell from `begin` to `end` by `new`; keep the width if it fits.
 
-    Blanks are added or removed on the side of the cell that has more of them. If both sides have
-    the same number, it is the left side of a column that is aligned `to_right`. One blank stays at
+    Blanks are added or removed on the side of the cell that has more blanks. If both sides have the
+    same number, it is the left side for a column that is aligned `to_right`. One blank stays at
     each pipe that had one.
     """
     before, after = raw[:begin], raw[end:]

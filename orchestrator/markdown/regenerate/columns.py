@@ -34,11 +34,11 @@ _IN_PERCENT = Form(decimals=1, scale=100, sign="%")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Computed:
-    """A column that is computed.
+    """A column that teralog computes.
 
-    title: of a new column; form: the format of its numbers, if nothing else shows it. value:
-    computes the number of a row. It raises NotUnderstoodError. is_in: whether a column of a table
-    contains it already. is_share: whether it is a fraction of one, shown in per cent.
+    title: of a new column. form: the format of its numbers, if nothing else shows it. value:
+    computes the number of a row, or raises NotUnderstoodError. is_in: whether a table has the
+    column already. is_share: whether the number is a fraction of one, shown in per cent.
     """
 
     title: str
@@ -49,7 +49,7 @@ class Computed:
 
 
 def _peak_tflops(settings: PageSettings) -> float:
-    """Return the dense 16-bit peak of the page's GPU. Raises UserError if it is not known."""
+    """Return the dense 16-bit peak of the page's GPU. Raises UserError if it is unknown."""
     if settings.gpu_peak_tflops is not None:
         return settings.gpu_peak_tflops
     if settings.gpu is None:
@@ -118,7 +118,7 @@ def _flops(row: BenchmarkRow, settings: PageSettings, factor: int) -> int:
 
 
 def _raise_all(row: BenchmarkRow, settings: PageSettings) -> None:
-    """Raise NotUnderstoodError with all problems of a row, not only with the first."""
+    """Raise NotUnderstoodError with all problems of a row, not only the first."""
     readers: list[Callable[[], float]] = [row.parameters]
     if settings.formula is Formula.NARAYANAN:
         readers = [partial(row.count, size) for size in _SHAPE]

@@ -26,7 +26,7 @@ from orchestrator.markdown.regenerate.table import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Regenerated:
-    """A page with its columns computed again, and the changes in its tables."""
+    """A page with its TFLOPs columns computed again, and the changes in its tables."""
 
     data: bytes
     tables: tuple[RegeneratedTable, ...]
@@ -34,7 +34,7 @@ class Regenerated:
 
     @property
     def rows(self) -> int:
-        """How many rows were computed."""
+        """How many rows were computed again."""
         return sum(table.rows for table in self.tables)
 
     @property
@@ -54,11 +54,11 @@ class Regenerated:
 
 
 def regenerate(data: bytes, options: PageSettings, add: Sequence[str] = ()) -> Regenerated:
-    """Return a page with its TFLOPs columns computed again, and those of `add` too.
+    """Return a page with its TFLOPs columns computed again, and the columns of `add` too.
 
-    `add` contains keys of COMPUTED: such a column is computed if a table has it, and otherwise
+    `add` contains keys of COMPUTED. If a table has such a column, it is computed; otherwise it is
     inserted after the times or the TFLOPs. The page's comments take precedence over `options`, and
-    these over its prose. Raises UserError, with all problems, each after its line.
+    `options` over the page's prose. Raises UserError, with all problems, each after its line.
     """
     document = read_document(data)
     rated = _rated_rows(data)
@@ -109,7 +109,7 @@ def title_keys(data: bytes) -> set[str]:
 def _with_settings(
     document: Document, data: bytes, options: PageSettings, notes: list[Remark], problems: list[str]
 ) -> Iterator[tuple[Table, PageSettings]]:
-    """Yield each table with its settings."""
+    """Yield each table with the settings that apply to it."""
     settings = options
     if Meaning.SEQ_LENGTH not in options.constants:
         settings = _with_said_seq_length(document, data, options, notes)

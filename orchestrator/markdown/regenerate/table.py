@@ -33,7 +33,7 @@ class Remark(NamedTuple):
 
 
 class ChangedCell(NamedTuple):
-    """A cell that contained `old`, and will contain `new`."""
+    """A cell whose content `old` will become `new`."""
 
     line: int
     title: str
@@ -60,7 +60,7 @@ class RegeneratedTable:
 
 
 class _Target(NamedTuple):
-    """A column to compute: one of the table, or a new one."""
+    """A column to compute: an existing column of the table, or a new one."""
 
     computed: Computed
     column: TableColumn | None
@@ -79,9 +79,9 @@ def regenerate_table(
     add: Sequence[str],
     headings: tuple[str, ...] = (),
 ) -> RegeneratedTable:
-    """Return the edits of a table. Raises UserError if a GPU's peak is needed and not known.
+    """Return the edits of a table. Raises UserError if the peak of a GPU is needed and unknown.
 
-    headings: those above it, which may name the model of its rows.
+    headings: those above the table, which may name the model of its rows.
     """
     line = table.header.line
     constants = as_notes(settings.constants)
@@ -151,7 +151,7 @@ def _results(
     settings: PageSettings,
     unclear: list[Remark],
 ) -> list[_Result]:
-    """Return every result with its values; rows that cannot be parsed are added to `unclear`."""
+    """Return every result with its values; add rows that cannot be parsed to `unclear`."""
     telling = {column.index for _, column in targets if column}
     telling |= {column.index for column in columns.by_meaning.get(Meaning.PACE, ())}
     results = []
