@@ -15,11 +15,11 @@ PATTERN = "gpus-*.csv"
 
 @dataclass(frozen=True, slots=True)
 class GpuSamples:
-    """GPU memory and use over all devices of a run, on all its nodes; absent is None.
+    """GPU memory and use over all devices of a run, on all its nodes; absent values are None.
 
     memory_gib: the highest use of one device, including the driver and other programs.
     utilization_percent: the median of the samples from when a device is first busy to when it is
-        last busy: before and after that the program starts and ends, which is long in a short run.
+    last busy. Before and after that the program starts and ends, which is long in a short run.
     """
 
     memory_gib: float | None
@@ -27,7 +27,7 @@ class GpuSamples:
 
 
 def read_gpu_samples(folder: Path) -> GpuSamples | None:
-    """Return the samples in the folder of an attempt; None if there are none."""
+    """Return the GPU samples in the folder of an attempt; None if the folder has none."""
     devices = [
         device
         for path in sorted(folder.glob(PATTERN))
@@ -43,7 +43,7 @@ def read_gpu_samples(folder: Path) -> GpuSamples | None:
 
 
 def by_device(records: Iterable[Record]) -> Iterable[Sequence[Usage]]:
-    """Return the samples of each device of a node."""
+    """Return the samples of each device of a node, by device."""
     found: dict[int | None, list[Usage]] = {}
     for record in records:
         if isinstance(record, Usage):
@@ -52,7 +52,7 @@ def by_device(records: Iterable[Record]) -> Iterable[Sequence[Usage]]:
 
 
 def utilization_percent(devices: Iterable[Sequence[Usage]]) -> float | None:
-    """Return the median use of devices, each from its first to its last busy sample."""
+    """Return the median use of devices, in percent, each from its first to its last busy sample."""
     busy = [percent for device in devices for percent in _while_busy(device)]
     return statistics.median(busy) if busy else None
 

@@ -15,17 +15,17 @@ from parsers.summary.warmup import Warmup
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """The numbers of one run; absent is None.
+    """The numbers of one run; absent values are None.
 
     reports: how many step reports are averaged, those after the warm-up.
-    skipped_reports: how many more there are after it, which include a skipped update.
-    step_seconds_mean, _median, _spread: of those; the spread is the sample standard deviation.
-        If no report contains a time, the mean is that of the whole run, warm-up included, by the
-        program's own samples per second.
+    skipped_reports: how many more reports after the warm-up include a skipped update.
+    step_seconds_mean, _median, _spread: of the averaged reports; the spread is the sample standard
+    deviation. If no report contains a time, the mean is that of the whole run, warm-up included, by
+    the program's own samples per second.
     tflops_per_gpu: hardware FLOPs, at the median step, or at the mean if there is no median;
-        model_tflops_per_gpu: model FLOPs.
+    model_tflops_per_gpu: model FLOPs.
     samples_per_second: of the last report after the warm-up; running_samples_per_second: the mean
-        that the program itself keeps (DeepSpeed), else global batch / mean step.
+    that the program itself computes (DeepSpeed), else global batch / mean step.
     memory_allocated_gib: of the last report; max_memory_allocated_gib: the highest reported.
     final_loss: of the last iteration; may be nan or inf, as in the log.
     parameters_logged: the program's own count; `parameters` is that of the size formula.
@@ -53,12 +53,12 @@ class Summary:
 
 
 def configured(run: Run) -> Configured:
-    """Return the configured values of a run that its log is compared with."""
+    """Return the configured values of a run, with which its log is compared."""
     return Configured(run.training.train_iters, run.batch.global_batch_size)
 
 
 def record_reports(run: Run, records: Iterable[Record], warmup: Warmup) -> RunReports:
-    """Return the step reports of one launch, and which of them count."""
+    """Return the step reports of one launch, and whether each of them counts."""
     return RunReports((launch_reports(merged_steps(records), warmup, configured(run)),))
 
 
@@ -68,9 +68,9 @@ def summarise_records(
     reports: RunReports,
     samples: GpuSamples | None = None,
 ) -> Summary:
-    """Return the numbers of a run; None for those that it did not reach.
+    """Return the numbers of a run; a number that the run did not reach is None.
 
-    reports: those among the records. samples: of its GPUs, if there are any.
+    reports: the step reports among the records. samples: those of the run's GPUs, if there are any.
     """
     totals = [record for record in records if isinstance(record, RunTotals)]
     batch = run.batch.global_batch_size

@@ -1,8 +1,9 @@
 """Forecast activations: what a rank keeps for the backward pass, and uses during it.
 
-With b = micro_batch_size, s = seq_length, h, f, a = hidden_size, MLP width and attention heads, t =
-tensor_parallel_size; sbh is the number of elements of one micro-batch's hidden states. If
-context_parallel_size divides sequences, s is a rank's part, and s² that part times the whole.
+The letters are b = micro_batch_size, s = seq_length, h, f, a = hidden_size, MLP width and attention
+heads, and t = tensor_parallel_size; sbh is the number of elements of one micro-batch's hidden
+states. If context_parallel_size divides sequences, s is a rank's part, and s² that part times the
+whole.
 """
 
 from typing import TYPE_CHECKING
@@ -79,7 +80,7 @@ def logits(rank: Rank) -> Size:
 
 
 def _hidden(rank: Rank) -> float:
-    """Return the bytes of sbh elements."""
+    """Return how many bytes sbh elements of the hidden states have."""
     return rank.tokens * rank.model.hidden_size * rank.placement.activation_bytes
 
 
@@ -105,7 +106,7 @@ def _layer_activations(rank: Rank) -> Range:
 
 
 def _described_activations(rank: Rank, model: "Model") -> Range:
-    """Return the bytes that a layer of a described model keeps: the mean of its stage's layers."""
+    """Return the bytes that a layer of a described model keeps: the mean over the stage."""
     from orchestrator.memory.described import kept_per_token, stage_of
 
     t, each = rank.tensor_parallel_size, rank.placement.activation_bytes

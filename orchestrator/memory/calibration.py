@@ -14,7 +14,8 @@ _MARGIN = 0.05
 class Measured:
     """The forecast of a finished run, and its logged peak in GiB.
 
-    `whole_process`: the peak is of a whole process without a GPU; otherwise of torch's allocator.
+    whole_process: whether the peak is that of a whole process without a GPU; otherwise it is that
+    of torch's allocator.
     """
 
     framework: str
@@ -24,14 +25,14 @@ class Measured:
 
     @property
     def ratio(self) -> float:
-        """The peak divided by the middle of its forecast."""
+        """The peak divided by the middle of the run's forecast."""
         expected = self.forecast if self.whole_process else self.forecast.tensors
         return self.peak_gib / expected.middle_gib
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """The logged peaks of `runs` finished runs, relative to the middles of their forecasts."""
+    """The logged peaks of `runs` finished runs, each divided by the middle of its forecast."""
 
     runs: int
     lowest: float
@@ -41,7 +42,7 @@ class Calibration:
     def apply(self, forecast: MemoryForecast) -> MemoryForecast:
         """Return the forecast with one more part, which moves its ends to the measured peaks.
 
-        The ends become the middle times the lowest and the highest ratio, each 5 % farther out.
+        The new ends are the middle times the lowest and the highest ratio, each 5 % farther out.
         """
         expected = forecast if self.whole_process else forecast.tensors
         low = expected.middle_gib * self.lowest * (1 - _MARGIN) - expected.low_gib

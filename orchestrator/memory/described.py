@@ -26,7 +26,7 @@ _ROUTED = "expert "
 
 
 def stage_of(model: Model, parallelism: Parallelism, stage: int) -> Model:
-    """Return a model with the layers of one pipeline stage only, of uneven stages the fullest."""
+    """Return a model with the layers of one pipeline stage; of uneven stages, the fullest."""
     pipeline = parallelism.pipeline_parallel_size
     size = -(-model.num_layers // pipeline)
     begin = min(stage * size, model.num_layers - size)
@@ -82,10 +82,10 @@ def has_unusual_layers(model: Model) -> bool:
 
 
 def kept_per_token(layers: tuple[Layer, ...], hidden_size: int) -> tuple[float, float, float]:
-    """Return what a layer keeps for its backward pass, in elements per token, the mean of layers.
+    """Return what a layer keeps for its backward pass: elements per token, the mean of layers.
 
-    The inputs and outputs of its norms, whole on each rank unless sequences are split; then the
-    least and the most of what tensor parallelism splits.
+    These are the inputs and outputs of its norms, whole on each rank unless sequences are split;
+    then the least and the most of the values that tensor parallelism splits.
     """
     norms = sum(2 * layer.norms for layer in layers) * hidden_size
     mixers = [_of_mixer(layer.mixer) for layer in layers]
@@ -96,7 +96,7 @@ def kept_per_token(layers: tuple[Layer, ...], hidden_size: int) -> tuple[float, 
 
 
 def _of_mixer(mixer: Mixer | None) -> tuple[float, float]:
-    """Return the inputs and outputs of a mixer's products: the least, and with copies."""
+    """Return the inputs and outputs of a mixer's products: the least number, and with copies."""
     match mixer:
         case Attention():
             queries, keys = mixer.heads * mixer.head_size, mixer.key_value_heads * mixer.head_size

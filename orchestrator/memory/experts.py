@@ -1,8 +1,8 @@
 """Parameters and activations of mixtures of experts on a rank.
 
-Of E experts a rank has E/e with e expert-parallel ranks, each split over e_t ranks of its own
-tensor parallelism. The ranks that have copies of the same experts are
-(tensor · context · data) / (e · e_t), so ZeRO divides experts over fewer ranks than the rest.
+With E experts and e expert-parallel ranks, a rank has E/e experts. Each expert is split over e_t
+ranks of its own tensor parallelism. The ranks that have copies of the same experts are (tensor ·
+context · data) / (e · e_t), so ZeRO divides experts over fewer ranks than the rest.
 """
 
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ from orchestrator.run.shape import ModelShape
 class ExpertPlacement:
     """The experts of a run, and how ranks share them.
 
-    layers: whether each layer has them, from the first to the last. width: of one expert;
-    shared_width: of an MLP that every token takes as well, 0 for none. ranks: over how many ranks
-    the experts are divided; tensor_ranks: over how many ranks each one is split.
+    layers: whether each layer has experts, from the first to the last. width: of one expert.
+    shared_width: of an MLP that every token also uses; 0 for none. ranks: over how many ranks the
+    experts are divided. tensor_ranks: over how many ranks each expert is split.
     """
 
     number: int
@@ -29,7 +29,7 @@ class ExpertPlacement:
     tensor_ranks: int = 1
 
     def on_stage(self, parallelism: Parallelism, stage: int) -> int:
-        """Return how many layers of a pipeline stage have experts; of uneven stages the most."""
+        """Return how many layers of a stage have experts; of uneven stages, the largest number."""
         size = -(-len(self.layers) // parallelism.pipeline_parallel_size)
         return sum(self.layers[stage * size : (stage + 1) * size])
 
@@ -38,9 +38,9 @@ class ExpertPlacement:
         return self._matrices(model, self.width) * self.number // (self.ranks * self.tensor_ranks)
 
     def beyond_mlp(self, model: ModelShape, tensor_parallel_size: int) -> int:
-        """Return by how many parameters a layer's router and shared expert exceed a dense MLP.
+        """Return how many more parameters than a dense MLP a layer's router and shared expert have.
 
-        That is below zero for most: the dense MLP is not there.
+        That number is below zero for most models, because the dense MLP is absent.
         """
         dense = self._matrices(model, model.ffn_width)
         if model.biases == "all":
@@ -53,7 +53,7 @@ class ExpertPlacement:
         return max(1, ranks // (self.ranks * self.tensor_ranks))
 
     def active_width(self) -> int:
-        """Return the width of all that one token takes."""
+        """Return the width of all experts that one token uses."""
         return self.top_k * self.width + self.shared_width
 
     def _matrices(self, model: ModelShape, width: int) -> int:

@@ -1,7 +1,7 @@
-"""Forecast the memory of a rank before it runs: an interval, with its parts.
+"""Forecast the memory of a rank before a run starts: an interval, with its parts.
 
-The low end is what tensors must occupy, the high end what frameworks were observed to add;
-docs/background/memory-accuracy.md measures how accurate that is. GiB is 2**30 bytes.
+The low end is what tensors must occupy. The high end is what frameworks were observed to add.
+docs/background/memory-accuracy.md measures how accurate the interval is. GiB is 2**30 bytes.
 """
 
 from collections.abc import Iterable
@@ -57,11 +57,11 @@ class MemoryForecast:
 
 
 def forecast(run: Run, placement: Placement, *, gpu: bool = True) -> MemoryForecast | None:
-    """Return the memory of the rank that needs most: on its GPU, or without one in its host.
+    """Return the memory of the rank that needs most: on its GPU, or on its host without a GPU.
 
     Of the pipeline stages, the first keeps most activations and the last has the logits; the larger
     one counts. For a program that may save some memory, only the high end is known. None if the
-    model's shape is not known, or the ranks do not divide into copies of it.
+    model's shape is unknown, or the ranks do not form whole copies of the model.
     """
     if run.model is None or run.padded_vocab_size is None or run.data_parallel_size is None:
         return None
@@ -85,7 +85,7 @@ def forecast(run: Run, placement: Placement, *, gpu: bool = True) -> MemoryForec
 
 
 def _of_description(placement: Placement, run: Run) -> Placement:
-    """Return the placement of a described model: its experts, and whether all of it is known."""
+    """Return the placement of a described model: its experts, and whether all parts are known."""
     model = run.model.described if run.model is not None else None
     if model is None:
         return placement
@@ -102,8 +102,8 @@ def _of_description(placement: Placement, run: Run) -> Placement:
 def _in_host(placement: Placement, parameters: int) -> Placement:
     """Return the placement for a rank without a GPU, which has only one memory.
 
-    It also contains what others offload, but the kernel provides only those parts of a bucket that
-    are used.
+    That memory also contains what other ranks offload. The kernel provides only those parts of a
+    bucket that are used.
     """
     return replace(
         placement,
@@ -115,7 +115,7 @@ def _in_host(placement: Placement, parameters: int) -> Placement:
 
 
 def _parts(rank: Rank) -> Iterable[Part]:
-    """Yield the memory of tensors at the peak.
+    """Yield the parts of the forecast: the memory of tensors at the peak.
 
     The peak is in the backward pass, with the logits or with one layer's work, or while the
     optimizer steps. Of two parts that never exist at the same time, the second is given by its

@@ -1,6 +1,7 @@
 """Describe how a framework stores its states: bytes, split, offloaded, recomputed.
 
-Two numbers are (least, most): versions of a framework differ, and the forecast is an interval.
+If a value is two numbers, they are (least, most): versions of a framework differ, and the forecast
+is an interval.
 """
 
 from dataclasses import dataclass, replace
@@ -64,7 +65,7 @@ class Placement:
 
 
 def recomputation(activation_checkpointing: bool) -> Recomputation:
-    """Return the mode for `activation_checkpointing`: whole layers, or none."""
+    """Return the recomputation mode for `activation_checkpointing`: whole layers, or none."""
     return "full" if activation_checkpointing else "none"
 
 
@@ -117,13 +118,14 @@ def deepspeed_placement(precision: str, zero_stage: int) -> Placement:
 
 
 def bf16_optimizer_placement(zero_stage: int, *, sure: bool) -> Placement:
-    """Return the states of DeepSpeed's BF16_Optimizer; sure: it is certainly used.
+    """Return the states of DeepSpeed's BF16_Optimizer.
 
-    It adds up gradients in fp32 for all parameters of a rank: 4 bytes in addition to the 2 of the
-    bf16 gradients, which it may free at once. It divides master weights, momentum and variance over
-    the data-parallel ranks in stage 0 too (runtime/bf16_optimizer.py). Which optimizer wraps a bf16
-    model in stages 0 and 1 depends on the version and on `data_types.grad_accum_dtype`. If it is
-    not sure, the low end is that of ZeRO, and the high end that of both.
+    sure: whether this optimizer is certainly used. It adds up gradients in fp32 for all parameters
+    of a rank: 4 bytes in addition to the 2 of the bf16 gradients, which it may free at once. It
+    divides master weights, momentum and variance over the data-parallel ranks in stage 0 too
+    (runtime/bf16_optimizer.py). Which optimizer wraps a bf16 model in stages 0 and 1 depends on the
+    version and on `data_types.grad_accum_dtype`. If it is not sure, the low end is that of ZeRO,
+    and the high end that of both.
     """
     usual = deepspeed_placement("bf16", zero_stage)
     if sure:
@@ -144,12 +146,12 @@ def bf16_optimizer_placement(zero_stage: int, *, sure: bool) -> Placement:
 
 
 def megatron_placement(precision: str) -> Placement:
-    """Return the states of Megatron-LM with Adam, nothing divided over data-parallel ranks.
+    """Return the states of Megatron-LM with Adam, without ZeRO or a distributed optimizer.
 
-    Weights 2, master weights 4, momentum and variance 8. Gradients: 4 in a main buffer (18 bytes
-    in all: theoretical_memory_usage.py of Megatron-LM), or 2 and an fp32 copy of 4, which stays
-    (20 in all), and 2 more during the backward pass: what the ranks of 2021 log at rest and at
-    their peak.
+    Weights take 2 bytes per parameter, master weights 4, momentum and variance 8. Gradients take 4
+    in a main buffer (18 bytes in all: theoretical_memory_usage.py of Megatron-LM). Or they take 2,
+    an fp32 copy of 4, which stays (20 in all), and 2 more during the backward pass. That is what
+    the ranks of 2021 log at rest and at their peak.
     """
     if precision == "fp32":
         return _states(4, (4, 4), (8, 8), (0, 4), None)

@@ -1,6 +1,6 @@
 """Forecast a rank's share of weights, gradients and optimizer states.
 
-A `Size` is bytes, least and most, and their source.
+A `Size` contains the least and the most bytes, and their source.
 """
 
 from dataclasses import dataclass
@@ -31,40 +31,40 @@ class Rank:
 
     @property
     def tensor_parallel_size(self) -> int:
-        """The number of ranks that each layer is split over."""
+        """The number of ranks over which each layer is split."""
         return self.run.parallelism.tensor_parallel_size
 
     @property
     def tokens(self) -> float:
-        """Number of tokens of a micro-batch on this rank: its part of each sequence."""
+        """The number of tokens of a micro-batch on this rank: its part of each sequence."""
         sequences = self.run.batch.micro_batch_size / self.run.parallelism.context_parallel_size
         return sequences * self.model.seq_length
 
     @property
     def is_last(self) -> bool:
-        """Whether it has the head."""
+        """Whether the rank has the head."""
         return self.stage == self.run.parallelism.pipeline_parallel_size - 1
 
     @property
     def layers(self) -> int:
-        """Number of layers on this rank."""
+        """The number of layers on this rank."""
         return stage_layers(self.model, self.run.parallelism)
 
     @property
     def described(self) -> "Model | None":
-        """The description of the model if its sizes do not say all, with the padded vocabulary."""
+        """The model's description with the padded vocabulary; None if its sizes are enough."""
         found = self.model.described
         return found.with_vocabulary(self.padded_vocab_size) if found is not None else None
 
     @property
     def expert_layers(self) -> int:
-        """The number of its layers that have experts."""
+        """How many layers of the rank have experts."""
         experts = self.placement.experts
         return experts.on_stage(self.run.parallelism, self.stage) if experts else 0
 
     @property
     def expert_parameters(self) -> int:
-        """The number of parameters of its routed experts before ZeRO divides them."""
+        """The number of parameters of the rank's routed experts, before ZeRO divides them."""
         experts = self.placement.experts
         if experts is None:
             return 0
@@ -76,7 +76,7 @@ class Rank:
 
     @property
     def parameters(self) -> int:
-        """The number of its parameters before ZeRO divides them, without routed experts."""
+        """The number of the rank's parameters before ZeRO divides them, without routed experts."""
         held = rank_parameters(self.model, self.padded_vocab_size, self.run.parallelism, self.stage)
         experts = self.placement.experts
         if experts is None or self.described is not None:
@@ -86,20 +86,20 @@ class Rank:
 
     @property
     def largest_matrix(self) -> int:
-        """Elements of its largest matrix, the unit of ZeRO-3's gathering and of gradients."""
+        """The elements of the rank's largest matrix, which ZeRO-3 gathers at once."""
         h = self.model.hidden_size
         embedding = self.padded_vocab_size if self.stage == 0 or self.is_last else 0
         return h * max(self.model.ffn_width, embedding, 3 * h) // self.tensor_parallel_size
 
     def shards(self, zero_stage: int) -> int:
-        """Return the number of ranks that share what ZeRO divides from a stage on."""
+        """Return the number of ranks that share what ZeRO divides from a given stage on."""
         divided = (self.placement.zero_stage or 0) >= zero_stage
         # Ranks that share a sequence have copies of the weights, as those of other sequences do.
         copies = (self.run.data_parallel_size or 1) * self.run.parallelism.context_parallel_size
         return copies if divided else 1
 
     def expert_shards(self, zero_stage: int) -> int:
-        """Return the number of ranks that ZeRO divides an expert over, from a stage on."""
+        """Return the number of ranks over which ZeRO divides an expert, from a given stage on."""
         experts, parallelism = self.placement.experts, self.run.parallelism
         if experts is None or (self.placement.zero_stage or 0) < zero_stage:
             return 1
@@ -184,7 +184,7 @@ def step(rank: Rank) -> Size:
 
 
 def gathered_weights(rank: Rank) -> Size:
-    """Return the weights that ZeRO-3 has gathered: from one matrix to its limit."""
+    """Return the weights that ZeRO-3 has gathered: one matrix at least, its limit at most."""
     if rank.shards(3) == 1 and not rank.placement.offload_parameters:
         return NOTHING, "of ZeRO-3 over several ranks"
     least = rank.largest_matrix
@@ -216,17 +216,17 @@ def _states(rank: Rank, each: Range, zero_stage: int) -> Size:
 
 
 def scaled(sizes: Range, factor: float) -> Range:
-    """Return both ends times `factor`."""
+    """Return the size with both ends times `factor`."""
     return sizes[0] * factor, sizes[1] * factor
 
 
 def added(*sizes: Range) -> Range:
-    """Return the sums of the ends."""
+    """Return the sums of the low ends and of the high ends."""
     return sum(size[0] for size in sizes), sum(size[1] for size in sizes)
 
 
 def beyond(sizes: Range, others: Range) -> Range:
-    """Return by how much each end exceeds the other's."""
+    """Return by how much each end exceeds the same end of another size; at least 0."""
     return max(0.0, sizes[0] - others[0]), max(0.0, sizes[1] - others[1])
 
 

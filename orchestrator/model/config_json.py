@@ -22,7 +22,7 @@ class ConfigError(UserError):
 class Config:
     """The keys of one `config.json`, over the defaults of its family.
 
-    asked: the names that have been looked up, for the tool that records the defaults.
+    asked: the names that were looked up, for the tool that records the defaults.
     """
 
     values: Mapping[str, Any]
@@ -32,7 +32,7 @@ class Config:
     def get(self, *names: str) -> Any:
         """Return the value of the first of these keys that the file has, else a default or None.
 
-        null in the file is None, whatever the default.
+        A null in the file is None, whatever the default.
         """
         self.asked.update(names)
         given = [self.values[name] for name in names if name in self.values]
@@ -40,7 +40,10 @@ class Config:
         return next((value for value in source if value is not None), None)
 
     def size(self, *names: str) -> int:
-        """Return an integer from 1 on. Raises ConfigError if it is missing or another value."""
+        """Return an integer from 1 on.
+
+        Raises ConfigError if it is missing or not such an integer.
+        """
         value = self.get(*names)
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             said = (
@@ -72,34 +75,34 @@ class Config:
 
     @property
     def num_layers(self) -> int:
-        """Number of layers, by any of its names."""
+        """The number of layers, by any name of that key."""
         return self.size("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 
     @property
     def hidden_size(self) -> int:
-        """Width of the model, by any of its names."""
+        """The width of the model, by any name of that key."""
         return self.size("hidden_size", "n_embd", "d_model")
 
     @property
     def heads(self) -> int:
-        """Attention heads, by any of their names."""
+        """The number of attention heads, by any name of that key."""
         return self.size("num_attention_heads", "n_head", "n_heads")
 
     @property
     def head_size(self) -> int:
-        """Width of a head: given, or the hidden size over the heads."""
+        """The width of a head: given, or the hidden size over the number of heads."""
         return self.optional_size("head_dim") or self.hidden_size // self.heads
 
     @property
     def key_value_heads(self) -> int:
-        """Heads with their own keys and values; all if the file does not give a number."""
+        """The number of heads with their own keys and values; all heads if the file gives none."""
         return self.optional_size("num_key_value_heads") or self.heads
 
 
 def read_model_config(path: Path) -> dict[str, Any]:
-    """Return the keys of a `config.json`, or of the one in a folder.
+    """Return the keys of a `config.json`, given its path or its folder.
 
-    Raises UserError if it cannot be read, or is not JSON.
+    Raises UserError if the file cannot be read, or is not JSON.
     """
     file = path / "config.json" if path.is_dir() else path
     try:
@@ -121,5 +124,5 @@ def _all_defaults() -> dict[str, dict[str, Any]]:
 
 
 def defaults(kind: str) -> dict[str, Any]:
-    """Return the defaults of a family's configuration class, for the keys that are read."""
+    """Return the defaults of a family's configuration class, for the keys that teralog reads."""
     return _all_defaults().get(kind, {})

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Convention:
-    """A way to count FLOPs that has a name.
+    """A named way to count FLOPs.
 
-    title: what is counted, and after whom. source: the function that was read, of another program.
-    counts_recomputation: whether forward passes done twice count twice: hardware FLOPs, over the
-    peak the HFU; otherwise they are model FLOPs, over the peak the MFU.
-    assumes: the models that it has a formula for, if not all.
+    title: what is counted, and by whom. source: the function of another program that counts so.
+    counts_recomputation: whether forward passes done twice count twice. If so, the result is
+    hardware FLOPs, which over the peak are the HFU; otherwise it is model FLOPs, which are the MFU.
+    assumes: the models for which it has a formula, if not all.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Count the FLOPs of an iteration by the conventions of other programs, and explain differences.
+"""Count the FLOPs of an iteration by other programs' conventions, and explain differences.
 
 A convention is a list of rules: each compares a part of the model with the exact count and yields
 how many FLOPs of a forward pass the other program adds or leaves out, and why. So the reasons of a
@@ -28,10 +28,10 @@ Rule = Callable[[Model, ModelPart], Iterable[Deviation]]
 class _Counting:
     """How a convention counts any model.
 
-    all_recomputed: with recomputation, all parts run forward again, the head included.
-    rules: see the module. Without rules it is the exact count: the hardware FLOPs if the convention
-    counts recomputation, else the model FLOPs. unsuited: why it does not count a model at all, or
-    None.
+    all_recomputed: whether, with recomputation, all parts run forward again, the head included.
+    rules: see the module. Without rules, the convention is the exact count: the hardware FLOPs if
+    it counts recomputation, else the model FLOPs. unsuited: why the convention does not count a
+    model at all, or None.
     """
 
     rules: tuple[Rule, ...] = ()
@@ -44,8 +44,8 @@ class ConventionCount:
     """The FLOPs of an iteration by a convention, and why they differ from the exact ones.
 
     flops: None if the convention does not count such a model; `unsuited` is the reason.
-    deviations: what it counts differently, and how many FLOPs that is in an iteration; their sum
-        is `flops - exact`.
+    deviations: what the convention counts differently, and how many FLOPs that is in an iteration;
+    their sum is `flops - exact`.
     """
 
     convention: Convention
@@ -116,7 +116,7 @@ def _half_of_the_keys(model: Model, part: ModelPart) -> Iterator[Deviation]:
 
 
 def _causal_windows(model: Model, part: ModelPart) -> Iterator[Deviation]:
-    """Yield as the rule above, with windows counted exactly; chunks are unknown."""
+    """Yield differences as `_half_of_the_keys` does, with windows counted exactly."""
     if part.pairs and part.window is not None and part.window < model.seq_length:
         seen = 2 * causal_pairs(model.seq_length, part.window, None) * part.multiplications
         yield _WINDOWS, seen - _forward(model, part)
@@ -145,10 +145,10 @@ def _small_matrices(model: Model, part: ModelPart) -> Iterator[Deviation]:
 
 
 def megatron_mamba_flops(mixer: Mamba2, hidden_size: int) -> tuple[int, int]:
-    """Return the forward FLOPs per token of a Mamba-2 layer that Megatron counts.
+    """Return the forward FLOPs per token that Megatron counts for a Mamba-2 layer.
 
-    Those of its projections, 2h(2d + 2gn + heads) + 2dh, and those of its scan, 7dn, with d = 2h
-    whatever the heads are, g groups and n the size of a state.
+    These are the FLOPs of its projections, 2h(2d + 2gn + heads) + 2dh, and of its scan, 7dn. d is
+    2h whatever the heads are, g the number of groups, and n the size of a state.
     """
     inner = 2 * hidden_size
     projected = 2 * inner + 2 * mixer.groups * mixer.state_size + mixer.heads
@@ -156,7 +156,7 @@ def megatron_mamba_flops(mixer: Mamba2, hidden_size: int) -> tuple[int, int]:
 
 
 def _linear_mixers(model: Model, part: ModelPart) -> Iterator[Deviation]:
-    """Yield differences of Mamba-2 and gated delta net layers; once, at the token embedding."""
+    """Yield the differences for Mamba-2 and gated delta net layers, at the token embedding."""
     if part.name != "token embedding":
         return
     for layer, count in layer_counts((*model.layers, *model.prediction_heads)):
@@ -193,7 +193,7 @@ def _all_keys(model: Model, part: ModelPart) -> Iterator[Deviation]:
 
 
 def _per_parameter(model: Model, part: ModelPart) -> Iterator[Deviation]:
-    """Yield differences of counts of a multiply-add for each active parameter."""
+    """Yield the differences if a program counts a multiply-add for each active parameter."""
     if part.kind == "vector":
         yield _VECTORS, 2 * model.seq_length * part.active_parameters
     elif part.kind == "product" and not part.pairs:
@@ -228,7 +228,7 @@ def _always_gated(model: Model, part: ModelPart) -> Iterator[Deviation]:
 
 
 def _narrow_heads(model: Model, part: ModelPart) -> Iterator[Deviation]:
-    """Yield differences if heads times their size is not the hidden size."""
+    """Yield the differences if the number of heads times their size is not the hidden size."""
     if part.place != "layers":
         return
     factors = dict(part.multiplied)
@@ -255,7 +255,7 @@ def _embedding_projections(model: Model, part: ModelPart) -> Iterator[Deviation]
 
 
 def _every_parameter(model: Model, part: ModelPart) -> Iterator[Deviation]:
-    """Yield differences of a count of a multiply-add for every parameter, and of no other."""
+    """Yield the differences if a program counts a multiply-add for every parameter only."""
     tokens = 2 * model.seq_length
     if part.kind == "product":
         yield "leaves out the products of attention and scans", -_forward(model, part)

@@ -21,10 +21,10 @@ causal: only those that the mask leaves, itself and earlier ones; what the best 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Term:
-    """The operations of one part in an iteration.
+    """The FLOPs of one part of a model in an iteration.
 
-    backward: for the gradients of the inputs, and of the weights unless it is frozen; of both
-    activations if the part is a product of two. recomputed: of a forward pass done again.
+    backward: for the gradients of the inputs, and of the weights unless they are frozen; of both
+    activations if the part is a product of two. recomputed: of a forward pass that is done again.
     """
 
     part: ModelPart
@@ -36,39 +36,39 @@ class Term:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flops:
-    """The operations of one iteration, and the terms that they are sums of."""
+    """The FLOPs of one iteration, and the terms whose sums they are."""
 
     terms: tuple[Term, ...]
     tokens: int
 
     @property
     def forward(self) -> int:
-        """Operations of the forward pass."""
+        """The FLOPs of the forward pass."""
         return sum(term.forward for term in self.terms)
 
     @property
     def backward(self) -> int:
-        """Operations of the backward pass, without what is recomputed."""
+        """The FLOPs of the backward pass, without recomputation."""
         return sum(term.backward for term in self.terms)
 
     @property
     def recomputed(self) -> int:
-        """Operations of forward passes that activation checkpointing does again."""
+        """The FLOPs of forward passes that activation checkpointing does again."""
         return sum(term.recomputed for term in self.terms)
 
     @property
     def model(self) -> int:
-        """Operations that the training needs: forward and backward; for MFU."""
+        """The FLOPs that the training needs, forward and backward; for MFU."""
         return self.forward + self.backward
 
     @property
     def hardware(self) -> int:
-        """Operations that are done, recomputed ones included; for HFU."""
+        """The FLOPs that the GPUs do, recomputed ones included; for HFU."""
         return self.model + self.recomputed
 
     @property
     def model_per_token(self) -> float:
-        """Model FLOPs per token."""
+        """The model FLOPs per token."""
         return self.model / self.tokens
 
 
@@ -100,7 +100,7 @@ def looked_up_parameters(model: Model) -> int:
 
 
 def multiplying_parameters(model: Model) -> int:
-    """Return how many parameters one token is multiplied with or added to: N of 6N per token."""
+    """Return how many parameters one token is multiplied with or added to: the N of 6N FLOPs."""
     return active_parameters(model) - looked_up_parameters(model)
 
 

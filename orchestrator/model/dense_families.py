@@ -24,7 +24,7 @@ from orchestrator.model.description import (
 def _windows(c: Config, sliding: Callable[[int], bool]) -> list[int | None]:
     """Return the window of each layer; None if the layer sees all tokens.
 
-    sliding: which layers have one if the file has no `layer_types`.
+    sliding: which layers have a window if the file has no `layer_types`.
     """
     window = c.optional_size("sliding_window", "attention_window")
     types = c.given_list("layer_types", c.num_layers)
@@ -53,8 +53,8 @@ def all_but_every(count: int) -> Callable[[int], bool]:
 class LayerStyle:
     """How the layers of a family differ from LLaMA's.
 
-    attention_biases: of the layers; None to take `attention_bias` of the file. mlp_biases: None to
-    take `mlp_bias`. sliding: which layers have the window of the file.
+    attention_biases: whether the layers have them; None to take the file's `attention_bias`.
+    mlp_biases: None to take the file's `mlp_bias`. sliding: which layers have the file's window.
     """
 
     norm: NormKind = "rmsnorm"
@@ -75,7 +75,7 @@ class LayerStyle:
 def decoder(
     c: Config, style: LayerStyle, mlps: Callable[[int], Mlp | Experts] | None = None
 ) -> Model:
-    """Return a model of attention layers. mlps: the MLP or experts by the layer's index."""
+    """Return a model of attention layers; `mlps` returns the MLP or experts of a layer's index."""
     biases = style.attention_biases
     if biases is None:
         biases = "all" if c.flag("attention_bias") else "none"

@@ -1,8 +1,8 @@
-"""Describe a model as frozen values: layers of kinds, embeddings, head and adapters.
+"""Describe a model as frozen values: its layers, embeddings, head and adapters.
 
-Sizes are numbers of elements. A field that is None is a thing that the model does not have. The
-defaults are the commonest choice, so that an identity over the fields that differ from them stays
-the same if a later version adds a field.
+Sizes are numbers of elements. A field is None if the model lacks that part. The defaults are the
+commonest choice. So if a later version adds a field, an identity over the fields that differ from
+their defaults stays the same.
 """
 
 from collections import Counter
@@ -124,7 +124,8 @@ Mixer = Attention | LatentAttention | Mamba2 | GatedDeltaNet
 class Layer:
     """One residual layer: its token mixer, its MLP or experts, and norms of the hidden size.
 
-    norms: 2 in the usual layer, 4 if outputs are normed too (Gemma), 1 in a layer of one block.
+    norms: 2 in the usual layer, 4 if outputs are normed too (Gemma), 1 in a layer with only a mixer
+    or only an MLP.
     """
 
     mixer: Mixer | None
@@ -134,7 +135,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adapters:
-    """LoRA: only pairs of matrices added to the targets are trained; all else is frozen.
+    """LoRA adapters: only pairs of matrices next to the targets are trained; all else is frozen.
 
     targets: names of parts, e.g. "query" and "value"; see `parts.ADAPTER_TARGETS`.
     """
@@ -169,7 +170,7 @@ class Model:
 
     @property
     def num_layers(self) -> int:
-        """Number of layers, without those of multi-token prediction."""
+        """The number of layers, without those of multi-token prediction."""
         return len(self.layers)
 
     @property
@@ -182,12 +183,12 @@ class Model:
 
     @property
     def num_attention_heads(self) -> int:
-        """Heads of the first layer with attention; 1 if no layer has any."""
+        """The number of heads in the first layer with attention; 1 if no layer has attention."""
         return next((mixer.heads for mixer in self._attentions()), 1)
 
     @property
     def key_value_width(self) -> int:
-        """Width of the keys of all heads together, in the first layer with attention."""
+        """The width of the keys of all heads together, in the first layer with attention."""
         for mixer in self._attentions():
             if isinstance(mixer, Attention):
                 return mixer.key_value_heads * mixer.head_size
@@ -196,29 +197,29 @@ class Model:
 
     @property
     def ffn_width(self) -> int:
-        """Width of the first dense MLP; of an expert if there is none."""
+        """The width of the first dense MLP; of an expert if there is no dense MLP."""
         mlps = [layer.mlp for layer in self.layers if layer.mlp is not None]
         dense = (mlp.width for mlp in mlps if isinstance(mlp, Mlp))
         return next(dense, next((mlp.width for mlp in mlps), 4 * self.hidden_size))
 
     @property
     def gated_mlp(self) -> bool:
-        """Whether the first MLP, or expert, has a third matrix."""
+        """Whether the first MLP, or the first expert, has a third matrix."""
         return next((layer.mlp.gated for layer in self.layers if layer.mlp is not None), False)
 
     @property
     def attention(self) -> Attention | None:
-        """The attention of the first layer that has some, or None if it is latent or absent."""
+        """The attention of the first layer that has attention; None if it is latent or absent."""
         return next((one for one in self._attentions() if isinstance(one, Attention)), None)
 
     @property
     def experts(self) -> Experts | None:
-        """The experts of the first layer that has some, or None."""
+        """The experts of the first layer that has experts, or None."""
         mlps = (layer.mlp for layer in self.layers)
         return next((mlp for mlp in mlps if isinstance(mlp, Experts)), None)
 
     def with_vocabulary(self, padded_vocab_size: int) -> "Model":
-        """Return the model with another number of rows in its embedding and head."""
+        """Return the model with a vocabulary of another size in its embedding and head."""
         return replace(self, vocab_size=padded_vocab_size)
 
     def _attentions(self) -> Iterator[Attention | LatentAttention]:
@@ -228,5 +229,5 @@ class Model:
 
 @cache
 def layer_counts(layers: tuple[Layer, ...]) -> tuple[tuple[Layer, int], ...]:
-    """Return each distinct layer and how often it occurs, in the order of its first place."""
+    """Return each distinct layer and how often it occurs, in the order of first occurrence."""
     return tuple(Counter(layers).items())

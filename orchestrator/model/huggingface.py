@@ -17,9 +17,9 @@ from orchestrator.model.hybrid_families import HYBRIDS
 def model_of_config(config: Mapping[str, Any], seq_length: int | None = None) -> Model:
     """Return the model that the keys of a `config.json` describe.
 
-    seq_length: tokens of a training sequence; the longest that the model allows if None. Of a model
-    of text and images, the part for text is read. Raises ConfigError with what is missing or wrong,
-    and for a `model_type` that is not known.
+    seq_length: tokens of a training sequence; None means the longest that the model allows. For a
+    model of text and images, the part for text is read. Raises ConfigError with what is missing or
+    wrong, and for an unknown `model_type`.
     """
     values = _text_part(config)
     kind = values.get("model_type")

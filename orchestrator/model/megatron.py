@@ -1,4 +1,4 @@
-"""Read a description of the model from the arguments of Megatron-LM core.
+"""Read a description of a model from the arguments of Megatron-LM core.
 
 Arguments are read under the names that Megatron's own namespace has (`num_layers`), with values as
 text, as its logs print them: `None`, `False` and an absent name are the same. The defaults are
@@ -57,7 +57,7 @@ class _Arguments:
         return default if value is None else value not in _UNSET
 
     def optional(self, name: str) -> int | None:
-        """Return a whole number from 1 on; None if it is not set or 0."""
+        """Return an integer from 1 on; None if the argument is not set or 0."""
         text = self.given(name)
         if text is None or text == "0":
             return None
@@ -74,7 +74,7 @@ class _Arguments:
         return value
 
     def pattern(self, name: str, layers: int) -> list[int] | int | None:
-        """Return a number, or one 0 or 1 per layer, e.g. of ([0]*3+[1]*58)."""
+        """Return a number, or a list with 0 or 1 per layer, e.g. for ([0]*3+[1]*58)."""
         text = self.given(name)
         if text is None:
             return None
@@ -87,9 +87,10 @@ class _Arguments:
 
 
 def layers_in_pattern(text: str, layers: int) -> tuple[bool, ...] | None:
-    """Return which layers have the special kind by a text such as `2` or `([0]*3+[1]*58)`.
+    """Return which layers a pattern such as `2` or `([0]*3+[1]*58)` marks.
 
-    A number n is the first of every n. None if it is neither a number nor a list for all layers.
+    A number n marks the first of every n layers. None if the text is neither a number nor a list
+    for all layers.
     """
     if text.isdecimal():
         return tuple(_in_pattern(int(text), index, skips=False) for index in range(layers))
@@ -98,7 +99,7 @@ def layers_in_pattern(text: str, layers: int) -> tuple[bool, ...] | None:
 
 
 def _list_of(text: str) -> list[int] | None:
-    """Return the list that an expression of lists, + and * stands for; None for anything else."""
+    """Return the list that an expression of lists, + and * means; None for any other text."""
     try:
         return _list_node(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, ValueError, RecursionError):
@@ -124,8 +125,8 @@ def _list_node(node: ast.expr) -> list[int] | None:
 def model_of_megatron(values: Mapping[str, str]) -> Model:
     """Return the model that arguments of Megatron core build.
 
-    The vocabulary is `padded_vocab_size`, or `vocab_size` if that is not stated. Raises ConfigError
-    for what is missing, has a wrong value, or is not described.
+    The vocabulary is `padded_vocab_size`, or `vocab_size` if that is not given. Raises ConfigError
+    for arguments that are missing, have a wrong value, or cannot be described.
     """
     a = _Arguments({_RENAMED.get(name, name): value for name, value in values.items()})
     for name in _UNKNOWN:
@@ -190,9 +191,9 @@ def _mixers(a: _Arguments, count: int) -> list[Mixer]:
 
 
 def _in_pattern(frequency: list[int] | int, index: int, *, skips: bool) -> bool:
-    """Return whether a layer has the special kind.
+    """Return whether a pattern marks a layer.
 
-    A number n is all but every nth layer (skips), or the first of every n.
+    A number n marks all but every nth layer (skips), or the first of every n layers.
     """
     if isinstance(frequency, list):
         return bool(frequency[index])
@@ -202,7 +203,7 @@ def _in_pattern(frequency: list[int] | int, index: int, *, skips: bool) -> bool:
 
 
 def _window(text: str) -> int:
-    """Return the keys that a query sees: Megatron's pair of those before it and after it, and 1."""
+    """Return how many keys a query sees: Megatron's numbers before and after it, plus 1."""
     numbers = text.strip("()[] ").replace(" ", "").split(",")
     if len(numbers) != 2 or not numbers[0].isdecimal():
         raise ConfigError(f"window_size: must be two numbers, e.g. 127,0 ({text!r})")
@@ -295,7 +296,10 @@ def _experts(a: _Arguments) -> Experts:
 
 
 def _hybrid_layers(a: _Arguments) -> tuple[Layer, ...]:
-    """Return layers of one block each: M Mamba-2, * attention, - MLP, E experts, G delta net."""
+    """Return the layers of a hybrid pattern, one per letter.
+
+    M is Mamba-2, * attention, - an MLP, E experts, G a gated delta net.
+    """
     pattern = (a.given("hybrid_layer_pattern") or "").split(_MTP_SEPARATOR)[0].replace("|", "")
     stated = a.optional("num_layers")
     if stated is not None and stated != len(pattern):
@@ -334,10 +338,10 @@ def _mamba(a: _Arguments) -> Mamba2:
 
 
 def named_arguments(arguments: Sequence[str]) -> dict[str, str]:
-    """Return command-line arguments by the names of Megatron's namespace.
+    """Return command-line arguments with the names of Megatron's namespace.
 
-    `--swiglu` becomes swiglu True, `--disable-bias-linear` add_bias_linear False; an option without
-    a value after another one ends it; `--option=value` is one option.
+    `--swiglu` becomes swiglu True, and `--disable-bias-linear` add_bias_linear False. An option
+    without a value is a flag; `--option=value` is one option.
     """
     found: dict[str, str] = {}
     option: str | None = None

@@ -1,7 +1,7 @@
 """Write the arguments of Megatron-LM core that build a described model.
 
-They state everything that differs from the defaults of Megatron's parser. What they build is
-checked by the reader of arguments.
+The arguments contain everything that differs from the defaults of Megatron's parser. The reader of
+arguments checks that they build the same model.
 """
 
 from collections.abc import Sequence
@@ -25,11 +25,11 @@ _LETTERS = {Mamba2: "M", Attention: "*", GatedDeltaNet: "G", Mlp: "-", Experts: 
 
 
 def megatron_arguments(model: Model) -> list[list[str]]:
-    """Return the arguments of Megatron core that build a model, vocabulary and length apart.
+    """Return Megatron core's arguments that build a model, without vocabulary and length.
 
-    There is a list for each option, with the option and its values; options that belong together
-    share one list. Hybrid models have the layer specification of `pretrain_mamba.py`, too. Raises
-    ConfigError with all reasons if Megatron has no arguments for it.
+    The result has a list for each option, with the option and its values; options that belong
+    together share one list. Hybrid models have the layer specification of `pretrain_mamba.py`, too.
+    Raises ConfigError with all reasons if Megatron has no arguments for the model.
     """
     groups = _groups(model)
     found = {

@@ -1,4 +1,4 @@
-"""Look up models by name; each is a table of a file in `named`, with its config.json's keys.
+"""Look up models by name; each is a table in a file of `named`, with its config.json's keys.
 
 A table has:
 
@@ -25,7 +25,10 @@ _FOLDER = Path(__file__).with_name("named")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedModel:
-    """A published model. Sizes are in billions, as published; `active` is None if all are."""
+    """A published model with its sizes in billions, as published.
+
+    active: the parameters that a token uses; None if it uses all.
+    """
 
     name: str
     source: str
@@ -36,7 +39,7 @@ class NamedModel:
     also: tuple[str, ...] = ()
 
     def model(self, seq_length: int | None = None) -> Model:
-        """Return its description, for sequences of `seq_length` or its usual ones."""
+        """Return the model's description, for sequences of `seq_length` or of the usual length."""
         return model_of_config(self.config, seq_length or self.seq_length)
 
 
@@ -61,7 +64,7 @@ def named_models() -> dict[str, NamedModel]:
 def named_model(name: str) -> NamedModel:
     """Return the model called `name`; case and separators do not matter: `Llama 3 8B`.
 
-    Raises UserError, with the nearest name, if there is none.
+    Raises UserError, with the nearest name, if no model has this name.
     """
     models = named_models()
     for model in models.values():

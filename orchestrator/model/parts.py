@@ -43,15 +43,15 @@ _VECTORS = {"layernorm": 2, "rmsnorm": 1, "none": 0}
 class ModelPart:
     """One tensor of a model, or one product of activations, in `count` equal layers.
 
-    kind: a matrix is multiplied with every token, a vector is not worth counting (norms, biases), a
-        table is looked up, a product is of two activations and has no parameters.
+    kind: a matrix is multiplied with every token. A vector (norms, biases) costs too little to
+    count. A table is looked up. A product is of two activations and has no parameters.
     stored: the factors of its parameters; empty if it has no separate ones, e.g. a tied head.
     active: the same for the parameters that one token uses: top-k of the experts.
-    multiplied: the factors of the multiply-adds per token, or per pair of query and key
-        (`pairs`), of a forward pass; empty if it multiplies nothing.
+    multiplied: the factors of the multiply-adds of a forward pass, per token, or per pair of query
+    and key (`pairs`); empty if the part multiplies nothing.
     window, chunk: the pairs that exist; see `description.Attention`.
     padded_to: tokens of a sequence are padded to a multiple of this (the chunk of a scan).
-    trained: False if it is frozen.
+    trained: False if the part is frozen.
     """
 
     name: str
@@ -69,22 +69,22 @@ class ModelPart:
 
     @property
     def parameters(self) -> int:
-        """Parameters in all its layers."""
+        """The parameters of this part in all its layers."""
         return self.count * _value(self.stored)
 
     @property
     def active_parameters(self) -> int:
-        """Parameters that one token uses, in all its layers."""
+        """The parameters of this part that one token uses, in all its layers."""
         return self.count * _value(self.active)
 
     @property
     def multiplications(self) -> int:
-        """Multiply-adds of a forward pass in all its layers, per token or per pair."""
+        """The multiply-adds of a forward pass in all layers, per token or per pair."""
         return self.count * _value(self.multiplied)
 
     @property
     def counted_factors(self) -> Factors:
-        """Factors that a derivation shows before those of the part itself."""
+        """The factors that a derivation shows before those of the part itself."""
         if self.place not in {"layers", "prediction heads"}:
             return ()
         # A layer has several equal norms.
@@ -384,7 +384,10 @@ def _matrix(
     *,
     place: Place = "layers",
 ) -> ModelPart:
-    """Return a matrix. number: of experts, and of those a token uses, if each expert has one."""
+    """Return a matrix.
+
+    number: how many experts have it, and how many of those a token uses, if experts have it.
+    """
     one = (*inputs, *outputs)
     active = one if number is None else (number[1], *one)
     return ModelPart(

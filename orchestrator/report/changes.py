@@ -12,7 +12,7 @@ from orchestrator.run.model import Run
 
 
 def with_changes(table: Table, runs: Sequence[Run]) -> Table:
-    """Return the table of `runs`, with changes in the cells of runs that have a partner in it."""
+    """Return the table of `runs`, with changes in cells of runs whose partner has a row."""
     if not any(FRAMEWORKS[run.framework].report.partner for run in runs):
         return table
     rows = {run_id(run): row for row, run in enumerate(runs)}
@@ -26,10 +26,10 @@ def with_changes(table: Table, runs: Sequence[Run]) -> Table:
 
 
 def change(text: str, base: str, *, difference: bool) -> str | None:
-    """Return by how much a number exceeds or falls below another, both as cells show them.
+    """Return by how much a number differs from another one, both as cells show them.
 
-    It is computed from the shown values, so that a reader who computes it gets the same. None if
-    one is not a number, or `base` is zero.
+    The change is computed from the shown values, so that a reader gets the same result. None if one
+    value is not a number, or `base` is zero.
     """
     new, old = _number(text), _number(base)
     if new is None or not old:

@@ -1,4 +1,4 @@
-"""The columns of a campaign's report: parameters that distinguish its runs, and measured values.
+"""The columns of a campaign's report: parameters that distinguish runs, and measured values.
 
 MFU and HFU are here too: the share of its GPUs' peak that a run reaches, and the source of the
 peak.
@@ -20,7 +20,7 @@ from orchestrator.run.model import Run
 
 
 def mfu(campaign: Campaign, run: Collected) -> float | None:
-    """Return the model FLOPs utilization, without recomputation; None if not known."""
+    """Return the model FLOPs utilization, without recomputation; None if it is unknown."""
     return _of_peak(run.summary.model_tflops_per_gpu, _peak(campaign, run))
 
 
@@ -30,9 +30,9 @@ def hfu(campaign: Campaign, run: Collected) -> float | None:
 
 
 def peaks_told(campaign: Campaign, runs: Sequence[Collected]) -> str:
-    """Return the GPUs' peaks and their sources as text, or why they are not known.
+    """Return the GPUs' peaks and their sources as text, or why the peaks are unknown.
 
-    Empty if no run has FLOPs to compare with them.
+    The text is empty if no run has FLOPs to compare with them.
     """
     if all(run.summary.model_tflops_per_gpu is None for run in runs):
         return ""
@@ -79,7 +79,7 @@ _VARYING: tuple[Column[Run], ...] = (
 
 
 def ended(run: Collected) -> str:
-    """Return the cell that shows how a run ended; the reason for not completing is in capitals."""
+    """Return the cell with the outcome of a run; a reason for not completing is in capitals."""
     if run.given_up is not None:
         return run.given_up
     if run.outcome is None:
@@ -141,7 +141,7 @@ _WITHOUT_STEPS = frozenset({"max_memory_allocated_gib", "outcome"})
 
 
 def describing_columns(runs: Sequence[Collected]) -> tuple[Column[Collected], ...]:
-    """Return the columns that distinguish runs, and that of labels if these are not enough."""
+    """Return the columns that distinguish runs, with the labels if these are not enough."""
     frameworks = frameworks_of(runs)
     own = {column.name: column for framework in frameworks for column in framework.report.chosen}
     for column in _VARYING:
@@ -167,7 +167,7 @@ def describing_columns(runs: Sequence[Collected]) -> tuple[Column[Collected], ..
 def measured_columns(
     campaign: Campaign, runs: Sequence[Collected]
 ) -> tuple[Column[Collected], ...]:
-    """Return the columns of the measured values, and of how the runs ended."""
+    """Return the columns of the measured values, and of the runs' outcomes."""
     return (
         *_own_measures(runs),
         *sampled_columns(runs),
@@ -227,7 +227,7 @@ def _of_run(column: Column[Run], value: Callable[[Run], Cell]) -> Column[Collect
 
 
 def _value_by_name(name: str) -> Callable[[Run], Cell]:
-    """Return a function that asks a run's own framework, or gives None without such a column."""
+    """Return a function that gets a value from a run's own framework; None without that column."""
 
     def value(run: Run) -> Cell:
         columns = FRAMEWORKS[run.framework].report.chosen
@@ -237,7 +237,7 @@ def _value_by_name(name: str) -> Callable[[Run], Cell]:
 
 
 def sampled_columns(runs: Sequence[Collected]) -> tuple[Column[Collected], ...]:
-    """Return the columns of nvidia-smi's samples; none if a framework has its own."""
+    """Return the columns of nvidia-smi's samples; none if a framework has its own columns."""
     if any(column is GPU_USE for one in frameworks_of(runs) for column in one.report.measures):
         return ()
     columns: tuple[Column[Collected], ...] = (
@@ -253,7 +253,7 @@ def sampled_columns(runs: Sequence[Collected]) -> tuple[Column[Collected], ...]:
 
 
 def _utilization(campaign: Campaign, runs: Sequence[Collected]) -> tuple[Column[Collected], ...]:
-    """Return the column of the MFU; none if it is not known for any run."""
+    """Return the column of the MFU; none if no run has an MFU."""
 
     def percent(run: Collected) -> float | None:
         part = mfu(campaign, run)

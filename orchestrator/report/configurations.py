@@ -27,7 +27,7 @@ _OF_ONE_RUN = frozenset({"seed", "repeat"})
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """Runs that differ in nothing but repeat and seed."""
+    """Runs that differ only in repeat and seed."""
 
     runs: tuple[Collected, ...]
 
@@ -39,12 +39,12 @@ class Configuration:
 
     @property
     def run_ids(self) -> tuple[str, ...]:
-        """The ids of its runs."""
+        """The ids of the configuration's runs."""
         return tuple(run.planned.run_id for run in self.runs)
 
     @property
     def measured(self) -> tuple[Collected, ...]:
-        """The runs whose numbers count: those that completed; all if none did."""
+        """The runs whose numbers count: the completed runs, or all runs if none completed."""
         completed = (run for run in self.runs if run.outcome == RunOutcome.COMPLETED)
         return tuple(completed) or self.runs
 
@@ -67,9 +67,9 @@ def report_for_people(
 ) -> Report:
     """Return a report for reading: a row for each configuration, with the ids of its runs.
 
-    singly: a row for each run. A row of several runs has the medians of those that completed, and
-    the lowest and highest value of the main column. by: the columns by which the report is sorted
-    already.
+    singly: whether each run has a row. A row of several runs has the medians of the completed runs,
+    and the lowest and highest value of the main column. by: the columns by which the report is
+    already sorted.
     """
     ids = short_ids([planned.run_id for planned in campaign.runs])
     groups = configurations(runs)
@@ -90,7 +90,7 @@ def report_for_people(
 
 
 def short_ids(run_ids: Sequence[str]) -> dict[str, str]:
-    """Return the shortest start of each id that distinguishes all of them, at least 4 digits."""
+    """Return the shortest start of each id that is unique, with at least 4 digits."""
     longest = max(_LEAST_ID, *map(len, run_ids))
     size = next(
         size
@@ -156,7 +156,7 @@ def _combined(column: Column[Collected]) -> Column[Configuration]:
 
 
 def _middle(column: Column[Collected], group: Configuration) -> Cell:
-    """Return the median of the numbers, or the text if all runs have the same."""
+    """Return the median of the numbers, or the text if all runs have the same text."""
     cells = [cell for run in group.measured if (cell := column.value(run)) is not None]
     numbers = [cell for cell in cells if isinstance(cell, int | float)]
     if cells and len(numbers) == len(cells):

@@ -1,4 +1,4 @@
-"""Find values that are missing in a report, though they were or should have been measured."""
+"""Find values that are missing in a report, although they should have been measured."""
 
 from collections.abc import Iterator, Sequence
 

@@ -68,7 +68,7 @@ _SAMPLES = (
 class Report:
     """The table of a campaign's runs, and one line about how its numbers were computed.
 
-    describing: the names of the columns that distinguish runs; the others are measured.
+    describing: the names of the columns that distinguish runs; the other columns are measured.
     """
 
     table: Table
@@ -77,7 +77,7 @@ class Report:
 
 
 def make_report(campaign: Campaign, runs: Sequence[Collected], date: str) -> Report:
-    """Return the report of `runs`; `date` is its date."""
+    """Return the report of `runs`, with this `date`."""
     describing = describing_columns(runs)
     table = make_table((*describing, *measured_columns(campaign, runs)), runs)
     table = with_changes(table, [run.planned.run for run in runs])
@@ -106,7 +106,7 @@ def group_breaks(table: Table, columns: int) -> frozenset[int]:
 def report_markdown(
     campaign: Campaign, report: Report, runs: Sequence[Collected], gone: Sequence[str]
 ) -> str:
-    """Return the page: table, its computation, failures, and runs no longer in the file."""
+    """Return the page: table, line about the numbers, failures, and runs no longer in the file."""
     parts = [f"# {campaign.name}", table_markdown(report)]
     failures = [
         f"- {escape_markdown(run.planned.label)}: {ended(run)}{_told(run)}"
@@ -159,7 +159,7 @@ def _tokens_per_gpu(run: Collected) -> float | None:
 
 
 def json_number(value: Any) -> Any:
-    """Return a value in a form that JSON has: nan and inf as text."""
+    """Return a value in a form that JSON can contain: nan and inf as text."""
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 

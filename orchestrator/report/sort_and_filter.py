@@ -24,9 +24,9 @@ def arranged(
     """Return the sorted report of the runs that match an expression, and these runs.
 
     only: an expression over the names of report.json. by: titles or names of columns, separated by
-    commas, with a hyphen before one for descending order. Equal rows keep their order, and absent
-    or nan values come last. Columns stay as all runs have them. Raises UserError if either contains
-    an unknown name, or the expression matches no run.
+    commas, with a hyphen before a column for descending order. Equal rows keep their order, and
+    absent or nan values come last. The columns are those for all runs. Raises UserError if `only`
+    or `by` contains an unknown name, or the expression matches no run.
     """
     table = report.table
     order = list(range(len(runs)))
@@ -89,7 +89,7 @@ def _rank(cell: Cell) -> tuple[bool, float, str]:
 
 
 def _taken(table: Table, order: Sequence[int]) -> Table:
-    """Return the table of these rows, in this order, without breaks."""
+    """Return the table of these rows, in this order, without blank rows."""
     rows = {old: new for new, old in enumerate(order)}
     changes = {
         (rows[row], column): change

@@ -65,8 +65,8 @@ def sparkline(seconds: Sequence[float], width: int = _WIDTH) -> str | None:
     """Draw the times in order, in at most `width` blocks; None if there is no time.
 
     If there are more times than blocks, a block shows the slowest of its share, so that an outlier
-    stays visible. The lowest block is the fastest step. The highest is the slowest, or a quarter
-    more than the fastest if all steps are faster than that: so even steps give a flat line.
+    stays visible. The lowest block is the fastest step. The highest is the slowest step, or 1.25
+    times the fastest if all steps are faster than that. So even steps give a flat line.
     """
     finite = [time for time in seconds if math.isfinite(time)]
     if not finite:

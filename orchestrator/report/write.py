@@ -62,7 +62,7 @@ def renew_report(campaign: Campaign, store: CampaignStore) -> str | None:
 def _texts(
     campaign: Campaign, report: Report, runs: Sequence[Collected], gone: Sequence[str]
 ) -> dict[str, str]:
-    """Return the files of the report by their names."""
+    """Return the texts of the report's files, by the files' names."""
     return {
         "report.md": report_markdown(
             campaign, report_for_people(campaign, report, runs), runs, gone
@@ -73,7 +73,7 @@ def _texts(
 
 
 def _holds(file: Path, text: str) -> bool:
-    """Return whether a file can be read and contains this text."""
+    """Return whether a file can be read and has exactly this text."""
     with suppress(OSError):
         return file.read_bytes() == text.encode()
     return False

@@ -1,7 +1,7 @@
 """Make the shape of a model from how a campaign chooses it.
 
-That is a preset's key, a name that `teralog models` lists, the keys of a config.json, or sizes and
-variants; sizes next to the first three change them.
+A campaign gives the name of a preset, a name that `teralog models` lists, the keys of a
+config.json, or sizes and variants. Sizes next to one of the first three replace its own.
 """
 
 import json
@@ -25,7 +25,7 @@ _LAYER_KEYS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 
 
 def source_of(key: str) -> dict[str, str]:
-    """Return what a plain `model: key` stands for: a preset, or else a name."""
+    """Return what a plain `model: key` means: a preset, or else a name."""
     if is_preset(key):
         return {"preset": key}
     from orchestrator.model.named import is_named
@@ -34,7 +34,7 @@ def source_of(key: str) -> dict[str, str]:
 
 
 def chosen_shape(choice: Mapping[str, Any]) -> ModelShape | str:
-    """Return the shape of a choice: sources, sizes and variants by name; or what is wrong.
+    """Return the shape of a choice: sources, sizes and variants by name; or what is wrong with it.
 
     Raises UserError if there is no such preset or name.
     """
@@ -79,7 +79,7 @@ def _described(choice: dict[str, Any], source: str) -> ModelShape | str:
 
 
 def _with_layers(config: Mapping[str, Any], count: int) -> dict[str, Any]:
-    """Return the keys of a config.json with another number of layers, whatever it is called."""
+    """Return the keys of a config.json with another number of layers, whatever that key's name."""
     inner = config.get("text_config")
     if isinstance(inner, Mapping):
         return {**config, "text_config": _with_layers(inner, count)}
@@ -140,7 +140,7 @@ def _with_variants(shape: ModelShape, more: Mapping[str, int]) -> ModelShape | s
 
 
 def check_source(source: str, key: str) -> None:
-    """Raise UserError if there is no preset or no model with this name."""
+    """Raise UserError if no preset and no model has this name."""
     if is_preset(key) and source == "preset":
         return
     from orchestrator.model.named import is_named, named_model

@@ -1,11 +1,11 @@
-"""Convert between the shape of a model, which formulas have letters for, and its description."""
+"""Convert between the shape of a model, for which formulas have letters, and its description."""
 
 from orchestrator.model.description import Attention, AttentionBiases, Layer, Mlp, Model
 from orchestrator.run.shape import ModelShape
 
 
 def description(shape: ModelShape, padded_vocab_size: int) -> Model:
-    """Return the description of a shape, with the vocabulary that counts."""
+    """Return the description of a shape, with the padded vocabulary."""
     if shape.described is not None:
         return shape.described.with_vocabulary(padded_vocab_size)
     biases: AttentionBiases = shape.biases
@@ -31,7 +31,7 @@ def description(shape: ModelShape, padded_vocab_size: int) -> Model:
 
 
 def described_shape(model: Model) -> ModelShape:
-    """Return the shape of a description: its sizes, and the description, which is counted."""
+    """Return the shape of a description: its sizes, and the description itself."""
     width = None if model.ffn_width == 4 * model.hidden_size else model.ffn_width
     return ModelShape(
         num_layers=model.num_layers,

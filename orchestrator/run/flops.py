@@ -30,8 +30,8 @@ class Iteration:
     def symbols(self) -> dict[str, int]:
         """The values of the letters in formulas.
 
-        B: sequences; P: parameters; N: those of them that multiply something; the others are the
-        shape's.
+        B: sequences. P: parameters. N: those parameters that multiply something. The other letters
+        are the shape's.
         """
         parameters = self.model.parameters(self.padded_vocab_size)
         return {

@@ -1,6 +1,6 @@
 """Compute formulas from their text: a sum of products, `96·B·s·l·h² + 6·B·s·h·V`.
 
-So the formula shown to the user is the one that is computed.
+So the formula that the user sees is the one that is computed.
 """
 
 import math
@@ -28,14 +28,14 @@ def substitute_numbers(formula: str, symbols: Mapping[str, int]) -> str:
 
 
 def symbols_used(formula: str, symbols: Mapping[str, int]) -> dict[str, int]:
-    """Return those of `symbols` that the formula contains, in their original order."""
+    """Return the symbols that the formula contains, in their original order."""
     used = {letter for _, letters in _terms(formula) for letter in letters}
     return {letter: number for letter, number in symbols.items() if letter in used}
 
 
 @cache
 def _terms(formula: str) -> tuple[tuple[int, str], ...]:
-    """Return each product as the number before its letters, and the letters."""
+    """Return each product of a formula: the number before its letters, and the letters."""
     return tuple(_term(product.split("·")) for product in formula.split(" + "))
 
 

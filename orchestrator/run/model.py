@@ -16,7 +16,7 @@ from orchestrator.workloads.settings import (
 
 @dataclass(frozen=True, slots=True)
 class Parallelism:
-    """How one copy of the model is split over ranks, and a sequence over copies of the weights.
+    """How a copy of the model is split over ranks, and a sequence over copies of the weights.
 
     `contradicted_data_parallel_size` is a given number of copies that the ranks do not make.
     `asked` is the given split, if the program trains with a smaller one.
@@ -30,12 +30,12 @@ class Parallelism:
 
     @property
     def given(self) -> "Parallelism":
-        """The given split, which is on the program's command line."""
+        """The split that the user gave, which is on the program's command line."""
         return self.asked or self
 
     @property
     def ranks_per_replica(self) -> int:
-        """Number of ranks that process a sequence together."""
+        """The number of ranks that process a sequence together."""
         return self.tensor_parallel_size * self.pipeline_parallel_size * self.context_parallel_size
 
 
@@ -67,12 +67,12 @@ class Resources:
 
     @property
     def world_size(self) -> int:
-        """Number of ranks: one per GPU, or one per process without GPUs."""
+        """The number of ranks: one per GPU, or one per process without GPUs."""
         return self.nodes * self.gpus_per_node
 
     @property
     def gpu_hours(self) -> float:
-        """Requested GPU-hours: every GPU for the whole time limit."""
+        """The requested GPU-hours: every GPU for the whole time limit."""
         return self.world_size * self.time_limit_seconds / 3600
 
 
@@ -89,10 +89,10 @@ class Training:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One training to be measured. `options` is the frozen dataclass of its framework.
+    """One training to be measured; `options` is the frozen dataclass of its framework.
 
-    `model` is None for a user's own script whose shape is not known; `model_name` is the preset it
-    was chosen by. The framework pads the vocabulary to a multiple of `vocab_size_multiple`, per
+    model: None for a user's own script whose shape is unknown. model_name: the preset that the user
+    chose. The framework pads the vocabulary to a multiple of `vocab_size_multiple`, per
     tensor-parallel rank.
     """
 
@@ -111,18 +111,18 @@ class Run:
 
     @property
     def world_size(self) -> int:
-        """Number of ranks."""
+        """The number of ranks."""
         return self.resources.world_size
 
     @property
     def data_parallel_size(self) -> int | None:
-        """Number of copies of the model, or None if the ranks do not divide into copies."""
+        """The number of copies of the model, or None if the ranks do not form whole copies."""
         copies, rest = divmod(self.world_size, self.parallelism.ranks_per_replica)
         return copies if copies and not rest else None
 
     @property
     def num_microbatches(self) -> int | None:
-        """Micro-batches per optimizer step and rank, or None if the batch does not divide.
+        """The micro-batches per optimizer step and rank, or None if the batch does not divide.
 
         DeepSpeed calls this number gradient accumulation steps; pipeline schedules call it chunks.
         """
@@ -142,20 +142,20 @@ class Run:
 
     @property
     def parameters(self) -> int | None:
-        """Number of trained parameters, padded vocabulary included."""
+        """The number of trained parameters, padded vocabulary included."""
         if self.model is None or self.padded_vocab_size is None:
             return None
         return self.model.parameters(self.padded_vocab_size)
 
     @property
     def zero_stage(self) -> int | None:
-        """ZeRO stage (0 to 3) in the options, or None if the framework has no ZeRO."""
+        """The ZeRO stage (0 to 3) in the options, or None if the framework has no ZeRO."""
         stage: int | None = getattr(self.options, "zero_stage", None)
         return stage
 
 
 def asked_split(run: Run) -> dict[str, int] | None:
-    """Return the sizes that were asked for, by parameter; None if the program trains with them."""
+    """The split that the user gave, by parameter; None if the program trains with it unchanged."""
     asked = run.parallelism.asked
     if asked is None:
         return None
@@ -169,7 +169,8 @@ def asked_split(run: Run) -> dict[str, int] | None:
 def sizes(run: Run) -> dict[str, Any]:
     """Return every chosen and derived size of a run by name, flat, for JSON and expressions.
 
-    Absent is None. `parameters_billions` counts in 10**9; `gpu_hours` are the requested ones.
+    An absent size is None. `parameters_billions` counts in 10**9; `gpu_hours` are the requested
+    ones.
     """
     model, training, resources = run.model, run.training, run.resources
     parameters = run.parameters
@@ -260,7 +261,7 @@ class _NoOptions:
 
 @cache
 def size_names() -> frozenset[str]:
-    """Return the names that `sizes` gives for any framework."""
+    """Return the names that `sizes` returns for any framework."""
     parts = (Parallelism(), Batch(1, 1), Resources(), Training())
     return frozenset(sizes(Run("", "", None, *parts, options=_NoOptions())))
 

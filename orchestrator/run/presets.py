@@ -1,4 +1,4 @@
-"""Model shapes by key, from the published tables that benchmarks are named after."""
+"""Model shapes by name, from the published tables after which benchmarks are named."""
 
 from orchestrator.common.errors import UserError, did_you_mean
 from orchestrator.run.shape import ModelShape
@@ -93,10 +93,10 @@ PRESETS: dict[str, ModelShape] = {
 
 
 def preset(key: str) -> ModelShape:
-    """Return the shape called `key`, in this case or, if no preset is, in another.
+    """Return the preset called `key`, in this case or, if there is none, in another case.
 
     Two presets may differ only in case: 18b is GPT's, 18B the V100 page's. Raises UserError, with
-    the nearest known key, if there is none.
+    the nearest known name, if there is no such preset.
     """
     if key in PRESETS:
         return PRESETS[key]
@@ -111,7 +111,7 @@ def is_preset(key: str) -> bool:
 
 
 def other_preset_note(key: str) -> str | None:
-    """Return a sentence if another preset differs from `key` only in case; None if none does."""
+    """Return a sentence if another preset differs from `key` only in case, or None."""
     others = [other for other in _in_other_case(key) if PRESETS[other] != preset(key)]
     if not others:
         return None

@@ -49,19 +49,19 @@ class ModelShape:
 
     @property
     def variants(self) -> tuple[str, ...]:
-        """What differs from GPT-2 apart from sizes, by name; `layers` if they are described."""
+        """How the shape differs from GPT-2 apart from sizes, by name; `layers` if described."""
         if self.described is not None:
             return ("layers",)
         return tuple(name for name, usual in _VARIANTS.items() if getattr(self, name) != usual)
 
     @property
     def ffn_width(self) -> int:
-        """Width of the MLP's inner layer."""
+        """The width of the MLP's inner layer."""
         return self.ffn_hidden_size or 4 * self.hidden_size
 
     @property
     def key_value_width(self) -> int:
-        """Width of the keys, and of the values, of all heads together."""
+        """The width of the keys, and of the values, of all heads together."""
         if self.described is not None:
             return self.described.key_value_width
         heads = self.num_key_value_heads or self.num_attention_heads
@@ -143,7 +143,7 @@ class ModelShape:
         return sum(value(formula, symbols) for formula in self.parameter_formulas().values())
 
     def looked_up_parameters(self, padded_vocab_size: int) -> int:
-        """Return how many parameters are only looked up and multiply nothing: s·h, V·h if untied.
+        """Return how many parameters are only looked up: s·h, and V·h if the head is untied.
 
         The embedding of a tied head is the head's matrix.
         """

@@ -11,8 +11,8 @@ _OWN = ("--job-name=", "--comment=", "--output=")
 class Script:
     """The job script of a run.
 
-    after: the run that must complete before this one starts; None if there is no such run, or if it
-    has ended.
+    after: the run that must complete before this run starts; None without such a run, or if that
+    run has ended.
     """
 
     run_id: str
@@ -62,7 +62,7 @@ def batches(
 
     The scripts of a group ask for the same resources, depend on tasks of the same array or on none,
     and fit into one array (`max_array_size`). Without `arrays`, each group has one script. `places`
-    are the places of the runs that others depend on.
+    are the places of the runs on which others depend.
     """
     groups: dict[tuple[str | None, tuple[str, ...]], list[Script]] = {}
     for script in scripts:

@@ -1,7 +1,7 @@
 """Write the script that Slurm runs for an array of runs, or for a single run.
 
-It runs the run's job script unchanged. Before that, it makes sure that no other job runs the same
-attempt. Afterwards it records how the job script ended.
+The script runs the run's job script unchanged. Before that, it makes sure that no other job runs
+the same attempt. Afterwards it records how the job script ended.
 """
 
 import shlex
@@ -70,7 +70,7 @@ run=$(sed -n '/^# Campaign /{s/^[^,]*, run //p;q}' job.sh)
 
 
 def batch_script(one: str, batch: Path, attempt: Path | None = None) -> str:
-    """Return the script of a batch of runs that ask for the same resources as the script `one`.
+    """Return the script of a batch of runs that request the same resources as the script `one`.
 
     batch: the batch's folder. attempt: the folder of the attempt if the batch has one run. For an
     array it is None: each index in `batch` leads to the attempt of that task.

@@ -61,8 +61,8 @@ _DAEMON_IS_AWAY = (
 class Told:
     """Slurm's answer about jobs: their states by id, and the commands that gave no answer.
 
-    names: the names of the jobs in the answer. complete: whether a job without a state here is
-    unknown to Slurm.
+    names: the names of the jobs in the answer. complete: whether Slurm does not know a job that has
+    no state here.
     """
 
     states: dict[str, JobState]
@@ -75,15 +75,15 @@ class Told:
 class Patience:
     """The time limit for answers of Slurm's commands, and the daemons that gave none.
 
-    seconds: per query. silent: by daemon, the time until which it is not asked again, and the
-    problem.
+    seconds: per query. silent: by daemon, the time until which teralog does not ask it again, and
+    the problem.
     """
 
     seconds: float = QUERY_SECONDS
     silent: dict[str, tuple[float, str]] = field(default_factory=dict)
 
     def begin(self, seconds: float) -> None:
-        """Set the time limit of each query, and allow all daemons to be asked again."""
+        """Set the time limit of each query, and forget which daemons gave no answer."""
         self.seconds, self.silent = seconds, {}
 
 
@@ -138,10 +138,10 @@ def ignored_variables(account: str | None) -> list[str]:
 def ask_jobs(job_ids: Sequence[str], names: Collection[str] | None = None) -> Told:
     """Return the states of jobs and array tasks from sacct, else squeue, else scontrol.
 
-    squeue is also asked if it may know more than accounting. scontrol asks the same daemon: it
-    replaces a squeue that does not work, e.g. a cluster's wrapper that refuses these options.
-    names: the names of the jobs; other jobs with the same ids are ignored, because a cluster that
-    is set up again counts from 1.
+    squeue is also asked if it may know more than accounting. scontrol asks the same daemon as
+    squeue. It replaces a squeue that does not work, e.g. a site's wrapper that refuses these
+    options. names: the names of the jobs. Other jobs with the same ids are ignored, because a
+    cluster that is set up again counts from 1.
     """
     if not job_ids:
         return Told({}, frozenset(), (), complete=True)
@@ -272,7 +272,7 @@ def cancel_jobs(job_ids: Sequence[str], state: str | None = None) -> None:
 def requeue_job(job_id: str) -> None:
     """Let Slurm end a job or an array task, and start it again.
 
-    Raises SilenceError with Slurm's message if it does not.
+    Raises SilenceError with Slurm's message if Slurm refuses.
     """
     answer = _ask(("scontrol", "requeue", job_id))
     if answer.problem is not None:
@@ -280,20 +280,20 @@ def requeue_job(job_id: str) -> None:
 
 
 def job_memory_gib(job_id: str) -> float | None:
-    """Return the peak memory of a node of a job, in GiB; None if sacct has not measured it."""
+    """Return the peak memory of a node of a job, in GiB; None if sacct has no measurement."""
     fields = ",".join(SACCT_MEMORY_FIELDS)
     return read_used_gib(_ask(("sacct", "-P", "-n", "-o", fields, "-j", job_id)).lines)
 
 
 def max_array_size() -> int:
-    """Return the largest number of tasks that an array may have, from Slurm or its default."""
+    """Return the largest number of tasks that an array may have: from Slurm, else its default."""
     lines = _ask(("scontrol", "show", "config")).lines
     matches = (re.fullmatch(r"MaxArraySize\s*=\s*(\d+)", line) for line in lines)
     return next((int(match[1]) for match in matches if match), DEFAULT_ARRAY_SIZE)
 
 
 def _ask(command: tuple[str, ...], seconds: float | None = None) -> Answer:
-    """Ask one of Slurm's daemons. One that has just given no answer is not asked again."""
+    """Ask one of Slurm's daemons, unless it has just given no answer."""
     daemon = "slurmdbd" if command[0] == _ASKS_SLURMDBD else "slurmctld"
     until, problem = patience.silent.get(daemon, (0.0, ""))
     if time.monotonic() < until:

@@ -24,17 +24,17 @@ _LIMIT = re.compile(r"\b(?:Assoc|QOS)\w*Limit\b")
 
 
 class RefusedError(Exception):
-    """sbatch printed no job id; the message is its output. A job may exist all the same."""
+    """There is no job id in sbatch's output, which is the message. A job may exist nevertheless."""
 
     @property
     def limit(self) -> str | None:
-        """The name of the limit on submitted jobs that is reached; None if sbatch names none."""
+        """The name of the reached limit on submitted jobs; None if sbatch names no limit."""
         names = _LIMIT.findall(str(self))
         return next((name for name in names if "SubmitJob" in name), None)
 
     @property
     def may_accept_fewer(self) -> bool:
-        """Whether Slurm may accept an array with fewer tasks, or the same one later."""
+        """Whether Slurm may accept an array with fewer tasks, or the same array later."""
         if _LIMIT.search(str(self)):
             return self.limit is not None
         # Older versions do not name the limit, and print the same for a time limit.
@@ -68,8 +68,8 @@ class ScriptExecutor(SlurmExecutor):
     def accepted(self, script: str, runs: int) -> "tuple[int, RefusedError | None]":
         """Return how many tasks of an array Slurm accepts now (at most `runs`), and why not more.
 
-        Nothing is submitted. Only limits on submitted jobs count: what Slurm refuses for another
-        reason is refused again at submission.
+        Nothing is submitted. Only limits on submitted jobs count. If Slurm has another reason, it
+        refuses the array again at submission.
         """
         with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".sh") as file:
             file.write(script)
@@ -92,7 +92,7 @@ class ScriptExecutor(SlurmExecutor):
     def test(self, script: Path, *options: str) -> str:
         """Return when Slurm would start a script, in Slurm's words; submit nothing.
 
-        Raises RefusedError if Slurm would never start it.
+        Raises RefusedError if Slurm would never start the script.
         """
         done = self._run(["sbatch", "--test-only", *options, str(script)], script)
         return done.stderr.strip().removeprefix("sbatch: ")
@@ -139,6 +139,6 @@ class ScriptExecutor(SlurmExecutor):
 
 
 def _sentence(errors: str) -> str:
-    """Return the complaint of sbatch on one line."""
+    """Return the error message of sbatch on one line."""
     lines = (line.removeprefix("sbatch: ").removeprefix("error: ") for line in errors.splitlines())
     return "; ".join(line.strip() for line in lines if line.strip())

@@ -1,4 +1,4 @@
-"""Suggest how much memory to ask Slurm for after a job exceeded its host memory."""
+"""Suggest how much memory to request from Slurm after a job exceeded its host memory."""
 
 import math
 import re
@@ -13,16 +13,16 @@ _AMOUNT = re.compile(r"([0-9]+(?:\.[0-9]+)?)([KMGT]?)")
 
 
 def amount_gib(text: str) -> float | None:
-    """Convert an amount of memory as Slurm writes it to GiB; None if it is not an amount.
+    """Convert an amount of memory as Slurm writes it to GiB; None for any other text.
 
-    Without a unit it is in MiB, as for sbatch.
+    Without a unit, the amount is in MiB, as for sbatch.
     """
     match = _AMOUNT.fullmatch(text.strip())
     return float(match[1]) * _GIB[match[2]] if match else None
 
 
 def read_used_gib(lines: Iterable[str]) -> float | None:
-    """Return the peak memory of a node of a job from sacct's lines; None if not measured.
+    """Return the peak memory of a node of a job from sacct's lines; None without a measurement.
 
     Each line has the SACCT_MEMORY_FIELDS of one step, with `|` between them. MaxRSS is that of the
     largest task of a step: each task of a node may have used as much.
@@ -41,13 +41,13 @@ def read_used_gib(lines: Iterable[str]) -> float | None:
 
 
 def asked_memory(script: str) -> str | None:
-    """Return the memory per node that a job script asks for; None if it asks for no memory."""
+    """Return the memory per node that a job script requests; None if it requests no memory."""
     requests = re.findall(r"^#SBATCH --mem=(\S+)", script, re.MULTILINE)
     return requests[-1] if requests else None
 
 
 def memory_line(used_gib: float | None, asked: str | None) -> str:
-    """Return how much memory to ask for, and how this was computed."""
+    """Return how much memory to request, and how this was computed."""
     granted = amount_gib(asked) if asked else None
     details = [f"asked for {asked}"] if granted else []
     details += [f"used at least {used_gib:.3g} GiB per node (sacct)"] if used_gib else []

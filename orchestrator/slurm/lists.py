@@ -28,7 +28,7 @@ def _expanded(names: str) -> Iterator[str]:
 
 
 def _numbers(text: str) -> Iterator[str]:
-    """Yield the numbers of `001-003,007`, padded like each span's start; none for other text."""
+    """Yield the numbers of `001-003,007`, as wide as each span's start; none for other text."""
     spans = [_SPAN.fullmatch(span) for span in text.split(",")]
     if None in spans:
         return
@@ -43,7 +43,7 @@ _ONE = re.compile(r"[0-9]+(?:_[0-9]+)?")
 
 
 def expand(job_id: str) -> Iterator[str]:
-    """Yield the ids in a combined id such as `7_[0-2,5%4]`; none if it is not a job's id."""
+    """Yield the ids in a combined id such as `7_[0-2,5%4]`; none for text that is no job id."""
     array = _ARRAY.fullmatch(job_id)
     if array is not None:
         yield from (f"{array['job']}_{task}" for task in _tasks(array["tasks"]))

@@ -1,4 +1,4 @@
-"""Combine the answers of sacct and squeue about the same jobs. Asks Slurm nothing."""
+"""Combine the answers of sacct and squeue about the same jobs, without asking Slurm."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -25,9 +25,9 @@ def spread(states: Mapping[str, JobState], job_ids: Iterable[str]) -> dict[str, 
 def doubtful(state: JobState | None) -> bool:
     """Return whether squeue may know more than accounting about a job.
 
-    This is so for a job that has not ended, and for one that may have been requeued since.
+    This is possible for a job that has not ended, and for a job that may have been requeued since.
     Accounting also keeps the old state of the rest of an array for some seconds, although some of
-    its tasks already run, or it was cancelled.
+    its tasks already run, or the array was cancelled.
     """
     return state is None or not state.final or state.word in _MAY_RUN_AGAIN or state.of_rest
 

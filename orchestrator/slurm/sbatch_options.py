@@ -10,10 +10,10 @@ from orchestrator.slurm.lists import compact
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SbatchOptions:
-    """Options for sbatch that the user gave when starting runs; absent is None.
+    """Options for sbatch that the user gave when starting runs; absent ones are None.
 
     throttle: the largest number of array tasks that run at once. dependency, exclude: in sbatch's
-    syntax. hold: whether the jobs wait until they are released.
+    syntax. hold: whether the jobs wait until the user releases them.
     """
 
     throttle: int | None = None
@@ -35,7 +35,7 @@ def sbatch_options(
     """Return sbatch's options for a script, or for an array with `indices`.
 
     output: the log's path, with sbatch's placeholders. folder: where the script starts. after: the
-    job that must complete first; if it does not, Slurm cancels this job.
+    job that must complete first; if that job fails, Slurm cancels this one.
     """
     arguments = [
         f"--job-name={name}",
@@ -60,10 +60,10 @@ def sbatch_options(
 
 
 def dependency(before: Sequence[Place]) -> str | None:
-    """Return sbatch's --dependency for the tasks of a batch; None if they wait for nothing.
+    """Return sbatch's --dependency for the tasks of a batch; None without a dependency.
 
-    before: the place of the run that each task depends on. For an array, those are the tasks with
-    the same indices.
+    before: the place of the run on which each task depends. For an array, each task depends on the
+    task with the same index.
     """
     if not before:
         return None

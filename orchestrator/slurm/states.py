@@ -1,4 +1,4 @@
-"""Parse the output of sacct, squeue and scontrol. Asks Slurm nothing.
+"""Parse the output of sacct, squeue and scontrol, without asking Slurm.
 
 The printed times are read as UTC: `commands` runs the commands with a clock set to UTC.
 """
@@ -111,7 +111,7 @@ def _each(job_ids: str | None, one: JobState) -> dict[str, JobState]:
 
 
 def _only_what_was(one: JobState, status: str | None) -> JobState:
-    """Mark the times that Slurm only expects; remove an exit code that came too early.
+    """Mark the times that Slurm only expects; remove the exit code of a job that has not ended.
 
     `status` is the status of wait(2), as squeue prints it.
     """
@@ -167,7 +167,7 @@ def _value(text: str | None) -> str | None:
 
 
 def _exit(text: str | None) -> tuple[int | None, int | None]:
-    """Return the exit code and the signal of `code:signal`."""
+    """Return the exit code and the signal in a text `code:signal`."""
     code, _, number = (text or "").partition(":")
     if not code.isdecimal():
         return None, None

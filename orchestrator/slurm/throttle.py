@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 class Throttle:
     """The jobs of a campaign, in groups: only those of one group run at the same time.
 
-    most: how many runs at once; None for no limit. width: how many runs of `group` may run at once.
-    before: the jobs of the group before it.
+    most: how many runs may run at once; None for no limit. width: how many runs of `group` may run
+    at once. before: the jobs of the group before it.
     """
 
     most: int | None
@@ -21,7 +21,7 @@ class Throttle:
     before: list[str] = field(default_factory=list)
 
     def waits_for(self, runs: int) -> str | None:
-        """Start a job of `runs` runs, and return its --dependency, or None."""
+        """Add a job of `runs` runs, and return its --dependency, or None."""
         if self.most is None:
             return None
         width = min(runs, self.most)
@@ -31,13 +31,13 @@ class Throttle:
         return f"afterany:{':'.join(self.before)}" if self.before else None
 
     def add(self, job_id: str) -> None:
-        """Add the job that was started last to its group."""
+        """Add the job that was submitted last to its group."""
         if job_id not in self.group:
             self.group.append(job_id)
 
 
 def throttle_after(most: int | None, queued: list[str]) -> Throttle:
-    """Return the throttle of new jobs, behind the queued jobs, given by their tasks' ids."""
+    """Return the throttle of new jobs behind queued jobs, given the ids of their tasks."""
     if most is None:
         return Throttle(None)
     jobs = list(dict.fromkeys(job_id.partition("_")[0] for job_id in queued))

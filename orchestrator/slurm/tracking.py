@@ -60,9 +60,10 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Synced:
-    """Problems of a sync with Slurm, as sentences.
+    """The problems of a sync with Slurm, as sentences.
 
-    silences: Slurm's commands that gave no answer. unwritten: what the disk refused.
+    silences: about Slurm's commands that gave no answer. unwritten: about records that the disk
+    refused.
     """
 
     silences: tuple[str, ...]
@@ -106,10 +107,10 @@ def refresh(runs: Iterable[PlannedRun], store: CampaignStore) -> list[str]:
 
 
 def sync(runs: Iterable[PlannedRun], store: CampaignStore) -> Synced:
-    """Ask Slurm about every attempt that has not ended, and record its answers.
+    """Ask Slurm about every attempt that has not ended, and record the answers.
 
     Jobs of an interrupted submit are found by their names. If Slurm gives no answer, the records
-    stay as they are. If the disk refuses a record, this command keeps it in memory.
+    stay as they are. If the disk refuses a record, this command keeps the record in memory.
     """
     before = forget_unwritten(store.path)
     opened = list(open_attempts(runs, store))
@@ -197,7 +198,7 @@ def _has_started(attempt: Attempt) -> bool:
 
 
 def _own_record(one: Open, job_id: str) -> JobState | None:
-    """Return the end that a job recorded itself, for a job that Slurm has forgotten, or None.
+    """Return the end that a job recorded itself, if Slurm has forgotten the job, or None.
 
     If a signal ended the job script, its record has no cause: time limit, memory, or a user.
     """
@@ -245,7 +246,7 @@ def record_job_state(attempt: Attempt, state: JobState) -> str | None:
 
 
 def _with_earlier_starts(attempt: Attempt, state: JobState) -> JobState:
-    """Return the state with the restarts that an earlier answer reported, if this has fewer.
+    """Return the state with the restarts that an earlier answer had, if the state has fewer.
 
     Accounting loses the first start of a job that is requeued before it has recorded the start.
     """
@@ -278,7 +279,7 @@ def _end(attempt: Attempt, state: JobState) -> str:
 
 
 def _given_up(attempt: Attempt, state: JobState) -> bool:
-    """Return whether Slurm cancelled a job because a job that it depended on did not complete.
+    """Return whether Slurm cancelled a job because a job on which it depended did not complete.
 
     squeue and scontrol report this. sacct does not: it names the user who cancelled a job, and no
     user for these jobs. For the rest of an array it may report either.
@@ -304,9 +305,9 @@ def _record_unknown(attempt: Attempt, job_id: str | None) -> str | None:
 
 
 def _adopt(opened: Sequence[Open], store: CampaignStore, refusals: list[str]) -> Iterator[str]:
-    """Record the jobs that Slurm knows of batches without a receipt; yield missing answers.
+    """Record the jobs that Slurm has for batches without a receipt; yield missing answers.
 
-    Adds the reasons to `refusals` if the disk refuses.
+    If the disk refuses a record, the reason is added to `refusals`.
     """
     for name, members in _by_batch(opened).items():
         folder = store.batch(name)
@@ -324,9 +325,9 @@ def _adopt(opened: Sequence[Open], store: CampaignStore, refusals: list[str]) ->
 def recover(runs: Iterable[PlannedRun], store: CampaignStore, *, alone: bool) -> list[str]:
     """Resolve every interrupted submission: record its job if there is one, or withdraw it.
 
-    alone: whether no other submit of this host, nor its sbatch, can be running. Then the
-    submissions that this host has on record are dead. Those of other hosts have ABANDONED_SECONDS.
-    Returns the unresolved ones, as sentences.
+    alone: whether no other submit of this host, nor its sbatch, can be running. Then the recorded
+    submissions of this host are dead. Those of other hosts count as dead after ABANDONED_SECONDS.
+    Returns a sentence for each submission that stays unresolved.
     """
     cancel_withdrawn(store)
     opened = list(open_attempts(runs, store))

@@ -27,7 +27,7 @@ _SHORT = Style(digits=2)
 class HungRun:
     """A run that hangs: since when, by the file server's clock, and its last output.
 
-    report_seconds: the usual time between two of its step reports.
+    report_seconds: the usual time between two step reports of the run.
     """
 
     label: str
@@ -49,7 +49,7 @@ class HungRun:
         )
 
     def record(self) -> dict[str, Any]:
-        """Return it as a JSON object."""
+        """Return the hung run as a JSON object."""
         return {
             "silent_since": self.silent_since.isoformat(timespec="seconds"),
             "silent_seconds": self.silent_seconds,
@@ -59,7 +59,7 @@ class HungRun:
 
 
 def is_hung(silent_seconds: float, seconds_per_report: float | None) -> bool:
-    """Return whether a run hangs, by the rule of this module."""
+    """Return whether a run hangs, by the rule that this module describes."""
     if seconds_per_report is None:
         return False
     return silent_seconds > max(LEAST_SECONDS, FACTOR * seconds_per_report)

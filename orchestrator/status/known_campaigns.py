@@ -21,10 +21,10 @@ _DEPTH = 2
 
 @dataclass(frozen=True, slots=True)
 class KnownCampaign:
-    """A campaign file, or a folder of results without one.
+    """A campaign file, or a results folder without a campaign file.
 
-    name: None if the file has mistakes; problem is then the first one. states: how many runs are in
-    which state, in words, as of the last command that asked Slurm.
+    name: None if the file has mistakes; problem is then the first mistake. states: how many runs
+    are in which state, in words, as of the last command that asked Slurm.
     """
 
     name: str | None
@@ -35,7 +35,7 @@ class KnownCampaign:
 
     @property
     def other_name(self) -> str | None:
-        """The name, if it is not that of the file."""
+        """The name of the campaign, if it differs from that of the file."""
         return None if self.file and self.file.stem == self.name else self.name
 
     @property
@@ -48,7 +48,7 @@ class KnownCampaign:
 def known_campaigns(folder: Path, results: Path | None) -> list[KnownCampaign]:
     """Return the campaigns whose files or results are in a folder.
 
-    results: where all of them have their results; if None, each where its file says.
+    results: the results folder of all campaigns; if None, each campaign file determines its own.
     """
     campaigns = [_of_file(file, results) for file in campaign_files(folder, depth=_DEPTH)]
     results_in_use = {one.results for one in campaigns}

@@ -51,7 +51,7 @@ def read_from(log: Path, offset: int = 0) -> Iterator[bytes]:
 
 
 def last_lines(log: Path, lines: int) -> int:
-    """Return the byte at which the last `lines` lines of a log begin; 0 if it has no more."""
+    """Return the byte at which the last `lines` lines of a log begin; 0 if it has fewer lines."""
     with log.open("rb") as file:
         # The last byte, usually a newline, ends the last line.
         end = file.seek(0, os.SEEK_END) - 1
@@ -75,9 +75,10 @@ _LINE_END = re.compile(r"\r\n?")
 
 
 def terminal_text(parts: Iterable[bytes]) -> Iterator[str]:
-    """Yield the text of a log so that no character of it controls the terminal that shows it.
+    """Yield the text of a log without characters that control a terminal.
 
-    Colours are left out, a carriage return becomes a new line, any other control character U+FFFD.
+    Colours are left out, a carriage return becomes a new line, and any other control character
+    U+FFFD.
     """
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     unfinished = ""
@@ -100,9 +101,9 @@ _LINE = 1000
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """The last lines of a log, and how many bytes it has in all.
+    """The last lines of a log, and the size of the whole log in bytes.
 
-    whole: whether these are all its lines.
+    whole: whether these are all lines of the log.
     """
 
     path: str
@@ -112,10 +113,10 @@ class Tail:
 
 
 def log_tail(log: Path, lines: int, name: str) -> Tail:
-    """Return up to `lines` lines from the last 64 KiB of a log, under the name `name`.
+    """Return up to `lines` lines from the last 64 KiB of a log, with the name `name`.
 
-    Colours and terminal control codes are removed. Of a line that was overwritten, e.g. by a
-    progress bar, the last text stays. Raises OSError.
+    Colours and terminal control codes are removed. If a line was overwritten, e.g. by a progress
+    bar, its last text stays. Raises OSError.
     """
     with log.open("rb") as file:
         size = file.seek(0, os.SEEK_END)

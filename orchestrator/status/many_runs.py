@@ -1,4 +1,4 @@
-"""Text of `teralog status` for a campaign of many runs, and the choice of runs by their state."""
+"""Text of `teralog status` for a campaign of many runs, and the choice of runs by state."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -63,7 +63,7 @@ def in_state(
 ) -> list[RunStatus]:
     """Return the runs in one of the `wanted` states, or with one of these outcomes.
 
-    A word that is both means the outcome, as in the totals: a run that is `oom` did not `failed`.
+    A word that is both means the outcome, as in the totals: a run that is `oom` is not `failed`.
     """
     return [one for one in statuses if wanted & _words(one, hung)]
 
@@ -87,7 +87,7 @@ def many_runs_text(
 
 
 def hung_lines(hung: Sequence[HungRun]) -> list[str]:
-    """Return a line for each of the first hung runs, and one with the number of others."""
+    """Return a line for each of the first hung runs, and one with the number of the others."""
     lines = [str(one) for one in hung[:_MOST_HUNG]]
     if len(hung) > _MOST_HUNG:
         lines.append(f"and {len(hung) - _MOST_HUNG} more hang: --state {HUNG} shows them")
@@ -184,7 +184,7 @@ def _attention(
 
 
 def _digits(ids: Sequence[str]) -> int:
-    """Return how many leading characters distinguish the ids of runs, as commands accept them."""
+    """Return how many leading characters of the runs' ids are unique, as commands accept them."""
     longest = max(map(len, ids))
     apart = (
         size for size in range(_LEAST_ID, longest) if len({one[:size] for one in ids}) == len(ids)

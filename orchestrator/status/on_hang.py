@@ -18,7 +18,7 @@ MOST_RESTARTS = 3
 
 
 def refuse_on_hang(campaign: Campaign, what: str) -> None:
-    """Raise UserError if `what` is to requeue and the campaign's runs cannot be requeued."""
+    """Raise UserError if `what` is requeue and the runs of the campaign cannot be requeued."""
     if what != REQUEUE:
         return
     cluster = campaign.cluster
@@ -35,16 +35,19 @@ def refuse_on_hang(campaign: Campaign, what: str) -> None:
 
 
 class OnHang:
-    """Cancels or requeues runs that hang; handles each start of a run once."""
+    """An action that cancels or requeues hung runs, once per start of a run."""
 
     def __init__(self, campaign: Campaign, store: CampaignStore, what: str) -> None:
-        """Store the action `what`: cancel or requeue. Raises UserError if it is impossible."""
+        """Store the action `what`: cancel or requeue.
+
+        Raises UserError if the action is impossible.
+        """
         refuse_on_hang(campaign, what)
         self._campaign, self._store, self._what = campaign, store, what
         self._done: set[tuple[str, int, int]] = set()
 
     def __call__(self, look: Look) -> Sequence[str]:
-        """Cancel or requeue the hung runs of a look; return a sentence for each."""
+        """Cancel or requeue the hung runs of a snapshot; return a sentence for each."""
         return list(self._sentences(look))
 
     def _sentences(self, look: Look) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Read the progress of a run from its log; each call reads only what was appended."""
+"""Read the progress of a run from its log; each call reads only the appended bytes."""
 
 import statistics
 from collections.abc import Sequence
@@ -22,10 +22,10 @@ from parsers.summary.warmup import Warmup
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """A run's iteration and speed since its job's last start; absent is None.
+    """A run's iteration and speed since its job's last start; absent values are None.
 
-    iteration: the last one reported. iterations: the total number. step_seconds: the median after
-    the warm-up; tflops_per_gpu: the TFLOPs at that median, as in reports. times: the same for
+    iteration: the last reported one. iterations: the total number. step_seconds: the median after
+    the warm-up. tflops_per_gpu: the TFLOPs at that median, as in reports. times: the step times for
     comparing runs. report_seconds: the time between two reports, see `report_seconds`. overflowed:
     whether there is no time because each report after the warm-up includes a skipped update.
     """
@@ -40,7 +40,7 @@ class Progress:
 
     @property
     def seconds_left(self) -> float | None:
-        """How long the remaining iterations take, at the median step."""
+        """The time for the remaining iterations, in seconds, at the median step."""
         if self.iteration is None or self.iterations is None or self.step_seconds is None:
             return None
         return (self.iterations - self.iteration) * self.step_seconds
@@ -70,8 +70,8 @@ def run_progress(run: Run, records: Sequence[Record], warmup: Warmup) -> Progres
 def report_seconds(reports: RunReports) -> float | None:
     """Return the usual time between two step reports of the last launch.
 
-    It is the median step so far, after the warm-up once there are such steps, times the steps from
-    one report to the next. None if the last launch has reported no time.
+    This is the median step so far, after the warm-up once there are such steps, times the steps
+    from one report to the next. None if the last launch has reported no time.
     """
     if not reports.launches:
         return None
@@ -99,10 +99,10 @@ class LogSoFar:
 
 
 def read_on(log: Path, planned: PlannedRun, before: LogSoFar, *, complete: bool) -> LogSoFar:
-    """Return the updated records of a run's log, reading only what follows `before`.
+    """Return the updated records of a run's log, reading only the bytes after `before`.
 
-    A log that was cut short or replaced is read again from the start. `complete`: no process writes
-    to it any more. Raises OSError.
+    A log that was cut short or replaced is read again from the start. complete: whether no process
+    writes to the log any more. Raises OSError.
     """
     formats = (*FRAMEWORKS[planned.run.framework].log.formats, STARTS_AGAIN)
     appended = read_appended(log, formats, before.state, complete=complete)

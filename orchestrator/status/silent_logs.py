@@ -1,4 +1,4 @@
-"""Find hung runs: read from the logs of running runs since when they are silent."""
+"""Find hung runs: read from the logs of running runs since when they have printed nothing."""
 
 import os
 import tempfile
@@ -24,10 +24,10 @@ _TAIL_LINES = 50
 
 
 class FileClock:
-    """The clock of the file server that has the logs, which may differ from this machine's."""
+    """The clock of the file server that stores the logs; it may differ from this machine's."""
 
     def __init__(self, folder: Path) -> None:
-        """Prepare the clock; the first use reads it, with an unnamed file in this folder."""
+        """Prepare the clock; at its first use it creates an unnamed file in this folder."""
         self._folder = folder
         self._offset: float | None = None
         self._is_read = False
@@ -35,8 +35,9 @@ class FileClock:
     def now(self, newest: float) -> float:
         """Return the file server's time in seconds since 1970.
 
-        newest: the time of the newest log, by the file server's clock; returned if no file can be
-        created in the folder. The real time is never earlier, so no log looks older than it is.
+        newest: the time of the newest log, by the file server's clock. It is returned if no file
+        can be created in the folder. The real time is never earlier, so no log looks older than it
+        is.
         """
         if not self._is_read:
             self._offset, self._is_read = self._read(), True
@@ -92,7 +93,7 @@ def find_hung_runs(
 def campaign_hung_runs(
     campaign: Campaign, store: CampaignStore, statuses: Sequence[RunStatus]
 ) -> dict[str, HungRun]:
-    """Return the runs of a campaign that hang, by id; the logs of silent runs are read."""
+    """Return the runs of a campaign that hang, by id; only the logs of silent runs are read."""
 
     def seconds_per_report(status: RunStatus) -> float | None:
         run = status.planned.run

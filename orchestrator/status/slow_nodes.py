@@ -20,7 +20,7 @@ class NodeSpeed:
     """A node, its runs, and their step times compared with those of their siblings.
 
     compared: how many of the runs have siblings for a comparison. ratio: the median, over these
-    runs, of step time over the siblings' step time; None if there are none.
+    runs, of step time over the siblings' step time; None without such runs.
     """
 
     node: str

@@ -47,7 +47,7 @@ class StepTimes:
 
     @classmethod
     def of(cls, seconds: Sequence[float]) -> "StepTimes | None":
-        """Return those of step times; None if they are too few or not valid times."""
+        """Return the median and deviation of step times; None if they are too few or invalid."""
         if len(seconds) < LEAST_REPORTS or not (median := statistics.median(seconds)):
             return None
         return cls(median, deviation(seconds))
@@ -58,9 +58,9 @@ class TimedRun:
     """A run, its nodes, and its step times.
 
     kind: equal for runs that are compared with each other, see `kind_of`. node_list: in Slurm's
-    notation; the host's name for a local run. times: step times of the last attempt. earlier: those
-    of earlier attempts. elsewhere: those of the same run in other campaigns. Unknown values are
-    None or left out.
+    notation; the host's name for a local run. times: step times of the last attempt. earlier: step
+    times of earlier attempts. elsewhere: step times of the same run in other campaigns. Unknown
+    values are None or left out.
     """
 
     label: str
@@ -73,7 +73,7 @@ class TimedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowRun:
-    """A run that is slow: its median step, the usual one, and the number of other runs used.
+    """A slow run: its median step, the usual median, and how many other runs were used.
 
     others: `siblings`, `earlier attempts`, or `earlier runs`, which are in other campaigns.
     """
@@ -87,7 +87,7 @@ class SlowRun:
 
     @property
     def ratio(self) -> float:
-        """The median step over the usual one."""
+        """The run's median step over the usual one."""
         return self.step_seconds / self.usual_seconds
 
     @property
@@ -104,7 +104,7 @@ class SlowRun:
         return printable(text)
 
     def record(self) -> dict[str, Any]:
-        """Return it as a JSON object."""
+        """Return the slow run as a JSON object."""
         return {
             "step_seconds": self.step_seconds,
             "usual_step_seconds": self.usual_seconds,
@@ -126,7 +126,7 @@ def deviation(values: Sequence[float]) -> float:
 
 
 def stands_out(value: float, others: Sequence[float], least_deviation: float = 0.0) -> bool:
-    """Return whether a value is far above one or more others, by the rule of this module.
+    """Return whether a value is far above other values, by the rule that this module describes.
 
     least_deviation: the smallest deviation to assume for the others.
     """

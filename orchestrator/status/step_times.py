@@ -28,10 +28,10 @@ _MOST = 5
 def timed_runs(
     campaign: Campaign, store: CampaignStore, statuses: Sequence[RunStatus]
 ) -> dict[str, TimedRun]:
-    """Return the runs of a campaign with their times, by id.
+    """Return the runs of a campaign with their step times, by id.
 
-    It reads only logs with something to compare: those of siblings, of several attempts, and of
-    runs that exist in other campaigns too.
+    Only logs that can be compared are read: those of siblings, of several attempts, and of runs
+    that exist in other campaigns too.
     """
     kinds = [kind_of(status.planned.run) for status in statuses]
     alike, earlier_runs = Counter(kinds), EarlierRuns(campaign, store)
@@ -61,7 +61,7 @@ def timed_run(
     earlier: Sequence[StepTimes | None] = (),
     elsewhere: Sequence[StepTimes] = (),
 ) -> TimedRun:
-    """Return a run with the times of its last attempt, of earlier ones, and of other campaigns."""
+    """Return a run with the times of its last and earlier attempts, and of other campaigns."""
     return TimedRun(
         label=status.planned.label,
         kind=kind,
@@ -76,7 +76,10 @@ class EarlierRuns:
     """The same runs in the other campaigns under a folder of results; each log is read once."""
 
     def __init__(self, campaign: Campaign, store: CampaignStore) -> None:
-        """Find these runs; there are none for a rehearsal, which measures nothing."""
+        """Find the same runs in other campaigns.
+
+        A rehearsal has none, because it measures nothing.
+        """
         self._warmup = campaign.warmup
         self._found: dict[str, list[tuple[PlannedRun, CampaignStore]]] = {}
         self._times: dict[str, tuple[StepTimes, ...]] = {}
@@ -121,7 +124,7 @@ def _attempts(store: CampaignStore, run_id: str) -> list[Attempt]:
 
 
 def _others(store: CampaignStore) -> list[CampaignStore]:
-    """Return the other campaigns of a folder of results, the one last submitted first."""
+    """Return the other campaigns of a results folder, the last submitted one first."""
     results = store.path.parent
     others = [CampaignStore(results / name) for name in _names(results) - {store.path.name}]
     return sorted(others, key=lambda other: other.submitted_at, reverse=True)

@@ -26,8 +26,8 @@ from parsers.records import Outcome
 class RunStatus:
     """A run's state, its outcome once it has ended, and its attempts, oldest first.
 
-    `told`: the failure message in the log of a failed run. `given_up`: why a run is not started.
-    `rehearsed`: whether the run was rehearsed rather than trained.
+    told: the failure message in the log of a failed run. given_up: why a run is not started.
+    rehearsed: whether the run was rehearsed instead of trained.
     """
 
     planned: PlannedRun
@@ -40,12 +40,12 @@ class RunStatus:
 
     @property
     def unsuccessful(self) -> bool:
-        """Whether the run has ended, and not completed."""
+        """Whether the run has ended without completing."""
         return self.outcome not in (None, RunOutcome.COMPLETED, RunOutcome.GIVEN_UP)
 
     @property
     def seconds(self) -> float | None:
-        """How long the last attempt took."""
+        """The duration of the last attempt, in seconds."""
         ended = self.attempts[-1].ended if self.attempts else None
         return ended.seconds if ended else None
 
@@ -77,12 +77,12 @@ class RunStatus:
 
     @property
     def waiting_reason(self) -> str | None:
-        """Why a job waits, in Slurm's word; None if it does not wait, or Slurm gives no reason."""
+        """Why a job waits, in Slurm's word; None if it does not wait, or Slurm has no reason."""
         return self.reason if self.given_up is None else None
 
     @property
     def expected_start(self) -> str | None:
-        """When Slurm expects to start a job that waits, ISO 8601; None if it does not know."""
+        """When Slurm expects to start a waiting job, ISO 8601; None if Slurm does not know."""
         return self.job.expected_start if self.job and self.state == "PENDING" else None
 
     @property
@@ -208,12 +208,12 @@ def run_records(statuses: Sequence[RunStatus], runs: Sequence[PlannedRun]) -> li
 
 
 def word(status: RunStatus) -> str:
-    """Return the outcome of a run that has ended, else its state, for use in a sentence."""
+    """Return the outcome of an ended run, else its state, for use in a sentence."""
     return (status.outcome or status.state).lower().replace("_", " ")
 
 
 def totals(statuses: Sequence[RunStatus], gone: Sequence[str]) -> str:
-    """Return one line: the number of runs in each state, and the runs no longer in the file."""
+    """Return one line: how many runs are in each state, and how many left the campaign file."""
     parts = [f"{count} {what}" for what, count in Counter(map(word, statuses)).items()]
     if gone:
         parts.append(f"{len(gone)} no longer in the campaign file, results kept")
@@ -222,7 +222,7 @@ def totals(statuses: Sequence[RunStatus], gone: Sequence[str]) -> str:
 
 
 def _hours(statuses: Sequence[RunStatus]) -> str:
-    """Return the time used and requested by runs on Slurm; empty for runs on this machine."""
+    """Return the used and requested hours of runs on Slurm; empty for runs on this machine."""
     if not any(status.job for status in statuses):
         return ""
     used = sum(status.gpu_hours or 0.0 for status in statuses)
@@ -231,7 +231,7 @@ def _hours(statuses: Sequence[RunStatus]) -> str:
 
 
 def held_line(statuses: Sequence[RunStatus]) -> str | None:
-    """Return how to release the held jobs; None if there are none.
+    """Return the command that releases the held jobs; None without such jobs.
 
     These are jobs that were submitted with a hold, and those whose launch failed, but not those
     that an administrator holds.
@@ -253,7 +253,7 @@ def held_line(statuses: Sequence[RunStatus]) -> str | None:
 
 
 def failure_line(status: RunStatus) -> str:
-    """Return how an unsuccessful run ended, its log's message, and the path of the log."""
+    """Return the outcome of an unsuccessful run, its log's message, and the path of the log."""
     log_message = f": {status.told.text}" if status.told and status.told.text else ""
     log = status.attempts[-1].log if status.attempts else None
     where = f" ({log})" if log and log.exists() else ""

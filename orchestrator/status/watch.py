@@ -35,10 +35,10 @@ class WatchedRun:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A campaign at one moment.
+    """A snapshot of a campaign.
 
-    notes: what could not be found out, as sentences. under_way: whether any run is still active or
-    waiting.
+    notes: sentences about information that is missing. under_way: whether any run is still active
+    or waiting.
     """
 
     runs: tuple[WatchedRun, ...]
@@ -47,23 +47,26 @@ class Look:
 
     @property
     def statuses(self) -> list[RunStatus]:
-        """The statuses of the runs."""
+        """The statuses of the runs in the snapshot."""
         return [run.status for run in self.runs]
 
     @property
     def slow(self) -> list[SlowRun]:
-        """Those of the runs that are slow."""
+        """The runs of the snapshot that are slow."""
         return [run.slow for run in self.runs if run.slow]
 
     @property
     def hung(self) -> list[WatchedRun]:
-        """Those of the runs that hang."""
+        """The runs of the snapshot that hang."""
         return [run for run in self.runs if run.hung]
 
 
 @dataclass(frozen=True, slots=True)
 class _Followed:
-    """The log of an attempt, read up to a position. done: it will not grow any more."""
+    """The log of an attempt, read up to a position.
+
+    done: whether the log will not grow any more.
+    """
 
     folder: Path
     log: LogSoFar
@@ -77,9 +80,9 @@ def looks(
     interval_seconds: float,
     act: Callable[[Look], Sequence[str]] = lambda look: (),
 ) -> Iterator[Look]:
-    """Yield a look at the campaign after each interval, until no run is active or waiting.
+    """Yield a snapshot of the campaign after each interval, until no run is active or waiting.
 
-    act: an action on the runs of a look; its messages are added to the notes.
+    act: an action on the runs of a snapshot; its messages are added to the notes.
     """
     watch = Watch(campaign, store)
     done: list[str] = []
@@ -93,10 +96,10 @@ def looks(
 
 
 class Watch:
-    """The state of a watched campaign, kept from one look to the next."""
+    """The state of a watched campaign, which is kept from one snapshot to the next."""
 
     def __init__(self, campaign: Campaign, store: CampaignStore) -> None:
-        """Start without any knowledge of the runs."""
+        """Start without any data about the runs."""
         self._campaign, self._store = campaign, store
         self._kinds = {planned.run_id: kind_of(planned.run) for planned in campaign.runs}
         self._statuses: dict[str, RunStatus] = {}
@@ -109,7 +112,7 @@ class Watch:
         self._asked_at: float | None = None
 
     def look(self) -> Look:
-        """Return the current state of the campaign. Raises UserError if its records are damaged."""
+        """Return a snapshot of the campaign. Raises UserError if its records are damaged."""
         if self._time_to_ask():
             self._ask()
         statuses = list(self._statuses.values())

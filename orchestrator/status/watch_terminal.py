@@ -27,7 +27,7 @@ Say = Callable[[str], None]
 
 
 def show_live(looks: Iterable[Look]) -> Look | None:
-    """Show looks in place on the terminal, as many runs as fit; return the last one."""
+    """Show snapshots in place on the terminal, as many runs as fit; return the last snapshot."""
     from rich.console import Console
     from rich.live import Live
 
@@ -39,7 +39,7 @@ def show_live(looks: Iterable[Look]) -> Look | None:
 
 
 def show_plain(looks: Iterable[Look], say: Say, complain: Say) -> Look | None:
-    """Print the changes of each look; return the last look.
+    """Print the changes of each snapshot; return the last snapshot.
 
     The first and the last table have all runs, those between only the changed runs. Without
     changes, nothing is printed. `complain` gets the notes.
@@ -61,7 +61,7 @@ def show_plain(looks: Iterable[Look], say: Say, complain: Say) -> Look | None:
 
 
 def picture(look: Look, console: "Console") -> "RenderableType":
-    """Draw one snapshot of the states, not higher or wider than the terminal."""
+    """Draw a snapshot so that it is not higher or wider than the terminal."""
     from rich.text import Text
 
     width, height = console.size
@@ -80,7 +80,7 @@ def picture(look: Look, console: "Console") -> "RenderableType":
 
 
 def _runs_lines(look: Look, width: int, room: int) -> list["Text"]:
-    """Return the lines of as many runs as fit, and of the number of other runs."""
+    """Return lines for as many runs as fit, and a line with the number of the others."""
     from rich.text import Text
 
     count = max(room, 1)

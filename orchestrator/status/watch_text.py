@@ -26,9 +26,9 @@ _WAITING, _ENDED, _RUNNING = range(3)
 
 
 def state_text(status: RunStatus) -> str:
-    """Return a state in Slurm's words; in brackets why it waits or failed, or its starts.
+    """Return a state in Slurm's words; brackets contain a reason, or the number of starts.
 
-    If the log knows more about the end than the scheduler does, the text includes it.
+    If the log knows more about the end than the scheduler does, the text includes that.
     """
     detail = status.reason
     if decided_by(status.state, status.outcome) == "log":
@@ -39,12 +39,12 @@ def state_text(status: RunStatus) -> str:
 
 
 def watched_state(run: WatchedRun) -> str:
-    """Return the state of a run, and that it hangs if it does."""
+    """Return the state of a run; for a hung run, with a note that it hangs."""
     return f"{state_text(run.status)}, hung" if run.hung else state_text(run.status)
 
 
 def left_text(run: WatchedRun) -> str | None:
-    """Return the remaining time of a run in the form 0:12:05; None if not known."""
+    """Return the remaining time of a run in the form 0:12:05; None if it is unknown."""
     seconds = run.progress.seconds_left
     if seconds is None or not _is_running(run):
         return None
@@ -99,7 +99,7 @@ def _iteration(progress: Progress) -> str | None:
 
 
 def _bar(progress: Progress) -> str | None:
-    """Return the share of the iterations that are done as a line of blocks, e.g. `━━━━────`."""
+    """Return the finished share of the iterations as a line of blocks, e.g. `━━━━────`."""
     if not progress.iterations or not 0 < (progress.iteration or 0) < progress.iterations:
         return None
     done = _BAR_WIDTH * (progress.iteration or 0) // progress.iterations
@@ -107,7 +107,7 @@ def _bar(progress: Progress) -> str | None:
 
 
 def watch_warnings(look: Look) -> list[str]:
-    """Return a line per hung or slow run, one for all without an update, and one for those held."""
+    """Return lines of warnings: per hung or slow run, for runs without an update, for held jobs."""
     overflowed = [run.status.planned.label for run in look.runs if run.progress.overflowed]
     lines = [str(run.hung) for run in look.hung]
     lines += slow_runs.slow_run_lines(look.slow)
@@ -131,7 +131,7 @@ def chosen(runs: Sequence[WatchedRun], room: int) -> list[WatchedRun]:
 
 
 def others_text(runs: Sequence[WatchedRun], shown_runs: Sequence[WatchedRun]) -> str | None:
-    """Return the number of runs that are not shown, and their states; None if all are shown."""
+    """Return how many runs are hidden, and their states; None if all are shown."""
     counts = Counter(word(run.status) for run in runs)
     counts.subtract(word(run.status) for run in shown_runs)
     parts = [f"{count} {what}" for what, count in counts.items() if count]
@@ -155,9 +155,9 @@ def _is_running(run: WatchedRun) -> bool:
 
 
 def _interest(run: WatchedRun) -> tuple[int, str]:
-    """Return a sort key, higher for runs that matter more to a watching user.
+    """Return a sort key, which is higher for runs that matter more to a watching user.
 
-    Late ends come before early ones.
+    Runs that ended later come first.
     """
     if _is_running(run):
         return _RUNNING, ""

@@ -68,7 +68,7 @@ class CampaignStore:
 
     @property
     def cancel_marks(self) -> CancelMarks:
-        """The marks that `cancel` leaves for a running submit."""
+        """The marks that `cancel` leaves for an active submit."""
         return CancelMarks(self.path / "cancels")
 
     @property
@@ -93,7 +93,7 @@ class CampaignStore:
     def deleted_attempts(self) -> Iterator[tuple[RunBatch, str, str, int]]:
         """Yield the attempts that have a recorded job, but no folder any more.
 
-        Each as its batch, the job's id, the run's id, and the attempt's number.
+        Each is a batch, the job's id, the run's id, and the attempt's number.
         """
         for path in sorted(self.path.glob("submissions/*/batch.json")):
             batch = read_record(path, RunBatch)
@@ -115,11 +115,11 @@ class CampaignStore:
                     yield BatchFolder(path.parent)
 
     def shared_intent(self, intent: Intent) -> AbstractContextManager[Path]:
-        """Provide a file that contains an intent, while attempts are claimed with it."""
+        """Provide a file that contains an intent, for as long as attempts are claimed with it."""
         return passing_text(self.path / "intent.json", json_text(asdict(intent)))
 
     def new_batch(self, batch: RunBatch, script: str) -> BatchFolder | None:
-        """Make the folder of a call of sbatch; return None if it is withdrawn already."""
+        """Make the folder of a call of sbatch; return None if it is already withdrawn."""
         folder = self.batch(batch.name)
         texts = {"batch.json": json_text(asdict(batch)), folder.script.name: script}
         links = {
@@ -130,7 +130,7 @@ class CampaignStore:
         return folder if claim_folder(folder.path, texts, links) else None
 
     def run_record(self, planned: PlannedRun, campaign: Campaign) -> dict[str, str]:
-        """Return the text of a run's run.json, under that name."""
+        """Return the text of a run's run.json, by that file name."""
         record = {
             "run_id": planned.run_id,
             "label": planned.label,
@@ -143,7 +143,7 @@ class CampaignStore:
         return {"run.json": json_text(record)}
 
     def save_run(self, planned: PlannedRun, texts: Mapping[str, str]) -> RunFolder:
-        """Write a run's folder: `texts` by file name, all or none.
+        """Write a run's folder, all files or none; `texts` are the files' contents by name.
 
         Raises UserError if the disk refuses.
         """
@@ -153,7 +153,7 @@ class CampaignStore:
         return folder
 
     def save_submission(self, campaign: Campaign) -> None:
-        """Record the runs and the warm-up of the campaign that is submitted."""
+        """Record the runs and the warm-up of the campaign that is being submitted."""
         runs = {planned.run_id: planned.label for planned in campaign.runs}
         with disk_errors(self.path):
             record = {"name": campaign.name, "warmup": campaign.warmup.written, "runs": runs}
@@ -167,13 +167,13 @@ class CampaignStore:
 
     @property
     def submitted_at(self) -> float:
-        """Return when the campaign was last submitted, in seconds since 1970, or 0."""
+        """Return when the campaign was last submitted, in seconds since 1970; 0 if never."""
         with suppress(OSError):
             return (self.path / "campaign.json").stat().st_mtime
         return 0.0
 
     def run_folders(self, without: Collection[str] = ()) -> list[RunFolder]:
-        """Return the folders here that may be a run's, by id, except those `without`."""
+        """Return the folders here that may be a run's, by id, except those in `without`."""
         try:
             with os.scandir(self.path) as entries:
                 names = {entry.name for entry in entries if entry.is_dir()}
@@ -182,7 +182,7 @@ class CampaignStore:
         return [self.run(name) for name in sorted(names.difference(without))]
 
     def run_records(self, without: Collection[str] = ()) -> list[dict[str, Any]]:
-        """Return the run.json of every run that was started here, in the order of ids.
+        """Return the run.json of every run that was started in this store, in the order of ids.
 
         The runs in `without` are left out and not read.
         """
@@ -190,7 +190,7 @@ class CampaignStore:
         return [record for record in records if record is not None]
 
     def other_runs(self, campaign: Campaign) -> list[str]:
-        """Return the labels of runs that were started here and are not in the campaign now."""
+        """Return the labels of started runs that are no longer in the campaign."""
         run_ids = {planned.run_id for planned in campaign.runs}
         return [str(one["label"]) for one in self.run_records(without=run_ids)]
 

@@ -27,7 +27,7 @@ class CancelMarks:
     folder: Path
 
     def leave(self, runs: Iterable[str]) -> str | None:
-        """Leave a mark for these runs and return its name; None if the disk refuses."""
+        """Leave a mark for these runs and return the mark's name; None if the disk refuses."""
         name = f"{secrets.token_hex(6)}.json"
         try:
             self.folder.mkdir(exist_ok=True)

@@ -63,7 +63,7 @@ class BatchFolder:
         return self.path / "script.sh"
 
     def record(self) -> RunBatch | None:
-        """Return the recorded batch; None if its runs were only claimed so far."""
+        """Return the record of the batch; None if its runs were only claimed so far."""
         return read_record(self.path / "batch.json", RunBatch)
 
     def receipt(self) -> Receipt | None:
@@ -97,7 +97,7 @@ class BatchFolder:
     def record_waiting(self, states: Iterable[JobState]) -> None:
         """Record the states of jobs that have never started, in one file for all of them.
 
-        A job gets its own slurm.json when it starts; from then on that file counts.
+        A job gets its own slurm.json when it starts; from then on only that file counts.
         """
         before = self.waiting()
         after = {**before, **{str(state.job_id): state for state in states}}
@@ -113,12 +113,15 @@ class BatchFolder:
         write_json(self.path / "waiting.json", {"jobs": jobs})
 
     def close(self, receipt: Receipt) -> Receipt:
-        """Record the result of the submission unless one is recorded; return the recorded one."""
+        """Record the result of the submission, unless it has one; return the recorded result."""
         write_json_once(self.path / "receipt.json", asdict(receipt))
         return self.receipt() or receipt
 
     def adopt(self, receipt: Receipt) -> str | None:
-        """Record a job that was found; if the disk refuses, keep it in memory and return why."""
+        """Record a job that was found.
+
+        If the disk refuses, keep it in memory and return the reason.
+        """
         try:
             self.close(receipt)
         except OSError as error:
@@ -129,8 +132,8 @@ class BatchFolder:
     def withdraw(self) -> str | None:
         """Remove the script: from now on no sbatch can read it, and no job can begin.
 
-        Returns the id of the job if one has begun before. If the folder does not exist, this makes
-        it with a receipt that there is no job.
+        Returns the id of the job if one has already begun. If the folder does not exist, this
+        creates it with a receipt that there is no job.
         """
         nothing = Receipt(None, utc_now())
         if not claim_folder(self.path, {"receipt.json": json_text(asdict(nothing))}):
@@ -139,7 +142,7 @@ class BatchFolder:
         return self.begun_job()
 
     def begun_job(self) -> str | None:
-        """Return the id of the job that claimed the script at its start; None if none has."""
+        """Return the id of the job that claimed the script at its start, or None."""
         try:
             names = os.listdir(self.path)  # noqa: PTH208  (a glob takes ten times as long)
         except FileNotFoundError:
@@ -149,7 +152,7 @@ class BatchFolder:
 
 
 def batch_folder(campaign: Path, name: str) -> BatchFolder:
-    """Return the folder of a call of sbatch for a campaign's folder; it need not exist."""
+    """Return the folder of a call of sbatch inside a campaign's folder; it need not exist."""
     return BatchFolder(campaign / "submissions" / name)
 
 
@@ -177,7 +180,7 @@ class RunFolder:
         return read_json(self.path / "run.json") or {}
 
     def started_record(self) -> dict[str, Any] | None:
-        """Return the run's run.json if the run was started, else None."""
+        """Return the run's run.json if the run was started, or None."""
         record = self.record()
         return record if record and self.attempts() else None
 
@@ -196,7 +199,7 @@ class RunFolder:
 
     @property
     def next_number(self) -> int:
-        """The number of the attempt after all existing ones."""
+        """The number of the next attempt, after all existing ones."""
         return max(self._numbers(), default=0) + 1
 
     def new_attempt(self) -> Attempt:
@@ -219,8 +222,8 @@ class RunFolder:
     ) -> bool:
         """Create an attempt with its record; return False if another process has this number.
 
-        script: the text of its job.sh. log: where its output goes, if not in its folder. written: a
-        file that already contains the record, shared by many attempts.
+        script: the text of its job.sh. log: the path of its output, if not in its folder. written:
+        a file that already contains the record, which many attempts share.
         """
         name = "intent.json" if isinstance(record, Intent) else "ended.json"
         texts = {name: json_text(asdict(record))}
@@ -235,11 +238,11 @@ class RunFolder:
         return self.standing()[0]
 
     def standing(self) -> tuple[str, list[Attempt]]:
-        """Return the state of the last attempt, or NOT_STARTED; and all attempts read for it.
+        """Return the state of the last attempt, or NOT_STARTED; and all attempts, which were read.
 
-        On Slurm it is the state that Slurm reported last. On this machine, if the attempt has no
-        recorded end, the run's lock shows whether a supervisor is alive. If not, the supervisor was
-        killed or the machine went down: INTERRUPTED.
+        On Slurm the state is the one that Slurm reported last. On this machine, if the attempt has
+        no recorded end, the run's lock shows whether a supervisor is alive. If not, the supervisor
+        was killed or the machine went down: INTERRUPTED.
         """
         attempts = self.attempts()
         if not attempts:
@@ -336,12 +339,12 @@ def write_ended(attempt: Path, ended: Ended) -> None:
 
 
 def job_record(attempt: Path) -> JobRecord | None:
-    """Return what the job of an attempt recorded about itself; None if it has recorded nothing."""
+    """Return what the job of an attempt recorded about itself; None without such a record."""
     return read_record(attempt / "job.json", JobRecord)
 
 
 def has_own_state(attempt: Path) -> bool:
-    """Return whether an attempt has a slurm.json: it started, or an old teralog wrote it."""
+    """Return whether an attempt has a slurm.json: it started, or an old teralog wrote the file."""
     return os.path.exists(f"{attempt}/slurm.json")  # noqa: PTH110
 
 
@@ -356,5 +359,5 @@ def note_ended(attempt: Path, ended: Ended) -> str | None:
 
 
 def note_job_state(attempt: Path, state: JobState) -> str | None:
-    """Record the reported state of an attempt's job, in memory if the disk refuses."""
+    """Record the reported state of an attempt's job; keep it in memory if the disk refuses."""
     return write_or_keep(attempt / "slurm.json", state)

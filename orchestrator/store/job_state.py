@@ -1,4 +1,4 @@
-"""The state of a Slurm job, as its commands report it and slurm.json keeps it."""
+"""The state of a Slurm job, as Slurm's commands report it and slurm.json stores it."""
 
 from dataclasses import dataclass, replace
 
@@ -76,11 +76,11 @@ class JobState:
 
     @property
     def only_waits(self) -> bool:
-        """Whether Slurm reports only that the job waits, and why: it has never started."""
+        """Whether the job has never started, and Slurm reports only that it waits, and why."""
         minimal = JobState(self.job_id, self.state, self.by, self.name, self.reason)
         return self.word == "PENDING" and replace(self, of_rest=False) == minimal
 
     @property
     def refused(self) -> bool:
-        """Whether Slurm refused the job: it keeps a record of some that sbatch could not submit."""
+        """Whether Slurm refused the job; Slurm keeps records of some refused jobs."""
         return self.word == "FAILED" and self.reason == "BadConstraints" and self.nodes is None

@@ -24,7 +24,7 @@ def write_record(path: Path, record: Any) -> None:
 
 
 def write_or_keep(path: Path, record: Any) -> str | None:
-    """Write a record; if the disk refuses, keep it in memory and return the reason."""
+    """Write a record; if the disk refuses, keep the record in memory and return the reason."""
     try:
         write_record(path, record)
     except OSError as error:
@@ -34,7 +34,7 @@ def write_or_keep(path: Path, record: Any) -> str | None:
 
 
 def keep(path: Path, record: Any) -> None:
-    """Keep in memory a record that cannot be written: `read_record` finds it from now on."""
+    """Keep a record in memory if it cannot be written: `read_record` finds it from now on."""
     _unwritten[path] = record
 
 
@@ -45,7 +45,7 @@ def forget_unwritten(folder: Path) -> dict[Path, Any]:
 
 
 def keep_again(records: Mapping[Path, Any]) -> None:
-    """Put back records that were taken out, unless newer ones were added since."""
+    """Put back records that were taken out of memory, unless newer ones were added since."""
     for path, record in records.items():
         _unwritten.setdefault(path, record)
 

@@ -25,7 +25,7 @@ _TOLD_OTHERWISE = DERIVED | {"model"}
 def recorded_run(record: Mapping[str, Any]) -> Run | None:
     """Return the run that a run.json describes; None if this version reads it as another run.
 
-    This is so if the framework or a parameter is unknown here: the run made from the values would
+    That happens if the framework or a parameter is unknown here: the run made from the values would
     not have the recorded identity. A parameter that was added since has its default.
     """
     name = record.get("framework")
@@ -58,7 +58,7 @@ def _clock(seconds: int) -> str:
 
 
 def started_records(store: CampaignStore) -> list[dict[str, Any]]:
-    """Return the run.json of all started runs. Raises UserError if there is none."""
+    """Return the run.json of all started runs. Raises UserError if no run was started."""
     records = store.run_records()
     if not records:
         raise UserError(f"{store.path}: contains no run that was started; give results/<campaign>")
@@ -87,8 +87,8 @@ def recorded_campaign(
 ) -> tuple[list[PlannedRun], Warmup]:
     """Return the runs that were started in a campaign's folder, and its warm-up.
 
-    The runs of the last submission come first, in its order. `records`: their run.json, if already
-    read. Raises UserError if there is none, or if this version does not know one of them.
+    The runs of the last submission come first, in its order. records: their run.json, if already
+    read. Raises UserError if no run was started, or if this version does not know one of them.
     """
     made = [(record, recorded_run(record)) for record in records or started_records(store)]
     unknown = [

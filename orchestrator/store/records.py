@@ -39,8 +39,8 @@ class Position:
     """The place of a run's start among others: the allocation, and the order within it.
 
     allocation: a job's id on Slurm, else `SUBMIT` and the submit's own id. place: the order of
-    starting, from 1; within the block if there is one. block: the runs that were started together
-    in an interleaved order.
+    starts, from 1; within the block if there is one. block: the runs that were started together in
+    an interleaved order.
     """
 
     allocation: str
@@ -102,8 +102,8 @@ class JobRecord:
 class Intent:
     """The plan to submit an attempt to Slurm: its batch, host and time.
 
-    It is on disk before sbatch is called. `batch` is also the job's name. chained: whether Slurm
-    cancels it if another run does not complete first.
+    The record is on disk before sbatch is called. `batch` is also the job's name. chained: whether
+    Slurm cancels the attempt if another run does not complete first.
     """
 
     batch: str
@@ -116,7 +116,7 @@ class Intent:
 class Attempt:
     """One start of a run, read from its folder.
 
-    `started` is set if it ran on this machine; `intent` and `job` if it is on Slurm.
+    `started` is set if the attempt ran on this machine; `intent` and `job` if it is on Slurm.
     """
 
     number: int
@@ -128,21 +128,21 @@ class Attempt:
 
     @property
     def allocation(self) -> str | None:
-        """The allocation of its nodes: a Slurm job, or the submit; None if not known."""
+        """The allocation of the attempt's nodes: a Slurm job, or the submit; None if unknown."""
         if self.started is not None:
             return self.started.allocation
         return self.job.job_id if self.job else None
 
     @property
     def in_allocation(self) -> bool:
-        """Whether it was started from here, on nodes of a Slurm allocation."""
+        """Whether this machine started the attempt on nodes of a Slurm allocation."""
         return self.started is not None and not (self.started.allocation or SUBMIT).startswith(
             SUBMIT
         )
 
     @property
     def nodes(self) -> str | None:
-        """Where it ran: nodes of a cluster, or the machine that it was started on."""
+        """The nodes of the attempt: nodes of a cluster, or the machine that started it."""
         if self.started is None:
             return self.job.nodes if self.job else None
         if not self.in_allocation:
@@ -153,7 +153,7 @@ class Attempt:
 
     @property
     def crowded(self) -> str | None:
-        """What shared its cores, e.g. `8 ranks on 2 cores, 1 other run at once`, or None.
+        """What shared the attempt's cores, e.g. `8 ranks on 2 cores, 1 other run at once`, or None.
 
         An attempt on GPUs or on nodes of a cluster has its devices exclusively.
         """
@@ -167,19 +167,22 @@ class Attempt:
 
     @property
     def started_at(self) -> str | None:
-        """When it began, ISO 8601; Slurm's times are those of the cluster's own clock."""
+        """When the attempt began, ISO 8601; Slurm's times are those of the cluster's own clock."""
         if self.started is not None:
             return self.started.started_at
         return self.job.started_at if self.job else None
 
     @property
     def log(self) -> Path:
-        """Path of the job's output, stdout and stderr together."""
+        """The path of the job's output, stdout and stderr together."""
         return self.folder / "output.log"
 
     @property
     def slurm_state(self) -> str:
-        """Slurm's last state of an attempt that has not ended; SUBMITTING before the first."""
+        """Slurm's last state of an attempt that has not ended.
+
+        SUBMITTING before the first state.
+        """
         return self.job.state if self.job else SUBMITTING
 
 
@@ -205,9 +208,9 @@ class RunBatch:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """The result of submitting a batch: the job's id, or None if it was withdrawn.
+    """The result of submitting a batch: the job's id, or None if the batch was withdrawn.
 
-    `lost`: the job ran, according to its log, and Slurm does not know it any more.
+    lost: whether the job ran, according to its log, but Slurm does not know it any more.
     """
 
     job_id: str | None

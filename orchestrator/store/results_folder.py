@@ -12,28 +12,28 @@ RESULTS = "results"
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """A campaign's folder that is not the one in use. runs: those of the campaign it contains."""
+    """Another folder with results of a campaign; `runs` are the campaign's runs in it."""
 
     store: CampaignStore
     runs: tuple[str, ...]
 
     @property
     def results(self) -> Path:
-        """The folder that contains it; this is the value for `--results`."""
+        """The results folder that contains the folder; this is the value for `--results`."""
         return self.store.path.parent
 
 
 def folder_of(file: Path) -> Path:
-    """Return the folder of a campaign file; of the file itself if the path is a symbolic link."""
+    """Return the folder of a campaign file; for a symbolic link, the folder of its target."""
     return file.resolve().parent
 
 
 def results_folder(folder: Path) -> Path:
-    """Return the folder of results for the campaign files of a folder.
+    """Return the results folder for the campaign files of a folder.
 
-    This is the nearest folder named `results` in it or in its parents. The search ends at the root
-    of the repository, else at the home directory; outside both it looks only in the folder. If it
-    finds none, it returns the path of a new one in the folder.
+    This is the nearest folder named `results` in the folder or in its parents. The search ends at
+    the root of the repository, else at the home directory; outside both it looks only in the
+    folder. If the search finds none, the result is the path of a new one in the folder.
     """
     return next(_existing(folder), folder.resolve() / RESULTS)
 
@@ -41,8 +41,8 @@ def results_folder(folder: Path) -> Path:
 def elsewhere(name: str, run_ids: Iterable[str], used: Path, folder: Path) -> list[Elsewhere]:
     """Return the folders other than `used` with started runs of a campaign.
 
-    It searches from the folder of the campaign's file, as `results_folder` does, and from the
-    current directory: an earlier teralog wrote there.
+    The search begins at the folder of the campaign's file, as in `results_folder`, and also at the
+    current directory, where an earlier teralog wrote results.
     """
     near = (*_existing(folder), *_existing(Path.cwd()))
     folders = dict.fromkeys(one for one in near if one.resolve() != used.resolve())
@@ -65,7 +65,7 @@ def _existing(folder: Path) -> Iterator[Path]:
 
 
 def _searched(folder: Path) -> list[Path]:
-    """Return a folder and those of its parents that belong to the same repository or home."""
+    """Return a folder and those of its parents in the same repository or home directory."""
     upwards = [folder, *folder.parents]
     last = next((one for one in upwards if os.path.exists(one / ".git")), None)  # noqa: PTH110
     home = Path(os.path.expanduser("~")).resolve()  # noqa: PTH111  (Path.home() may raise)

@@ -1,7 +1,7 @@
-"""Start runs in an allocation: write the line that requests one, and share out its nodes.
+"""Start runs in an allocation: write the line that requests one, and divide its nodes.
 
-A run in an allocation is a local run whose devices are shares of nodes. It is supervised here. The
-srun of its job script starts a step on the nodes of its shares, with the run's part of each.
+A run in an allocation is a local run whose devices are parts of nodes. This process supervises it.
+The srun of its job script starts a step on the nodes of its parts.
 """
 
 import os
@@ -36,12 +36,13 @@ _PORTS_A_JOB = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allocation:
-    """The allocation that this process is in, its nodes divided into equal shares.
+    """The allocation of this process, its nodes divided into equal shares.
 
     A share is a GPU with its part of the node's cores and memory. If the allocation has no GPUs, a
-    share is a core with its part of the memory. So a run whose shares are free has enough of
-    everything. has_gpus: whether ranks are GPUs rather than processes. locks: the folder of the
-    shares' locks. overrun: whether a run may start if its time limit exceeds the time left.
+    share is a core with its part of the memory. So if enough shares are free for a run, it has
+    enough of everything. has_gpus: whether ranks are GPUs; otherwise they are processes. locks: the
+    folder of the shares' locks. overrun: whether a run may start if its time limit exceeds the time
+    left.
     """
 
     job_id: int
@@ -52,7 +53,7 @@ class Allocation:
 
     @property
     def cores(self) -> int | None:
-        """None, because a run has its shares of nodes exclusively."""
+        """None, because a run has its part of the nodes exclusively."""
         return None
 
     @property
@@ -88,7 +89,7 @@ class Allocation:
         return f"{counted(len(self.nodes), 'node')} of the allocation, with {counted(shares, kind)}"
 
     def require(self, run: Run) -> None:
-        """Raise UserError if a run needs more nodes, or GPUs per node, than there are."""
+        """Raise UserError if a run needs more nodes, or GPUs per node, than the allocation has."""
         wanted, had = run.resources, len(self.nodes)
         missing = f"nodes={wanted.nodes}, but this allocation has {had}"
         if self.has_gpus:
@@ -102,7 +103,7 @@ class Allocation:
             )
 
     def lease(self, run: Run, script: Path) -> Lease | None:
-        """Return shares of the first nodes with enough free, or None if too few are free."""
+        """Return shares of the first nodes with enough free shares, or None."""
         asked = _asked(script.read_text(encoding="utf-8"))
         parts: list[Lease] = []
         for node in self.nodes:
@@ -152,7 +153,7 @@ class Allocation:
         }
 
     def _place(self, share: str) -> int:
-        """Return the number of a share among those of all nodes: no other run has it now."""
+        """Return the number of a share among those of all nodes; no other active run has it."""
         node, _, number = share.rpartition("/")
         before = takewhile(lambda one: one.name != node, self.nodes)
         return sum(map(_shares, before)) + int(number)
@@ -179,7 +180,7 @@ def _srun(options: Sequence[str], *, shared: bool) -> str:
     """Return the body of a bash function that calls srun with these options first.
 
     On a shared node, a step that a script starts with `--overlap` to watch its GPUs would get the
-    first GPUs, which may belong to another run. So such steps are left out there.
+    first GPUs, which may belong to another run. So the function leaves out such steps there.
     """
     guard = 'case " $* " in *" --overlap "*) return ;; esac; ' if shared else ""
     # The allocation's GPUs are not those of each step.
@@ -192,7 +193,7 @@ def _shares(node: Node) -> int:
 
 
 def _needed(node: Node, asked: dict[str, str], run: Run) -> int:
-    """Return the number of shares that a run takes on a node: for its GPUs or its cores."""
+    """Return how many shares a run needs on a node: for its GPUs or its cores."""
     takes_first = run.resources.nodes > 1 and LAUNCHERS[run.options.launcher].takes_first_gpus
     if "--exclusive" in asked or takes_first:
         return _shares(node)
@@ -243,7 +244,7 @@ def allocation_options(name: str, scripts: Sequence[str], time_limit_seconds: in
 
 
 def _same_of_all(all_asked: Sequence[dict[str, str]]) -> dict[str, str]:
-    """Return the options of all runs together. Raises UserError if two differ in one of them."""
+    """Return the options of all runs together. Raises UserError if runs differ in an option."""
     found: dict[str, str] = {}
     for option, value in (pair for asked in all_asked for pair in asked.items()):
         if option not in _COUNTED and found.setdefault(option, value) != value:
@@ -256,7 +257,7 @@ def _same_of_all(all_asked: Sequence[dict[str, str]]) -> dict[str, str]:
 
 
 def _asked(script: str) -> dict[str, str]:
-    """Return the options of a script's #SBATCH lines, each with its value, which may be empty."""
+    """Return the options in a script's #SBATCH lines, with their values, which may be empty."""
     words = (
         # sbatch's quotes work like the shell's, except for backslashes.
         shlex.split(line.removeprefix("#SBATCH "), posix=True)[0]

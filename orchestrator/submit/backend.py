@@ -12,13 +12,12 @@ from orchestrator.store.campaign_store import CampaignStore
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartOptions:
-    """How to start runs; absent is None.
+    """How to start runs; absent values are None.
 
-    slots: most runs at once on this machine. oversubscribe: whether a run may have more ranks than
-    this machine has cores. blocks: most blocks of an interleaved order to start
-    now. wait: whether the submit goes on when Slurm has room again. overrun: whether runs are
-    started whose time limit exceeds the time left in an allocation. sbatch: options for jobs on a
-    Slurm cluster.
+    slots: how many runs may run at once on this machine. oversubscribe: whether a run may have more
+    ranks than this machine has cores. blocks: how many blocks of an interleaved order to start now.
+    wait: whether the submit waits until Slurm has room again. overrun: whether runs start whose
+    time limit exceeds the time left in an allocation. sbatch: options for jobs on a Slurm cluster.
     """
 
     slots: int | None = None
@@ -39,7 +38,7 @@ class StartOptions:
         overrun: bool = False,
         **sbatch: Any,
     ) -> "StartOptions":
-        """Return the options of the command line, where sbatch's are not apart."""
+        """Return the options of the command line, which include those of sbatch."""
         return cls(
             slots=slots,
             oversubscribe=oversubscribe,
@@ -57,7 +56,7 @@ class Session(Protocol):
         """Close the attempts that earlier submits left open; return messages for the user."""
 
     def start(self, runs: Sequence[PlannedRun], options: StartOptions) -> Iterator[str]:
-        """Start settled runs, and yield a line for each thing done.
+        """Start settled runs, and yield a line for each step.
 
         On this machine a run is done when it has ended, on Slurm when it waits in the queue.
         """
@@ -85,16 +84,16 @@ class Backend(Protocol):
         state: str | None,
         tell: Callable[[str], None],
     ) -> Iterator[tuple[PlannedRun, str]]:
-        """Cancel runs, and yield each with its state then; with `state`, those in that state.
+        """Cancel runs, and yield each run with its state then.
 
-        `tell` gets what else the user should know: that a submit is waited for, or that the end of
-        a run cannot be recorded.
+        state: cancel only runs in this state. tell: gets messages for the user, e.g. that a submit
+        is waited for, or that the end of a run cannot be recorded.
         """
 
     def estimates(
         self, campaign: Campaign, runs: Sequence[PlannedRun], store: CampaignStore
     ) -> Iterator[tuple[PlannedRun, str]]:
-        """Yield each run with when it would start, in the scheduler's words; start nothing."""
+        """Yield each run with its expected start, in the scheduler's words; start nothing."""
 
     def refuse(self, options: StartOptions) -> None:
         """Raise UserError if an option has no effect on this backend."""

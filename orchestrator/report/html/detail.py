@@ -24,7 +24,7 @@ _LEAST = 10
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The number of curve points and log lines per run on a page, and whether it has files."""
+    """How many curve points and log lines per run a page has, and whether it has files."""
 
     steps: int
     lines: int
@@ -55,10 +55,10 @@ class PageAttempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Detail:
-    """One run: its settings, its course and its end.
+    """The data of one run: its settings, its curves and its end.
 
-    ended: whether it ran and ended, so that it should have a log. told: the line of the log that
-    reports its end. warmup: the last iteration left out of its first launch. step_seconds,
+    ended: whether the run ran and ended, so that it should have a log. told: the line of the log
+    that reports its end. warmup: the last warm-up iteration of its first launch. step_seconds,
     skipped_seconds: of reports without, and with, a skipped update. sizes: every parameter and
     size. texts: job script and configuration files, by name; None if the page has too many runs for
     them.
@@ -85,7 +85,7 @@ def make_detail(
     log: Tail | None,
     points: int,
 ) -> Detail:
-    """Return the data of a run for the page; its curves have about `points` points at most."""
+    """Return the data of a run for the page, with curves of about `points` points at most."""
     reports, outcome = run.reports, run.told
     iterations = [*reports.every("iteration")]
     seconds = [time for launch in reports.launches for time in launch.step_seconds]

@@ -1,4 +1,4 @@
-"""Build the text of an HTML page from its data: one file that needs no other."""
+"""Build the text of an HTML page from its data: one file that needs no other file."""
 
 import base64
 import hashlib

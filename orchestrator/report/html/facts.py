@@ -15,12 +15,12 @@ Box = tuple[float, float, float, float, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """Columns over the runs of a page, in their order; an unknown value is None.
+    """Columns over the runs of a page, in the order of the runs; an unknown value is None.
 
-    labels: of the configurations; configuration: for each run, its index there. tflops: per GPU.
-    peak_gib: logged. forecast: the middle of each part of the memory forecast, in GiB, by its name.
-    boxes: lowest, quartiles and highest of the step times that count, in seconds. completed: the
-    runs whose numbers count.
+    labels: those of the configurations. configuration: for each run, its index in `labels`. tflops:
+    per GPU. peak_gib: logged. forecast: the middle of each part of the memory forecast, in GiB, by
+    its name. boxes: lowest, quartiles and highest of the step times that count, in seconds.
+    completed: the runs whose numbers count.
     """
 
     labels: tuple[str, ...]
@@ -35,7 +35,7 @@ class Facts:
 def campaign_facts(
     campaign: Campaign, runs: Sequence[Collected], tflops: Sequence[float | None]
 ) -> Facts:
-    """Return the facts of a campaign's runs; `tflops` is that column of the report."""
+    """Return the facts of a campaign's runs; `tflops` is the report's column of TFLOPs."""
     groups = configurations(runs)
     place = {run_id: at for at, group in enumerate(groups) for run_id in group.run_ids}
     return Facts(

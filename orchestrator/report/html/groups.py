@@ -43,7 +43,7 @@ _WAYS: Mapping[str, tuple[tuple[str, str], ...]] = {
 class Groups:
     """The group of each run, by number; None if no other run is equal in all else.
 
-    way: how the dependent values change with the size; empty if not known.
+    way: how the dependent values change with the size; empty if unknown.
     """
 
     of: tuple[int | None, ...]
@@ -84,7 +84,7 @@ def _grouped(runs: Sequence[Sizes], size: str, equal: Sequence[str]) -> tuple[in
 def efficiencies(
     runs: Sequence[Sizes], of: Sequence[int | None], tflops_per_gpu: Sequence[float | None]
 ) -> tuple[float | None, ...]:
-    """Return the TFLOPs per GPU in percent of those with the fewest GPUs of the group.
+    """Return each run's TFLOPs per GPU in percent of its group's runs with the fewest GPUs.
 
     The reference is the median over the runs with the fewest GPUs that have a number. None outside
     of groups.

@@ -22,7 +22,8 @@ from orchestrator.store.records import Attempt
 class PageColumn:
     """A column of the table.
 
-    filter: the page offers its values as a filter. minor: it is hidden first on a narrow screen.
+    filter: whether the page offers its values as a filter. minor: whether a narrow screen hides it
+    first.
     """
 
     name: str
@@ -51,12 +52,11 @@ class PageRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """The page without the details of single runs; plots and rows have the runs' order.
+    """The page without the details of single runs; plots and rows are in the runs' order.
 
     noun: the word for a row of the table. identity: what identifies a row, also in links.
-    about: the text after the number of rows. beside: the file with the same tables that
-    needs no browser. best: the index of the median run of the configuration with the most TFLOPs
-        per GPU.
+    about: the text after the number of rows. beside: the file with the same tables that needs no
+    browser. best: the index of the median run of the configuration with the most TFLOPs per GPU.
     curves: whether runs have step times and losses, iteration by iteration.
     memory_of: the subject of the memory forecast and the peak.
     gone: labels of runs that were measured and are no longer in the campaign file.
@@ -138,7 +138,7 @@ def make_page(
 
 
 def nodes_of(attempt: Attempt) -> tuple[str, ...]:
-    """Return the nodes that an attempt ran on, if known."""
+    """Return the nodes on which an attempt ran, if they are known."""
     return expand_nodes(attempt.nodes or "")
 
 
@@ -181,7 +181,7 @@ def _memory_of(campaign: Campaign) -> str:
 
 
 def _reached(report: Report) -> dict[str, tuple[str, tuple[Any, ...]]]:
-    """Return title and cells of each column that has plots, by name."""
+    """Return title and cells of each column that has a plot, by name."""
     table = report.table
     # A framework may have TFLOPs of its own, as those of a phase.
     return {

@@ -1,4 +1,4 @@
-"""Shorten curves for a page, and note which values they leave out."""
+"""Shorten curves for a page, and note how many values were left out."""
 
 import math
 from collections.abc import Iterable
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 class Curve:
     """A curve of a log: `y` at the iterations `x`.
 
-    reports: the number of reports. every: of each group of this many only the lowest and the
-    highest are here; 1 if all are. not_finite: how many values are nan or inf, which a curve cannot
-    show.
+    reports: the number of reports. every: the size of the groups of which only the lowest and the
+    highest value are kept; 1 if all values are. not_finite: how many values are nan or inf, which a
+    curve cannot show.
     """
 
     x: tuple[int, ...]
@@ -24,8 +24,8 @@ class Curve:
 def series(points: Iterable[tuple[int, float | None]], limit: int) -> Curve:
     """Return a curve of at most `limit` points and its two ends.
 
-    From each group of points the lowest and the highest stay, so that no outlier is lost and no
-    value is invented; a mean would do both.
+    From each group of points the lowest and the highest stay. So no outlier is lost and no value is
+    invented, as a mean would do.
     """
     shown_points = [(x, y) for x, y in points if y is not None]
     finite = [(x, y) for x, y in shown_points if math.isfinite(y)]

@@ -24,11 +24,12 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plot:
-    """Points, one per run: its place by `x` and `y`, if it has both, and its group.
+    """A plot of points, one per run: its place by `x` and `y`, if it has both, and its group.
 
     Lines join the runs of a group; `note` describes what they have in common. ideal: the points of
-    a dotted line, e.g. that of a GPU's peak. failed: for each run whether it ran out of memory, to
-    be marked at its `x`; empty if that is not shown. missing: why the plot is empty, if it is.
+    a dotted line, e.g. that of a GPU's peak. failed: for each run, whether it ran out of memory, so
+    that the plot marks it at its `x`; empty if the plot does not show that. missing: why the plot
+    is empty, if it is.
     """
 
     title: str
@@ -52,7 +53,8 @@ def size_plots(
     """Yield plots of the results over each size that varies, and of scaling over GPUs.
 
     `rows` have the sizes of every row, `reached` the title and the numbers of a column by its name,
-    `nouns` the plural noun for rows. Scaling efficiency leaves out the rows that are `crowded`.
+    and `nouns` is the plural noun for rows. Scaling efficiency leaves out the rows that are
+    `crowded`.
     """
     for size, title in (*_SIZES, _MODEL_SIZE):
         x = tuple(row.get(size) for row in rows)
@@ -88,7 +90,10 @@ def micro_batch_plot(
     samples_per_second: Sequence[float | None],
     failed: Sequence[bool],
 ) -> Iterator[Plot]:
-    """Yield the throughput over the micro-batch, if that varies; `failed` ran out of memory."""
+    """Yield the throughput over the micro-batch, if that varies.
+
+    `failed` runs ran out of memory.
+    """
     size, title = _MICRO_BATCH
     x = tuple(row.get(size) for row in rows)
     if len({*x} - {None}) < 2 or not (any(failed) or any(samples_per_second)):

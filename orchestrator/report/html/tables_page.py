@@ -40,7 +40,7 @@ _PLOTTED = (Meaning.TFLOPS_PER_GPU, Meaning.MFU)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowDetail:
-    """One row: its position, its errors, and its other values on the page.
+    """One row: its position, its contradictions, and its other values on the page.
 
     said: sizes given outside the table, by the page's names for them.
     """
@@ -74,7 +74,7 @@ def make_details(
 def make_tables_page(
     file: str, name: str, tables: JoinedTables, findings: Sequence[TableFinding]
 ) -> Page:
-    """Return the page of the tables of a markdown file, `name` its last part."""
+    """Return the page of the tables of a markdown file; `name` is the file's name."""
     by_line = _by_line(findings)
     kinds = [
         ", ".join(dict.fromkeys(one.kind.value for one in by_line.get(row.line, ())))
@@ -134,7 +134,7 @@ def _columns(tables: JoinedTables, *, with_findings: bool) -> tuple[PageColumn, 
 
 
 def _names(columns: Sequence[JoinedColumn]) -> list[str]:
-    """Return a JSON name for each column: its meaning, if it is the first column with it."""
+    """Return a JSON name for each column: its meaning, for the first column with that meaning."""
     names: list[str] = []
     for column in columns:
         meaning = column.meaning
@@ -149,7 +149,7 @@ def _is_measured(column: JoinedColumn) -> bool:
 
 
 def _endings(tables: JoinedTables) -> list[str]:
-    """Return how the run of each row ended according to the row; empty if it has no such cell."""
+    """Return the outcome of each row, as the row states it; empty if the row has no such cell."""
     outcomes = [column.values for column in tables.columns if column.meaning is Meaning.OUTCOME]
     return [
         next((str(values[place]) for values in outcomes if values[place] is not None), "")
@@ -162,7 +162,7 @@ def _numbers(column: JoinedColumn) -> tuple[float | None, ...]:
 
 
 def _best(tables: JoinedTables) -> int | None:
-    """Return the index of the row with the most TFLOPs, in the first such column."""
+    """Return the index of the row with the most TFLOPs, in the first column of TFLOPs."""
     names = _names(tables.columns)
     if TFLOPS not in names:
         return None

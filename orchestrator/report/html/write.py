@@ -64,9 +64,9 @@ def tables_html(file: Path) -> str:
 
 
 def refuse_foreign(place: Path, *, of_tables: bool) -> None:
-    """Raise UserError if writing would replace a file that is not such a page.
+    """Raise UserError if a file to be replaced is not a page that teralog wrote.
 
-    of_tables: whether the new page is one of tables, or else one of a campaign.
+    of_tables: whether the new page is one of tables; otherwise it is one of a campaign.
     """
     try:
         with place.open("rb") as file:

@@ -31,9 +31,10 @@ _SECONDS_PER_RUN = 60.0
 
 @dataclass(frozen=True, slots=True)
 class ProgramAnswers:
-    """What the programs of a campaign answered.
+    """The answers of the programs of a campaign.
 
-    problems: the programs' own words, by run id. remarks: sentences about what could not be asked.
+    problems: the programs' own words, by run id. remarks: sentences about runs that could not be
+    asked about.
     """
 
     problems: Mapping[str, tuple[str, ...]]
@@ -41,7 +42,7 @@ class ProgramAnswers:
 
 
 def with_answers(campaign: Campaign, answers: ProgramAnswers) -> Campaign:
-    """Return a campaign whose runs have the problems that their programs report, too."""
+    """Return a campaign whose runs also have the problems that their programs report."""
     runs = tuple(
         replace(planned, problems=(*planned.problems, *answers.problems.get(planned.run_id, ())))
         for planned in campaign.runs
@@ -76,7 +77,7 @@ def ask_programs(campaign: Campaign) -> ProgramAnswers:
 
 
 def _by_asker(campaign: Campaign, remarks: dict[str, list[str]]) -> dict[Path, list[PlannedRun]]:
-    """Return the runs that can be asked, by the program that asks; add why others cannot."""
+    """Return the runs that a program can check, by program; add why others cannot be checked."""
     found: dict[Path, list[PlannedRun]] = {}
     for planned in campaign.runs:
         if planned.problems:
@@ -91,7 +92,7 @@ def _by_asker(campaign: Campaign, remarks: dict[str, list[str]]) -> dict[Path, l
 
 
 def asker_file(name: str) -> Path:
-    """Return the file of a module of `orchestrator/workloads` that asks a program."""
+    """Return the file of a module of `orchestrator/workloads` that asks a training program."""
     return Path(workloads.__path__[0]) / f"{name}.py"
 
 
@@ -114,7 +115,7 @@ def _reason(campaign: Campaign, planned: PlannedRun) -> str | None:
 
 
 def _order(campaign: Campaign, planned: PlannedRun, folder: Path) -> dict[str, Any]:
-    """Return the order for a run; write the run's configuration files below `folder`."""
+    """Return the question about a run; write the run's configuration files below `folder`."""
     place = folder / planned.run_id
     place.mkdir()
     start = FRAMEWORKS[planned.run.framework].start
@@ -131,7 +132,7 @@ def _order(campaign: Campaign, planned: PlannedRun, folder: Path) -> dict[str, A
 
 
 def order_of(run: Run, cluster: Cluster, configs: Sequence[str]) -> dict[str, Any]:
-    """Return what a program that asks needs to know of a run, apart from its command line."""
+    """Return what a program needs to know about a run to check it, without its command line."""
     capability = None if cluster.gpu is None else compute_capability(cluster.gpu)
     return {
         "world_size": run.world_size,
@@ -151,7 +152,7 @@ def _by_program(orders: Iterable[Mapping[str, Any]]) -> dict[str, list[int]]:
 def _answers(
     cluster: Cluster, asker: Path, orders: Sequence[Mapping[str, Any]], folder: Path
 ) -> list[dict[str, Any]] | str:
-    """Return the answer to each order, or why there is none."""
+    """Return the answer to each question, or why there is none."""
     file = folder / "orders.json"
     file.write_text(json.dumps(orders), encoding="utf-8")
     python = cluster.python or sys.executable
