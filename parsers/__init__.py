@@ -1,8 +1,8 @@
-"""Read a training program's log: bytes to records, each with its line.
+"""Read a training program's log: from bytes to records, each with its line.
 
-`parsers.read("slurm-123.out")` returns the runs in a log, `parsers.read_pair` those of a log that
-is split into output and errors, and `parsers.read_appended` the content added since an earlier
-call.
+`parsers.read("slurm-123.out")` returns the runs in a log. `parsers.read_pair` returns those of a
+log that is split into output and errors. `parsers.read_appended` returns the content added since an
+earlier call.
 """
 
 from importlib import import_module

@@ -28,7 +28,7 @@ def finite(text: str | None) -> float | None:
 
 
 def parse_json(text: str) -> object:
-    """Return a value of JSON; None for text that is none, and for numbers too large for a float."""
+    """Return a value of JSON; None for other text, and for numbers too large for a float."""
     try:
         return json.loads(text, parse_float=parse_number)
     except (ValueError, RecursionError):
@@ -36,7 +36,7 @@ def parse_json(text: str) -> object:
 
 
 def json_float(value: object) -> float | None:
-    """Return a JSON value if it is a number, nan and inf included; otherwise None."""
+    """Return a JSON value if it is a number, also nan or inf; otherwise None."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
     try:
@@ -52,7 +52,7 @@ def finite_json(value: object) -> float | None:
 
 
 def json_numbers(values: Mapping[str, object]) -> dict[str, float]:
-    """Return the numbers of a JSON object, nan and inf included."""
+    """Return the numbers of a JSON object, also nan and inf."""
     numbers = ((name, json_float(one)) for name, one in values.items())
     return {name: number for name, number in numbers if number is not None}
 

@@ -79,7 +79,7 @@ def _import_packages() -> None:
 
 
 def _take(packages: Collection[str]) -> dict[str, ModuleType]:
-    """Take the packages and all their modules out of `sys.modules`, and return them."""
+    """Remove the packages and all their modules from `sys.modules`, and return them."""
     return {name: sys.modules.pop(name) for name in _within(packages, sys.modules)}
 
 

@@ -61,7 +61,7 @@ TITLES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """A table: its title, values for all rows, and the rows, as printed, by column."""
+    """A table: its title, values for all rows, and the rows as printed, by column."""
 
     title: str
     constants: dict[str, int]

@@ -1,7 +1,7 @@
-"""Record the command line options that a program accepts, from its source; nothing of it is run.
+"""Record the command line options of a program from its source, without running it.
 
-For programs that cannot be imported here: record_options_of_parsers.py asks the parsers of those
-that can.
+This is for programs that cannot be imported here: record_options_of_parsers.py asks the parsers of
+those that can.
 
     python tools/record_options_of_source.py NAME --program TEXT --source URL SCRIPT
 

@@ -177,7 +177,7 @@ def _values(schema: dict[str, Any]) -> str:
 
 
 def _text(value: Any) -> str:
-    """Return a value in the form of a campaign file; nothing if there is none."""
+    """Return a value in the form of a campaign file; an empty text without a value."""
     if value is None or value is dataclasses.MISSING:
         return ""
     return f"`{value if isinstance(value, str) else json.dumps(value)}`"

@@ -1,4 +1,4 @@
-"""Check, before runs start, that their Python has the modules that they import."""
+"""Check before runs start that the runs' Python has the modules that they import."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -64,7 +64,7 @@ def missing_module_lines(campaign: Campaign, runs: Sequence[PlannedRun]) -> Iter
 
 
 def _missing(campaign: Campaign, modules: tuple[str, ...]) -> frozenset[str]:
-    """Return those of `modules` that the Python of a campaign's runs is known not to have."""
+    """Return those of `modules` that the Python of a campaign's runs certainly lacks."""
     cluster = campaign.cluster
     if cluster.modules or cluster.setup or cluster.container:
         return frozenset()

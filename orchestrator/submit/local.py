@@ -51,7 +51,7 @@ class Machine:
                 raise UserError(problem)
 
     def lease(self, run: Run, script: Path) -> Lease | None:
-        """Return a device for each rank, or None if too few are free at the moment."""
+        """Return a device for each rank, or None if too few devices are free at the moment."""
         return self.devices.lease(run.resources.gpus_per_node)
 
     def environment(self, lease: Lease, script: Path) -> dict[str, str]:
@@ -64,7 +64,7 @@ class Machine:
 
     @property
     def cores(self) -> int | None:
-        """How many cores runs share; None if they are given GPUs."""
+        """How many cores runs share; None if they have GPUs."""
         return len(self.devices.names) if self.devices.kind == "core" else None
 
     @property
@@ -93,7 +93,10 @@ class LocalSession:
         return notes
 
     def start(self, runs: Sequence[PlannedRun], options: StartOptions) -> Iterator[str]:
-        """Render `runs`, start them, and wait until all end; yield the reasons for others."""
+        """Render `runs`, start them, and wait until all end.
+
+        Yield why other runs were not started.
+        """
         places = self._places(options)
         runs, queued = self._without_queued(runs)
         slots = self._slots(options)
@@ -114,7 +117,7 @@ class LocalSession:
             yield f"{left} after runs that wait in Slurm's queue"
 
     def _without_queued(self, runs: Sequence[PlannedRun]) -> tuple[Sequence[PlannedRun], int]:
-        """Return the runs that wait for none of Slurm's runs, and the number of other runs."""
+        """Return the runs that depend on no queued Slurm job, and the number of the others."""
         if not self.here:
             return runs, 0
         from orchestrator.slurm.tracking import queued_attempts
@@ -128,7 +131,7 @@ class LocalSession:
         return free, len(runs) - len(free)
 
     def _slots(self, options: StartOptions) -> int | None:
-        """Return the number of runs at once: 1 for an interleaved order."""
+        """Return how many runs may run at once: 1 for an interleaved order."""
         if self.campaign.order_seed is None:
             return options.slots
         if options.slots not in (None, 1):
@@ -187,7 +190,7 @@ class LocalBackend:
     ) -> Iterator[LocalSession]:
         """Hold the campaign for one submit. Raises UserError if another submit is active on it.
 
-        Does not wait: another submit may run for days.
+        This call does not wait: another submit may run for days.
         """
         with disk_errors(store.path):
             store.path.mkdir(parents=True, exist_ok=True)

@@ -25,7 +25,7 @@ def memory_advice(
 ) -> Iterator[str]:
     """Yield lines for the runs that ran out of memory, once for each configuration.
 
-    memory: what `retry --memory` asks for; then nothing is suggested for the host's memory.
+    memory: the value of `retry --memory`; with it, no host memory is suggested.
     """
     ended = ((planned, *run_outcome(store.run(planned.run_id))[1:]) for planned in runs)
     out_of_memory = [
@@ -72,7 +72,7 @@ def _asked(attempt: Attempt) -> str | None:
 
 
 def refuse_nodes(campaign: Campaign, nodes: int | None) -> None:
-    """Raise UserError if another number of nodes is requested: that would make other runs."""
+    """Raise UserError if another number of nodes is requested, because that makes other runs."""
     if nodes is None:
         return
     raise UserError(

@@ -14,16 +14,16 @@ from orchestrator.submit.imports import module_extras, needed_modules
 def rehearsal_order(
     run: Run, cluster: Cluster, paths: dict[str, str], written: Sequence[str]
 ) -> dict[str, Any]:
-    """Return the order of checks for `workloads/rehearsal.py`.
+    """Return the instructions for `workloads/rehearsal.py`.
 
     paths: the user's paths, by option, absolute. written: the configuration files in the run's
     folder, absolute.
 
-    In the order, `accepted` is the list of the program's options, None if not known; `imports` the
-    known modules that it and its launcher need; `extras` the teralog extras that install some of
-    them, by module. `refuses`: whether an option that is not accepted ends the run, because the
-    list is that of this very program. `ask` is the file that asks the program itself, None if there
-    is none, and `order` the input of that file.
+    In the instructions, `accepted` is the list of the program's options, None if unknown; `imports`
+    are the known modules that the program and its launcher need; `extras` are the teralog extras
+    that install some of them, by module. `refuses`: whether an option that is not accepted ends the
+    run, because the list is that of this very program. `ask` is the file that asks the program
+    itself, None if there is none, and `order` is the input of that file.
     """
     framework = FRAMEWORKS[run.framework]
     record = accepted_options(run, paths)

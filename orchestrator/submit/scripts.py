@@ -25,7 +25,7 @@ BIND_FILE = "bind_rank.py"
 
 
 class _Raw(str):
-    """Text that goes into a script unchanged."""
+    """Text that a template puts into a script unchanged."""
 
     __slots__ = ()
 
@@ -69,9 +69,9 @@ def job_script(planned: PlannedRun, campaign: Campaign, folder: Path) -> str:
     """Return the complete job script of a run with the folder `folder`, an absolute path.
 
     The script starts the same training by `bash job.sh`, by `sbatch job.sh` on a Slurm cluster, and
-    by `teralog submit`, which starts it in the attempt's folder, keeps the log there and assigns
-    the devices. Raises jinja2.UndefinedError if a template uses a name that a run does not have,
-    and UserError if a path contains a line break or a control character.
+    by `teralog submit`. That command starts it in the attempt's folder, keeps the log there and
+    assigns the devices. Raises jinja2.UndefinedError if a template uses a name that a run does not
+    have, and UserError if a path contains a line break or a control character.
     """
     run = planned.run
     known = FRAMEWORKS[run.framework]
@@ -104,7 +104,7 @@ def job_script(planned: PlannedRun, campaign: Campaign, folder: Path) -> str:
 
 
 def shards_script(cluster: Cluster, folder: Path) -> str:
-    """Return the script of an array whose tasks each read one shard, by index, from `folder`.
+    """Return the script of an array whose tasks each read one shard of logs from `folder`.
 
     Raises UserError as `job_script` does.
     """

@@ -26,11 +26,10 @@ from orchestrator.submit.edits import edits
 def possible_runs(
     campaign: Campaign, skip_impossible: bool, *, force: bool = False, oversubscribe: bool = False
 ) -> list[PlannedRun]:
-    """Return the runs that can run; with `force`, also those whose memory forecast does not fit.
+    """Return the runs that can run; with `force`, also those that will not fit into memory.
 
     With `oversubscribe`, also those with more ranks than this machine has cores. Raises UserError
-    with all problems if some runs are impossible, unless those are to be skipped, and if no run is
-    left.
+    with all problems if some runs are impossible and not skipped, and if no run is left.
     """
     possible = [
         planned
@@ -53,7 +52,7 @@ def possible_runs(
 
 
 def submitted_runs(campaign: Campaign, store: CampaignStore) -> list[PlannedRun]:
-    """Return the runs that were submitted; all, if a submit is active on the campaign."""
+    """Return the submitted runs; all runs, if a submit is active on the campaign."""
     # If the file system has no locks, what is on record must do.
     with suppress(OSError):
         if locks.is_held(store.submit_lock):
@@ -64,8 +63,8 @@ def submitted_runs(campaign: Campaign, store: CampaignStore) -> list[PlannedRun]
 def refuse_edited(campaign: Campaign, store: CampaignStore) -> None:
     """Raise UserError if the campaign differs from the last submission, which has runs.
 
-    The message names what was changed, added and removed; the results are kept. A campaign of which
-    nothing has started yet may be edited freely.
+    The message names what was changed, added and removed; the results are kept. A campaign without
+    started runs may be edited freely.
     """
     started = any(store.run(identity).attempts() for identity in store.submitted_runs())
     changes = edits(campaign, store) if started else []
@@ -81,7 +80,7 @@ def refuse_edited(campaign: Campaign, store: CampaignStore) -> None:
 def refuse_runs_elsewhere(
     campaign: Campaign, store: CampaignStore, others: Sequence[Elsewhere]
 ) -> None:
-    """Raise UserError if runs that are missing here were started in another folder of results."""
+    """Raise UserError if runs that are missing here were started in another results folder."""
     runs = missing_runs(campaign.runs, store) if others else ()
     missing = {planned.run_id for planned in runs}
     problems = [
@@ -125,9 +124,9 @@ def with_time_limit(runs: Sequence[PlannedRun], time_limit: str | None) -> list[
 
 
 def parse_time_option(time_limit: str | None) -> int | None:
-    """Return the value of --time in seconds, None if it was not given.
+    """Return the value of --time in seconds; None if the user did not give it.
 
-    Raises UserError if it is not a time limit.
+    Raises UserError if the value is not a time limit.
     """
     if time_limit is None:
         return None
@@ -163,9 +162,9 @@ def with_resources(campaign: Campaign, **asked: str | None) -> Campaign:
 
 
 def choose(runs: Sequence[PlannedRun], names: Sequence[str]) -> list[PlannedRun]:
-    """Return the runs with these identities, starts of identities, or labels; all if no names.
+    """Return the runs with these ids, beginnings of ids, or labels; all runs without names.
 
-    Raises UserError with every name that fits no run, or several identities.
+    Raises UserError with every name that matches no run, or several runs.
     """
     if not names:
         return list(runs)
@@ -191,8 +190,8 @@ def log_of(
 ) -> Path:
     """Return the log of the only run in `runs`: of the attempt with this number, or the last.
 
-    If the caller is `waiting` for the log, it need not exist yet. Raises UserError if there is no
-    such run, attempt or log.
+    If the caller is `waiting` for the log, the log need not exist yet. Raises UserError if there is
+    no such run, attempt or log.
     """
     if len(runs) > 1:
         raise UserError("several runs have that label; give an id, as `teralog status` shows it")

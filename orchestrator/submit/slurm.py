@@ -40,9 +40,9 @@ class SlurmBackend:
     ) -> "Iterator[SlurmSession]":
         """Hold the campaign's lock for one submit; wait for an active submit to end first.
 
-        On a file system without locks it goes without: the lock only saves time. Raises UserError
-        if the other submit does not end, and if the folder of logs contains a variable that is not
-        set.
+        On a file system without locks the submit goes on without: the lock only saves time. Raises
+        UserError if the other submit does not end, and if the folder of logs contains an unset
+        variable.
         """
         cluster = campaign.cluster
         if unset := list(unset_in("log_folder", cluster.log_folder)):
@@ -62,7 +62,7 @@ class SlurmBackend:
                 os.close(lock)
 
     def refresh(self, runs: Sequence[PlannedRun], store: CampaignStore) -> list[str]:
-        """Ask Slurm about all open attempts and record the answers; return what is missing."""
+        """Ask Slurm about all open attempts and record the answers; return missing answers."""
         return refresh(runs, store)
 
     def cancel(
@@ -162,8 +162,8 @@ def batch_line(
 
     An interleaved campaign gets an array of such jobs: each block of runs has its own allocation.
     Jobs of one campaign run one after another, including those of an earlier call, because they
-    have one name and are singletons. `submit` is `teralog submit --here` with its options. Raises
-    UserError as `salloc_line` does.
+    have one name and are singletons. submit: the words `teralog submit --here` with its options.
+    Raises UserError as `salloc_line` does.
     """
     _require_allocations(campaign, runs)
     parts = [runs]
@@ -192,7 +192,7 @@ def _asking_for(
     store: CampaignStore,
     time_limit_seconds: int | None,
 ) -> list[str]:
-    """Return the options for an allocation in which any of `parts` runs, one run after another."""
+    """Return options for an allocation in which each of `parts` runs, one after another."""
     scripts = [
         job_script(run, campaign, store.run(run.run_id).path) for part in parts for run in part
     ]

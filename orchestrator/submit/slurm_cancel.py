@@ -1,7 +1,7 @@
 """Cancel runs on Slurm: those in the queue, those being submitted, and all others.
 
-Slurm is asked to end jobs before anything is written, and this does not depend on any file written
-then. So a full disk keeps no job alive.
+teralog asks Slurm to end jobs before it writes anything, and this depends on no file written at
+that time. So a job is cancelled even if the disk is full.
 """
 
 import os
@@ -48,11 +48,11 @@ def cancel_runs(
     state: str | None,
     tell: Tell,
 ) -> Iterator[tuple[PlannedRun, str]]:
-    """Cancel `runs` all at once, wait for their ends, and yield each with its state.
+    """Cancel `runs` all at once, wait for their ends, and yield each run with its state.
 
-    A submit that is active on them is stopped, and waited for. Runs that have ended are left out.
-    Those that were never submitted are marked, unless a `state` is asked for. Raises UserError if
-    Slurm gives no answer; and at the end with all runs that could not be cancelled.
+    If a submit is active on the runs, it is stopped and waited for. Runs that have ended are left
+    out. Those that were never submitted are marked, unless a `state` is requested. Raises UserError
+    if Slurm gives no answer; and at the end, with all runs that could not be cancelled.
     """
     possible = [run for run in runs if not run.problems]
     marks, mark = store.cancel_marks, None
@@ -94,11 +94,11 @@ class _Look:
 
     @property
     def queued(self) -> Open | None:
-        """Its open attempt on Slurm according to the records, if any."""
+        """The run's open attempt on Slurm according to the records, or None."""
         return None if self.state == UNKNOWN else open_attempt(self.run_id, self.attempts)
 
     def is_meant(self, state: str | None) -> bool:
-        """Return whether there is something to cancel, and the run is in the requested state.
+        """Return whether the run can be cancelled, and is in the requested state.
 
         False if Slurm has forgotten the run. A run that is being submitted counts as PENDING.
         """
@@ -115,7 +115,7 @@ def _look(runs: Iterable[PlannedRun], store: CampaignStore) -> list[_Look]:
 
 
 def _once(tell: Tell) -> Tell:
-    """Return a function that passes on each sentence once."""
+    """Return a function that passes on each sentence only once."""
     told: set[str] = set()
 
     def tell_once(sentence: str) -> None:
@@ -217,9 +217,9 @@ def _mark_not_started(
     store: CampaignStore,
     refusals: dict[str, str],
 ) -> None:
-    """Record that runs that have not started are cancelled; add failures to `refusals`, by id.
+    """Record that unstarted runs are cancelled; add failures to `refusals`, by id.
 
-    A queued run counts as not started, too, if Slurm removed it because a run that it depends on
+    A queued run counts as not started, too, if Slurm removed it because a run on which it depends
     failed.
     """
     for look in looks:

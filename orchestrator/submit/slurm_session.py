@@ -2,8 +2,8 @@
 
 A submit claims a run by making its attempt's folder, which only one submit can do. From the first
 moment the folder contains the name of its batch. The batch's folder, with the script, exists before
-sbatch is called under the batch's name. So the next submit can find the job of an interrupted one,
-or withdraw it: a job that Slurm accepts only after that ends before it runs anything.
+sbatch is called with the batch's name. So the next submit can find the job of an interrupted
+submit, or withdraw it. A job that Slurm accepts only after that ends before it runs anything.
 """
 
 import secrets
@@ -37,7 +37,10 @@ _LATER = "; submit again when some have ended, or let `submit --wait` do it"
 
 
 class _LimitError(UserError):
-    """Slurm accepts no more jobs now. submitted: how many runs of a group it has accepted."""
+    """Slurm accepts no more jobs now.
+
+    submitted: how many runs of a group Slurm has accepted.
+    """
 
     def __init__(self, refused: RefusedError, submitted: int = 0) -> None:
         super().__init__(refused.limit or str(refused))
@@ -46,7 +49,10 @@ class _LimitError(UserError):
 
 @dataclass(slots=True)
 class SlurmSession:
-    """One submit. `lock` is held by it and by every sbatch it starts; None without locks."""
+    """One submit to Slurm.
+
+    lock: held by the submit and by every sbatch that it starts; None without locks.
+    """
 
     campaign: Campaign
     store: CampaignStore
@@ -154,7 +160,7 @@ class SlurmSession:
     def _scripts(
         self, runs: Sequence[PlannedRun], texts: Mapping[str, str], queued: Collection[str]
     ) -> list[Script]:
-        """Return the scripts of runs, each with the run of its series that it depends on."""
+        """Return the scripts of runs, each with the run of its series on which it depends."""
         unended = {run.run_id for run in runs}.union(queued)
 
         def script(run: PlannedRun) -> Script:
@@ -167,7 +173,7 @@ class SlurmSession:
     def _restore(self, runs: Sequence[PlannedRun]) -> None:
         """Restore attempts' folders that a user deleted while their jobs have not ended.
 
-        Raises UserError if Slurm does not report whether they have.
+        Raises UserError if Slurm does not report whether the jobs have ended.
         """
         planned = {run.run_id: run for run in runs}
         lost = {
@@ -214,10 +220,11 @@ class SlurmSession:
         labels: dict[str, str],
         places: dict[str, Place],
     ) -> Iterator[str]:
-        """Submit a group of runs, or as many of the first ones as Slurm accepts now.
+        """Submit a group of runs, or as many of the first runs as Slurm accepts now.
 
-        Normally Slurm is asked for that number only after it refused the group. If this submit goes
-        on until all are accepted, it asks before. Raises _LimitError if some are left.
+        Normally teralog asks Slurm for that number only after Slurm refused the group. If this
+        submit waits until all runs are accepted, it asks before. Raises _LimitError if some runs
+        are left.
         """
         accepted, why = len(group), None
         if options.wait:
@@ -373,7 +380,7 @@ class _CancelledError(Exception):
 
 
 def _with_defaults(asked: SbatchOptions, cluster: Cluster) -> SbatchOptions:
-    """Return the user's sbatch options, completed from the profile."""
+    """Return the user's sbatch options, with the profile's for those that are missing."""
     if asked.throttle is None:
         asked = replace(asked, throttle=cluster.throttle)
     if asked.exclude and cluster.exclude:
@@ -383,7 +390,7 @@ def _with_defaults(asked: SbatchOptions, cluster: Cluster) -> SbatchOptions:
 
 
 def _rank(run: PlannedRun) -> int:
-    """Return how many runs of its series precede a run."""
+    """Return how many runs of its series come before a run."""
     return 0 if run.series is None else len(run.series.before(run.run_id))
 
 

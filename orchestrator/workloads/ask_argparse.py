@@ -24,7 +24,7 @@ else:
 
 
 class _ParsedError(BaseException):
-    """The program has parsed its arguments."""
+    """The program has parsed its arguments, so it need not go on."""
 
 
 class _RefusedError(BaseException):
@@ -32,7 +32,7 @@ class _RefusedError(BaseException):
 
 
 def _ask(order: asking.ProgramOrder) -> asking.ProgramAnswer:
-    """Return what the parser of an order's program says of the arguments."""
+    """Return how the parser of a program answers the arguments of an order."""
     if order.program is None or not Path(order.program).is_file():
         raise asking.CannotAskError(f"{order.program}: the program's file cannot be read here")
     program = Path(order.program)
@@ -54,7 +54,7 @@ def _ask(order: asking.ProgramOrder) -> asking.ProgramAnswer:
 
 
 def _answer_of(program: Path, arguments: Sequence[str]) -> dict[str, Any]:
-    """Return the refusals, and why the program parsed nothing; None if it did."""
+    """Return the refusals, and why the program parsed nothing, or None."""
     refusals: list[asking.ProgramRefusal] = []
     unparsed = None
     try:
@@ -95,7 +95,7 @@ def _run_until_parsed(program: Path, arguments: Sequence[str]) -> None:
 
 
 class _Nothing:
-    """Stands for anything of a package that is not there: a class, a function, a value."""
+    """A stand-in for anything in a missing package: a class, a function, a value."""
 
     def __getattr__(self, name: str) -> _Nothing:
         if name.startswith("__") and name.endswith("__"):
@@ -131,7 +131,7 @@ class _EmptyModule(ModuleType):
 
 
 class _EmptyPackages(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds an empty package for each name outside the standard library and a program's folder."""
+    """Provide an empty package for names outside the standard library and a program's folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -75,7 +75,7 @@ class _NeedsGpuError(Exception):
 
 
 def _ask(order: asking.ProgramOrder) -> asking.ProgramAnswer:
-    """Return what DeepSpeed says of the configuration that an order names."""
+    """Return how DeepSpeed answers the configuration that an order names."""
     if order.deepspeed_config is None:
         raise asking.CannotAskError("the run has no DeepSpeed configuration to ask about")
     config = deepspeed_settings(order.deepspeed_config)
@@ -116,7 +116,7 @@ def config_answer(config: Mapping[str, Any], world_size: int) -> asking.ProgramA
 def _with_types(some: dict[str, Any], whole: Mapping[str, Any]) -> dict[str, Any]:
     """Return a part of a configuration without sections that lost the `type` of their `params`.
 
-    The search for a cause takes it out, and DeepSpeed refuses what is left for that alone.
+    The search for a cause removes the `type`, and DeepSpeed would refuse the rest for that alone.
     """
 
     def is_kept(key: str, section: Any) -> bool:
@@ -128,7 +128,7 @@ def _with_types(some: dict[str, Any], whole: Mapping[str, Any]) -> dict[str, Any
 
 
 def load() -> None:
-    """Import torch and DeepSpeed for the CPU, with what DeepSpeed would import late.
+    """Import torch and DeepSpeed for the CPU, with modules that DeepSpeed would import late.
 
     Raises ImportError if this Python lacks one of them.
     """
@@ -195,7 +195,7 @@ def _has_fake_ranks() -> bool:
 
 
 class _Kernels:
-    """Stands for a compiled extension: an optimizer's functions do nothing, others need a GPU."""
+    """A stand-in for a compiled extension; only the functions of an optimizer can be called."""
 
     def __init__(self, builder: str) -> None:
         self._builder = builder
@@ -232,7 +232,7 @@ def _replace_kernels() -> None:
 
 
 def _refusals(config: dict[str, Any], world_size: int, engine: bool) -> dict[str, Any]:
-    """Return what DeepSpeed refuses of a configuration: the first thing, or several at once."""
+    """Return what DeepSpeed refuses in a configuration: the first problem, or several at once."""
     refused: list[asking.ProgramRefusal] = []
     not_asked: list[str] = []
     try:
@@ -255,7 +255,7 @@ def _refusals(config: dict[str, Any], world_size: int, engine: bool) -> dict[str
 def _refusals_in(
     error: BaseException, config: Mapping[str, Any]
 ) -> Iterator[asking.ProgramRefusal]:
-    """Yield what an exception refuses; nothing if it is about the machine that was asked."""
+    """Yield what an exception refuses; nothing if the exception is about this machine."""
     details = getattr(error, "errors", None)
     if callable(details) and hasattr(error, "title"):  # pydantic's ValidationError
         for one in details():
@@ -273,9 +273,9 @@ def _refusals_in(
 
 
 def _place(where: tuple[str, ...], title: str, config: Mapping[str, Any]) -> str | None:
-    """Return the dotted path of a key that pydantic names within its section; None if not there.
+    """Return the dotted path of a key that pydantic names within its section, or None.
 
-    title: the name of the section's class, which has the section's name in it.
+    title: the name of the section's class, which contains the section's name.
     """
     paths = [path for path, _ in leaves_of(config)]
     found = [
@@ -304,7 +304,7 @@ def _parse(config: dict[str, Any], world_size: int) -> None:
         return
 
     class Unit:
-        """What DeepSpeed asks for the number of ranks that share data."""
+        """The object that DeepSpeed asks for the number of data-parallel ranks."""
 
         get_data_parallel_world_size = staticmethod(lambda: world_size)
         get_model_parallel_world_size = staticmethod(lambda: 1)
@@ -313,7 +313,7 @@ def _parse(config: dict[str, Any], world_size: int) -> None:
 
 
 def _for_the_engine(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a configuration without what cannot be asked of an engine for a small model."""
+    """Return a configuration without the parts that an engine for a small model cannot check."""
     taken = {key: value for key, value in config.items() if key not in _NOT_FOR_THE_ENGINE}
     taken = copy.deepcopy(taken)
     zero = taken.get("zero_optimization")
@@ -354,7 +354,7 @@ def _take_a_step(config: dict[str, Any]) -> None:
 
 
 def _optimizer(model: Any, config: Mapping[str, Any]) -> Any:
-    """Return the optimizer that a program would make if a configuration has none."""
+    """Return the optimizer that a program makes if its configuration has none."""
     import torch
 
     zero = config.get("zero_optimization")
@@ -366,7 +366,7 @@ def _optimizer(model: Any, config: Mapping[str, Any]) -> Any:
 
 
 def leaves_of(config: Mapping[str, Any], path: tuple[str, ...] = ()) -> list[Leaf]:
-    """Return the path and the value of each key of a configuration that has no keys below it."""
+    """Return the path and the value of each key that has no keys below it."""
     found: list[Leaf] = []
     for key, value in config.items():
         if isinstance(value, Mapping) and value:

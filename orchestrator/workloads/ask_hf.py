@@ -47,7 +47,7 @@ _Thing = Union["tuple[str, ...]", ask_deepspeed.Leaf]
 
 
 class _MadeError(BaseException):
-    """The program has made its TrainingArguments, which are `arguments`."""
+    """The program has made its TrainingArguments, which are in `arguments`."""
 
     def __init__(self, arguments: Any) -> None:
         super().__init__()
@@ -67,7 +67,7 @@ def _load() -> None:
 
 
 def _ask(order: asking.ProgramOrder) -> asking.ProgramAnswer:
-    """Return what the classes of the run's transformers say of an order."""
+    """Return how the classes of the run's transformers answer an order."""
     ask_deepspeed.be_a_rank(order)
     try:
         import transformers
@@ -118,7 +118,7 @@ def _ask(order: asking.ProgramOrder) -> asking.ProgramAnswer:
 def _without(
     things: Sequence[_Thing], problems: Sequence[asking.ProgramRefusal]
 ) -> Iterator[_Thing]:
-    """Yield what is not refused; the Trainer fills in the keys that contradict its arguments."""
+    """Yield refusals, except those of keys that the Trainer fills in."""
     messages = {one.argument: one.message for one in problems}
     for thing in things:
         message = messages.get(_name(thing))
@@ -136,7 +136,7 @@ def _name(thing: _Thing) -> str:
 
 
 def _stand_for_gpus(transformers: Any, world_size: int) -> None:
-    """Let TrainingArguments see the run's ranks, and take the types that GPUs have."""
+    """Let TrainingArguments see the run's ranks, and accept the number formats that GPUs have."""
     from transformers import training_args
 
     for name in ("is_torch_bf16_gpu_available", "is_torch_tf32_available"):
@@ -149,9 +149,9 @@ def _stand_for_gpus(transformers: Any, world_size: int) -> None:
 
 
 def _dataclasses_of(program: Path | None) -> tuple[list[Any], Iterator[str]]:
-    """Return what the program gives to HfArgumentParser, in its order, and what cannot be asked.
+    """Return the dataclasses that a program gives to HfArgumentParser, and what cannot be asked.
 
-    Nothing if it is not a file that parses its arguments so.
+    The result is empty if the file does not parse its arguments in this way.
     """
     tree = None
     with suppress(OSError, SyntaxError, TypeError):
@@ -255,7 +255,7 @@ def _parse(program: Path | None, classes: Sequence[Any], arguments: Sequence[str
 
 
 def _made_by(program: Path, arguments: Sequence[str]) -> Any:
-    """Run a program until it has made its TrainingArguments, and return these."""
+    """Run a program until it has made its TrainingArguments, and return them."""
     import transformers
 
     kind: Any = transformers.TrainingArguments
@@ -274,9 +274,9 @@ def _made_by(program: Path, arguments: Sequence[str]) -> Any:
 
 
 def _completed(parsed: Sequence[Any]) -> dict[str, Any] | None:
-    """Return the DeepSpeed configuration as the Trainer completes it; None if there is none.
+    """Return the DeepSpeed configuration as the Trainer completes it; None without one.
 
-    Raises what the Trainer raises if the configuration contradicts its arguments.
+    Raises the Trainer's exception if the configuration contradicts its arguments.
     """
     from transformers import TrainingArguments
     from transformers.integrations import deepspeed as integration

@@ -67,7 +67,7 @@ class _RefusedError(Exception):
 
 
 class _ReachedTraining(BaseException):
-    """The program got as far as its call that trains."""
+    """The program has reached the call that would train."""
 
     def __init__(self, call: Mapping[str, Any]) -> None:
         super().__init__()
@@ -106,14 +106,14 @@ class _StandIn(types.ModuleType):
 
 
 class _Megatron:
-    """The program of all orders, imported once."""
+    """The training program of all orders, which is imported once."""
 
     def __init__(self) -> None:
         self._stand_ins = _StandIns()
         self._problem: str | None = None
 
     def load(self, orders: Sequence[asking.ProgramOrder]) -> None:
-        """Import what the program of the orders imports, or keep why that is impossible."""
+        """Import what the program of the orders imports, or store why that is impossible."""
         program = orders[0].program
         if program is None or not Path(program).is_file():
             self._problem = f"{program}: the program's file cannot be read here"
@@ -125,7 +125,7 @@ class _Megatron:
             self._problem = f"{program}: cannot be imported here: {problem}"
 
     def ask(self, order: asking.ProgramOrder) -> asking.ProgramAnswer:
-        """Return what Megatron says of an order; raises CannotAskError if it is not imported."""
+        """Return Megatron's answer to an order; raise CannotAskError if it cannot be imported."""
         if self._problem is not None:
             raise asking.CannotAskError(self._problem)
         _show_gpus(order.gpus_per_node, order.compute_capability)
@@ -196,9 +196,9 @@ def _imports(program: Path, stand_ins: _StandIns) -> str | None:
 
 
 def _read_sources_once() -> None:
-    """Keep what Megatron reads of its own source to describe its options.
+    """Cache what Megatron reads of its own source to describe its options.
 
-    Each question would parse it again, which takes longer than all the rest of the question.
+    Otherwise each question would parse it again, which takes longer than the rest of the question.
     """
     for module, name in ((ast, "parse"), (inspect, "getsource")):
         setattr(module, name, functools.cache(getattr(module, name)))
@@ -209,7 +209,7 @@ def _read_sources_once() -> None:
 
 
 def _supplies_to_typing(message: str) -> bool:
-    """Add a name of a later Python's `typing` that the program imports; return whether it could."""
+    """Add a name of a later Python's `typing` that the program imports; return if it could."""
     match = re.match(r"cannot import name '(\w+)' from 'typing'", message)
     if match is None:
         return False
@@ -227,7 +227,7 @@ def _is_own(name: str, program: Path) -> bool:
 
 
 def _show_gpus(count: int, capability: Sequence[int] | None) -> None:
-    """Let torch show GPUs of a compute capability that are not there."""
+    """Let torch show GPUs of a compute capability that this machine does not have."""
     import torch
 
     major, minor = capability or _CAPABILITY
@@ -249,8 +249,8 @@ def _show_gpus(count: int, capability: Sequence[int] | None) -> None:
 def _show_transformer_engine() -> None:
     """Let Megatron see the newest Transformer Engine if this Python has none.
 
-    Where its fused functions cannot be imported, Megatron has None, and its TransformerConfig
-    refuses options that need them.
+    If its fused functions cannot be imported, Megatron has None, and its TransformerConfig refuses
+    options that need them.
     """
     if importlib.util.find_spec("transformer_engine") is not None:
         return
@@ -267,7 +267,7 @@ def _show_transformer_engine() -> None:
 
 
 def _answer_to(order: asking.ProgramOrder, arguments: Sequence[str]) -> dict[str, Any]:
-    """Return which steps answered, the first refusal, and what could not be asked after a step."""
+    """Return which steps answered, the first refusal, and which questions have no answer."""
     program = str(order.program)
     asked: list[str] = []
     not_asked: list[str] = []
@@ -303,7 +303,7 @@ def _answer_to(order: asking.ProgramOrder, arguments: Sequence[str]) -> dict[str
 
 
 def _is_of_this_machine(error: BaseException) -> bool:
-    """Return whether an error only shows that this Python lacks a package, or a GPU."""
+    """Return whether an error shows only that this machine lacks a package, or a GPU."""
     if isinstance(error.__cause__ or error.__context__, ImportError):
         return True
     lacks_engine = importlib.util.find_spec("transformer_engine") is None
@@ -333,7 +333,7 @@ def _not_asked(order: asking.ProgramOrder, stand_ins: _StandIns) -> Iterator[str
 
 
 def _steps(program: str) -> Iterator[tuple[Callable[[], None], str]]:
-    """Yield what is asked in turn, each with its name."""
+    """Yield the questions in order, each with its name."""
     root = next((root for root in _ROOTS if f"{root}.arguments" in sys.modules), None)
     if root is None:
         raise ImportError(f"the program imports none of {', '.join(_ROOTS)}.arguments")
@@ -386,7 +386,7 @@ def _parsed(root: str, module: types.ModuleType, call: Mapping[str, Any]) -> arg
 
 
 def _set_up_groups(root: str, args: argparse.Namespace) -> None:
-    """Set up the groups of ranks over a process group that sends nothing."""
+    """Set up the groups of ranks over a process group that sends no data."""
     import torch
     from torch.testing._internal.distributed.fake_pg import FakeStore
 
@@ -437,7 +437,7 @@ def _made_of(kind: Any, args: argparse.Namespace) -> Any:
 
 @contextlib.contextmanager
 def _without_training() -> Iterator[None]:
-    """Stop where the program would begin to train, and open none of the files it logs to."""
+    """Stop at the point where training would begin, and open no log file before."""
     for root in _ROOTS:
         training = sys.modules.get(f"{root}.training")
         if training is None:
@@ -479,7 +479,7 @@ def _argparse_raises() -> Iterator[None]:
 
 
 def _words_of(error: BaseException) -> str:
-    """Return an error's own words on one line; of an assertion without words its condition."""
+    """Return an error's own words on one line; for an assertion without words, its condition."""
     text = str(error)
     if not text.strip():
         return _one_line(_source_of(error) or type(error).__name__)
@@ -489,7 +489,7 @@ def _words_of(error: BaseException) -> str:
 
 
 def _source_of(error: BaseException) -> str:
-    """Return the condition of the statement that raised the error, as far as it can be read."""
+    """Return the condition of the statement that raised the error, if it can be read."""
     frames = traceback.extract_tb(error.__traceback__)
     if not frames:
         return ""
@@ -512,7 +512,7 @@ def _one_line(text: str) -> str:
 
 
 def _named(text: str, arguments: Sequence[str]) -> str | None:
-    """Return the command-line option in a message: `--num-layers`, or `num_layers` as its name."""
+    """Return the command-line option that a message names: `--num-layers` or `num_layers`."""
     given = [asking.option_name(group) for group in asking.grouped(arguments)]
     options = {option.lstrip("-").replace("-", "_"): option for option in given}
     for word in _OPTION.findall(text):

@@ -1,11 +1,11 @@
-"""What the programs `ask_*.py` share: their order, their answer, and the search for a cause.
+"""What the programs `ask_*.py` share: their input, their answer, and the search for a cause.
 
-Such a program asks a training program's own classes about a run, before the run needs a GPU. It is
-started as `python ask_NAME.py ORDER.json` by the Python of the run, and prints one JSON object as
-the last line of its output. It trains nothing, reaches no network, and writes nothing into the
-user's source.
+Such a program asks a training program's own classes about a run, before the run needs a GPU. The
+Python of the run starts it as `python ask_NAME.py ORDER.json`. It prints one JSON object as the
+last line of its output. It trains nothing, reaches no network, and writes nothing into the user's
+source.
 
-Standard library alone, like the programs themselves.
+This module uses only the standard library, like the programs themselves.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ _OFFLINE = {
 
 @dataclass(frozen=True)
 class ProgramOrder:
-    """What a run's program would be started with.
+    """The command line with which a run's program would be started, and its files.
 
     program: the file of the training program; None if it is not readable here.
     arguments: its command line, without the program.
     deepspeed_config: DeepSpeed's JSON file; None if the run has none.
-    compute_capability: that of the GPU, e.g. (9, 0); None if it is not known.
+    compute_capability: that of the GPU, e.g. (9, 0); None if it is unknown.
     """
 
     program: str | None
@@ -65,7 +65,7 @@ class ProgramOrder:
 class ProgramRefusal:
     """Why a program would not start, in its own words, on one line.
 
-    argument: the option or the dotted key of a configuration that is to blame; None if not known.
+    argument: the option, or the dotted key of a configuration, that is the cause; None if unknown.
     """
 
     message: str
@@ -76,7 +76,7 @@ class ProgramRefusal:
 class ProgramAnswer:
     """What was asked, what cannot be asked without a GPU, and what the program refuses.
 
-    error: why nothing could be asked; None if something was.
+    error: why nothing could be asked, or None.
     """
 
     asked: list[str] = field(default_factory=list)
@@ -86,7 +86,7 @@ class ProgramAnswer:
 
 
 class CannotAskError(Exception):
-    """Nothing can be asked; the message is a sentence that says why."""
+    """Nothing can be asked; the message is a sentence with the reason."""
 
 
 def answer_orders(
@@ -143,7 +143,7 @@ def _answer(ask: Callable[[ProgramOrder], ProgramAnswer], order: ProgramOrder) -
 def read_order(found: Mapping[str, Any]) -> ProgramOrder:
     """Return an order that was read from JSON.
 
-    A program of teralog's own, `-m teralog.NAME`, is the file NAME.py next to this one.
+    If the order's program is `-m teralog.NAME`, its file is NAME.py next to this file.
     """
     program = found.get("program")
     if program is not None and program.startswith(_OWN_MODULE):
@@ -159,7 +159,7 @@ def read_order(found: Mapping[str, Any]) -> ProgramOrder:
 
 
 def _be_harmless(order: ProgramOrder, scratch: str) -> None:
-    """Refuse the network and changes of the user's source, for the rest of this process.
+    """Forbid the network and changes of the user's source, for the rest of this process.
 
     Caches go to the folder `scratch`, which is also the working folder.
     """
@@ -206,16 +206,16 @@ def start_program(program: Path, arguments: Sequence[str]) -> None:
 
 
 def words(error: BaseException) -> str:
-    """Return an exception's own words, on one line."""
+    """Return the message of an exception on one line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return " ".join(lines) or type(error).__name__
 
 
 def in_another_process(question: Callable[[], Any], seconds: int = SECONDS) -> Any:
-    """Return what `question` returns, asked in a process of its own; its answer is JSON.
+    """Return the result of `question`, called in a separate process; its answer is JSON.
 
     Libraries keep state between two questions, and may end the process. Raises CannotAskError if
-    the process ends without an answer, or gives none within these seconds.
+    the process ends without an answer, or gives no answer within these seconds.
     """
     read, write = os.pipe()
     child = os.fork()
@@ -244,13 +244,14 @@ def problems_of(
     name: Callable[[Any], str],
     last: Collection[str] = (),
 ) -> Iterator[ProgramRefusal]:
-    """Yield each refusal of these things, with the thing that causes it.
+    """Yield each refusal of options or keys, with the option or key that causes it.
 
-    things: the options of a command line, or the keys of a configuration. ask: return what is
-        refused, most often one thing at a time. name: return the thing's name.
+    things: the options of a command line, or the keys of a configuration.
+    ask: returns what is refused, usually one problem at a time.
+    name: returns the name of an option or key.
 
-    The cause is taken out, and what is left is asked again. A refusal that only arises because
-    something was taken out has no cause of its own, and is not reported.
+    The cause is removed, and the program is asked about the rest again. A refusal that appears only
+    because something was removed has no cause of its own, and is not reported.
     """
     left, first = list(things), True
     for _ in range(_MOST_PROBLEMS):
@@ -281,7 +282,7 @@ def _cause(
     name: Callable[[Any], str],
     last: Collection[str],
 ) -> Any | None:
-    """Return the thing without which this is not refused, first of those that the message names."""
+    """Return the option without which the refusal disappears; those in the message come first."""
 
     def likely(thing: Any) -> tuple[bool, int]:
         named = names_argument(name(thing), refusal.message)
@@ -311,13 +312,13 @@ def _cause(
 
 
 def _has_value(thing: Sequence[Any], message: str) -> bool:
-    """Return whether a message contains a value of an option or of a key, which is a word."""
+    """Return whether a message contains a value of an option or key, as a whole word."""
     values = (value for value in thing[1:] if isinstance(value, str) and _WORD.fullmatch(value))
     return any(re.search(rf"\b{re.escape(value)}\b", message) for value in values)
 
 
 def _lacks(name: str, refusal: ProgramRefusal, messages: Sequence[str]) -> bool:
-    """Return whether a program only misses the argument that was taken out."""
+    """Return whether a program only misses the argument that was removed."""
     if any("arguments are required" in message for message in messages):
         return True
     missed = any(names_argument(name, message) for message in messages)
@@ -325,7 +326,7 @@ def _lacks(name: str, refusal: ProgramRefusal, messages: Sequence[str]) -> bool:
 
 
 def _common_words(name: str, message: str) -> int:
-    """Return how many words of an argument's name are in a message."""
+    """Return how many words of an argument's name the message contains."""
     words_of_name, words_of_message = (
         set(re.findall(r"[a-z]+", text.lower())) for text in (name, message)
     )
@@ -351,7 +352,7 @@ def grouped(arguments: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 def option_name(group: Sequence[str]) -> str:
-    """Return the option of a group of `grouped`, without a value behind an equals sign."""
+    """Return the name of an option of `grouped`, without a value behind an equals sign."""
     return group[0].partition("=")[0]
 
 

@@ -1,6 +1,7 @@
-"""Bind a rank to cores near its GPU, or start it by a user's own command, and become its program.
+"""Bind a rank to cores near its GPU, or start it with the user's own command.
 
-The launcher starts one of these on every rank, instead of `PROGRAM ARGUMENT…`:
+The process then becomes the rank's program. The launcher starts this file on every rank, instead of
+`PROGRAM ARGUMENT…`:
 
     python bind_rank.py numa RANKS PROGRAM ARGUMENT…
     python bind_rank.py custom COUNT WORD… PROGRAM ARGUMENT…
@@ -23,7 +24,7 @@ _SMI = ("nvidia-smi", "--query-gpu=index,uuid,pci.bus_id", "--format=csv,noheade
 
 
 def bind_rank_main() -> None:
-    """Bind this process as its arguments ask, and replace it by the rank's program."""
+    """Bind this process as its arguments say, and replace it by the rank's program."""
     handed = [word for word in sys.argv[1:2] if re.match("--local[_-]rank(=|$)", word)]
     mode, number, *words = sys.argv[1 + len(handed) :]
     count, prefix = int(number), []
@@ -40,7 +41,7 @@ def bind_rank_main() -> None:
 
 
 def bind_to_numa_node(ranks: int, root: Path) -> "str | None":
-    """Bind this process to the cores of its NUMA node; return why it is not bound, None if it is.
+    """Bind this process to the cores of its NUMA node; return the reason if it is not bound.
 
     Memory needs no binding: Linux takes it from the node of the core that first uses it.
 
@@ -66,7 +67,7 @@ def bind_to_numa_node(ranks: int, root: Path) -> "str | None":
 
 
 def numa_nodes(root: Path) -> "dict[int, set[int]]":
-    """Return the cores of each NUMA node that has any."""
+    """Return the cores of each NUMA node that has cores."""
     nodes = {}
     for folder in root.glob("sys/devices/system/node/node[0-9]*"):
         cores = listed_cores(_text(folder / "cpulist"))

@@ -115,7 +115,7 @@ def draw_weights(
 def dummy_tokens(settings: Settings, iteration: int, rank: int) -> Tensor:
     """Return token ids (num_microbatches, micro_batch_size, seq_length + 1) for one rank.
 
-    How the samples are cut into micro-batches does not change them.
+    The samples are the same however they are cut into micro-batches.
     """
     seed = ((settings.seed * 1_000_003 + iteration) * 1_000_003 + rank) % 2**63
     shape = (settings.num_microbatches, settings.micro_batch_size, settings.seq_length + 1)

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 class DummyTokens(Dataset[dict[str, Tensor]]):
-    """Samples of random token ids, as many as the run will use; the same for equal seeds."""
+    """Samples of random token ids, as many as the run will use; equal for equal seeds."""
 
     def __init__(self, settings: Settings, samples: int) -> None:
         self.settings = settings

@@ -41,7 +41,10 @@ def set_rank_environment() -> None:
 
 
 def select_device(settings: Settings) -> torch.device:
-    """Return this rank's device; raises SettingsError if it is missing or cannot train so."""
+    """Return this rank's device.
+
+    Raises SettingsError if the device is missing, or cannot train with these settings.
+    """
     if settings.device == "cuda" and not torch.cuda.is_available():
         raise SettingsError("--device cuda: torch finds no CUDA device here; try --device cpu")
     if settings.device == "cpu" or not torch.cuda.is_available():
@@ -58,7 +61,7 @@ def select_device(settings: Settings) -> torch.device:
 
 
 def load_module(module: str, otherwise: str) -> Any:
-    """Return a module. Raises SettingsError, with the remedy `otherwise`, if it is missing."""
+    """Return a module. Raises SettingsError, with the remedy `otherwise`, without that module."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
@@ -68,7 +71,7 @@ def load_module(module: str, otherwise: str) -> Any:
 
 
 def print_settings_error(program: str, error: SettingsError) -> int:
-    """Print the user's mistake, on rank 0; return the exit code."""
+    """Print the user's mistake on rank 0 only; return the exit code."""
     if os.environ["RANK"] == "0":
         print(f"{program}: {error}", file=sys.stderr)
     else:

@@ -45,7 +45,7 @@ _OF_LAUNCHERS = ("--local_rank", "--local-rank")
 
 
 def rehearsal_main() -> None:
-    """Take part in the meeting of all ranks, and exit as the program would."""
+    """Take part in the meeting of all ranks, and exit with the code of the program."""
     if len(sys.argv) == 2:
         raise SystemExit(_imports_exit_code(json.loads(Path(sys.argv[1]).read_text("utf-8"))))
     # A launcher's own argument comes before the program's.
@@ -112,9 +112,9 @@ def _problems(order: Mapping[str, Any], program: str, arguments: Sequence[str]) 
 def _asked(
     order: Mapping[str, Any], program: str, arguments: Sequence[str]
 ) -> Mapping[str, Any] | None:
-    """Return the program's own answer about its arguments; only the first rank asks it.
+    """Return the program's own answer about its arguments; only the first rank asks.
 
-    None if nothing can ask it. The answer is that of `ask_*.py`, next to this file.
+    None if no program can ask. The answer is that of `ask_*.py`, next to this file.
     """
     if order.get("ask") is None or _rank(order) != 0 or order["launcher"] == "node":
         return None
@@ -178,8 +178,8 @@ def _program_problems(program: str) -> Iterator[str]:
 def _program_source(program: str) -> tuple[str, bytes]:
     """Return the file that Python runs for a program, and its content.
 
-    For a folder or a zip file, this is its `__main__`. Raises OSError, and ImportError if there is
-    none.
+    For a folder or a zip file, this is its `__main__`. Raises OSError, or ImportError without such
+    a file.
     """
     finder: Any = pkgutil.get_importer(program)
     if finder is None:
@@ -192,7 +192,7 @@ def _program_source(program: str) -> tuple[str, bytes]:
 
 
 def _launcher_remarks(arguments: Sequence[str], accepted: Mapping[str, Any]) -> Iterator[str]:
-    """Yield why a launcher's own argument is refused, which the user did not write."""
+    """Yield why an argument is refused that the launcher added, and not the user."""
     words = {argument.partition("=")[0] for argument in arguments}
     if "--local-rank" in words and "--local-rank" not in accepted and "--local_rank" in accepted:
         yield (
@@ -202,7 +202,7 @@ def _launcher_remarks(arguments: Sequence[str], accepted: Mapping[str, Any]) -> 
 
 
 def _program(words: Sequence[str]) -> list[str]:
-    """Return words in which a program that is a module is a single word."""
+    """Return words in which a program `-m MODULE` is a single word."""
     order, folder, program, *arguments = words
     if program in ("-m", "--module"):
         return [order, folder, _MODULE + arguments[0], *arguments[1:]]
@@ -236,7 +236,7 @@ def _imports_exit_code(order: Mapping[str, Any]) -> int:
 
 
 def _module_problems(modules: Iterable[str]) -> Iterator[str]:
-    """Yield modules that the Python of the run does not find."""
+    """Yield the modules that the run's Python does not find."""
     # The program would not look in the folder of this file.
     sys.path = [path for path in sys.path if path != str(Path(__file__).parent)]
     yield from filter(None, map(_module_problem, modules))
@@ -378,10 +378,10 @@ def _master() -> str:
 
 
 def _listen(rank: int) -> socket.socket | None:
-    """Listen at the address where the ranks of torch.distributed meet, as its first rank does.
+    """Listen at the address where the ranks of torch.distributed meet, as the first rank does.
 
-    Under torchrun the launcher itself listens there. An address that cannot be bound is reported by
-    the ranks that cannot connect.
+    Under torchrun the launcher itself listens there. If an address cannot be bound, the ranks that
+    cannot connect report it.
     """
     port = _port(os.environ)
     if rank or port is None or os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
@@ -409,7 +409,10 @@ def _master_problems() -> Iterator[str]:
 
 
 def _register(meeting: Path, rank: int, told: Mapping[str, Any]) -> bool:
-    """Register a rank in one step, with its report; return False if it is already registered."""
+    """Register a rank with its report in one step.
+
+    Return False if the rank is registered already.
+    """
     draft = meeting / f".{rank}-{_node()}-{os.getpid()}"
     draft.write_text(json.dumps(told), encoding="utf-8")
     try:

@@ -20,12 +20,12 @@ DEFAULT_SEED = 1234
 
 
 class SettingsError(Exception):
-    """A mistake of the user, as one sentence: where, what is wrong, what to try."""
+    """A mistake of the user, as one sentence: where, what is wrong, what to type instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The settings from the command line."""
+    """The settings that the command line gives."""
 
     strategy: str
     num_layers: int

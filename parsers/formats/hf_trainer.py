@@ -220,7 +220,7 @@ def _exact_numbers(values: Mapping[str, str]) -> dict[str, float]:
 
 
 def _goes_on(before: re.Match[str] | None, behind: re.Match[str]) -> bool:
-    """Return whether the bar after a report can be the one before it, drawn again."""
+    """Return whether the bar after a report can be the bar before it, drawn again."""
     step, steps = int(behind["step"]), int(behind["steps"])
     if not 0 < step <= steps:
         return False

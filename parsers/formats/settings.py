@@ -60,13 +60,13 @@ _VARIABLES: Mapping[str, str] = {
 
 
 def argument_name(name: str) -> str:
-    """Return the project's word for a program's argument; else its own, with underscores."""
+    """Return the project's name for a program's argument; else its own, with underscores."""
     name = name.replace("-", "_")
     return _ARGUMENTS.get(name, name)
 
 
 def variable_name(name: str) -> str:
-    """Return the project's word for a script's variable; else its own."""
+    """Return the project's name for a script's variable; else the variable's own."""
     return _VARIABLES.get(name, name)
 
 

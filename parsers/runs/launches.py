@@ -32,7 +32,7 @@ class LaunchKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class LaunchSign:
-    """A line's meaning for a launch; `iteration`: that of the checkpoint, for RESUMED."""
+    """The meaning of a line for a launch; `iteration` is that of the checkpoint, for RESUMED."""
 
     kind: LaunchKind
     anchor: bytes
@@ -98,7 +98,8 @@ def launch_signs(candidate: Candidate) -> Sequence[tuple[LaunchSign | None, Cand
 class LaunchDetector:
     """Separates the launches of one log.
 
-    progress: training has advanced since the launch began; ended: a line has shown its end.
+    progress: whether training has advanced since the launch began. ended: whether a line has shown
+    the end of the launch.
     """
 
     def __init__(self) -> None:
@@ -108,7 +109,10 @@ class LaunchDetector:
         self._once: set[bytes] = set()
 
     def begins_another(self, sign: LaunchSign) -> bool:
-        """Process a sign; return whether it begins another launch, and if so, switch to it."""
+        """Process a sign.
+
+        Return whether it begins another launch, and if so, switch to that launch.
+        """
         another = self._is_another(sign)
         if another:
             self.restart()
@@ -118,7 +122,7 @@ class LaunchDetector:
         return another
 
     def restart(self) -> None:
-        """Start again for the next launch."""
+        """Reset the detector for the next launch."""
         self.progress = self.ended = self._set_up = False
         self._once.clear()
 

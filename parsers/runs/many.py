@@ -48,12 +48,12 @@ def read_each(
     processes: int | None = None,
     tell: Tell = lambda count: None,
 ) -> Iterator[Read[T]]:
-    """Yield each log with what `digest` makes of its runs, in the order of the logs.
+    """Yield each log with the result of `digest` for its runs, in the order of the logs.
 
     A log that cannot be read comes with its error. Other processes call `digest`. It must be a
-    function of a module and return plain values: only these can be sent to another process.
-    processes: how many; one per processor by default. tell: is called with numbers of bytes as they
-    have been read, which add up to the sizes of the logs, also of compressed ones.
+    function of a module and return plain values, because only these can be sent to another process.
+    processes: how many; one per processor by default. tell: called with numbers of bytes after they
+    were read, which add up to the sizes of the logs, also of compressed ones.
     """
     read_one = partial(_read_one, digest=digest, formats=formats, count_lines=count_lines)
     paths = list(logs)

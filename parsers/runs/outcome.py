@@ -67,7 +67,7 @@ _OUT_OF_MEMORY = (OutcomeKind.GPU_OUT_OF_MEMORY, OutcomeKind.HOST_OUT_OF_MEMORY)
 
 
 class EndDetector:
-    """Weighs the lines of one run that concern its end."""
+    """Weighs the lines of one run that are about its end."""
 
     def __init__(self) -> None:
         """Begin with a run whose lines were not read yet."""
@@ -77,7 +77,10 @@ class EndDetector:
         self._harmless_end: int | None = None
 
     def read(self, candidate: Candidate) -> bool:
-        """Process a line; return whether it concerns an end. Only END_ANCHORS can show that."""
+        """Process a line; return whether the line is about an end.
+
+        Only lines with one of END_ANCHORS can be.
+        """
         found = False
         for weight, outcome in self._evidence(candidate):
             self.first.setdefault(weight, outcome)
@@ -86,7 +89,7 @@ class EndDetector:
         return found
 
     def read_step(self, step: Step, candidate: Candidate) -> None:
-        """Process a step of the run, and its line: the last step ends the run."""
+        """Process a step of the run, and the step's line: the last step ends the run."""
         # Megatron counts losses of nan and inf, and prints none.
         not_finite = step.loss is None and step.nan_iterations
         self.read_loss(math.nan if not_finite else step.loss, candidate)
@@ -95,13 +98,13 @@ class EndDetector:
             self.first.setdefault(Weight.FINISHED, _outcome(OutcomeKind.COMPLETED, candidate, line))
 
     def read_loss(self, loss: float | None, candidate: Candidate) -> None:
-        """Process the loss of a report, if any, and its line: the run goes on."""
+        """Process the loss of a report, if it has one, and its line: the run goes on."""
         self._goes_on(1)
         if loss is not None:
             self._diverged = None if math.isfinite(loss) else candidate
 
     def read_sound_steps(self, count: int, *, with_loss: bool) -> None:
-        """Process `count` steps before the last one; each loss is finite."""
+        """Process `count` steps before the last one; all their losses are finite."""
         self._goes_on(count)
         if with_loss:
             self._diverged = None
@@ -174,14 +177,14 @@ class EndDetector:
 
 @lru_cache(maxsize=1024)
 def _anchored(anchors: tuple[bytes, ...]) -> tuple[Sign, ...]:
-    """Return the signs that a line with some anchors may contain."""
+    """Return the signs that a line with certain anchors may contain."""
     return tuple(sign for sign in SIGNS if sign.anchor in anchors)
 
 
 def common_outcome(*logs: tuple[str | None, EndDetector]) -> Outcome | None:
-    """Return how a run with several logs ended, each log given with its name.
+    """Return the outcome of a run with several logs, each given with its name.
 
-    None if no log shows that it ended.
+    None if no log shows that the run ended.
     """
     weighted = [
         (weight, dataclasses.replace(outcome, source=name))
@@ -210,11 +213,11 @@ def _outcome(kind: OutcomeKind, candidate: Candidate, line: str) -> Outcome:
 def read_outcome(
     log: LogPath, *, complete: bool = True, count_lines: bool = False
 ) -> Outcome | None:
-    """Return how the run of a log ended; the last one, if the log contains several.
+    """Return the outcome of the run in a log; of the last run, if the log contains several.
 
-    While a program still writes the log, pass `complete=False`: a half-written last line is then
+    While a program still writes the log, pass `complete=False`. A half-written last line is then
     not read, and None means that the run has not ended. A complete log without an end is TRUNCATED.
-    `count_lines`: include the number of the line. Raises OSError.
+    count_lines: include the number of the line. Raises OSError.
     """
     outcome = _last_ends(log, Bounds(complete=complete), count_lines).outcome()
     return outcome or (Outcome(kind=OutcomeKind.TRUNCATED) if complete else None)

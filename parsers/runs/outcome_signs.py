@@ -27,7 +27,8 @@ class Weight(IntEnum):
 class Sign:
     """A message: the anchor that its lines contain, and its meaning.
 
-    explained_by: if a line with such a weight came before, this one is a consequence of it.
+    explained_by: if a line with such a weight came before, this message is a consequence of that
+    line.
     """
 
     kind: OutcomeKind

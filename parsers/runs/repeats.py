@@ -29,7 +29,7 @@ class Reported:
             self._highest = step.iteration
 
     def add_block(self, block: StepBlock) -> bool:
-        """Add steps with rising iterations, if all are new, or all were reported before."""
+        """Add steps with rising iterations, if all are new or all were reported before."""
         iterations = block.columns["iteration"]
         if iterations[0] > self._highest:
             self._later.append(block)

@@ -13,9 +13,9 @@ from parsers.steps.merge import merge_settings, merge_skipped, merge_totals, mer
 class RunSegment:
     """One launch of a run: the bytes from `begin` to `end` of its log, and their content.
 
-    resumed_from: the iteration of the checkpoint that it continued from, if the log shows it.
-    outcome: how it ended; None if a program still writes its log and the run has not ended. ends:
-    all signs of its end in its log, to be weighed against those in another log.
+    resumed_from: the iteration of the checkpoint from which the launch continued, if the log shows
+    it. outcome: how the launch ended; None if a program still writes its log and the run has not
+    ended. ends: all signs of its end in its log, which are weighed against those in another log.
     """
 
     begin: int
@@ -33,14 +33,14 @@ class RunSegment:
 
     @property
     def step_columns(self) -> StepBlock:
-        """The same as columns, which takes a fraction of the time."""
+        """The steps as columns, which takes a fraction of the time."""
         if not self._merged:
             self._merged.append(merged_steps(self.records, resumed_from=self.resumed_from))
         return self._merged[0]
 
     @property
     def skipped_steps(self) -> list[SkippedStep]:
-        """The steps that were skipped for an overflow, once each, if lines report each."""
+        """The steps that were skipped for an overflow, each once, if lines report them singly."""
         return merge_skipped(self.records)
 
 
@@ -65,42 +65,45 @@ class LogRun:
 
     @property
     def begin(self) -> int:
-        """Byte of the log at which the run begins."""
+        """The byte of the log at which the run begins."""
         return self.segments[0].begin
 
     @property
     def end(self) -> int:
-        """The byte after its last one."""
+        """The byte of the log after the last byte of the run."""
         return self.segments[-1].end
 
     @property
     def records(self) -> list[Record]:
-        """All its records, in the order of the log."""
+        """All records of the run, in the order of the log."""
         return [record for segment in self.segments for record in segment.records]
 
     @property
     def parts(self) -> list[Part]:
-        """The same in the form in which they are stored: many steps as one block."""
+        """All records as they are stored: many steps as one block."""
         return [part for segment in self.segments for part in record_parts(segment.records)]
 
     @property
     def reports(self) -> list[Part]:
-        """The same without settings."""
+        """All records except settings, as they are stored."""
         return [part for segment in self.segments for part in reports_among(segment.records)]
 
     @property
     def steps(self) -> list[Step]:
-        """One Step per iteration of each launch: an iteration trained twice occurs twice."""
+        """One Step per iteration of each launch.
+
+        An iteration that was trained twice occurs twice.
+        """
         return [step for segment in self.segments for step in segment.steps]
 
     @property
     def skipped_steps(self) -> list[SkippedStep]:
-        """The steps that its launches skipped for an overflow, if lines report each."""
+        """The steps that the launches skipped for an overflow, if lines report them singly."""
         return [step for segment in self.segments for step in segment.skipped_steps]
 
     @property
     def totals(self) -> list[RunTotals]:
-        """The totals of the run in its lines, without copies."""
+        """The totals that the run's lines report, without copies."""
         return [total for segment in self.segments for total in merge_totals(segment.records)]
 
     @property
@@ -111,12 +114,15 @@ class LogRun:
 
     @property
     def config(self) -> dict[str, str]:
-        """Its configuration, one value per name."""
+        """The configuration of the run, with one value per name."""
         return merge_settings(
             [one for part in self.segments for one in settings_among(part.records)]
         )
 
     @property
     def outcome(self) -> Outcome | None:
-        """How its last launch ended; None if the log is still being written and no end is seen."""
+        """The outcome of the last launch.
+
+        None if the log is still being written and shows no end.
+        """
         return self.segments[-1].outcome

@@ -64,7 +64,7 @@ class _Launch:
 
 
 class RunSplitter:
-    """Receives the lines of one log, in order, and returns its runs."""
+    """Receives the lines of one log in order, and returns the log's runs."""
 
     def __init__(self, begin: int = 0) -> None:
         """Begin at a byte of a log."""
@@ -74,7 +74,7 @@ class RunSplitter:
         self._echoed_from: int | None = None
 
     def read(self, line: ReadLine) -> None:
-        """Process a line that was searched for with MARKS among the anchors."""
+        """Process a line that was found by a search with MARKS among its anchors."""
         candidate, found = line
         if not _MARKS.isdisjoint(candidate.anchors):
             place = 0
@@ -92,7 +92,8 @@ class RunSplitter:
     def runs(self, path: str, end: int, *, complete: bool, notes: Sequence[str]) -> list[LogRun]:
         """Return the runs of a log that ends at byte `end`.
 
-        complete: no program writes it any more, so that it is TRUNCATED if it has no end.
+        complete: whether no program writes the log any more; then a run without an end is
+        TRUNCATED.
         """
         runs: list[list[_Launch]] = []
         segments: dict[int, RunSegment] = {}
@@ -212,7 +213,7 @@ class RunSplitter:
         self._launches[-1].ends.read_loss(report.loss, candidate)
 
     def _read_block(self, candidate: Candidate, block: StepBlock, log_format: AnyFormat) -> None:
-        """Add steps: all at once, if they certainly continue the launch."""
+        """Add steps to the launch all at once, if they certainly continue it; else one by one."""
         launch = self._launches[-1]
         is_counted = _is_counted(log_format)
         if not is_counted and not launch.reported[log_format.name].add_block(block):
@@ -276,7 +277,7 @@ def _segment(launch: _Launch, end: int, *, complete: bool) -> RunSegment:
 
 
 def _trains_anew(report: LossReport, reported: dict[float, LossReport]) -> bool:
-    """Return whether a report begins a new training: that of the earlier reports has ended."""
+    """Return whether a report begins a new training, because that of earlier reports has ended."""
     earlier = reported.get(report.epoch)
     if earlier is None:
         return bool(reported) and report.epoch < max(reported)
@@ -284,7 +285,7 @@ def _trains_anew(report: LossReport, reported: dict[float, LossReport]) -> bool:
 
 
 def _goes_on(before: RunSegment, segment: RunSegment) -> bool:
-    """Return whether a launch is a restart of the run that another one began."""
+    """Return whether a launch is a restart of the run that an earlier launch began."""
     if before.outcome is None or before.outcome.kind is OutcomeKind.COMPLETED:
         return False
     steps, steps_before = segment.step_columns, before.step_columns

@@ -1,8 +1,8 @@
-"""Combine the console log of a run with the metrics that its program wrote into files of their own.
+"""Combine the console log of a run with the metrics that its program wrote to other files.
 
-A stream is such a file: JSON lines, or `trainer_state.json`. It belongs to a run in a console log
-if both report the same losses: at the same iterations, or one after the other if the console does
-not state the iteration. Then each step is there once, with what either of them states of it.
+A stream is such a file: JSON lines, or `trainer_state.json`. A stream belongs to a run in a console
+log if both report the same losses: at the same iterations, or one after the other if the console
+does not state the iteration. Then each step appears once, with the values of both.
 """
 
 import math
@@ -33,7 +33,7 @@ def with_stream(
 ) -> list[LogRun]:
     """Return the runs of a console log, one of them with the contents of a stream.
 
-    If none or several of them can be meant, the runs of the stream follow them.
+    If no run, or several runs, may belong to the stream, the runs of the stream follow.
     """
     launches = [one for run in streamed for one in _launches(run)]
     combined = {
@@ -74,7 +74,7 @@ def _with_launches(console: LogPath, run: LogRun, streamed: Sequence[LogRun]) ->
 
 
 def _is_same(run: LogRun, stream: LogRun) -> bool:
-    """Return whether a run in a console log is that of a stream."""
+    """Return whether a run in a console log is the same run as that of a stream."""
     # Of steps that were done twice a stream may have only the last.
     steps = [*{step.iteration: step for step in run.steps}.values()]
     streamed = stream.steps

@@ -100,7 +100,7 @@ class AnchorSearch:
     def _line(
         self, buffer: bytes | bytearray, begin: int, end: int, found: int, hidden: int
     ) -> AnchoredLine | None:
-        """Return a line with the anchors that count on it; None if none does."""
+        """Return a line with the anchors that count on it; None without such anchors."""
         if hidden := hidden & ~found:
             for number in _numbers(hidden):
                 if buffer.find(self.anchors[number], begin, end) >= 0:

@@ -115,7 +115,10 @@ class Pass:
     def _read_at_once(
         self, window: Window, lines: Sequence[AnchoredLine]
     ) -> Iterator[tuple[_Several | None, AnchoredLine]]:
-        """Yield the contents of many lines, with the first; and lines to be read alone."""
+        """Yield the contents of many lines, with the first line.
+
+        And lines to be read one by one.
+        """
         for columns, group in self._like_ones(lines):
             at = alone = 0
             most = _FIRST_AT_ONCE
@@ -136,7 +139,7 @@ class Pass:
     def _like_ones(
         self, lines: Sequence[AnchoredLine]
     ) -> Iterator[tuple[ReadColumns | None, Sequence[AnchoredLine]]]:
-        """Yield lines in a row that can be read as columns, and the others between them."""
+        """Yield consecutive lines that can be read as columns, and the other lines between them."""
         others: list[AnchoredLine] = []
         for columns, group in groupby(lines, key=self._columns):
             like = [*group]
@@ -191,7 +194,7 @@ class Pass:
         return read([window.offset + begin for begin, _, _ in lines], text) if text else None
 
     def _text(self, window: Window, lines: Sequence[AnchoredLine]) -> bytes | None:
-        """Return some lines, each with a newline; None if one of them is too long."""
+        """Return some lines, each with a newline; None if one of the lines is too long."""
         texts = [window.buffer[begin:end] for begin, end, _ in lines]
         if max(map(len, texts)) > self._bounds.line_limit:
             return None

@@ -45,7 +45,7 @@ class _GzipMember:
 
     @property
     def rest(self) -> bytes | None:
-        """The bytes after the member; None until its end was read."""
+        """The bytes after the member; None until the member's end was read."""
         return self._decoder.unused_data if self._decoder.eof else None
 
 

@@ -70,7 +70,7 @@ class LogFormat:
     parse_lines: ParseLines | None = None
 
     def looks_like_report(self, line: str) -> bool:
-        """Return whether a line with an anchor ought to hold a record."""
+        """Return whether a line with an anchor should contain a record."""
         return not (self.report is NEVER or is_quoted(line)) and bool(
             _report_pattern(self).search(line)
         )
@@ -101,7 +101,7 @@ AnyFormat = LogFormat | TableFormat
 class ReadLine(NamedTuple):
     """A line with an anchor, and the records of each of its formats.
 
-    Or the lines of a block of steps, or of a batch.
+    Or the lines of a block of steps, or of a batch of lines.
     """
 
     candidate: Candidate
@@ -165,7 +165,7 @@ class LineReader:
             yield ReadLine(candidate, found)
 
     def _concerned(self, found: tuple[bytes, ...]) -> tuple[list[LogFormat], list[TableFormat]]:
-        """Return the formats that lines with some anchors concern, without those of rows."""
+        """Return the formats that may read lines with these anchors, except formats of rows."""
         if (known := self._known.get(found)) is None:
             anchors = set(found)
             known = self._known[found] = (
@@ -175,7 +175,7 @@ class LineReader:
         return known
 
     def _read_lines(self, anchors: tuple[bytes, ...]) -> ReadLines | None:
-        """Return what reads lines at once that hold some anchors; None if there is no such."""
+        """Return the function that reads many lines with these anchors at once, or None."""
         log_formats, _ = self._concerned(anchors)
         others = {*anchors}.difference(*(one.anchors for one in log_formats))
         of_tables = (anchor for one in self._open.values() for anchor in one.table.anchors)
@@ -190,7 +190,7 @@ class LineReader:
         return ReadLines(columns, self._read_batch)
 
     def _read_columns(self, log_format: LogFormat) -> ReadColumns | None:
-        """Return what reads steps as columns; the same for all lines of a format."""
+        """Return the function that reads steps as columns; the same for all lines of a format."""
         parse_lines = log_format.parse_lines
         if parse_lines is None:
             return None
@@ -199,7 +199,7 @@ class LineReader:
         )
 
     def _read_batch(self, lines: Sequence[tuple[int, tuple[bytes, ...]]], text: bytes) -> LineBatch:
-        """Return what lines say, up to the first that may end a run or is not understood."""
+        """Return the contents of lines, up to the first that may end a run or cannot be parsed."""
         found: list[tuple[AnyFormat, Sequence[Record]]] = []
         for number, ((offset, anchors), line) in enumerate(
             zip(lines, decode(text).split("\n"), strict=False)
@@ -299,7 +299,7 @@ def _report_pattern(log_format: LogFormat) -> re.Pattern[str]:
 
 
 def _just_goes_on(record: Record) -> bool:
-    """Return whether a record shows no end of a run: neither its last step nor a loss of nan."""
+    """Return whether a record shows no end of a run: no last step, and no loss of nan."""
     if isinstance(record, Step):
         last = record.iterations is not None and record.iteration >= record.iterations
         sound = not record.nan_iterations if record.loss is None else math.isfinite(record.loss)

@@ -1,7 +1,7 @@
-"""Read a log while it grows: each call reads what was appended since the call before.
+"""Read a log while it grows: each call reads the bytes that were appended since the last call.
 
-The state kept between two calls is a small value that can be written as JSON. It detects that the
-log is another one: moved away and begun again (rotated), or cut short.
+The state between two calls is a small value that can be written as JSON. It shows whether the log
+was replaced: moved away and begun again (rotated), or cut short.
 """
 
 import hashlib
@@ -23,9 +23,9 @@ _HEAD_BYTES = 2**10
 class ReadState:
     """The position in a log, and the data that identifies the log.
 
-    device, inode, size: the file's, when it was read. offset: the byte after the last line that was
-    read. within_line: the next bytes are the rest of a line that is too long to be read.
-    head_bytes, head_sha256: how many of its first bytes, a KiB at most, and their checksum.
+    device, inode, size: those of the file, when it was read. offset: the byte after the last line
+    that was read. within_line: whether the next bytes are the rest of a line that is too long to be
+    read. head_bytes, head_sha256: how many of its first bytes, a KiB at most, and their checksum.
     headers: (name of the table, text of its header) of the tables whose rows are being read.
     """
 
@@ -41,10 +41,10 @@ class ReadState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Appended:
-    """The records of a log since the call before.
+    """The records that were added to a log since the last call.
 
-    state: to be passed to the next call. restarted: why the log was read from its beginning, though
-    it had been read before, as the end of a sentence that begins with its name.
+    state: to be passed to the next call. restarted: why the log was read from its beginning,
+    although it had been read before, as the end of a sentence that begins with its name.
     """
 
     records: tuple[Record, ...]
@@ -102,7 +102,7 @@ def read_appended(
 
 
 def _reason_to_restart(state: ReadState, found: os.stat_result, source: Source) -> str | None:
-    """Return why a log cannot be read further from where it stopped; None if it can."""
+    """Return why a log cannot be read further from the last position; None if it can."""
     if (found.st_dev, found.st_ino) != (state.device, state.inode):
         return "is another file than before; reading it from the beginning"
     plain = source.descriptor is not None

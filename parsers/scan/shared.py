@@ -1,8 +1,8 @@
 """Read one large file in several processes, because parsing keeps a core busy.
 
-Each takes segments of the file in turn, and sends back what the lines say that begin there; this
-process puts that in order. What opens a table changes what is searched for behind it: from there on
-this process reads alone.
+Each process takes segments of the file in turn, and sends back the content of the lines that begin
+there. This process puts the contents in order. A line that opens a table changes what is searched
+for behind it, so from there on this process reads alone.
 """
 
 import threading
@@ -38,8 +38,8 @@ class _Packed(NamedTuple):
 class _Segment(NamedTuple):
     """What was read of a segment.
 
-    changed: the line, if there is one, that opens a table; what follows was not read. newlines:
-    how many the segment has. position: where the search has ended.
+    changed: the line that opens a table, if there is one; the rest was not read. newlines: how many
+    the segment has. position: where the search has ended.
     """
 
     lines: list[_Packed]
@@ -50,7 +50,7 @@ class _Segment(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedFile:
-    """A file, and how to read it; arguments as those of `LineReader` and `Pass`."""
+    """A file, and how to read it; the arguments are those of `LineReader` and `Pass`."""
 
     path: str
     formats: Sequence[AnyFormat]
@@ -90,9 +90,9 @@ class SegmentReader:
 
 
 class SharedPass:
-    """One pass over a large file; iterating gives what its lines say, in order. Raises OSError.
+    """One pass over a large file; iterating gives the content of its lines, in order.
 
-    position: the end of what was read, when the pass is over.
+    position: the end of what was read, when the pass is over. Raises OSError.
     """
 
     def __init__(
@@ -148,7 +148,10 @@ class SharedPass:
         return ReadLine(candidate, known)
 
     def _alone(self, first: Candidate, lines: int) -> Iterator[ReadLine]:
-        """Read from a line on in this process; `lines` are those before its segment."""
+        """Read from a line on in this process.
+
+        `lines` is the number of lines before its segment.
+        """
         reader = LineReader(self._file.formats, self._file.more_anchors)
         before = lines + first.number - 1 if first.number else 0
         with open_source(self._file.path) as source:
@@ -185,7 +188,7 @@ _prepared: list[SegmentReader] = []
 
 
 def prepare(file: SharedFile) -> None:
-    """Let `read_segment` read this file in this process."""
+    """Let this process read this file in `read_segment`."""
     _prepared[:] = [SegmentReader(file)]
 
 
@@ -206,7 +209,7 @@ def is_worth_sharing(source: Source, begin: int, processes: int) -> bool:
 
 
 def process_context() -> BaseContext:
-    """Return how to start processes."""
+    """Return the method by which processes are started."""
     # A copy of this process is there at once, but must not be made while other threads run.
     return get_context("fork" if threading.active_count() == 1 else "forkserver")
 

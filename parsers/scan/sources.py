@@ -54,7 +54,7 @@ class Source:
     def __init__(
         self, name: str, read: Read, *, file: int | None = None, descriptor: int | None = None
     ) -> None:
-        """Store the properties of a source."""
+        """Store the properties of the source."""
         self.name = name
         self.read = read
         self._file = file
@@ -71,13 +71,13 @@ class Source:
 
     @property
     def head(self) -> bytes:
-        """The first bytes, at most 4 KiB; for a stream, those that were read so far."""
+        """The first bytes, at most 4 KiB; for a stream, the first bytes that were read so far."""
         if self.descriptor is not None:
             return os.pread(self.descriptor, _HEAD_BYTES, 0)
         return bytes(self._head)
 
     def remember_head(self) -> None:
-        """Keep the first bytes that are read from now on for `head`."""
+        """Keep the first bytes that are read from now on, for `head`."""
         read = self.read
 
         def remembering(view: memoryview) -> int:
@@ -90,7 +90,7 @@ class Source:
 
     @property
     def size(self) -> int | None:
-        """The current number of bytes of a plain file; None if not known."""
+        """The current number of bytes of a plain file; None for any other source."""
         return None if self.descriptor is None else os.fstat(self.descriptor).st_size
 
     def read_from(self, offset: int) -> Read:

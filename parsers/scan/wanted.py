@@ -10,7 +10,7 @@ from parsers.steps.blocks import StepBlock
 
 
 class LineBatch(NamedTuple):
-    """The contents of some lines in a row, parsed one by one and passed on together.
+    """The contents of some consecutive lines, parsed one by one and passed on together.
 
     found: the formats and their records, in the order of the lines. lines: the number of lines.
     """
@@ -75,7 +75,7 @@ class Wanted:
         self.change(anchors)
 
     def change(self, anchors: Mapping[bytes, int]) -> None:
-        """Search for these from now on."""
+        """Search for these anchors from now on."""
         only = ((anchor, one) for anchor, one in self._only.items() if anchor in anchors)
         self.search = anchor_search(tuple(anchors), tuple(only))
         self._following = dict(anchors)

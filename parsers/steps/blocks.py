@@ -1,6 +1,6 @@
-"""Keep many step reports as columns, and make a Step only if the caller needs one.
+"""Store many step reports as columns, and make a Step only if the caller needs one.
 
-Making a record takes some microseconds, making a number of a column a tenth of one.
+Making a record takes some microseconds; making a number of a column takes a tenth of one.
 """
 
 import math
@@ -30,7 +30,7 @@ class StepBlock:
 
     @classmethod
     def of(cls, steps: Sequence[Step]) -> "StepBlock":
-        """Return these reports as columns."""
+        """Return step reports as columns."""
         columns = dict(zip(STEP_FIELDS, zip(*map(_values, steps), strict=True), strict=bool(steps)))
         partial = {name: one for name, one in columns.items() if one.count(None) < len(one)}
         return cls(partial or _NO_STEPS)
@@ -40,19 +40,20 @@ class StepBlock:
 
     @property
     def offset(self) -> int:
-        """Byte at which the line of the first one starts."""
+        """The byte at which the line of the first report starts."""
         return int(self.columns["offset"][0])
 
     @property
     def rises(self) -> bool:
-        """Whether each report has a higher iteration than the one before."""
+        """Whether each report has a higher iteration than the report before."""
         iterations = self.columns["iteration"]
         return all(map(lt, iterations, iterations[1:]))
 
     def going_on(self, begin: int) -> int:
-        """Return the end of the reports from `begin` on that simply continue.
+        """Return the index at which the reports from `begin` on stop to simply continue.
 
-        Iterations rise, none is the last iteration of the run, and no loss is nan or inf.
+        Reports continue if iterations rise, none is the last iteration of the run, and no loss is
+        nan or inf.
         """
         iterations = self.columns["iteration"]
         totals = self.columns.get("iterations")
@@ -68,7 +69,7 @@ class StepBlock:
         return len(iterations)
 
     def column(self, name: str) -> Sequence[Any]:
-        """Return a field of all reports."""
+        """Return one field of all reports."""
         return self.columns.get(name) or [None] * len(self)
 
     def part(self, begin: int, end: int) -> "StepBlock":
@@ -78,18 +79,18 @@ class StepBlock:
         return StepBlock({name: column[begin:end] for name, column in self.columns.items()})
 
     def at(self, places: Sequence[int]) -> "StepBlock":
-        """Return the reports at some places, in their order."""
+        """Return the reports with these indices, in their order."""
         return StepBlock(
             {name: [*map(one.__getitem__, places)] for name, one in self.columns.items()}
         )
 
     def only(self, kept: Iterable[bool]) -> "StepBlock":
-        """Return some of the reports."""
+        """Return the reports that a mask selects."""
         which = list(kept)
         return StepBlock({name: [*compress(one, which)] for name, one in self.columns.items()})
 
     def step(self, at: int) -> Step:
-        """Return one report."""
+        """Return the report with this index."""
         return Step(**{name: column[at] for name, column in self.columns.items()})
 
     def steps(self) -> list[Step]:
@@ -114,12 +115,12 @@ class Records(Sequence[Record]):
 
     @cached_property
     def settings(self) -> list[Setting]:
-        """The settings among them, of which there may be far more than of all others."""
+        """The settings among the records, of which there may be far more than of all others."""
         return [part for part in self.parts if isinstance(part, Setting)]
 
     @cached_property
     def reports(self) -> list[Part]:
-        """The other records and blocks."""
+        """All records and blocks except settings."""
         return [part for part in self.parts if not isinstance(part, Setting)]
 
     def _all(self) -> tuple[Record, ...]:
@@ -154,7 +155,7 @@ class Records(Sequence[Record]):
 
 
 def record_parts(records: Iterable[Part]) -> Iterable[Part]:
-    """Return records in the form in which they are stored."""
+    """Return records as they are stored."""
     return records.parts if isinstance(records, Records) else records
 
 
@@ -164,12 +165,12 @@ def settings_among(records: Iterable[Part]) -> list[Setting]:
 
 
 def reports_among(records: Iterable[Part]) -> list[Part]:
-    """Return all other records, as they are kept."""
+    """Return all records except settings, as they are stored."""
     return (records if isinstance(records, Records) else Records(records)).reports
 
 
 def step_column(parts: Iterable[Part], name: str) -> list[Any]:
-    """Return a field of all step reports among some records."""
+    """Return one field of all step reports among some records."""
     values: list[Any] = []
     for part in parts:
         if isinstance(part, Step):

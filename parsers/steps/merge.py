@@ -1,4 +1,4 @@
-"""Merge reports of the same thing into one.
+"""Merge reports of the same value into one.
 
 Several lines can report one iteration: those of two programs, or of every rank. Every node prints a
 result, and every process a setting. Here each counts once.
@@ -92,7 +92,7 @@ def _whole_iterations(parts: Sequence[Part]) -> Sequence[Part]:
 def merge_skipped(records: Iterable[Part]) -> list[SkippedStep]:
     """Return the lines of one launch that report skipped steps, one per step.
 
-    If several ranks report them, those of the rank with the most reports.
+    If several ranks report skipped steps, the rank with the most reports counts.
     """
     told: dict[int | None, list[SkippedStep]] = {}
     for record in reports_among(records):

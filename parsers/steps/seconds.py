@@ -12,8 +12,8 @@ from dataclasses import dataclass
 def skipped_updates(so_far: Iterable[int | None], since: Iterable[int | None]) -> list[bool]:
     """Return for each report of a launch, in order, whether it includes a skipped update.
 
-    so_far: how many the launch had skipped by then (DeepSpeed). since: how many since the report
-    before (Megatron). None if a report does not contain it.
+    so_far: how many updates the launch had skipped by then (DeepSpeed). since: how many since the
+    report before (Megatron). None if a report does not contain the number.
     """
     skips = []
     before = 0
@@ -30,9 +30,9 @@ _MAGNITUDE = 1e100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepSeconds:
-    """Statistics of n step times, in seconds; absent is None.
+    """Statistics of n step times, in seconds; absent values are None.
 
-    std: that of a sample.
+    std: the standard deviation of a sample.
     """
 
     n: int = 0
@@ -60,7 +60,7 @@ class StepSeconds:
 
 
 def is_sound(value: float) -> bool:
-    """Return whether a number of a log can be used in computations, and is not mangled."""
+    """Return whether a number in a log is undamaged, so that it can be used in computations."""
     return value == 0 or 1 / _MAGNITUDE < abs(value) < _MAGNITUDE
 
 
@@ -78,5 +78,5 @@ def step_seconds(
 
 
 def mean_of(values: Sequence[float]) -> float:
-    """Return the mean of one value or more; for equal values exactly that value."""
+    """Return the mean of one or more values; for equal values exactly that value."""
     return min(max(statistics.fmean(values), min(values)), max(values))

@@ -15,7 +15,7 @@ from parsers.summary.warmup import Warmup
 
 @dataclass(frozen=True, slots=True)
 class Configured:
-    """The configured values of a run; None if not known."""
+    """The configured values of a run; unknown values are None."""
 
     train_iters: int | None = None
     global_batch_size: int | None = None
@@ -28,8 +28,8 @@ class LaunchReports:
     step_seconds: the time of each report, as reported, or the global batch divided by the samples
     per second. skips: whether each report includes a skipped update. counted: whether the summary
     uses each report. last_warmup: the last iteration of the warm-up. dropped: the number of reports
-    left out as warm-up. skipped: the number of reports left out after it for a skipped update.
-    steady: whether the step times have settled.
+    left out as warm-up. skipped: the number of reports after it that are left out for a skipped
+    update. steady: whether the step times have settled.
     """
 
     steps: StepBlock
@@ -42,7 +42,7 @@ class LaunchReports:
     steady: bool
 
     def column(self, name: str) -> Iterator[Any]:
-        """Yield a field of the reports that count."""
+        """Yield one field of the reports that count."""
         values = self.step_seconds if name == "step_seconds" else self.steps.column(name)
         return compress(values, self.counted)
 
@@ -58,11 +58,11 @@ class RunReports:
         return sum(len(launch.steps) for launch in self.launches)
 
     def column(self, name: str) -> Iterator[Any]:
-        """Yield a field of the reports that count."""
+        """Yield one field of the reports that count."""
         return chain.from_iterable(launch.column(name) for launch in self.launches)
 
     def every(self, name: str) -> Iterator[Any]:
-        """Yield a field of all reports, including those of the warm-up."""
+        """Yield one field of all reports, including those of the warm-up."""
         return chain.from_iterable(launch.steps.column(name) for launch in self.launches)
 
     @property
@@ -104,8 +104,8 @@ class RunReports:
     def statistics(self, totals: Iterable[RunTotals], batch: int | None) -> StepSeconds:
         """Return the statistics of the step times that count.
 
-        If there is none, only the mean is known: that of the whole run, warm-up included, by the
-        program's own samples per second.
+        Without any step time, only the mean is known: that of the whole run, warm-up included, by
+        the program's own samples per second.
         """
         if seconds := self.seconds:
             return StepSeconds.of(seconds)

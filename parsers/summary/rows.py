@@ -83,7 +83,7 @@ def run_row(summary: RunSummary) -> Row:
 def step_rows(summary: RunSummary) -> Iterator[Row]:
     """Yield a row for each step report of a run: STEP_NAMES.
 
-    `step_seconds` is computed from the rate if the log contains only that; `counted` is whether the
+    `step_seconds` is computed from the rate if the log contains no time; `counted` is whether the
     run's numbers use the report.
     """
     for one in summary.reported:

@@ -23,10 +23,10 @@ _UNKNOWN = Configured()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedStep:
-    """A step report of a run's launch, the first of which is 0.
+    """A step report, and the number of its launch in the run, from 0.
 
     step_seconds: as reported, or the global batch over the samples per second. counted: whether the
-    numbers use it.
+    numbers use the report.
     """
 
     launch: int
@@ -98,12 +98,12 @@ class RunSummary:
 
     @property
     def reports(self) -> int:
-        """How many step reports there are."""
+        """The number of step reports."""
         return sum(len(launch.steps) for launch in self.launches)
 
     @property
     def reported(self) -> Iterator[ReportedStep]:
-        """Each step report."""
+        """Each step report of the run."""
         for number, launch in enumerate(self.launches):
             rows = zip(launch.steps.steps(), launch.step_seconds, launch.counted, strict=True)
             for step, seconds, counted in rows:
@@ -111,7 +111,7 @@ class RunSummary:
 
     @property
     def peak_memory_mib(self) -> float | None:
-        """The peak in MiB."""
+        """The peak memory in MiB."""
         return None if self.peak_memory_gib is None else self.peak_memory_gib * _MIB_PER_GIB
 
     @property
@@ -271,9 +271,9 @@ def _engine_rate(run: LogRun) -> float | None:
 
 
 def _world_size(run: LogRun, config: Mapping[str, str]) -> int | None:
-    """Return the number of ranks that the log states; else nodes by GPUs, or the layout's product.
+    """Return the number of ranks in the log; else nodes times GPUs, or the layout's product.
 
-    Of the layout only the number of model copies must be stated: a missing axis is 1.
+    Of the layout only the data-parallel size is required: a missing axis is 1.
     """
     nodes, gpus = (whole(config.get(name)) for name in ("nodes", "gpus_per_node"))
     layout = [whole(config.get(f"{axis}_parallel_size")) for axis in _AXES]
@@ -286,13 +286,13 @@ def _world_size(run: LogRun, config: Mapping[str, str]) -> int | None:
 
 
 def _set_up(run: LogRun, name: str) -> Any:
-    """Return a value of the program's set-up report; the last one."""
+    """Return a value of the program's set-up report; if it is repeated, the last one."""
     values = [value for one in run.totals if (value := getattr(one, name)) is not None]
     return values[-1] if values else None
 
 
 def _total(run: LogRun, name: str) -> float | None:
-    """Return a rate for the whole run, over all GPUs, as its program reports it; the last one."""
+    """Return the last rate for the whole run, over all GPUs, that its program reports."""
     whole = (one for one in run.totals if not one.per_gpu and one.phase in {None, "overall"})
     return _last(getattr(one, name) for one in whole)
 

@@ -35,7 +35,10 @@ _KEPT_AT_LEAST = 5
 
 @dataclass(frozen=True, slots=True)
 class WarmupEnd:
-    """The last iteration of a warm-up; `steady`: a steady state follows it."""
+    """The last iteration of a warm-up.
+
+    steady: whether a steady state follows it.
+    """
 
     iteration: int
     steady: bool = True
@@ -53,7 +56,7 @@ class Warmup:
     def parse(cls, value: int | str) -> "Warmup":
         """Read a number of iterations, a percentage, `first` or `auto`; `none` is 0.
 
-        Raises ValueError if it is something else.
+        Raises ValueError for any other text.
         """
         match str(value).strip().lower():
             case "none":
@@ -116,7 +119,7 @@ class Warmup:
 
 
 def _steady_state(step_seconds: Sequence[float | None]) -> tuple[int, bool]:
-    """Apply `steady_state` to reports of which some have no time."""
+    """Apply `steady_state` to reports, some of which have no time."""
     known = [(at, time) for at, time in enumerate(step_seconds) if time is not None]
     times, steady = steady_state([time for _, time in known])
     return known[times - 1][0] + 1 if times else 0, steady

@@ -1,1 +1,1 @@
-"""Formats of one line for each report, declared as data: one module for each program."""
+"""Formats with one line per report, declared as data: one module per program."""

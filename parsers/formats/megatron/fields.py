@@ -24,8 +24,8 @@ _DIGITS_TEXT = re.compile(r"[0-9]*")
 def parse_value(text: str) -> float:
     """Convert a printed value to a number, which may be nan or inf.
 
-    Raises ValueError if `text` is not a number, or one too large for a float, because it is not
-    infinite.
+    Raises ValueError if `text` is not a number, or is a number too large for a float, because that
+    number is not infinite.
     """
     if _PLAIN.issuperset(text):
         number, value = text, float(text)  # most values; three times as fast as the pattern
@@ -61,7 +61,10 @@ def parse_count(text: str) -> int:
 
 
 def _milliseconds(text: str) -> float | None:
-    """Convert milliseconds to seconds; for a plain number, the float nearest to the printed one."""
+    """Convert milliseconds to seconds.
+
+    A plain number becomes the float nearest to the printed one.
+    """
     if not _DECIMAL.issuperset(text):
         return _scaled(text, divisor=1e3)
     value = float(text + "e-3")
@@ -71,7 +74,7 @@ def _milliseconds(text: str) -> float | None:
 
 
 def column(convert: Callable[[str], Any], texts: Sequence[str]) -> Sequence[Any]:
-    """Convert each text. Raises ValueError if `convert` does."""
+    """Convert each text with `convert`. Raises ValueError if `convert` does."""
     if texts[0] == texts[-1] and texts.count(texts[0]) == len(texts):
         return [convert(texts[0])] * len(texts)
     if (read := _COLUMNS.get(convert)) and (values := read(texts)):
@@ -81,7 +84,7 @@ def column(convert: Callable[[str], Any], texts: Sequence[str]) -> Sequence[Any]
 
 
 def _floats(texts: Sequence[str]) -> Sequence[float] | None:
-    """Convert plain numbers that are finite; None if some texts may be others."""
+    """Convert plain finite numbers; return None if some texts may be something else."""
     if not _PLAIN_TEXT.fullmatch("".join(texts)):
         return None
     values = array("d", map(float, texts))
@@ -128,7 +131,7 @@ Fields = dict[str, tuple[str, Callable[[str], float | None]]]
 
 
 def _spelt(fields: Fields) -> Fields:
-    """Add names spelt with underscores."""
+    """Return fields that can also be spelt with underscores in their names."""
     return {name.replace(" ", "_"): field for name, field in fields.items()} | fields
 
 
@@ -182,7 +185,7 @@ NANOTRON_FIELDS = _spelt(
 
 
 def closed_fields(report: str) -> dict[str, str]:
-    """Return the fields of a report that end with a bar; of equal names the first counts."""
+    """Return the fields of a report that end with a bar; of repeated names, the first counts."""
     # abci's fork puts two fields between its bars: | iteration time: 270.125 s samples/sec: 3.8 |
     report = report.replace(" s samples/sec:", "|samples per second:")
     closed: dict[str, str] = {}

@@ -120,7 +120,7 @@ def _parse(dialect: _Dialect, layouts: KnownLayouts, offset: int, line: str) -> 
 def _parse_lines(
     dialect: _Dialect, layouts: KnownLayouts, offsets: Sequence[int], text: str
 ) -> StepBlock | None:
-    """Return the reports of the first lines, for `LogFormat.parse_lines`."""
+    """Return the steps of the first lines, as `LogFormat.parse_lines` requires."""
     columns = layouts.read_lines(text, len(offsets))
     if not columns:
         return None
@@ -151,7 +151,7 @@ def _reports(dialect: _Dialect, text: str) -> Iterator[tuple[dict[str, Any], str
 
 
 def _timestamp(lead: str) -> str | None:
-    """Return the time right before a header, in ISO 8601."""
+    """Return the time directly before a header, in ISO 8601."""
     if not lead.strip():
         return None
     for pattern in _TIMESTAMPS:

@@ -31,7 +31,7 @@ Field = tuple[str, Convert]
 
 
 class Layout:
-    """The order of a report's fields, each identified by its head, e.g. ` lm loss:`."""
+    """The order of the fields in a report, each identified by its head, e.g. ` lm loss:`."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Layout:
         self._names, self._converts = zip(*read, strict=True)
 
     def read(self, line: str) -> dict[str, Any] | None:
-        """Return the values of a line, or None if it has another layout."""
+        """Return the values of a line, or None if the line has another layout."""
         if not (match := self._match(line)):
             return None
         try:
@@ -115,7 +115,7 @@ class KnownLayouts:
 
 
 def _heads(report: str) -> tuple[str, ...]:
-    """Return the heads of a report's closed fields; none for one that needs more care."""
+    """Return the heads of a report's closed fields; none for a report that is unusual."""
     heads = []
     for piece in report.split("|")[:-1]:
         separator = ":" if ":" in piece else "="
