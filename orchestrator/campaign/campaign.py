@@ -237,7 +237,7 @@ def _of_doublets(doublets: Sequence[Run], planned: Mapping[str, PlannedRun]) -> 
     if not doublets:
         return
     verb = "is" if len(doublets) == 1 else "are"
-    told = f"{len(doublets)} occurred twice and {verb} planned once"
+    told = f"{counted(len(doublets), 'run')} occurred twice and {verb} planned once"
     limits = ((run, planned[run_id(run)].run) for run in doublets)
     differ = any(
         run.resources.time_limit_seconds != first.resources.time_limit_seconds

@@ -38,7 +38,7 @@ class CampaignFile:
         str, Field(description="'local' for this machine, or the file of a cluster profile.")
     ] = LOCAL
     defaults: Annotated[
-        dict[str, Any], Field(description="Parameters of every run that does not set them itself.")
+        dict[str, Any], Field(description="Parameters of all runs; a run may set another value.")
     ] = field(default_factory=dict)
     matrix: Annotated[
         dict[str, list[Any]],
@@ -46,7 +46,9 @@ class CampaignFile:
     ] = field(default_factory=dict)
     include: Annotated[
         list[dict[str, Any]],
-        Field(description="Single runs to add to the matrix: the defaults and these."),
+        Field(
+            description="Single runs in addition to the matrix: the defaults with these changes."
+        ),
     ] = field(default_factory=list)
     exclude: Annotated[
         list[Any], Field(description="Runs to leave out, by values or by an expression.")
@@ -56,8 +58,8 @@ class CampaignFile:
         str | None,
         Field(
             description=(
-                "A parameter with numbers: if a run fails, equal runs with a larger value do not "
-                "start."
+                "A numeric parameter: if a run fails, runs that differ only in a larger value of "
+                "it do not start."
             )
         ),
     ] = None

@@ -65,12 +65,12 @@ class ModelSizes:
         bool | None, Field(description="Learned positions; false for rotary ones.")
     ] = None
     biases: Annotated[Biases | None, Field(description="Matrices that have a bias.")] = None
-    norm: Annotated[Norm | None, Field(description="Kind of norm in the layers.")] = None
+    norm: Annotated[Norm | None, Field(description="Type of norm in the layers.")] = None
     num_experts: Annotated[Size | None, Field(description="Experts in the MLP of each layer.")] = (
         None
     )
     num_experts_per_token: Annotated[
-        Size | None, Field(description="Experts that a token takes; 2 if not given.")
+        Size | None, Field(description="Experts per token; 2 if not given.")
     ] = None
     expert_ffn_hidden_size: Annotated[
         Size | None, Field(description="Width of an expert; ffn_hidden_size if not given.")
@@ -262,7 +262,7 @@ def _model_problems(where: str, value: Any) -> Iterator[str]:
         if "config" in value and not isinstance(value["config"], dict):
             yield f"{where}.config: does not lead to a config.json ({value['config']!r})"
     elif value is None:
-        yield f"{where}: has no value; give a preset's key or a mapping of sizes"
+        yield f"{where}: has no value; give a preset, e.g. xl, or sizes"
     else:
         yield from _unknown(where, partial(check_source, "preset"), str(value))
 

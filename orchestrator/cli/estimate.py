@@ -104,7 +104,7 @@ model_options = options(
     ),
     _option("--embedding-norm", "A norm follows the embedding.", is_flag=True, default=None),
     _option("--biases", "Matrices that have a bias.", type=click.Choice(get_args(Biases))),
-    _option("--norm", "Kind of norm in the layers.", type=click.Choice(get_args(Norm))),
+    _option("--norm", "Type of norm in the layers.", type=click.Choice(get_args(Norm))),
     _option(
         "--vocab-size-multiple",
         "Pad the vocabulary to a multiple of this, per tensor-parallel rank.",

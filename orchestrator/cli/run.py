@@ -49,7 +49,7 @@ start_options = options(
     click.option(
         "--slots",
         type=click.IntRange(min=1),
-        help="This machine: most runs at once.  [default: as many as GPUs, or cores, allow]",
+        help="This machine: maximum number of runs at once.  [default: as GPUs, or cores, allow]",
     ),
     click.option(
         "--oversubscribe",
@@ -64,7 +64,7 @@ start_options = options(
     click.option(
         "--throttle",
         type=click.IntRange(min=1),
-        help="Slurm: most runs of the campaign at once.  [default: the profile's]",
+        help="Slurm: maximum number of runs at once.  [default: the profile's]",
     ),
     click.option("--dependency", help="Slurm: what the jobs wait for, e.g. afterok:123."),
     click.option("--hold", is_flag=True, help="Slurm: the jobs wait until they are released."),
@@ -133,9 +133,8 @@ def submit(
     """Start the missing runs of CAMPAIGN.
 
     On this machine it waits for them: Ctrl-C stops what is running, and a second submit continues
-    with the missing runs. On a Slurm cluster it submits, prints the jobs' ids and returns; runs
-    that
-    ask for the same go as one array. Exits with 1 if a run failed.
+    with the missing runs. On a Slurm cluster it submits jobs, prints their ids and returns. Runs
+    that request the same resources form one job array. Exits with 1 if a run failed.
     """
     from orchestrator.slurm.commands import ignored_variables
     from orchestrator.submit.backend import StartOptions

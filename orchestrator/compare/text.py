@@ -233,9 +233,9 @@ def _remarks(one: Compared) -> Iterator[str]:
     yield from _difference(one.pairing)
     if not one.pairing.repeatable:
         yield (
-            "The published figure is one run of unknown variation: a verdict needs 49 runs in "
-            "separate allocations, and is then about everything that differs, the machine "
-            f"included; {_place_of_published(one)}."
+            "The published figure is one run, and its variation is unknown. A verdict needs 49 "
+            "runs in separate allocations, and includes every difference, also that of the machine; "
+            f"{_place_of_published(one)}."
         )
     if result.paired and result.gain is not None and result.units[0] > 1:
         gain = shown(result.gain, _SHORT)

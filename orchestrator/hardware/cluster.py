@@ -81,10 +81,10 @@ class Cluster:
     nodes: Annotated[int | None, Field(description="Nodes that a run can use.", ge=1)] = None
     gpus_per_node: Annotated[
         int | None,
-        Field(description="GPUs of a node; 0: no GPUs, ranks are plain processes.", ge=0),
+        Field(description="GPUs per node; with 0, ranks are plain processes.", ge=0),
     ] = None
     gpu: Annotated[
-        str | None, Field(description="Model of the GPUs, for MFU and memory: V100-SXM2-32GB.")
+        str | None, Field(description="Model of the GPUs, for MFU and memory: e.g. V100-SXM2-32GB.")
     ] = None
     gpu_type: Annotated[
         Annotated[str, _GPU_TYPE] | None,
@@ -103,19 +103,23 @@ class Cluster:
     ] = None
     gpus_per_task: Annotated[
         int | None,
-        Field(description="GPUs that a task of srun sees, if not all of its node.", ge=1),
+        Field(
+            description="GPUs that a task of srun sees; all GPUs of its node if not given.", ge=1
+        ),
     ] = None
     cores_per_rank: Annotated[
         int | None,
-        Field(description="Cores of a rank; times the ranks of a node: cpus-per-task.", ge=1),
+        Field(
+            description="Cores per rank; with the ranks of a node they give cpus-per-task.", ge=1
+        ),
     ] = None
     partition: Annotated[str | None, Field(description="Slurm's partition.")] = None
     constraint: Annotated[
         str | None, Field(description="Features that nodes must have: v100-32g.")
     ] = None
-    account: Annotated[str | None, Field(description="The account that pays.")] = None
+    account: Annotated[str | None, Field(description="Account that is charged for jobs.")] = None
     qos: Annotated[str | None, Field(description="The quality of service.")] = None
-    hint: Annotated[str | None, Field(description="How threads are bound: nomultithread.")] = None
+    hint: Annotated[str | None, Field(description="Slurm's --hint, e.g. nomultithread.")] = None
     memory: Annotated[
         Annotated[str, _MEMORY] | None,
         Field(description="Memory of a node for a job: 160G. Excludes memory_per_gpu."),
@@ -126,10 +130,11 @@ class Cluster:
     ] = None
     reservation: Annotated[str | None, Field(description="A reservation to run in.")] = None
     nodelist: Annotated[
-        str | None, Field(description="Nodes that a job gets, all of them: node[1-4].")
+        str | None, Field(description="Nodes that every job must have: node[1-4].")
     ] = None
     exclude: Annotated[
-        str | None, Field(description="Nodes that no job gets, in addition to those of --exclude.")
+        str | None,
+        Field(description="Nodes that no job may use, in addition to those of --exclude."),
     ] = None
     licenses: Annotated[str | None, Field(description="Licenses to hold: matlab:1.")] = None
     begin: Annotated[str | None, Field(description="Earliest start of jobs: now+1hour, 20:00.")] = (
@@ -137,7 +142,11 @@ class Cluster:
     )
     nice: Annotated[
         int | None,
-        Field(description="Lowers the priority of jobs.", ge=-2147483645, le=2147483645),
+        Field(
+            description="Slurm's --nice: a higher number lowers the priority of jobs.",
+            ge=-2147483645,
+            le=2147483645,
+        ),
     ] = None
     mail_user: Annotated[str | None, Field(description="Address for mail about jobs.")] = None
     mail_type: Annotated[
@@ -153,11 +162,11 @@ class Cluster:
     ] = None
     exclusive: Annotated[
         bool | Literal["user"],
-        Field(description="Whole nodes; user: shared only with jobs of the same user."),
+        Field(description="true: use whole nodes; user: share nodes only with your own jobs."),
     ] = False
     switches: Annotated[
         Annotated[str, _SWITCHES] | None,
-        Field(description="Most leaf switches: '1', or 1@2:00:00 to wait no longer than that."),
+        Field(description="Maximum number of leaf switches: '1'; 1@2:00:00 waits up to 2 hours."),
     ] = None
     time_limit: Annotated[
         Annotated[int | str, AfterValidator(time_limit_seconds)] | None,
@@ -174,15 +183,15 @@ class Cluster:
         Annotated[str, _SIGNAL] | None,
         Field(description="Signal that Slurm sends before the time limit: USR2@90."),
     ] = None
-    throttle: Annotated[int | None, Field(description="Most runs of a campaign at once.", ge=1)] = (
-        None
-    )
+    throttle: Annotated[
+        int | None, Field(description="Maximum number of a campaign's runs at once.", ge=1)
+    ] = None
     max_array_size: Annotated[
         int | None,
-        Field(description="Most runs in a job array; teralog asks Slurm if not given.", ge=1),
+        Field(description="Maximum number of runs in a job array; Slurm's own if not given.", ge=1),
     ] = None
     submission_limit: Annotated[
-        int | None, Field(description="Most runs of a campaign in the queue at once.", ge=1)
+        int | None, Field(description="Maximum number of a campaign's runs in the queue.", ge=1)
     ] = None
     log_folder: Annotated[
         str | None,

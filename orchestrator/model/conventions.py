@@ -85,7 +85,7 @@ def count_by_convention(
 _FROZEN = "counts gradients of frozen weights"
 _HEAD_AGAIN = "counts the head as recomputed"
 _HALF = "counts half of all keys in attention: the causal part"
-_NO_WINDOWS = "knows no attention windows"
+_NO_WINDOWS = "ignores attention windows"
 _WINDOWS = "counts the keys that the causal mask leaves of a window"
 _VECTORS = "counts norms, biases and other vectors as matrices"
 _SCANS = "leaves out the products of scans"
@@ -170,7 +170,7 @@ def _linear_mixers(model: Model, part: ModelPart) -> Iterator[Deviation]:
             case Mamba2() as mixer:
                 projections, scan = megatron_mamba_flops(mixer, model.hidden_size)
                 yield (
-                    "takes Mamba layers to be twice as wide as the model",
+                    "assumes that Mamba layers are twice as wide as the model",
                     count * (model.seq_length * projections - exact["input"] - exact["output"]),
                 )
                 yield "leaves out convolutions of Mamba layers", -count * exact["convolution"]
@@ -239,7 +239,7 @@ def _narrow_heads(model: Model, part: ModelPart) -> Iterator[Deviation]:
         forward = 2 * repetitions(part, model.seq_length, keys) * part.multiplications
         if taken != actual:
             yield (
-                "takes heads to be hidden size / heads wide",
+                "assumes that heads are hidden size / heads wide",
                 forward * taken // actual - forward,
             )
         if "with gate" in factors:

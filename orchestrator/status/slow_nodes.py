@@ -9,9 +9,9 @@ from orchestrator.slurm.lists import expand_nodes
 from orchestrator.status.slow_runs import FACTOR, TimedRun, siblings, stands_out
 
 HOW_MADE = (
-    "ratio: of a run's median step to the median of its siblings' (runs that differ only in "
-    "repeat), the median over the n runs of a node that can be compared; a run on several nodes "
-    f"counts for each; slow: the ratio is over {FACTOR:g} and stands out from the other nodes'"
+    "ratio: a run's median step time over that of its siblings (runs that differ only in repeat); "
+    "for a node, the median over its n comparable runs; a run on several nodes counts for each; "
+    f"slow: the ratio is over {FACTOR:g} and far above that of other nodes"
 )
 
 

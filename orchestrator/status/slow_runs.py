@@ -99,8 +99,8 @@ class SlowRun:
         where = f" on {self.node_list}" if self.node_list else ""
         step, usual = (shown(one, _SHORT) for one in (self.step_seconds, self.usual_seconds))
         several = self.count > 1
-        whose = f"{self.count} {self.others}'" if several else f"{self.others.removesuffix('s')}'s"
-        text = f"{self.label}{where}: {step} s a step, {self.slower} its {whose} {usual} s"
+        whose = f"{self.count} {self.others}" if several else self.others.removesuffix("s")
+        text = f"{self.label}{where}: {step} s per step, {self.slower} the {usual} s of its {whose}"
         return printable(text)
 
     def record(self) -> dict[str, Any]:

@@ -137,8 +137,11 @@ class SlurmSession:
                     if (place := places.get(one.run_id)) is not None:
                         throttle.add(place.job_id)
         if scripts:
-            left = counted(len(scripts), "run left: what it comes", "runs left: what they come")
-            yield f"{left} after is being submitted elsewhere"
+            left = counted(
+                len(scripts), "run left: the run before it", "runs left: the runs before them"
+            )
+            be = "is" if len(scripts) == 1 else "are"
+            yield f"{left} {be} being submitted by another submit"
         if line:
             yield line
         self._refuse_missed([one for one in fitting if one.run_id not in places])
@@ -399,10 +402,10 @@ def _halfway(done: int, left: int, jobs: Sequence[str]) -> str:
     before = counted(done, "run was", "runs were")
     stay, them = "stays" if done == 1 else "stay", "it" if left == 1 else "them"
     as_jobs = f" as {'job' if len(jobs) == 1 else 'jobs'} {', '.join(jobs)}" if jobs else ""
-    sentence = f"{before} submitted before that{as_jobs}, and {stay} so"
+    sentence = f"{before} submitted before that{as_jobs}, and {stay} submitted"
     if not left:
         return sentence
-    return f"{sentence}; {counted(left, 'was', 'were')} not: submit again when Slurm takes {them}"
+    return f"{sentence}; {counted(left, 'was', 'were')} not: submit again when Slurm accepts {them}"
 
 
 def _cancelled(path: Path, done: int, left: int) -> str:

@@ -59,7 +59,7 @@ def _answer_of(program: Path, arguments: Sequence[str]) -> dict[str, Any]:
     unparsed = None
     try:
         _run_until_parsed(program, arguments)
-        unparsed = "it ends without parsing arguments by argparse"
+        unparsed = "it ends without parsing its arguments with argparse"
     except _ParsedError:
         pass
     except _RefusedError as error:

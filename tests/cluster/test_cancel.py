@@ -265,7 +265,7 @@ def test_a_disk_that_fills_as_sbatch_answers_hides_no_job(disk: Disk) -> None:
     assert (submitted.returncode, submitted.stdout) == (1, f"{job}: 2 runs\n")
     assert f"{disk.path}/play/submissions/play-array-" in submitted.stderr
     assert FULL in submitted.stderr
-    assert f"2 runs were submitted before that as job {job}, and stay so" in submitted.stderr
+    assert f"2 runs were submitted before that as job {job}, and stay submitted" in submitted.stderr
     wait_until_two_run(play)
     assert disk.teralog("status").stdout.count("RUNNING") == 2
     (disk.path / "ballast").unlink()

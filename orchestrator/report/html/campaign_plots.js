@@ -149,7 +149,7 @@ function memory() {
   };
   const parts = [
     { name: "peak within its forecast", colour: COLOURS[2], symbol: SYMBOLS[0], places: places.filter(held) },
-    { name: "peak outside of it", colour: COLOURS[5], symbol: SYMBOLS[4], places: places.filter((place) => !held(place)) },
+    { name: "peak outside its forecast", colour: COLOURS[5], symbol: SYMBOLS[4], places: places.filter((place) => !held(place)) },
   ].filter((part) => part.places.length);
   const middle = (place) => (page.runs[place].memory[0] + page.runs[place].memory[1]) / 2;
   const half = (place) => (page.runs[place].memory[1] - page.runs[place].memory[0]) / 2;
@@ -163,7 +163,7 @@ function memory() {
     Math.max(...places.map((place) => Math.max(peak(place), page.runs[place].memory[1]))) * 1.05];
   data.push({ type: "scatter", mode: "lines", x: ends, y: ends, hoverinfo: "skip", showlegend: false, line: { color: OTHER, dash: "dot", width: 1.5 } });
   const note = `Peaks within the forecast: ${number.format(places.filter(held).length)} of ${number.format(places.length)}. ` +
-    `At these points the bar crosses the line. GiB of ${page.memory_of}.`;
+    `There, the bar of the forecast crosses the dotted line. GiB: ${page.memory_of}.`;
   return { data, layout: layout(axis("logged peak (GiB)"), axis("forecast (GiB)")), note };
 }
 

@@ -7,8 +7,8 @@ function rowSections(run, detail) {
     element("p", { class: "small id" }, detail.place),
     ...(run.ended ? [element("p", { class: "end" }, endedBadge(run.ended))] : []),
     cellList(run, filled),
-    ...(Object.keys(detail.said).length ? [element("h2", {}, "Beside the table"), sizeList(detail.said)] : []),
-    ...(detail.findings.length ? [element("h2", {}, "What check-tables finds"), findingList(detail.findings)] : []),
+    ...(Object.keys(detail.said).length ? [element("h2", {}, "Values outside the table"), sizeList(detail.said)] : []),
+    ...(detail.findings.length ? [element("h2", {}, "Findings of check-tables"), findingList(detail.findings)] : []),
   ];
 }
 

@@ -61,9 +61,9 @@ def ask_programs(campaign: Campaign) -> ProgramAnswers:
                 asked = [orders[index] for index in indices]
                 answers = _answers(campaign.cluster, asker, asked, Path(folder))
                 if isinstance(answers, str):
-                    remarks.setdefault(f"{program}: could not be asked: {answers}", []).extend(
-                        runs[index].label for index in indices
-                    )
+                    remarks.setdefault(
+                        f"{program}: could not be asked about its arguments: {answers}", []
+                    ).extend(runs[index].label for index in indices)
                     continue
                 for index, answer in zip(indices, answers, strict=True):
                     planned = runs[index]
@@ -97,7 +97,7 @@ def asker_file(name: str) -> Path:
 
 
 def _unaskable(run: Run) -> str:
-    return f"framework {run.framework}: its program checks its arguments only as it trains"
+    return f"framework {run.framework}: its program checks its arguments only while it trains"
 
 
 def _reason(campaign: Campaign, planned: PlannedRun) -> str | None:

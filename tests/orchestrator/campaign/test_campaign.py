@@ -79,7 +79,7 @@ def test_excluded_and_duplicate_runs_are_reported(campaign_of: CampaignOf):
     assert campaign.notes == (
         "2 excluded by 'strategy: ddp'",
         "1 excluded by 'seed == 2'",
-        "1 occurred twice and is planned once",
+        "1 run occurred twice and is planned once",
     )
 
 
@@ -90,7 +90,7 @@ def test_a_run_that_is_asked_for_twice_is_planned_once(campaign_of: CampaignOf):
         "include: [{model: s, num_microbatches: 1}]\n"
     )
     assert [planned.label for planned in campaign.runs] == ["s"]
-    assert campaign.notes == ("2 occurred twice and are planned once",)
+    assert campaign.notes == ("2 runs occurred twice and are planned once",)
 
 
 def test_a_time_limit_alone_makes_no_run_of_its_own(campaign_of: CampaignOf):
@@ -101,7 +101,7 @@ def test_a_time_limit_alone_makes_no_run_of_its_own(campaign_of: CampaignOf):
     campaign = campaign_of(f"{HEAD}include: [{{time_limit: 5}}, {{time_limit: 10}}]\n")
     assert [planned.run.resources.time_limit_seconds for planned in campaign.runs] == [300]
     assert campaign.notes == (
-        "1 occurred twice and is planned once, with the time_limit of the first",
+        "1 run occurred twice and is planned once, with the time_limit of the first",
     )
 
 

@@ -54,7 +54,7 @@ def test_conventions_are_explained():
     """Conventions are side by side, and the reasons for a difference add up to it."""
     options = ("--model=gpt-oss-20b", "--global-batch-size=2")
     text = run("flops", *options, "--conventions").stdout
-    assert "knows no attention windows" in text
+    assert "ignores attention windows" in text
     assert "not for this model" in text
     records = json.loads(run("flops", *options, "--conventions", "--json").stdout)
     for record in records:

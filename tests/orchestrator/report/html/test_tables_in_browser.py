@@ -85,8 +85,8 @@ def test_a_row_has_a_view_of_its_own(gpt2: Path, opened: Opened):
     assert "gpt2-experiments.md:16" in text
     assert "DP 4 = 16; Global batch 16" in text
     assert page.locator("#run h2").all_inner_texts() == [
-        "Beside the table",
-        "What check-tables finds",
+        "Values outside the table",
+        "Findings of check-tables",
     ]
     titles = page.locator("#run dl.cells dt").all_inner_texts()
     assert "Step time (s)" in titles
