@@ -234,7 +234,8 @@ def _remarks(one: Compared) -> Iterator[str]:
     if not one.pairing.repeatable:
         yield (
             "The published figure is one run, and its variation is unknown. A verdict needs 49 "
-            "runs in separate allocations, and includes every difference, also that of the machine; "
+            "runs in separate allocations. It includes every difference, also that of the "
+            "machine; "
             f"{_place_of_published(one)}."
         )
     if result.paired and result.gain is not None and result.units[0] > 1:
