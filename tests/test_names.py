@@ -43,7 +43,7 @@ def repeated_names(root: Path) -> dict[str, list[str]]:
 
 
 def test_a_public_name_is_defined_in_one_module() -> None:
-    """The name alone shows what it is, whatever module it is imported from."""
+    """A public name alone shows what it is, whatever module it is imported from."""
     lines = [f"{name}: {', '.join(found)}" for name, found in repeated_names(ROOT).items()]
     assert not lines, "defined in several modules:\n" + "\n".join(lines)
 

@@ -257,7 +257,7 @@ def test_on_a_full_disk_unmarked_runs_are_reported_and_jobs_are_cancelled(
 
 
 def test_a_disk_that_fills_as_sbatch_answers_hides_no_job(disk: Disk) -> None:
-    """The message names the folder and the job, and no run is submitted twice."""
+    """The message about a full disk names the folder and the job, and no run is submitted twice."""
     play = disk.playground
     hold_sbatch(play, f"dd if=/dev/zero of={disk.path}/ballast 2> /dev/null", held=False)
     submitted = disk.teralog("submit")

@@ -137,7 +137,7 @@ def test_a_folder_that_is_no_cluster_s_is_left_alone(folder: Path) -> None:
 
 
 def test_a_daemon_that_does_not_start_is_explained_and_leaves_nothing(folder: Path) -> None:
-    """The message contains the end of the daemon's log; the cluster's folder is removed."""
+    """The message contains the end of the failed daemon's log; the cluster's folder is removed."""
     failed = practice("up", f"--folder={folder}", "--max-array-size=-5")
     assert failed.returncode == 1
     assert "slurmctld ended" in failed.stderr

@@ -139,7 +139,7 @@ def test_submit_wait_keeps_to_the_profile_s_submission_limit(bare) -> None:
 
 
 def test_a_submit_waits_for_another_active_one_with_a_message(bare) -> None:
-    """The other submit may be in an allocation, where it is active until its runs end."""
+    """A submit waits with a message while another submit is active, e.g. in an allocation."""
     bare.write_slurm_campaign("true", matrix="seed: [1]")
     folder = bare.path / "results" / "play"
     folder.mkdir(parents=True)
@@ -159,7 +159,7 @@ def test_a_submit_waits_for_another_active_one_with_a_message(bare) -> None:
 
 
 def test_runs_over_the_submission_limit_are_left_to_the_next_submit(bare) -> None:
-    """The message contains how many runs are left."""
+    """The message about the submission limit contains how many runs are left."""
     bare.write_slurm_campaign(WAIT, profile="submission_limit: 3\n")
     first = bare.teralog("submit", "campaign.yaml")
     assert (

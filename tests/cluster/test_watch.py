@@ -306,7 +306,7 @@ def test_a_run_that_hangs_is_cancelled(play, impatient: None) -> None:
 
 
 def test_a_run_that_slurm_may_not_requeue_is_reported(play, slurm, impatient: None) -> None:
-    """The message has Slurm's words, and the run goes on."""
+    """If Slurm refuses to requeue a run, the message has Slurm's words, and the run goes on."""
     play.write_slurm_campaign(HANGS, matrix="seed: [1]", profile="requeue: true\n")
     play.teralog("submit", "campaign.yaml")
     [run] = play.wait_for(["RUNNING"])

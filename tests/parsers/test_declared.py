@@ -236,7 +236,7 @@ LINES: dict[str, tuple[LogFormat, str, dict[str, float]]] = {
 def test_a_line_is_read_as_the_step_that_it_reports(
     log_format: LogFormat, line: str, values: dict[str, float]
 ) -> None:
-    """The values have the units of the record; fields that the line lacks stay empty."""
+    """Values of a report have the units of the record; fields that its line lacks stay empty."""
     (step,) = parse(log_format, line)
     assert isinstance(step, Step)
     found = {name: getattr(step, name) for name in Step.__dataclass_fields__}
@@ -446,7 +446,7 @@ def test_json_may_hold_any_value() -> None:
 
 
 def test_a_count_that_is_not_whole_is_none() -> None:
-    """Such a count is torn, with another number behind it."""
+    """A count with decimals is torn, with another number behind it, so it is not read."""
     line = (
         "Training epoch 0, iteration 4/99 | global_step: 4 | train_step_timing in s: 1.5 | "
         "consumed_samples: 315678e-02"

@@ -105,7 +105,7 @@ def test_the_installed_deepspeed_s_report_is_read(capsys: pytest.CaptureFixture[
     ],
 )
 def test_each_report_of_the_published_logs_is_read_with_its_node(name: str, reports: int) -> None:
-    """The number of reports equals the number of matching lines."""
+    """A published log gives as many memory reports as it has matching lines."""
     lines = (LOGS / name).read_text().splitlines()
     usages = [
         usage

@@ -54,7 +54,7 @@ def test_an_overflow_is_a_skipped_step(line: str, skipped: SkippedStep) -> None:
 
 @pytest.mark.parametrize("line", NO_OVERFLOWS)
 def test_other_lines_with_the_words_are_none(line: str) -> None:
-    """Such lines are torn, commented out, or about something else."""
+    """Torn lines, comments and other lines with the same words give no skipped step."""
     assert parse(DEEPSPEED_OVERFLOW, line) == []
 
 

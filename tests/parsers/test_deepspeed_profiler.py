@@ -148,7 +148,7 @@ def test_times_are_read_in_every_unit_that_is_printed(latency: str, seconds: flo
     [("1.25 B", 1_250_000_000), ("2.6 G", 2_600_000_000), ("4.68 k", 4680), ("512", 512)],
 )
 def test_parameters_are_read_in_every_unit_that_is_printed(printed: str, parameters: int) -> None:
-    """The unit B is 10**9."""
+    """In the number of parameters, the unit B is 10**9."""
     (totals, _) = parse(DEEPSPEED_PROFILER, WHOLE.replace("336.23 M", printed))
     assert isinstance(totals, RunTotals)
     assert totals.parameters == parameters

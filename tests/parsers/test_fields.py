@@ -35,6 +35,6 @@ def test_a_number_that_is_too_large_is_not_infinite(text: str) -> None:
 
 @given(st.integers(0, 10**9), st.integers(0, 9))
 def test_milliseconds_are_the_nearest_seconds(whole: int, tenth: int) -> None:
-    """The result is the nearest float, not that of a binary division."""
+    """Milliseconds become the nearest float in seconds, not the result of a binary division."""
     values = step_values(MEGATRON_FIELDS, {"elapsed time per iteration (ms)": f"{whole}.{tenth}"})
     assert values["step_seconds"] == float(f"{whole}.{tenth}e-3")

@@ -20,7 +20,7 @@ def test_every_format_is_in_the_table() -> None:
 
 
 def test_names_of_formats_are_their_own() -> None:
-    """The number of lines per format is stored by the format's name."""
+    """Each format has its own name, because the number of lines is stored by that name."""
     names = [one.name for one in ALL_FORMATS]
     assert len(set(names)) == len(names)
 

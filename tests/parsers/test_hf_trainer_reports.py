@@ -86,7 +86,7 @@ def test_the_bar_behind_a_report_gives_its_step(text: str, records: list[Record]
 
 
 def test_a_loss_of_nan_is_an_outcome() -> None:
-    """The line does not contain the step, but shows the outcome."""
+    """A line with a NaN loss shows the outcome, although it does not contain the step."""
     log = OLD + "\n" + OLD.replace("2.2788", "nan") + "\n"
     (run,) = read(io.BytesIO(log.encode()))
     assert run.outcome is not None

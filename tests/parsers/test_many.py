@@ -46,7 +46,7 @@ def test_every_log_comes_in_its_turn(
 def test_a_log_that_cannot_be_read_comes_with_its_error(
     logs: list[Path], monkeypatch: pytest.MonkeyPatch, processes: int
 ) -> None:
-    """The other logs are read."""
+    """If a log cannot be read, its error is returned, and the other logs are read."""
     monkeypatch.setattr(parsers.runs.many, "_WORTH_PROCESSES_BYTES", 0)
     missing = logs[0].parent / "missing"
     (_, first), (path, error), (_, last) = read_each(

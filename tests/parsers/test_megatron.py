@@ -178,7 +178,7 @@ def test_reports_glued_to_each_other_are_as_many_steps() -> None:
 
 @pytest.mark.parametrize("line", NO_STEPS)
 def test_a_line_that_is_not_a_report_gives_no_step(line: str) -> None:
-    """Such lines are torn, quoted, of other programs, or have invalid values."""
+    """Torn and quoted lines, and lines of other programs, give no step."""
     assert parse(MEGATRON, line) == parse(NANOTRON, line) == []
 
 

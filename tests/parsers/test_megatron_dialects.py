@@ -178,7 +178,7 @@ def test_a_rate_in_front_of_a_report_belongs_to_it() -> None:
 
 
 def test_nanotron_prints_rounded_numbers() -> None:
-    """The numbers have suffixes; the last field is not closed, so it is not read."""
+    """Numbers of nanotron have suffixes; its last field is not closed, so it is not read."""
     assert parse(NANOTRON, NANOTRON_LINE) == [NANOTRON_STEP]
     assert parse(NANOTRON, "[default0]:" + NANOTRON_LINE * 2) == [NANOTRON_STEP] * 2
     assert parse(MEGATRON, NANOTRON_LINE) == []

@@ -44,7 +44,7 @@ def settings(name: str, *sources: str) -> dict[str, set[str]]:
     [(N4, 16, 30806), (N16, 64, 30346), (N64, 256, 27196), (PIPELINE, 1, 23330), (ZERO, 1, 28234)],
 )
 def test_memory_reports_are_counted_not_lines(name: str, reports: int, highest_mib: int) -> None:
-    """The number of reports is the number of ranks, or one if only the first rank reports."""
+    """A log has as many memory reports as ranks, or one if only the first rank reports."""
     usages = [record for record in records(name, MEGATRON_MEMORY) if isinstance(record, Usage)]
     assert len(usages) == reports
     assert len({usage.rank for usage in usages}) == reports
@@ -53,7 +53,7 @@ def test_memory_reports_are_counted_not_lines(name: str, reports: int, highest_m
 
 
 def test_deepspeed_s_line_repeats_megatron_s() -> None:
-    """Both have the same iterations and times to the millisecond; DeepSpeed adds a rate."""
+    """Lines of DeepSpeed and Megatron have the same iterations and times. DeepSpeed adds a rate."""
     ours = [step for step in records(PIPELINE, MEGATRON) if isinstance(step, Step)]
     theirs = [step for step in records(PIPELINE, DEEPSPEED_PIPELINE) if isinstance(step, Step)]
     assert [step.iteration for step in theirs] == [step.iteration for step in ours] == [1, 2]

@@ -119,7 +119,7 @@ def test_timers_on_one_line(line: str, timers: list[tuple[tuple[str, float], ...
 
 @pytest.mark.parametrize("line", NO_TIMERS)
 def test_a_line_that_is_not_a_timer_gives_no_record(line: str) -> None:
-    """Such lines are e.g. times of messages, time-outs, and titles without timers."""
+    """Times of messages, time-outs, and titles without timers give no timer."""
     for log_format in (TIMERS, MEGATRON_TIMERS, MEGATRON_RANK_TIMERS):
         assert parse(log_format, line) == []
 

@@ -59,7 +59,7 @@ FIRST_LINES: dict[str, tuple[list[Record], list[int]]] = {
 
 @pytest.mark.parametrize(("records", "kept"), FIRST_LINES.values(), ids=FIRST_LINES)
 def test_megatrons_extra_first_line_does_not_count(records: list[Record], kept: list[int]) -> None:
-    """The line after it has a mean that includes the first iteration."""
+    """Megatron's extra first line is left out, because the next line's mean includes it."""
     assert [step.iteration for step in merged_steps(records).steps()] == kept
 
 

@@ -93,7 +93,7 @@ TABLES = {
 
 @pytest.mark.parametrize(("header", "row", "records"), TABLES.values(), ids=TABLES.keys())
 def test_a_table_s_row_is_a_step(header: str, row: str, records: list[Record]) -> None:
-    """The values of a row have the names in the table's header."""
+    """A row of the table is a step, with the names in the table's header."""
     assert list(table(header)(7, row)) == records
 
 

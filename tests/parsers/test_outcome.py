@@ -99,7 +99,7 @@ ORDERS = {
 
 @pytest.mark.parametrize(("log", "kind"), ORDERS.values(), ids=ORDERS.keys())
 def test_the_cause_wins_over_its_consequences(outcome: Read, log: str, kind: OutcomeKind) -> None:
-    """The lines of the log show different ends."""
+    """A log may show different ends: the cause wins over its consequences."""
     found = outcome(log)
     assert found is not None
     assert found.kind is kind

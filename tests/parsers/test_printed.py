@@ -139,7 +139,7 @@ def test_a_torn_report_contains_no_other_number(
 def test_a_long_line_of_one_thing_is_no_report_and_no_hang(
     name: str, printer: Printer, unit: str
 ) -> None:
-    """The line comes alone, and with the beginning of a report before it."""
+    """A very long line gives no report and no hang, alone or behind the start of a report."""
     one = printer(Random(0))
     long = unit * (50_000 // len(unit))
     header = f"{one.header}\n" if one.header else ""

@@ -96,7 +96,7 @@ def test_problems_of_a_log_are_reported(tmp_path: Path, content: bytes, note: st
 
 @pytest.mark.parametrize("log", ["missing", "."])
 def test_an_unreadable_file_is_an_error(tmp_path: Path, log: str) -> None:
-    """The error names the file."""
+    """The error about an unreadable file names the file."""
     with pytest.raises(OSError, match=log):
         read(tmp_path / log)
 

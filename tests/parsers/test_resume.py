@@ -130,7 +130,7 @@ def test_another_log_is_read_from_its_beginning(tmp_path: Path, change, reason: 
 
 
 def test_a_line_too_long_to_be_read_is_passed_over_once(tmp_path: Path) -> None:
-    """The rest of the line does not count as a line when it is appended."""
+    """The rest of a line that is too long does not count as a line when it is appended."""
     log = tmp_path / "log"
     log.write_bytes(b"#" * (5 * 2**20))
     state = read_appended(log, ALL_FORMATS).state
@@ -159,6 +159,6 @@ def test_a_compressed_log_is_read_when_it_has_changed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("log", ["missing", "."])
 def test_an_unreadable_file_is_an_error(tmp_path: Path, log: str) -> None:
-    """The error is the same as in any other reading."""
+    """An unreadable file raises the same error as in any other reading."""
     with pytest.raises(OSError, match=log):
         read_appended(tmp_path / log, ALL_FORMATS)

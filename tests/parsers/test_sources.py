@@ -147,7 +147,7 @@ def test_memory_stays_bounded_however_far_a_few_bytes_unfold(pack: Pack) -> None
 
 
 def test_other_compression_is_read_as_it_is(tmp_path: Path) -> None:
-    """Such a file counts as a binary file without records."""
+    """A file with unknown compression counts as a binary file without records."""
     log = tmp_path / "log.Z"
     log.write_bytes(b"\x1f\x9d" + zlib.compress(LOG))
     assert list(read_records(log, ())) == []
@@ -155,7 +155,7 @@ def test_other_compression_is_read_as_it_is(tmp_path: Path) -> None:
 
 
 def test_reading_may_begin_anywhere_in_plain_and_in_packed_bytes(tmp_path: Path) -> None:
-    """The position is one in the decompressed bytes."""
+    """Reading may begin at any byte of the decompressed log."""
     for pack in PACKS.values():
         log = tmp_path / "log"
         log.write_bytes(pack(LOG))

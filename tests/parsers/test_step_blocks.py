@@ -151,7 +151,7 @@ def test_blocks_give_the_same_records_as_single_lines(
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 @pytest.mark.parametrize("front", FRONTS)
 def test_usual_reports_are_read_at_once(layout: str, newline: str, front: str) -> None:
-    """The text before the reports does not matter."""
+    """Usual reports are read at once, whatever text is before them."""
     learn()
     lines = [line(layout, at, front=front) for at in range(5, 25)]
     (run,) = runs_of((newline.join(lines) + newline).encode())
@@ -182,7 +182,7 @@ def test_usual_reports_are_read_at_once(layout: str, newline: str, front: str) -
     ids=str,
 )
 def test_reports_are_read_at_once_around_an_odd_one(odd: dict[str, Any], at_once: int) -> None:
-    """Such reports are the last one planned, a NaN loss, and the first of another launch."""
+    """The last planned report, a NaN loss, and the first report of a launch are read alone."""
     learn()
     values: list[dict[str, Any]] = [{"iteration": at} for at in range(5, 25)]
     values[9] |= odd

@@ -165,7 +165,7 @@ INTERVALS: dict[str, tuple[list[Record], int | None, list[int | None]]] = {
 def test_a_mean_s_interval_follows_from_the_reports_around_it(
     records: list[Record], resumed_from: int | None, intervals: list[int | None]
 ):
-    """The interval follows from the report before, the configuration and the checkpoint."""
+    """A mean's interval follows from the report before, the configuration and the checkpoint."""
     steps = merged_steps(records, resumed_from=resumed_from).steps()
     assert [step.log_interval for step in steps] == intervals
 

@@ -123,7 +123,7 @@ PRINTED = """{'loss': '2.279', 'grad_norm': '2.5', 'learning_rate': '5e-05', 'ep
 
 
 def test_a_trainer_state_gives_a_console_without_steps_its_steps(tmp_path: Path) -> None:
-    """The result of the training counts once, too."""
+    """A console without steps gets those of the trainer's state; the result counts once."""
     console, state = tmp_path / "train.log", tmp_path / "trainer_state.json"
     console.write_text(PRINTED)
     state.write_text(json.dumps(STATE, indent=2, sort_keys=True) + "\n")

@@ -205,7 +205,7 @@ RESULT = {
 
 
 def test_a_trainer_state_is_read_as_a_log() -> None:
-    """Its batch is that of a device, and its evaluations give no steps."""
+    """In a trainer's state, the batch is that of a device, and evaluations give no steps."""
     run = run_of(trainer_state(result=RESULT))
     assert [(step.iteration, step.loss) for step in run.steps] == [(10, 2.5), (20, 2.0)]
     (total,) = run.totals
@@ -315,7 +315,7 @@ def test_lines_of_json_read_together_give_the_same_records(form: str, odd: str) 
 
 
 def test_a_number_of_json_that_no_float_can_hold_is_not_infinite() -> None:
-    """Such a number is torn, so the loss is unknown."""
+    """A number that no float can hold is torn, so the loss is unknown."""
     (step,) = run_of('{"step": 1, "loss": 2.5e99999, "mem": Infinity, "tps_per_gpu": 5}').steps
     assert (step.loss, step.max_memory_allocated_gib) == (None, None)
 

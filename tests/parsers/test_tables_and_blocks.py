@@ -130,7 +130,7 @@ def test_each_format_is_given_the_lines_that_it_asks_for(tmp_path: Path) -> None
 
 
 def test_lines_of_a_block_are_plain_text(tmp_path: Path) -> None:
-    """The lines have no line ends and no colours, like a single line."""
+    """Lines of a block have no line ends and no colours, like a single line."""
     log = tmp_path / "log"
     log.write_bytes(b"BEGIN \x1b[92mb\x1b[0m\r\n\xffc\r\nd\r\n")
     assert texts(log, BLOCK) == ["BEGIN b\n\ufffdc\nd"]

@@ -14,7 +14,7 @@ LINES = st.sampled_from([WHOLE, TORN, "noise", "# " + TORN, "\x1b[1m" + TORN + "
 
 
 def test_a_line_has_its_number_and_its_text() -> None:
-    """The text has no terminal colors."""
+    """The text of an unparsed line has no terminal colors."""
     log = io.BytesIO(f"noise\n{WHOLE}\n\x1b[1m{TORN}\x1b[0m\r\n".encode())
     assert list(unparsed_lines(log)) == [(3, "DeepSpeed pipeline engine", TORN)]
 

@@ -49,7 +49,7 @@ def test_a_warm_up_ends_with_an_iteration(value: int | str) -> None:
     ids=lambda value: str(value)[:10],
 )
 def test_an_invalid_warm_up_is_refused(value: int | str) -> None:
-    """The message contains the value, and every way to write a warm-up."""
+    """The message about an invalid warm-up contains the value, and every way to write one."""
     message = (
         f"{value!r} is not a valid warm-up: give a number of iterations (5), "
         "a percentage (10%), first or auto"
@@ -158,7 +158,7 @@ def squared_errors(observations: list[float]) -> list[float]:
 
 @given(st.lists(st.integers(1, 1000).map(float), min_size=10, max_size=49, unique=True))
 def test_the_truncation_is_that_of_the_definition(observations: list[float]) -> None:
-    """Below fifty reports, each report is an observation."""
+    """With fewer than fifty reports, MSER-5 takes each report as an observation."""
     errors = squared_errors(observations)
     half = len(observations) // 2
     left_out, steady = steady_state(observations)
@@ -171,7 +171,7 @@ def test_the_truncation_is_that_of_the_definition(observations: list[float]) -> 
 
 @given(st.lists(st.integers(1, 1000).map(float), min_size=10, max_size=40, unique=True))
 def test_five_equal_reports_weigh_as_their_mean(means: list[float]) -> None:
-    """From fifty reports on, means of five are the observations."""
+    """With fifty reports or more, MSER-5 takes means of five reports as observations."""
     times = [time for mean in means for time in (mean - 0.5, mean, mean, mean, mean + 0.5)]
     left_out, steady = steady_state(means)
     assert steady_state(times) == (5 * left_out, steady)

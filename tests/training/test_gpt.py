@@ -323,7 +323,7 @@ def test_a_mistake_is_reported_once_and_ends_every_rank(tmp_path: Path) -> None:
 
 
 def test_a_launcher_does_not_swallow_the_sentence() -> None:
-    """The other ranks wait a moment, so that torchrun does not stop rank 0 before it prints."""
+    """Other ranks wait a moment, so that torchrun does not stop rank 0 before it prints."""
     run = train(*arguments(hidden_size=66))
     assert run.exit_code == 1
     assert run.stderr.count("gpt.py: ") == 1
@@ -395,7 +395,7 @@ def test_a_mistake_is_one_sentence(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The sentence contains the place and the problem, and main returns 1."""
+    """The sentence about a user's mistake contains the place and the problem; main returns 1."""
     monkeypatch.setitem(sys.modules, "deepspeed", None)  # as if it were not installed
     if json_changes is not None:
         changes["deepspeed_config"] = deepspeed_config(
@@ -413,7 +413,7 @@ def test_a_mistake_is_one_sentence(
 def test_an_unreadable_json_is_one_sentence(
     text: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The sentence names a file that is missing, cut off, or contains no object."""
+    """A sentence names a JSON file that is missing, cut off, or contains no object."""
     path = tmp_path / "ds_config.json"
     if text is not None:
         path.write_text(text, encoding="utf-8")

@@ -137,7 +137,7 @@ def test_the_loss_is_that_of_a_plain_loop(trained: Finished, reference_loss: flo
 
 
 def test_start_iterations_and_end_are_reported(trained: Finished) -> None:
-    """The lines have the same form as those of gpt.py."""
+    """Start, iterations and end are reported in lines of the same form as those of gpt.py."""
     assert re.fullmatch(
         r"\[teralog\] start \| strategy zero\d \| world_size 2 \| backend gloo \| device cpu"
         rf" \| precision fp32 \| parameters {PARAMETERS} \| torch \S+ \| deepspeed \S+"
@@ -205,7 +205,7 @@ def test_a_mistake_is_one_sentence(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The sentence contains the place and the problem, and main returns 1."""
+    """The sentence about a user's mistake contains the place and the problem; main returns 1."""
     for name, text in {"RANK": "0", "LOCAL_RANK": "0", "DS_ACCELERATOR": "cpu"}.items():
         monkeypatch.setenv(name, text)
     monkeypatch.setitem(sys.modules, "transformers", None)  # as if it were not installed

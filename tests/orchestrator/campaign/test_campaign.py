@@ -254,7 +254,7 @@ def test_an_argument_is_the_same_with_quotes_and_without(campaign_of: CampaignOf
 
 
 def test_an_argument_that_is_true_or_nothing_is_refused(problems_of: ProblemsOf):
-    """The values true and null are refused, because the program's word for them is unclear."""
+    """Arguments true and null are refused, because the program's word for them is unclear."""
     text = (
         "name: a\n"
         "defaults: {framework: megatron, model: s, source: m, extra_args: [--a, true, null]}\n"
@@ -266,7 +266,7 @@ def test_an_argument_that_is_true_or_nothing_is_refused(problems_of: ProblemsOf)
 
 
 def test_a_cluster_that_is_not_there_is_named(problems_of: ProblemsOf, tmp_path: Path):
-    """The error names the missing cluster profile, and lists those that exist."""
+    """The error about a missing cluster profile names it, and lists the existing ones."""
     assert problems_of(f"{HEAD}cluster: jean-zay\n") == [
         (
             f"cluster 'jean-zay': there is no such profile file in {tmp_path}; "

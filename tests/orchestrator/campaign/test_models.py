@@ -268,7 +268,7 @@ def test_a_program_that_cannot_build_the_model_is_impossible(
     ],
 )
 def test_a_mistake_in_a_model_is_a_sentence(choice: dict[str, Any], problem: str, folder: Path):
-    """The message contains the file and the key of the mistake."""
+    """A message about a mistake in a model contains the file and the key of the mistake."""
     with pytest.raises(UserError) as caught:
         campaign_of(folder, choice)
     assert any(problem in sentence for sentence in caught.value.problems)

@@ -76,7 +76,7 @@ NO_TIME_LIMITS: dict[int | str, str] = {
 
 @pytest.mark.parametrize("limit", NO_TIME_LIMITS, ids=lambda limit: str(limit)[:12])
 def test_an_invalid_time_limit_is_refused(limit: int | str):
-    """The message shows both ways to write a time limit."""
+    """The message about an invalid time limit shows both ways to write one."""
     with pytest.raises(ValueError, match=re.escape(NO_TIME_LIMITS[limit])):
         time_limit_seconds(limit)
 

@@ -78,7 +78,7 @@ def campaign(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("command", ["plan", "render", "submit"])
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_one_sentence_and_exit_1(tmp_path: Path, mistake: str, command: str) -> None:
-    """The message names the place and the problem.
+    """The message about a user's mistake names the place and the problem.
 
     No traceback is shown, and no file is written.
     """

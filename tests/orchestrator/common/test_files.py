@@ -146,7 +146,7 @@ def test_a_folder_that_is_there_keeps_what_is_in_it(tmp_path: Path) -> None:
 
 
 def test_two_may_write_a_folder_at_once(tmp_path: Path) -> None:
-    """Two processes that write the same folder both succeed, and the folder is complete."""
+    """Several processes that write the same folder all succeed, and the folder is complete."""
     texts = dict.fromkeys("abcdefgh", "x")
     code = f"{IMPORTS}input()\nfor n in range(20): write_folder(path / str(n), {texts})"
     command = [sys.executable, "-c", code, str(tmp_path / "new")]
@@ -207,7 +207,7 @@ def test_json_contains_only_valid_json_values(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"", b'{"state": "COMPL', b"[1]", b"null", b"\xff\xfe"])
 def test_a_damaged_file_is_named(tmp_path: Path, content: bytes) -> None:
-    """The message names a JSON file that cannot be parsed."""
+    """A message names a JSON file that cannot be parsed."""
     (tmp_path / "a.json").write_bytes(content)
     with pytest.raises(UserError, match=r"a\.json: is damaged \(.+\); move it elsewhere"):
         read_json(tmp_path / "a.json")

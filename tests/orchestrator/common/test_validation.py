@@ -105,7 +105,7 @@ MISFITS: list[tuple[str, Any, list[str]]] = [
 
 @pytest.mark.parametrize(("name", "value", "problems"), MISFITS)
 def test_a_value_that_does_not_fit_has_one_sentence(name: str, value: Any, problems: list[str]):
-    """The sentence shows the place, the value, and what to write instead, not pydantic's words."""
+    """The sentence about a wrong value shows the place, the value, and what to write instead."""
     assert list(field_problems(name, Example, name, value)) == problems
 
 

@@ -311,7 +311,7 @@ def test_the_interval_of_pairs_is_that_of_the_test_by_flipping_signs(
 def test_the_interval_of_samples_holds_all_that_the_test_by_dealing_does_not_refuse(
     a: list[float], b: list[float]
 ) -> None:
-    """The interval also covers Welch's, so it may contain more ratios than the test accepts."""
+    """The interval for separate runs also covers Welch's, so it may contain more ratios."""
     interval = unpaired_interval(a, b)
     assert interval is not None
     for moved in (interval[0] - 1e-7, interval[1] + 1e-7):

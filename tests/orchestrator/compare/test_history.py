@@ -347,7 +347,7 @@ def test_a_damaged_file_is_reported_once_if_slurm_is_asked_too(
     ],
 )
 def test_a_run_that_is_not_one_is_refused(folder: Folder, run: str, said: str) -> None:
-    """The message is a sentence, and the exit code is 1."""
+    """A name that is not a run gives a sentence, and exit code 1."""
     first = folder.campaign("a", "", 0.1)
     file = folder.campaign("b", "", 0.1)
     store = campaign_store(folder.results, "b")

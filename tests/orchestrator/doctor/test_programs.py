@@ -122,7 +122,7 @@ def test_a_program_that_hangs_is_ended_with_its_children(
 def test_a_file_that_is_no_program_does_not_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The reason is the system's error message."""
+    """The reason why a file does not start as a program is the system's error message."""
     broken = tmp_path / "broken"
     broken.write_bytes(b"\x7fELF")
     broken.chmod(0o755)

@@ -193,7 +193,7 @@ def test_an_unknown_peak_gives_no_utilization_and_shows_the_reason(
 
 
 def test_a_convention_without_a_formula_for_the_model_is_reported():
-    """Such a convention has no number, and its assumption is shown."""
+    """If a convention has no formula for a model, it has no number, and its assumption is shown."""
     by_name = {one["convention"]: one for one in of_json("flops", *FLOPS, "--gated-mlp")}
     assert by_name["narayanan"]["flops"] is None
     assert by_name["narayanan"]["formula"] is None
@@ -286,7 +286,7 @@ def test_runs_with_the_same_model_share_a_derivation(campaign: str):
 
 
 def test_a_run_whose_batch_is_not_known_has_a_dash(campaign: str):
-    """The other runs have their numbers, and `plan` shows the problem."""
+    """If a run's batch is unknown, the other runs still have their numbers."""
     path = Path(campaign)
     path.write_text(CAMPAIGN.replace("include: [", "include: [{tensor_parallel_size: 8}, "))
     records = of_json("flops", campaign)

@@ -48,7 +48,7 @@ def test_a_config_is_counted_as_the_named_model(
     ],
 )
 def test_a_config_that_cannot_be_counted_is_refused(tmp_path: Path, config: str, said: str):
-    """The message names the key of the config.json and what is wrong with it."""
+    """The message about a config.json names the key and what is wrong with it."""
     file = tmp_path / "config.json"
     file.write_text(config)
     result = CliRunner().invoke(main, ["models", str(file)])

@@ -32,7 +32,7 @@ def test_a_label_agrees_in_one_unit_or_in_neither(
 
 
 def test_the_old_figure_is_reported_as_old():
-    """The message shows today's size next to the old one."""
+    """The message about an old size shows today's size next to it."""
     sentence = label_sentence("7B", 7_459_729_408)
     assert sentence == "7B agrees with 6.947 * 2**30, an older convention; it is 7.46 * 10**9"
 

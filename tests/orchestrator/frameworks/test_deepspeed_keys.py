@@ -84,7 +84,7 @@ UNKNOWN: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 @pytest.mark.parametrize(("written", "problems"), UNKNOWN.values(), ids=UNKNOWN)
 def test_a_key_that_deepspeed_would_ignore_is_refused(written: dict[str, Any], problems: list[str]):
-    """The message has the path of the unknown key, and the nearest known key."""
+    """The message about an unknown key of DeepSpeed has its path, and the nearest known key."""
     assert list(unknown_keys(written)) == problems
 
 
@@ -208,7 +208,7 @@ OF_TODAY: list[dict[str, Any]] = [
 @pytest.mark.parametrize("values", OF_TODAY, ids=str)
 @pytest.mark.parametrize("name", [GATHERED, "stage3_gather_fp16_weights_on_model_save"])
 def test_both_names_of_a_key_are_accepted(run_of: RunOf, values: dict[str, Any], name: str):
-    """Both names work, even if teralog writes the key itself, as for Hugging Face's Trainer."""
+    """Both the old and the new name of a key work, even if teralog writes the key itself."""
     run = run_of(**values, deepspeed={"zero_optimization": {name: True}})
     framework = FRAMEWORKS[run.framework]
     assert list(framework.checks.problems(run)) == []

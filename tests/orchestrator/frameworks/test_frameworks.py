@@ -112,7 +112,7 @@ def test_a_framework_is_found_by_its_name(known: Framework):
 
 
 def test_an_unknown_framework_is_refused_with_the_nearest_name():
-    """The message names the nearest framework, or all frameworks if no name is near."""
+    """The message about an unknown framework names the nearest one, or all if no name is near."""
     with pytest.raises(UserError, match="there is no framework 'deepsped'; did you mean 'deepspee"):
         framework("deepsped")
     with pytest.raises(
@@ -273,7 +273,7 @@ def test_every_option_is_among_the_sizes_of_a_run(run_of: RunOf, values: dict[st
 
 @pytest.mark.parametrize("name", ["gpt", "hf_deepspeed", "colossalai_gpt", "oneflow_gpt"])
 def test_what_cannot_be_split_is_named(run_of: RunOf, name: str) -> None:
-    """The message names sequences or layers, whichever the run would have to split."""
+    """The message names what the program cannot split: sequences or layers."""
     given = {"framework": name, "gpus_per_node": 2}
     if name in {"colossalai_gpt", "oneflow_gpt"}:
         given["source"] = "s"

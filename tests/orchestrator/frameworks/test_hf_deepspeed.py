@@ -332,7 +332,7 @@ include:
 
 
 def test_a_run_that_only_its_end_times_has_a_step_time_and_tflops(reported: Reported):
-    """Its step time is the global batch over train_samples_per_second.
+    """If only the whole run is timed, a step is the global batch over train_samples_per_second.
 
     The first steps are included, and a note explains that.
     """

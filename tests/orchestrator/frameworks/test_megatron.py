@@ -255,7 +255,7 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
 def test_what_megatron_refuses_is_reported_before_the_run(
     run_of: RunOf, values: dict[str, Any], problems: list[str]
 ):
-    """The message uses the words of the campaign file."""
+    """A message in the words of the campaign file reports what Megatron refuses."""
     assert list(MEGATRON.checks.problems(run_of(**values))) == problems
 
 

@@ -87,7 +87,7 @@ def test_what_a_gpu_is_too_old_for_is_reported_before_the_run(
 
 
 def test_experts_in_one_product_need_a_gpu_with_bf16(run_of: RunOf):
-    """Such a run also needs the precision bf16, and a message reports that too."""
+    """Grouped products of experts need a GPU with bf16, and the precision bf16."""
     run = run_of(**{**CORE, "precision": "bf16", "extra_args": EXPERTS})
     assert problems_on("V100", run) == [
         "precision=bf16 is not supported by V100; try fp16",

@@ -330,7 +330,7 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
 def test_what_the_programs_refuse_is_reported_before_the_run(
     run_of: RunOf, values: dict[str, Any], problems: list[str]
 ):
-    """The message uses the words of the campaign file."""
+    """A message in the words of the campaign file reports what the programs refuse."""
     run = run_of(**values)
     assert list(FRAMEWORKS[run.framework].checks.problems(run)) == problems
 

@@ -84,7 +84,10 @@ def test_a_failed_run_keeps_its_row(folder: Path) -> None:
 
 
 def test_a_completed_run_has_all_its_numbers(runs: list[dict[str, Any]]) -> None:
-    """The numbers cover the steps after the warm-up, and rates agree with step times."""
+    """The numbers of a completed run cover the steps after the warm-up.
+
+    The rates agree with step times.
+    """
     for run in (runs[0], runs[1]):
         assert run["reports"] == 12 - 4
         assert run["step_seconds_median"] > 0

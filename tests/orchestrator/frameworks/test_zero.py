@@ -179,7 +179,7 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
 def test_what_deepspeed_refuses_or_ignores_is_reported_before_the_run(
     run_of: RunOf, values: dict[str, Any], problems: list[str]
 ):
-    """The message uses the words of the campaign file."""
+    """A message in the words of the campaign file reports what DeepSpeed refuses or ignores."""
     run = run_of(**values)
     assert list(FRAMEWORKS[run.framework].checks.problems(run)) == problems
 
@@ -262,6 +262,6 @@ SILENT: dict[str, tuple[dict[str, Any], list[str]]] = {
 def test_a_run_whose_steps_deepspeed_does_not_report_gives_a_warning(
     run_of: RunOf, values: dict[str, Any], warnings: list[str]
 ):
-    """Such a run would use its GPU-hours, and have no step time in the table."""
+    """A run whose steps DeepSpeed does not report has no step time in the table."""
     run = run_of(**{"train_iters": 20, **values})
     assert list(FRAMEWORKS[run.framework].checks.warnings(run)) == warnings

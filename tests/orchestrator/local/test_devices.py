@@ -184,7 +184,7 @@ def test_a_lock_folder_that_is_a_link_is_refused(runtime: Path, tmp_path: Path) 
 def test_a_lock_folder_that_cannot_be_made_is_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, base: str
 ) -> None:
-    """The message names the environment variable to correct."""
+    """If the lock folder cannot be made, a message names the environment variable to correct."""
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / base))
     with pytest.raises(UserError, match=r"cannot hold lock files: .+; set XDG_RUNTIME_DIR to"):

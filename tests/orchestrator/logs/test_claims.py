@@ -74,7 +74,7 @@ def titan(gpu: str, mfu: float, peak: str = "3.120e+14") -> str:
 
 
 def test_an_mfu_over_the_peak_of_another_gpu_is_contradicted() -> None:
-    """The message has both numbers, the formula, and the GPU whose peak was used wrongly."""
+    """A message about a wrong MFU has both numbers, the formula, and the GPU of the peak."""
     claim = claims_of(titan("NVIDIA GeForce RTX 5090", 52.79))["mfu"]
     assert claim.contradicted
     assert claim.sentence() == (

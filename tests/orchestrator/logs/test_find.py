@@ -90,7 +90,7 @@ def test_output_and_errors_of_one_run_are_one_log_in_any_order(folder: Path) -> 
     [("empty", "empty: contains no log"), ("*.zst", "*.zst: there is no file")],
 )
 def test_a_path_without_a_log_is_reported(folder: Path, path: str, said: str) -> None:
-    """The other paths are still searched."""
+    """A path without a log is reported, and the other paths are still searched."""
     (folder / "empty").mkdir()
     logs = find_logs([path, "train.o1234"], Path())
     assert [str(log.path) for log in logs.logs] == ["train.o1234"]

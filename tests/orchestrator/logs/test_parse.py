@@ -101,7 +101,7 @@ def test_the_options_choose_which_reports_count(folder: Path) -> None:
 
 
 def test_an_invalid_warm_up_is_a_mistake_of_usage(folder: Path) -> None:
-    """The message shows every way to write a warm-up."""
+    """The message about an invalid warm-up shows every way to write one."""
     result = parse("run.log", "--warmup", "10 %")
     assert result.exit_code == 2
     assert "give a number of iterations (5), a percentage (10%), first or auto" in result.stderr
@@ -202,7 +202,7 @@ def test_a_log_without_read_permission_is_reported(folder: Path) -> None:
 
 
 def test_other_files_of_a_folder_are_no_problem(folder: Path) -> None:
-    """The other files are only counted, in case one of them is a log."""
+    """Files of a folder that are no logs are only counted, in case one of them is a log."""
     (folder / "requirements.txt").write_text("torch\n")
     result = parse(".")
     assert result.exit_code == 0
@@ -220,7 +220,7 @@ def test_a_folder_whose_logs_contain_nothing_is_a_problem(folder: Path) -> None:
 
 
 def test_output_and_errors_are_one_run(folder: Path) -> None:
-    """The message about the outcome names the file that contains it."""
+    """The outcome of a run with two log files names the file that contains it."""
     (folder / "slurm-7.out").write_text(line(1, 9000) + line(2, 1000))
     (folder / "slurm-7.err").write_text(OOM)
     (run,) = objects("slurm-7.err", "slurm-7.out")
@@ -262,7 +262,7 @@ def test_many_logs_are_shared_by_processes(folder: Path) -> None:
     [("exec 0<&-; teralog parse -", "standard input is closed"), ("teralog parse - < x", None)],
 )
 def test_standard_input_is_called_by_its_dash(folder: Path, shell: str, said: str | None) -> None:
-    """The name in the table is `-`, whatever the content."""
+    """In the table, standard input has the name `-`, whatever its content."""
     (folder / "x").write_text(RUN)
     start = f"{sys.executable} -c 'from orchestrator.cli.main import main; main()'"
     done = subprocess.run(

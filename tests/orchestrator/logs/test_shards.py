@@ -130,7 +130,7 @@ def log_in_results(results: Path) -> Path:
 
 
 def test_a_log_in_results_is_read_again_after_its_campaigns_warm_up_changed(tmp_path: Path) -> None:
-    """The result of a shard is only valid for the warm-up with which it was computed."""
+    """The result of a shard is valid only for the warm-up with which it was computed."""
     log = log_in_results(tmp_path)
     before = stamped(Log(log))
     campaign = tmp_path / "mine" / "campaign.json"

@@ -190,7 +190,7 @@ def member_offset(content: bytes) -> int:
 
 
 def test_a_disk_without_room_for_the_logs_is_named(folder: Path) -> None:
-    """The message names the variable that chooses another disk, and the other logs are read."""
+    """If the disk has no room for logs, a message names the variable that chooses another disk."""
     Path("a.tar.gz").write_bytes(gzip.compress(archive({"run.out": log(1000) * 1000})))
     Path("other.log").write_text(log(1000))
     limited = (
@@ -213,7 +213,7 @@ def test_a_disk_without_room_for_the_logs_is_named(folder: Path) -> None:
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, lzma.compress])
 def test_an_archive_by_another_name_is_recognised(pack: Callable[[bytes], bytes]) -> None:
-    """The message explains what to do, also for compressed archives and standard input."""
+    """The message about an archive with another name explains what to do."""
     content = pack(archive(MEMBERS))
     Path("logs.out").write_bytes(content)
     sentence = "is a tar archive: give it as a file whose name ends in .tar, .tar.gz"
@@ -222,7 +222,7 @@ def test_an_archive_by_another_name_is_recognised(pack: Callable[[bytes], bytes]
 
 
 def test_a_log_in_utf_16_is_named_in_an_archive_too() -> None:
-    """The message contains the name of the archive's member."""
+    """The message about a UTF-16 log in an archive contains the name of the archive's member."""
     with tarfile.open("a.tar", "w") as tar:
         for name in ("run.out", "torch.out"):
             text = log(1000).encode("utf-16" if name == "run.out" else "utf-8")
@@ -247,7 +247,7 @@ def test_xz_and_bzip2_are_recognised_by_their_content(pack: Any) -> None:
 
 
 def test_jobs_read_no_archives(folder: Path) -> None:
-    """The message asks the user to unpack the archive."""
+    """If jobs would have to read an archive, a message asks the user to unpack it."""
     Path("a.tar").write_bytes(archive(MEMBERS))
     Path("cpu.yaml").write_text("name: cpu\nscheduler: slurm\n")
     result = parse("a.tar", "--on-slurm", "cpu.yaml")

@@ -34,7 +34,7 @@ def test_frameworks_are_calibrated_apart():
 
 
 def test_a_calibrated_forecast_is_where_the_peaks_lay():
-    """The interval is that of the peaks, extended by 5 %; memory outside of tensors is added."""
+    """A calibrated interval is that of the logged peaks, extended by 5 %."""
     found = calibrations(measured(9, 10, 11))["gpt"].apply(FORECAST)
     assert found.tensors.low_gib == pytest.approx(10 * 0.9 * 0.95)
     assert found.tensors.high_gib == pytest.approx(10 * 1.1 * 1.05)

@@ -103,7 +103,7 @@ def test_every_memory_that_a_gpu_may_have_gets_a_verdict(
 
 
 def test_a_campaign_on_gpus_of_two_sizes_has_both_verdicts(tmp_path: Path):
-    """Both verdicts are in the table, and under the parts of each run that differs."""
+    """If GPUs are sold with two memory sizes, the table has a verdict for each."""
     (tmp_path / "v100.yaml").write_text("gpus_per_node: 4\ngpu: V100\n")
     path = tmp_path / "campaign.yaml"
     path.write_text(
@@ -128,7 +128,7 @@ def test_a_campaign_on_gpus_of_two_sizes_has_both_verdicts(tmp_path: Path):
     ],
 )
 def test_contradictory_options_are_reported(arguments: tuple[str, ...], sentence: str):
-    """The message uses the names of the command line's options."""
+    """Messages about contradictory options use the names of the command line's options."""
     result = memory(*LARGE, *arguments)
     assert result.exit_code == 1
     assert sentence in result.stderr

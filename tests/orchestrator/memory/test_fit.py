@@ -71,7 +71,10 @@ def test_without_forecast_or_capacity_there_is_no_verdict():
 
 
 def test_one_sentence_explains_why_a_run_does_not_fit():
-    """The sentence has the parts that need most memory, and how to submit anyway."""
+    """The sentence about a run that does not fit has its largest parts.
+
+    It also explains how to start the run anyway.
+    """
     assert memory_problem(FORECAST, Capacity(32, "V100-SXM2-32GB")) == (
         "a rank needs at least 108 GiB of memory (weights 96.8, optimizer 9.07, one layer 1.25), "
         "but V100-SXM2-32GB has 32; to start it anyway, use submit --force"

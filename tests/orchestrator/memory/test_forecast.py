@@ -66,7 +66,7 @@ def test_a_shared_sequence_is_a_share_of_the_activations(split_run: RunOf):
 
 @given(model=shapes)
 def test_one_rank_has_every_parameter(model: ModelShape):
-    """The number for a single rank equals that of the size formula."""
+    """A single rank has all parameters of the size formula."""
     assert rank_parameters(model, 96, Parallelism(), 0) == model.parameters(96)
 
 
@@ -143,7 +143,7 @@ def test_the_states_that_stay_are_those_of_the_published_tables(
 
 @pytest.mark.parametrize("stage", [1, 2, 3])
 def test_each_zero_stage_needs_less_than_the_one_before(split_run: RunOf, stage: int):
-    """Both ends decrease, except for buckets and gathered weights, which a stage adds."""
+    """From stage to stage, both ends of the forecast decrease, except for a stage's buffers."""
     run = split_run("7.5B", 64, micro_batches=2)
     free = {"buckets": (0, 0), "live_elements": 0, "recomputation": "full"}
     before, after = (
@@ -209,7 +209,7 @@ def test_full_recomputation_needs_less_than_selective_and_that_less_than_none(
 def test_activations_are_those_of_korthikanti_table_2(
     split_run: RunOf, mode: str, sequence_parallel: bool, each: float
 ):
-    """The values are bytes per layer and hidden element, in fp16.
+    """Activations are in bytes per layer and hidden element, in fp16.
 
     The high end includes dropout masks.
     """

@@ -162,7 +162,7 @@ def test_hybrid_pattern_has_one_block_per_letter():
     ],
 )
 def test_a_mistake_is_a_sentence(arguments: str, message: str):
-    """The message has the argument and its value."""
+    """The message about a wrong argument has the argument and its value."""
     with pytest.raises(ConfigError) as caught:
         model_of(arguments)
     assert message in str(caught.value)

@@ -273,7 +273,7 @@ def build(transformers: Any, name: str, attention: str = "eager") -> tuple[Any, 
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_parameters_are_those_of_the_real_class(transformers: Any, name: str):
-    """The numbers are equal, on the meta device, which stores no values."""
+    """The described and the real model have equal parameters; the real one stores no values."""
     import torch
 
     with torch.device("meta"):

@@ -110,7 +110,7 @@ def test_every_run_keeps_its_row_however_it_ended(
 
 
 def test_one_line_says_how_the_numbers_were_made(reported: Callable[..., Reported]):
-    """The line has formula, warm-up, memory, version, date, and a checksum of the logs."""
+    """The line below the table has formula, warm-up, memory, version, date and a checksum."""
     campaign, runs, report = reported("matrix: {seed: [1, 2]}\n", COMPLETED, None)
     assert "Narayanan et al. 2021, eq. 3" in report.provenance
     assert "over the median step time" in report.provenance
@@ -158,7 +158,7 @@ def test_a_page_of_completed_runs_does_not_mention_failures(
 
 
 def test_a_very_long_line_of_a_log_is_cut(reported: Callable[..., Reported]):
-    """The rest of the line is enough to recognize it."""
+    """A very long line of a log is cut; its start is enough to recognize it."""
     failed = {"log": f"RuntimeError: CUDA out of memory. {'x' * 5000}\n", "state": "FAILED"}
     campaign, runs, report = reported("", failed)
     (line,) = re.findall(r"^- .*$", report_markdown(campaign, report, runs, []), re.MULTILINE)
@@ -243,7 +243,7 @@ def test_the_gpu_is_the_one_that_the_log_names(reported: Callable[..., Reported]
 def test_without_a_known_mfu_the_reason_replaces_the_column(
     reported: Callable[..., Reported], tmp_path: Path
 ):
-    """The reason names the unknown GPU, so that the user can give its peak."""
+    """Without a known MFU, a reason names the unknown GPU, so that the user can give its peak."""
     campaign, runs, report = reported(on_gpus(tmp_path, "gpu: Foo"), COMPLETED, COMPLETED)
     assert "mfu_percent" not in report.table.names
     assert report.provenance.count("'Foo' is not in the table of GPUs; give gpu_peak_tf") == 1

@@ -98,7 +98,7 @@ def assert_alike(row: dict[str, Any], run: dict[str, Any]) -> None:
 def test_report_and_parse_give_the_same_step_times(
     text: str, warmup: str, log_of: Callable[[str, str, str], str]
 ) -> None:
-    """Both use the campaign's warm-up, or the same one from the command line."""
+    """`report` and `parse` use the campaign's warm-up, or the same one from the command line."""
     log = log_of(text, warmup, LOGS[text])
     [row] = call("report", "mine.yaml", "--format", "json")[0]["runs"]
     [run], messages = call("parse", log, "--format", "json")

@@ -173,7 +173,10 @@ def test_looking_writes_nothing(campaign: Path, options: list[str]) -> None:
 
 @pytest.mark.parametrize("option", ["--write", "--html"])
 def test_a_table_of_some_runs_never_replaces_that_of_all(campaign: Path, option: str) -> None:
-    """The message names the option to use. Any other file is accepted, except that of all runs."""
+    """If a table of some runs would replace the full report, a message names the option to use.
+
+    Any other file is accepted.
+    """
     report("--write")
     before = files(campaign.parent)
     assert "`-o FILE." in report(option, "--filter", "seed == 1", code=2).stderr

@@ -134,7 +134,7 @@ MISTAKES = {
 
 @pytest.mark.parametrize(("asked", "problem"), MISTAKES.values(), ids=MISTAKES)
 def test_a_mistake_is_a_sentence(four: Reported, asked: dict[str, str], problem: str) -> None:
-    """The sentence names the option that contains the mistake."""
+    """The sentence about a mistake in --sort or --filter names the option."""
     campaign, runs, report = four
     with pytest.raises(UserError) as caught:
         arranged(campaign, report, runs, **asked)

@@ -68,7 +68,7 @@ SHORT_OPT = {
 
 @pytest.mark.parametrize(("key", "shape"), [*SHAPES.items(), *SHORT_OPT.items()])
 def test_a_preset_has_the_published_numbers(key: str, shape: tuple[int, ...]):
-    """The numbers are those of the table that the benchmark is named after.
+    """A preset has the numbers of the published table that its benchmark is named after.
 
     The MLP has the usual width.
     """

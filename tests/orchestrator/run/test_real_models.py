@@ -163,7 +163,7 @@ def count(model: Any) -> int:
 def test_published_models_have_the_parameters_they_are_published_with(
     name: str, shape: ModelShape, published: int
 ):
-    """The number of parameters equals the published one exactly."""
+    """The number of parameters of a published model equals the published one exactly."""
     assert shape.parameters(shape.vocab_size) == published
 
 

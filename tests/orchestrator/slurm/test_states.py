@@ -85,7 +85,7 @@ def test_a_running_job_has_the_same_state_at_every_query() -> None:
     ],
 )
 def test_a_line_that_is_not_a_job_s_gives_no_state(line: str) -> None:
-    """Such lines are e.g. a step, an error message, half a line, or a name with a separator."""
+    """A step, an error message, half a line, or a name with a separator gives no state."""
     assert read_sacct([line]) == {}
 
 

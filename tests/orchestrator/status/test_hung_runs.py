@@ -248,7 +248,7 @@ def test_status_shows_it_to_people_and_programs(
 def test_an_impossible_action_on_hung_runs_is_refused_first(
     campaign: Campaign, scheduler: str, requeue: bool | None, what: str, part: str | None
 ) -> None:
-    """The message names the option to use instead."""
+    """If an action on hung runs is impossible, a message names the option to use instead."""
     cluster: Cluster = replace(campaign.cluster, scheduler=scheduler, requeue=requeue)
     other = replace(campaign, cluster=cluster)
     if part is None:

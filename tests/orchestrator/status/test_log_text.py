@@ -27,7 +27,7 @@ LOGS: dict[str, tuple[bytes, tuple[str, ...], bool]] = {
 def test_a_log_s_end_is_its_last_lines_as_they_are_read(
     tmp_path: Path, log: bytes, lines: tuple[str, ...], whole: bool
 ):
-    """The result also contains whether the log has more lines."""
+    """The end of a log comes with whether the log has more lines."""
     path = tmp_path / "output.log"
     path.write_bytes(log)
     tail = log_tail(path, 3, "run/output.log")

@@ -211,7 +211,7 @@ def test_of_many_configurations_those_are_shown_in_which_something_differs(
 def test_runs_are_chosen_by_state_or_outcome(
     statuses: list[RunStatus], texts: list[str], numbers: list[int]
 ) -> None:
-    """The words are those of the totals, in upper or lower case."""
+    """`--state` accepts the words of the totals, in upper or lower case."""
     chosen = in_state(statuses, parse_states(texts), hung(statuses[5]))
     assert chosen == [statuses[number] for number in numbers]
 
@@ -277,6 +277,6 @@ def test_the_command_summarises_many_runs(store: CampaignStore, tmp_path: Path) 
 
 
 def test_a_filter_that_holds_of_no_run_is_a_sentence(store: CampaignStore, tmp_path: Path) -> None:
-    """The message is the same as in `report`."""
+    """If a filter matches no run, the message is the same as in `report`."""
     answer = status_of(tmp_path, "--filter", "micro_batch_size == 3")
     assert "'micro_batch_size == 3' matches no run" in f"{answer.output}{answer.exception}"

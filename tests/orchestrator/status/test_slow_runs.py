@@ -130,7 +130,7 @@ SLOW = SlowRun(
 def test_a_sentence_names_the_run_its_nodes_and_both_times(
     changes: dict[str, Any], sentence: str
 ) -> None:
-    """The sentence has no terminal control codes."""
+    """The sentence about a slow run has no terminal control codes."""
     text = str(replace(SLOW, **changes))
     assert text.replace("\N{MULTIPLICATION SIGN}", "x") == sentence
 
@@ -174,7 +174,10 @@ sound = st.floats(0.1, 10.0)
 def test_the_rule_does_not_know_units_and_rises_with_the_time(
     value: float, others: list[float], scale: float
 ) -> None:
-    """The unit may be milliseconds or seconds; a run slower than a slow run is slow too."""
+    """The rule for slow runs works with milliseconds and seconds.
+
+    A run slower than a slow run is slow too.
+    """
     is_outlier = stands_out(value, others)
     bounds = (
         FACTOR * statistics.median(others),

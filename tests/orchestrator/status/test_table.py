@@ -153,5 +153,5 @@ def test_a_record_shows_all_of_the_last_attempt(standing: list[RunStatus]):
 def test_the_totals_are_one_line(
     standing: list[RunStatus], chosen: list[int], gone: list[str], line: str
 ):
-    """The line has the number of runs in each state, and the kept results of removed runs."""
+    """The line of totals has the number of runs in each state, and the kept results."""
     assert statuses.totals([standing[index] for index in chosen], gone) == line

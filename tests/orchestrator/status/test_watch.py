@@ -199,7 +199,7 @@ def test_a_watch_goes_on_until_all_have_ended(
 def test_a_log_that_cannot_be_read_is_a_note(
     campaign: Campaign, store: CampaignStore, runs: Supervised
 ) -> None:
-    """The other runs are still shown."""
+    """If a log cannot be read, a note reports it, and the other runs are still shown."""
     log = runs.begin(0, "").log
     log.unlink()
     log.mkdir()
@@ -330,7 +330,7 @@ def test_the_picture_fits_the_terminal(look: Look, width: int, height: int) -> N
 
 
 def test_text_from_a_file_does_not_control_the_terminal(look: Look) -> None:
-    """Neither terminal codes nor rich's markup have an effect."""
+    """Neither terminal codes nor rich's markup in a file's text have an effect."""
     first = look.runs[0]
     planned = replace(first.status.planned, label="[red]a\x1b[2J[/red]")
     evil = replace(first, status=replace(first.status, planned=planned), node_list="\x1b]0;x\x07")

@@ -110,6 +110,6 @@ def test_a_folder_shows_what_its_campaign_file_shows(
 
 
 def test_a_folder_without_a_run_is_none(tmp_path: Path) -> None:
-    """The message shows what to give instead."""
+    """The message about a folder without runs shows what to give instead."""
     with pytest.raises(UserError, match="contains no run that was started"):
         recorded_campaign(CampaignStore(tmp_path))

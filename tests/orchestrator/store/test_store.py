@@ -268,7 +268,7 @@ def test_a_deleted_attempt_is_found_by_the_index_of_its_task(submitted: Campaign
 def test_a_run_is_saved_with_its_parameters_and_its_files(
     campaign_of: Callable[[str], Campaign], tmp_path: Path
 ) -> None:
-    """The names in run.json are the same as in a plan."""
+    """A plan and run.json use the same names for parameters."""
     campaign = campaign_of("name: c\ndefaults: {framework: gpt, model: s}\nmatrix: {seed: [7]}\n")
     planned = campaign.runs[0]
     store = campaign_store(tmp_path / "results", "c")
@@ -316,7 +316,7 @@ def test_runs_that_have_left_the_campaign_are_reported(
     ],
 )
 def test_a_refusal_of_the_disk_is_reported_in_a_sentence(number: int, remedy: str) -> None:
-    """The message has the path, the problem, and what to do."""
+    """The message about an error of the disk has the path, the problem, and what to do."""
     with (
         pytest.raises(UserError, match=f"^/results/c: cannot be written: {remedy}"),
         store.disk_errors(Path("/results/c")),

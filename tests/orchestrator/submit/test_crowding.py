@@ -32,7 +32,7 @@ def recorded(folder: Path) -> list[dict[str, Any]]:
 
 
 def test_plan_and_submit_refuse_more_ranks_than_cores(strict) -> None:
-    """The message names the option that starts such a run."""
+    """If a run has more ranks than cores, a message names the option that starts it anyway."""
     plan = strict.teralog("plan", "campaign.yaml")
     assert plan.returncode == 1
     assert PROBLEM in plan.stderr

@@ -105,7 +105,7 @@ def test_a_core_install_reads_logs(core: Path, tmp_path: Path) -> None:
 
 
 def test_the_python_of_a_profile_is_asked(core: Path, tmp_path: Path) -> None:
-    """The message names the Python that lacks a module, which is not the one of teralog."""
+    """A message names the Python that lacks a module, which is not the one of teralog."""
     write(tmp_path, f"python: {core}\n", "framework: gpt")
     refused = teralog(sys.executable, tmp_path, "submit", "campaign.yaml")
     assert refused.returncode == 1

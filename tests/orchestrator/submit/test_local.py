@@ -183,7 +183,7 @@ def test_retry_starts_only_runs_with_the_given_outcomes(playground) -> None:
 
 
 def test_a_retry_before_any_failure_is_reported(playground) -> None:
-    """The message has the command that starts the missing runs."""
+    """If no run has failed, `retry` prints the command that starts the missing runs."""
     playground.write_campaign("true", matrix="seed: [1, 2]")
     before = playground.teralog("retry", "campaign.yaml")
     assert before.returncode == 0
@@ -284,9 +284,9 @@ def test_slots_bound_how_many_runs_there_are_at_once(playground) -> None:
 
 
 def test_a_submit_that_finds_no_room_says_that_it_waits(playground) -> None:
-    """The message appears once.
+    """A submit that finds no free device reports once that it waits.
 
-    The submit continues when another campaign's run releases its GPUs.
+    It continues when another campaign's run releases its GPUs.
     """
     playground.environment |= {"CUDA_VISIBLE_DEVICES": "0", "GPUS": "1"}
     playground.write_campaign("until [[ -e $(dirname $0)/go ]]; do sleep 0.1; done", "seed: [1]")

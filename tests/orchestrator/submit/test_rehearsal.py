@@ -82,7 +82,7 @@ def test_what_was_rehearsed_is_kept_apart_from_what_is_measured(playground) -> N
 
 
 def test_a_script_that_ends_before_the_checker_has_rehearsed_nothing(playground) -> None:
-    """The exit code does not matter; messages name the rehearsal, not the run."""
+    """A script that ends before the checker starts has not rehearsed, whatever its exit code."""
     playground.write_campaign("true", matrix="seed: [1, 2]")
     profile = playground.path / "here.yaml"
     profile.write_text(f"{profile.read_text()}setup: [exit 0]\n")

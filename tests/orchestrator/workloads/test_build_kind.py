@@ -38,7 +38,7 @@ def kind(
 
 
 def test_name_contains_what_people_look_for(tmp_path: Path) -> None:
-    """The name is made without importing torch, which takes seconds."""
+    """The name of the folder is made without importing torch, which takes seconds."""
     found = kind(tmp_path, version=VERSION.format("2.6.0+cu126", "'12.6'"))
     tag = re.escape(str(sys.implementation.cache_tag))
     assert re.fullmatch(rf"{tag}-torch-2\.6\.0\+cu126-12\.6-[0-9a-f]{{10}}", found)

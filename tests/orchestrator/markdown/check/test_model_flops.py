@@ -42,7 +42,7 @@ def test_tflops_that_follow_from_the_model_are_right() -> None:
 
 
 def test_a_row_off_by_a_fifth_is_found() -> None:
-    """The message has both numbers of FLOPs per token, and the right TFLOP/s."""
+    """The message about wrong TFLOP/s has both FLOPs per token, and the right TFLOP/s."""
     [(kind, message)] = found(page("Llama 3 8B", llama(12_345), llama(12_345, 1.3)))
     assert kind is FindingKind.MODEL_FLOPS
     assert "implies 66.91 GFLOPs per token" in message

@@ -364,7 +364,10 @@ def call(folder: Path, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> tupl
 
 
 def test_the_command_prints_a_line_a_finding(pages: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The line has file, line number and sentence; stderr has the number of findings."""
+    """A finding is a line with file, line number and sentence.
+
+    Stderr has the number of findings.
+    """
     status, out, err = call(pages, monkeypatch, "wrong.md", "right.md")
     assert status == 1
     assert out.replace(TIMES, "x").startswith(
@@ -385,7 +388,7 @@ def test_the_command_prints_json(pages: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_a_file_that_cannot_be_read_is_a_sentence_and_the_others_are_read(
     pages: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The exit code is 1 even if the other files have no findings."""
+    """If a file cannot be read, the exit code is 1 even if the other files have no findings."""
     status, out, err = call(pages, monkeypatch, "missing.md", ".", "right.md")
     assert (status, out) == (1, "")
     assert "teralog: missing.md: No such file or directory\n" in err
@@ -396,7 +399,7 @@ def test_a_file_that_cannot_be_read_is_a_sentence_and_the_others_are_read(
 def test_a_gpu_that_is_not_known_is_a_sentence(
     pages: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The sentence lists the known GPUs."""
+    """A sentence about an unknown GPU lists the known GPUs."""
     status, _, err = call(pages, monkeypatch, "--gpu", "V101", "right.md")
     assert status == 1
     assert "--gpu: the peak of 'V101' is not known" in err

@@ -75,7 +75,7 @@ NO_PLACE = {
 
 @pytest.mark.parametrize("page", NO_PLACE.values(), ids=NO_PLACE)
 def test_for_a_page_without_marks_the_message_shows_what_to_paste(page: bytes) -> None:
-    """The message contains both marks, for the user to copy."""
+    """The message about a page without marks contains both marks, for the user to copy."""
     with pytest.raises(UserError) as caught:
         with_report(page, "mine", TEXT)
     (problem,) = caught.value.problems

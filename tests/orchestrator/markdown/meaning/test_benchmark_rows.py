@@ -45,7 +45,7 @@ def row_of(cells: Mapping[str, str], **constants: int) -> BenchmarkRow:
 def test_the_number_of_gpus_is_given_or_derived(
     cells: dict[str, str], constants: dict[str, int], world_size: int
 ) -> None:
-    """The number follows from nodes or from the split of the model; a given number comes first."""
+    """The number of GPUs is given, or follows from nodes or from the split of the model."""
     assert row_of(cells, **constants).world_size() == world_size
 
 
@@ -107,7 +107,7 @@ def test_the_size_may_be_in_the_model_s_name() -> None:
     ],
 )
 def test_a_cell_that_is_not_understood_is_named(cells: dict[str, str], ask: str, why: str) -> None:
-    """The message names the cell's column and content."""
+    """The message about a cell that cannot be parsed names its column and content."""
     with pytest.raises(NotUnderstoodError) as caught:
         getattr(row_of(cells), ask)()
     assert str(caught.value).startswith(why)

@@ -45,7 +45,7 @@ def test_a_size_is_read(text: str, parameters: int) -> None:
 
 
 def test_a_size_has_the_unit_of_its_title() -> None:
-    """The unit in the title counts if the cell has no unit."""
+    """A size has the unit in its column's title if the cell has no unit."""
     millions = Unit(Quantity.PARAMETERS, 1e6)
     assert read_parameters("350", millions) == 350_000_000
     assert read_parameters("1.3B", millions) == 1_300_000_000
@@ -91,7 +91,7 @@ def test_a_count_is_read(text: str, count: int) -> None:
     ],
 )
 def test_a_time_is_read(text: str, seconds: float) -> None:
-    """The unit in the cell decides how a time is read."""
+    """A time has the unit in its cell, e.g. ms or min."""
     pace = read_pace(text)
     assert pace.quantity is Quantity.STEP_SECONDS
     assert pace.value == pytest.approx(seconds)

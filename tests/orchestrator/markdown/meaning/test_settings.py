@@ -68,7 +68,7 @@ def test_other_comments_set_nothing(page: bytes) -> None:
     ],
 )
 def test_an_invalid_setting_is_reported(setting: str, problem: str) -> None:
-    """The message contains the line, and no other value is used instead."""
+    """The message about an invalid setting contains its line; no other value is used."""
     with pytest.raises(UserError) as caught:
         settings_of(f"\n<!-- teralog: {setting} -->".encode())
     assert caught.value.problems == (f"2: {problem}",)

@@ -75,7 +75,7 @@ def test_a_change_shows_the_line_the_column_and_both_cells() -> None:
     ],
 )
 def test_a_row_gets_the_value_of_the_formula(row: str, new: str) -> None:
-    """The value has the format of its cell, and the cell's width if it fits."""
+    """Computed TFLOPs have the format of their cell, and the cell's width if they fit."""
     made = regenerate(table(row), LENGTH)
     assert only_row(made) == new
     assert regenerate(made.data, LENGTH).data == made.data
@@ -120,7 +120,7 @@ def test_a_row_without_a_result_is_kept_silently(row: str) -> None:
     ],
 )
 def test_a_row_that_is_not_understood_is_listed_and_kept(row: str, why: str) -> None:
-    """The message has the line and the reason."""
+    """The message about a row that cannot be parsed has the line and the reason."""
     made = regenerate(table(row), LENGTH)
     assert made.data == table(row)
     assert made.unclear == [(3, why)]

@@ -40,7 +40,7 @@ def test_the_new_page_goes_to_standard_output(stale: Path) -> None:
 
 
 def test_standard_input_is_a_file_too() -> None:
-    """The name - means standard input, with all its bytes."""
+    """The file name - means standard input, with all its bytes."""
     done = run("-", page=b"\xef\xbb\xbf" + STALE.replace(b"\n", b"\r\n") + b"\xff")
     assert done.stdout_bytes == b"\xef\xbb\xbf" + RIGHT.replace(b"\n", b"\r\n") + b"\xff"
 
@@ -57,7 +57,7 @@ def test_in_place_writes_the_file(stale: Path) -> None:
 
 
 def test_check_names_the_cells_and_exits_with_1(stale: Path) -> None:
-    """The exit code is 0 if no cell would change."""
+    """`--check` names the cells that would change, and exits with 0 if there are none."""
     done = run("--check", stale)
     assert done.exit_code == 1
     assert done.stdout == f"{stale}:17: TFlops is 9.9, should be 24.9\n"
@@ -69,7 +69,7 @@ def test_check_names_the_cells_and_exits_with_1(stale: Path) -> None:
 
 
 def test_diff_shows_the_lines(stale: Path) -> None:
-    """The exit code is 0, unless --check is given too."""
+    """`--diff` exits with 0, unless --check is given too."""
     done = run("--diff", stale)
     assert done.exit_code == 0
     assert [line[:1] for line in done.stdout.splitlines()] == list("-+@   -+   ")
@@ -234,7 +234,7 @@ MISUSED: dict[str, tuple[str, int, str]] = {
 
 @pytest.mark.parametrize(("column", "code", "sentence"), MISUSED.values(), ids=MISUSED)
 def test_a_column_that_is_not_understood_is_refused(column: str, code: int, sentence: str) -> None:
-    """The message lists the valid meanings."""
+    """The message about an unknown meaning of a column lists the valid ones."""
     done = run("-", f"--column={column}", page=ODD)
     assert done.exit_code == code
     assert sentence in " ".join(done.stderr.split())

@@ -138,7 +138,7 @@ def test_repeats_have_one_colour_until_another_is_chosen(
 
 
 def test_lines_go_through_the_median_of_repeats(written: Written, opened: Opened):
-    """The line goes through the median, however far one of the repeats is off."""
+    """A plot's line goes through the median of repeats, however far one repeat is off."""
     seconds = (1.0, 2.0, 2.5, 4.0, 3.0, 9.0)
     path = written("matrix: {gpus_per_node: [1, 2]}\nrepeats: 3\n", *map(done, seconds))
     page = opened(path)

@@ -257,7 +257,7 @@ def test_a_run_shows_its_node_and_its_attempts(reported: Callable[..., Reported]
 def test_reports_with_a_skipped_update_are_no_part_of_the_curve(
     reported: Callable[..., Reported],
 ):
-    """Such reports are drawn separately, during the warm-up and after it."""
+    """Reports with a skipped update are drawn separately, during the warm-up and after it."""
     campaign, (run,), _ = reported("", ended(1.0))
     skips = (1, 0, 1, 0)
     steps = [
@@ -342,7 +342,7 @@ def test_a_page_of_another_author_is_not_replaced_by_a_campaign_s(
 def test_without_plotly_the_command_shows_what_to_install(
     reported: Callable[..., Reported], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """The message has no traceback, and the other reports are written."""
+    """Without plotly, a message shows what to install, and the other reports are written."""
     reported("", None)
     monkeypatch.setitem(sys.modules, "plotly.offline", None)
     command = ["report", str(tmp_path / "campaign.yaml"), "--results", str(tmp_path / "results")]

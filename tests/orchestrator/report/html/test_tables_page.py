@@ -210,7 +210,7 @@ def test_a_page_of_another_author_is_not_written_over(page: Path):
 def test_options_that_mean_nothing_for_a_page_are_refused(
     page: Path, options: list[str], said: str
 ):
-    """The message names the options that apply."""
+    """The message about an option that a page cannot use names the options that apply."""
     done = report("speed.md", *options)
     assert done.exit_code == 2
     assert said in done.stderr
@@ -227,7 +227,7 @@ def test_options_that_mean_nothing_for_a_page_are_refused(
 def test_a_page_without_a_table_or_with_a_wrong_comment_is_reported(
     page: Path, text: str, said: str
 ):
-    """The message is a sentence without a traceback."""
+    """A page without a table, or with a wrong comment, gives a sentence without a traceback."""
     pytest.importorskip("plotly")
     page.write_text(text if "No" in text else text + TABLE[9:] + GPUS)
     done = report("speed.md", "--html")
@@ -236,7 +236,7 @@ def test_a_page_without_a_table_or_with_a_wrong_comment_is_reported(
 
 
 def test_a_page_that_is_not_there_is_reported(page: Path):
-    """The message names the missing page."""
+    """A message names a page that does not exist."""
     pytest.importorskip("plotly")
     done = report("other.md", "--html")
     assert done.exit_code == 1
