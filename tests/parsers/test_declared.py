@@ -329,7 +329,7 @@ def test_a_number_that_the_end_of_a_torn_line_may_have_cut_is_absent() -> None:
 
 
 def test_the_time_of_a_step_is_the_difference_of_two_times_since_the_start() -> None:
-    """If a program reports no step time, the first report has none."""
+    """Some programs log only the time since the start; then the first report has no step time."""
     text = "".join(f"step:{n}/40 train_time:{20 * n * n}ms step_avg:1.00ms\n" for n in (10, 20, 40))
     (run,) = read(io.BytesIO(text.encode()))
     run_summary = summarise(run, Warmup.parse("none"))

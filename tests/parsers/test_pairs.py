@@ -121,7 +121,7 @@ def test_two_logs_that_contain_nothing_are_of_no_run(logs: tuple[Path, Path]) ->
 
 
 def test_logs_with_several_launches_are_not_combined(logs: tuple[Path, Path]) -> None:
-    """The contents of both logs are returned separately."""
+    """If a log of a pair has several launches, the contents of both are returned separately."""
     output, errors = logs
     output.write_text(STEPS + STEPS.replace("1500", "1400").replace("2.5E", "2.4E"))
     errors.write_text(OUT_OF_MEMORY)

@@ -159,5 +159,5 @@ def test_an_interrupted_console_of_a_finished_state_is_complete(tmp_path: Path) 
     ],
 )
 def test_streams_are_known_by_their_names(name: str, stream: bool) -> None:
-    """Their contents decide to which run the streams belong."""
+    """The contents of streams decide to which run they belong."""
     assert is_stream(name) is stream

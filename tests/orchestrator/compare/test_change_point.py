@@ -107,8 +107,6 @@ def test_without_a_change_one_is_rarely_shown(cluster: Cluster) -> None:
 
     With a fixed seed, the test allows 8 % of 200 trials. At a true rate of 5 %, 1 of 45 such
     simulations would exceed that.
-
-    More than that, of a rate of 5 %, would be seen in 1 of 45 such simulations.
     """
     shown = [found(cluster, SEED + trial, 0.0) for trial in range(TRIALS)]
     assert sum(one is not None for one in shown) <= 0.08 * TRIALS

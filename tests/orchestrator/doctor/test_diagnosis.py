@@ -185,8 +185,6 @@ def test_doctor_exits_with_one_only_over_what_is_essential(
     """A missing optional package is reported, but is not a failure.
 
     The text and the JSON name the same findings.
-
-    Both outputs name the same findings.
     """
     bare = program(tmp_path / "bin", "bash", "true").parent
     status, text, errors = doctor(tmp_path, "--all", PATH=bare)

@@ -135,7 +135,10 @@ def test_a_file_that_is_no_program_does_not_start(
 def test_answers_come_in_the_order_of_the_questions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: Callable[..., Path]
 ) -> None:
-    """The order does not depend on which program ends first; a missing program has no answer."""
+    """Answers are in the order of the questions, whichever program ends first.
+
+    A missing program has no answer.
+    """
     program(tmp_path, "slow", "/bin/sleep 0.3; echo slow")
     program(tmp_path, "fast", "echo fast")
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -2,9 +2,6 @@
 
 The pages are those of results/published. A report has the page's columns in the page's order, with
 others between and after them. Its rows are in the campaign's order, and no row is left out.
-
-The pages are those of results/published. Their columns come in their order, with others between and
-after them; rows come in the campaign's order, and none is left out.
 """
 
 import csv

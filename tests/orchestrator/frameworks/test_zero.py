@@ -213,7 +213,7 @@ def test_an_overlay_cannot_contradict_the_run(run_of: RunOf, overlay: dict[str, 
 
 
 def test_an_overlay_may_repeat_what_the_run_says(run_of: RunOf):
-    """An overlay with equal values does not contradict the run."""
+    """An overlay may have the values of the run, because equal values do not contradict."""
     overlay = {"zero_optimization": {"stage": 3}, "train_batch_size": 1}
     assert not list(
         FRAMEWORKS["gpt"].checks.problems(run_of(**gpt(strategy="zero3", deepspeed=overlay)))

@@ -232,7 +232,7 @@ def test_activations_are_those_of_korthikanti_table_2(
 def test_the_first_stage_keeps_as_many_micro_batches_as_the_warm_up_is_long(
     split_run: RunOf, pipeline: int, micro_batches: int, flight: tuple[int, int]
 ):
-    """If no micro-batch follows the first, the low end has one less."""
+    """If no micro-batch follows the first, the stage keeps one less at the low end."""
     run = split_run(MODEL, pipeline, pipeline=pipeline, micro_batches=micro_batches)
     low, high = part(made(run), "activations")
     hidden = 512 * 512 * 2

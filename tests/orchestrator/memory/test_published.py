@@ -3,10 +3,6 @@
 The figures are those of BigScience's GPT2 experiments on V100 (2021) and of OneFlow's GPT-2 tests
 (2020). docs/background/memory-accuracy.md has the same comparison, in the lines that `logged_lines`
 and `page_lines` write.
-
-The figures are those of BigScience's GPT2 experiments on V100 (2021) and of OneFlow's GPT-2 tests
-(2020). docs/background/memory-accuracy.md compares them with the forecast, in the lines that
-`logged_lines` and `page_lines` make.
 """
 
 from collections.abc import Iterator

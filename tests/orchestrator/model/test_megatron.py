@@ -125,7 +125,7 @@ def test_windows_skip_every_nth_layer():
 
 
 def test_deepseek_v3_with_its_prediction_layer():
-    """The model has 671 B without that layer, which shares embedding and head."""
+    """Without its prediction layer, the model has 671 B. The layer shares embedding and head."""
     arguments = words_of(megatron_arguments(named_model("deepseek-v3").model()))
     sizes = ["--seq-length", "4096", "--padded-vocab-size", "129280", "--mtp-num-layers", "1"]
     model = model_of_megatron(named_arguments([*arguments, *sizes]))

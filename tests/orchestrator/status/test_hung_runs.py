@@ -287,7 +287,7 @@ def test_each_start_of_a_run_is_dealt_with_once(
 def test_some_runs_are_left_to_people(
     campaign: Campaign, store: CampaignStore, begin: Begin, job: JobState | None, part: str
 ) -> None:
-    """Slurm is not asked to start these runs again."""
+    """Slurm is not asked to requeue a step of an allocation, or a run that restarted often."""
     begin(0, steps(0.2), 100)
     slurm = replace(campaign, cluster=replace(campaign.cluster, scheduler="slurm"))
     look = Watch(campaign, store).look()

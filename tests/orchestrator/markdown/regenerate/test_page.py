@@ -183,7 +183,7 @@ def test_settings_of_the_page_override_options() -> None:
 
 
 def test_a_comment_may_stand_on_the_first_line() -> None:
-    """A byte-order mark may precede the comment."""
+    """A byte-order mark may precede a comment on the first line."""
     page = b"\xef\xbb\xbf<!-- teralog: seq_length=1024 -->\n" + table(
         "16 | 7.5B | 4 | 0.661s | 1.0"
     )

@@ -2,8 +2,6 @@
 
 The test reads the original page if a checkout is next to this one; the project has a similar page
 of its own.
-
-It is read if a checkout of it is next to this one; the project has a similar page of its own.
 """
 
 import re

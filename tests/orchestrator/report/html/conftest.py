@@ -48,8 +48,6 @@ def published(tmp_path: Path) -> Callable[..., Path]:
     """Return a function that writes the page of a markdown file's tables, and returns its path.
 
     The function takes the name of a file in results/published, or the text of another file.
-
-    It takes the name of a file in results/published, or the text of another.
     """
     _needed("plotly", importlib.util.find_spec("plotly"), "pip install 'teralog[html]'")
 
