@@ -34,9 +34,9 @@ class PlannedRun:
 
     warnings: sentences about valid but unusual settings. memory: the memory forecast of a rank.
     memory_problem: why the run will not fit into memory; the user may overrule this forecast.
-    unknown_arguments: options that the run's program does not accept, according to its source.
-    core_problem: why this machine has too few cores; --oversubscribe overrules it. series: the
-    series of runs for `give_up`, if the campaign has one.
+    unknown_arguments: options that the run's program does not accept, according to its source, and
+    keys that DeepSpeed does not know. core_problem: why this machine has too few cores;
+    --oversubscribe overrules it. series: the series of runs for `give_up`, if the campaign has one.
     """
 
     run: Run

@@ -33,22 +33,26 @@ def accepted_options(run: Run, paths: Mapping[str, str]) -> Record | None:
 
 
 def argument_findings(run: Run, paths: Mapping[str, str]) -> tuple[list[str], list[str]]:
-    """Return the problems of a run's further arguments and model, and the warnings about them.
+    """Return what a run's program does not accept by name, and what it may not accept.
 
+    These are options of its further arguments and of its model, and keys of its configuration
+    files. A key that the recorded DeepSpeed does not know is a problem, because DeepSpeed would
+    ignore it in silence.
     paths: the user's paths, by option, absolute. An option that the program itself refuses is a
     problem. An option that a release's record lacks is a warning, because the user may run another
     release. It is also a warning if the user's source may define the option in a way that teralog
     cannot read.
     """
-    further = FRAMEWORKS[run.framework].start.further(run)
-    model = _model_options(run)
+    framework = FRAMEWORKS[run.framework]
+    keys = list(framework.checks.unknown_keys(run))
+    further, model = framework.start.further(run), _model_options(run)
     if further is None or not (further.words or model):
-        return [], []
+        return keys, []
     record = accepted_options(run, paths)
     if record is None:
-        return [], []
+        return keys, []
     found = [*lacking(model, record, further.remedy), *unaccepted(further, record)]
-    return (found, []) if record.own and record.complete else ([], found)
+    return ([*keys, *found], []) if record.own and record.complete else (keys, found)
 
 
 def _model_options(run: Run) -> list[str]:

@@ -49,6 +49,7 @@ class Checks:
 
     problems: yield one sentence for each reason why a run is impossible.
     warnings: yield one sentence for each valid but unusual setting.
+    unknown_keys: yield one sentence for each key that the program's recorded version does not know.
     needs_gpus: return the part of a run that trains only on GPUs, e.g. `framework_on_gpus`; None if
         the run can train on CPUs.
     needs_capability: yield each part of a run that needs a GPU of some compute capability or later.
@@ -56,6 +57,7 @@ class Checks:
 
     problems: Callable[[Run], Iterator[str]]
     warnings: Callable[[Run], Iterable[str]] = lambda run: ()
+    unknown_keys: Callable[[Run], Iterable[str]] = lambda run: ()
     needs_gpus: Callable[[Run], str | None] = lambda run: None
     needs_capability: Callable[[Run], Iterable[tuple[str, Capability]]] = lambda run: ()
 

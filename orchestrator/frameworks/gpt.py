@@ -83,6 +83,7 @@ GPT = Framework(
     checks=Checks(
         problems=problems,
         warnings=zero.warnings,
+        unknown_keys=lambda run: zero.unknown_config_keys(zero.config_files(run)),
     ),
     start=Start(
         template="gpt.sh.j2",

@@ -39,9 +39,12 @@ def possible_runs(
         and (oversubscribe or planned.core_problem is None)
     ]
     if len(possible) < len(campaign.runs) and not skip_impossible:
+        remedies = "correct or exclude these runs, or pass --skip-impossible"
+        if any(planned.unknown_arguments for planned in campaign.runs):
+            remedies += ", or --allow-unknown-arguments if your version of the program differs"
         raise UserError(
             *(f"{campaign.path}: {line}" for line in problem_lines(campaign)),
-            "nothing was written; correct or exclude these runs, or pass --skip-impossible",
+            f"nothing was written; {remedies}",
         )
     if not possible:
         raise UserError(

@@ -39,6 +39,8 @@ _NOT_FOR_THE_ENGINE = {
     "wandb": "needs the network",
     "comet": "needs the network",
 }
+# By section, their names in deepspeed/monitor/utils.py.
+_MONITORS = {"tensorboard": "tb", "wandb": "wandb", "comet": "comet"}
 _NVME = "zero_optimization.{}.device"
 _OFFLOADED = ("offload_optimizer", "offload_param")
 # Of this machine rather than of the configuration.
@@ -237,6 +239,7 @@ def _refusals(config: dict[str, Any], world_size: int, engine: bool) -> dict[str
     not_asked: list[str] = []
     try:
         _parse(config, world_size)
+        _find_monitors(config)
         if engine:
             _take_a_step(_for_the_engine(config))
     except _NeedsGpuError as error:
@@ -310,6 +313,19 @@ def _parse(config: dict[str, Any], world_size: int) -> None:
         get_model_parallel_world_size = staticmethod(lambda: 1)
 
     DeepSpeedConfig(taken, Unit())
+
+
+def _find_monitors(config: Mapping[str, Any]) -> None:
+    """Raise RuntimeError if a monitor needs a package that this Python lacks."""
+    from deepspeed.monitor import utils
+
+    for section, name in _MONITORS.items():
+        given, check = config.get(section), getattr(utils, f"check_{name}_availability", None)
+        if check is not None and isinstance(given, Mapping) and given.get("enabled") is True:
+            try:
+                check()
+            except ImportError as error:
+                raise RuntimeError(f"{section}.enabled: {asking.words(error)}") from error
 
 
 def _for_the_engine(config: Mapping[str, Any]) -> dict[str, Any]:

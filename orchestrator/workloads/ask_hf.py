@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import argparse
 import ast
+import io
 import json
+import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import redirect_stderr, suppress
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,6 +31,7 @@ _PARSER = "HfArgumentParser"
 # For the sizes of buffers that the Trainer computes from a model that is not known.
 _SOME_WIDTH = 1024
 _MISMATCH = "- ds "
+_ENDS_EARLY = "{} ends before it makes its TrainingArguments"
 _CAN_BE_AUTO = ": they must match, or be 'auto'"
 # Without them another model is made, or none, which does not make them the cause.
 _SELECTORS = ("--deepspeed", "--deepspeed-config", "--output_dir", "--model_type")
@@ -265,12 +268,35 @@ def _made_by(program: Path, arguments: Sequence[str]) -> Any:
         complete(made)
         raise _MadeError(made)
 
+    def leave(exit_code: int) -> NoReturn:
+        raise SystemExit(exit_code)
+
     kind.__post_init__ = complete_and_stop
+    if program.parent == Path(__file__).parent:
+        _let_own_programs_see_a_gpu(asking.folder_of_imports(program))
+    printed, leave_at_once = io.StringIO(), os._exit
+    os._exit = leave  # type: ignore[assignment]
     try:
-        asking.start_program(program, arguments)
+        with redirect_stderr(printed):
+            asking.start_program(program, arguments)
     except _MadeError as made:
         return made.arguments
-    raise _RefusedError(f"{program.name} ends before it makes its TrainingArguments")
+    except SystemExit:
+        # What it prints last is why it ends.
+        last = [line.strip() for line in printed.getvalue().splitlines() if line.strip()][-1:]
+        raise _RefusedError("".join(last) or _ENDS_EARLY.format(program.name)) from None
+    finally:
+        os._exit = leave_at_once
+    raise _RefusedError(_ENDS_EARLY.format(program.name))
+
+
+def _let_own_programs_see_a_gpu(folder: Path) -> None:
+    """Let teralog's programs choose the CPU in any precision, for the run itself has its GPUs."""
+    import torch
+
+    sys.path.insert(0, str(folder))
+    ranks: Any = import_module("orchestrator.workloads.rank_process")
+    ranks.select_device = lambda settings: torch.device("cpu")
 
 
 def _completed(parsed: Sequence[Any]) -> dict[str, Any] | None:

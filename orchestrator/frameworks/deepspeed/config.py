@@ -183,6 +183,10 @@ def contradictions(
         found = value_at(config, path, absent=value)
         if found != value and not (filled_in and found == "auto"):
             yield f"deepspeed: {path}={found} contradicts the run's {parameter}; remove it"
+    path, ranks = "tensor_parallel.autotp_size", run.parallelism.tensor_parallel_size
+    # 0 turns it off; the program may have another way to split its layers.
+    if (found := value_at(config, path, absent=0)) not in (0, ranks):
+        yield f"deepspeed: {path}={found} contradicts the run's tensor_parallel_size; remove it"
     for section in ("fp16", "bf16"):
         if config.get(section) and section != training.precision:
             enabled = value_at(config, f"{section}.enabled", absent=False)

@@ -202,6 +202,7 @@ HF_DEEPSPEED = Framework(
     checks=Checks(
         problems=problems,
         warnings=lambda run: earlier_keys(run.options.deepspeed),
+        unknown_keys=lambda run: zero.unknown_config_keys(config_files(run)),
         needs_gpus=needs_gpus,
     ),
     start=Start(

@@ -15,7 +15,7 @@ _OFFLOAD = "offload_"
 
 
 def unknown_keys(config: Mapping[str, Any]) -> Iterator[str]:
-    """Yield one sentence for each key that DeepSpeed does not know.
+    """Yield one sentence for each key that the recorded version of DeepSpeed does not know.
 
     DeepSpeed itself silently ignores most unknown keys. The known keys are those that DeepSpeed
     looks up when it reads a configuration.
@@ -27,15 +27,17 @@ def _unknown_keys(config: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[
     known = _record()["sections"].get(".".join(path))
     if known is None:
         return
+    deepspeed = f"DeepSpeed {_record()['deepspeed']}"
     for key, value in config.items():
         where = ".".join((*path, key))
         if path and key in _SECTIONS:
             yield (
-                f"DeepSpeed has no key {where!r}: {key} is a section of its own, next to {path[0]}"
+                f"{deepspeed} has no key {where!r}: {key} is a section of its own, next to "
+                f"{path[0]}"
             )
         elif key not in known:
             today = {*known} - _renamed(path).keys() - _earlier(path)
-            yield f"DeepSpeed has no key {where!r}{did_you_mean(key, today)}"
+            yield f"{deepspeed} has no key {where!r}{did_you_mean(key, today)}"
         elif isinstance(value, Mapping):
             yield from _unknown_keys(value, (*path, key))
 

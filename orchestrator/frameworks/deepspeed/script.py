@@ -88,6 +88,7 @@ DEEPSPEED = Framework(
     checks=Checks(
         problems=problems,
         warnings=zero.warnings,
+        unknown_keys=lambda run: zero.unknown_config_keys(zero.config_files(run)),
     ),
     start=Start(
         template="deepspeed.sh.j2",

@@ -196,6 +196,7 @@ MEGATRON_DEEPSPEED_3D = Framework(
     checks=Checks(
         problems=problems,
         warnings=warnings,
+        unknown_keys=lambda run: zero.unknown_config_keys(config_files(run)),
         needs_gpus=framework_on_gpus,
     ),
     start=Start(

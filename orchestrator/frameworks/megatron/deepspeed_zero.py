@@ -171,6 +171,7 @@ MEGATRON_DEEPSPEED_ZERO = Framework(
     checks=Checks(
         problems=problems,
         warnings=deepspeed.warnings,
+        unknown_keys=lambda run: zero.unknown_config_keys(config_files(run)),
         needs_gpus=framework_on_gpus,
     ),
     start=Start(

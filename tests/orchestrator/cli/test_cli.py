@@ -93,6 +93,20 @@ def test_a_mistake_is_one_sentence_and_exit_1(tmp_path: Path, mistake: str, comm
     assert [entry.name for entry in tmp_path.iterdir()] == ["campaign.yaml"]
 
 
+def test_a_key_of_another_deepspeed_is_a_warning_if_the_user_says_so(tmp_path: Path) -> None:
+    """The record is of one version, and the runs may have a later one."""
+    path = tmp_path / "campaign.yaml"
+    path.write_text(
+        f"name: x\n{DEFAULTS}include: [{{strategy: zero3, deepspeed: {{of_next_year: 1}}}}]\n"
+    )
+    refused = run(tmp_path, "render", str(path))
+    assert refused.exit_code == 1
+    assert "--allow-unknown-arguments if your version of the program differs" in refused.stderr
+    allowed = run(tmp_path, "plan", str(path), "--allow-unknown-arguments")
+    assert allowed.exit_code == 0
+    assert "has no key 'of_next_year'" in allowed.stderr
+
+
 def test_all_mistakes_of_a_file_are_reported_at_once(tmp_path: Path) -> None:
     """The user can correct all mistakes of a file after one call."""
     path = tmp_path / "campaign.yaml"

@@ -47,34 +47,43 @@ UNKNOWN: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"zero_optimization": {"stage3_param_persitence_threshold": 10}},
         [
             (
-                "DeepSpeed has no key 'zero_optimization.stage3_param_persitence_threshold'; did "
+                "DeepSpeed 0.19.8 has no key "
+                "'zero_optimization.stage3_param_persitence_threshold'; did "
                 "you mean 'stage3_param_persistence_threshold'?"
             )
         ],
     ),
     "at the top": (
         {"zero_optimisation": {"stage": 3}},
-        ["DeepSpeed has no key 'zero_optimisation'; did you mean 'zero_optimization'?"],
+        ["DeepSpeed 0.19.8 has no key 'zero_optimisation'; did you mean 'zero_optimization'?"],
     ),
     "a key of 2021 that is near one with a new name": (
         {"zero_optimization": {"cpu_offload_params": True}},
         [
             (
-                "DeepSpeed has no key 'zero_optimization.cpu_offload_params'; did you mean "
+                "DeepSpeed 0.19.8 has no key 'zero_optimization.cpu_offload_params'; did you mean "
                 "'offload_param'?"
             )
         ],
     ),
     "two levels down": (
         {"zero_optimization": {"offload_param": {"devise": "cpu", "pin_memory": True}}},
-        ["DeepSpeed has no key 'zero_optimization.offload_param.devise'; did you mean 'device'?"],
+        [
+            (
+                "DeepSpeed 0.19.8 has no key 'zero_optimization.offload_param.devise'; did you "
+                "mean 'device'?"
+            )
+        ],
     ),
     "several": (
         {"steps_per_prnt": 1, "bf16": {"enable": True}, "optimizer": {"kind": "Adam"}},
         [
-            "DeepSpeed has no key 'steps_per_prnt'; did you mean 'steps_per_print'?",
-            "DeepSpeed has no key 'bf16.enable'; did you mean 'enabled'?",
-            "DeepSpeed has no key 'optimizer.kind'; choose one of legacy_fusion, params, type",
+            "DeepSpeed 0.19.8 has no key 'steps_per_prnt'; did you mean 'steps_per_print'?",
+            "DeepSpeed 0.19.8 has no key 'bf16.enable'; did you mean 'enabled'?",
+            (
+                "DeepSpeed 0.19.8 has no key 'optimizer.kind'; choose one of legacy_fusion, "
+                "params, type"
+            ),
         ],
     ),
     "a value where a section belongs": ({"fp16": True, "zero_optimization": None}, []),

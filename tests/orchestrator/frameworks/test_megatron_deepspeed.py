@@ -290,7 +290,8 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
         zero(deepspeed={"zero_optimization": {"stage3_param_persitence_threshold": 81920}}),
         [
             (
-                "DeepSpeed has no key 'zero_optimization.stage3_param_persitence_threshold'; did "
+                "DeepSpeed 0.19.8 has no key "
+                "'zero_optimization.stage3_param_persitence_threshold'; did "
                 "you mean 'stage3_param_persistence_threshold'?"
             )
         ],
@@ -332,7 +333,8 @@ def test_what_the_programs_refuse_is_reported_before_the_run(
 ):
     """A message in the words of the campaign file reports what the programs refuse."""
     run = run_of(**values)
-    assert list(FRAMEWORKS[run.framework].checks.problems(run)) == problems
+    checks = FRAMEWORKS[run.framework].checks
+    assert [*checks.problems(run), *checks.unknown_keys(run)] == problems
 
 
 def config(run: Run) -> dict[str, Any]:

@@ -113,6 +113,19 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
         ),
         [],
     ),
+    "layers split as the run says": (
+        deepspeed(
+            zero_stage=1,
+            gpus_per_node=4,
+            tensor_parallel_size=2,
+            deepspeed={"tensor_parallel": {"autotp_size": 2}},
+        ),
+        [],
+    ),
+    "layers that are not split": (
+        deepspeed(zero_stage=1, deepspeed={"tensor_parallel": {"autotp_size": 0}}),
+        [],
+    ),
     "sequences split, and the run knows nothing of it": (
         deepspeed(zero_stage=1, gpus_per_node=4, deepspeed={"sequence_parallel_size": 2}),
         [
@@ -128,7 +141,7 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "a misspelt key": (
         gpt(strategy="zero1", deepspeed={"gradient_cliping": 1.0}),
-        ["DeepSpeed has no key 'gradient_cliping'; did you mean 'gradient_clipping'?"],
+        ["DeepSpeed 0.19.8 has no key 'gradient_cliping'; did you mean 'gradient_clipping'?"],
     ),
     "fp16 where it means nothing": (
         deepspeed(
@@ -138,7 +151,8 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
         ),
         [
             (
-                "DeepSpeed has no key 'zero_optimization.fp16': fp16 is a section of its own, next "
+                "DeepSpeed 0.19.8 has no key 'zero_optimization.fp16': fp16 is a section of its "
+                "own, next "
                 "to zero_optimization"
             )
         ],
@@ -147,7 +161,8 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
         deepspeed(zero_stage=2, deepspeed={"zero_optimization": {"all_reduce_bucket_size": 5e8}}),
         [
             (
-                "DeepSpeed has no key 'zero_optimization.all_reduce_bucket_size'; did you mean "
+                "DeepSpeed 0.19.8 has no key 'zero_optimization.all_reduce_bucket_size'; did you "
+                "mean "
                 "'reduce_bucket_size'?"
             )
         ],
@@ -181,7 +196,8 @@ def test_what_deepspeed_refuses_or_ignores_is_reported_before_the_run(
 ):
     """A message in the words of the campaign file reports what DeepSpeed refuses or ignores."""
     run = run_of(**values)
-    assert list(FRAMEWORKS[run.framework].checks.problems(run)) == problems
+    checks = FRAMEWORKS[run.framework].checks
+    assert [*checks.problems(run), *checks.unknown_keys(run)] == problems
 
 
 OVERLAYS: dict[str, tuple[dict[str, Any], str]] = {
@@ -195,6 +211,7 @@ OVERLAYS: dict[str, tuple[dict[str, Any], str]] = {
     "another precision": ({"bf16": {"enabled": True}}, "bf16.enabled=True"),
     "another learning rate": ({"optimizer": {"params": {"lr": 1}}}, "optimizer.params.lr=1"),
     "other sequences": ({"sequence_parallel_size": 2}, "sequence_parallel_size=2"),
+    "layers split": ({"tensor_parallel": {"autotp_size": 2}}, "tensor_parallel.autotp_size=2"),
     "other copies of the model": ({"data_parallel_size": 2}, "data_parallel_size=2"),
     "a null": ({"optimizer": {"params": {"lr": None}}}, "optimizer.params.lr=None"),
     "offload of its own": (

@@ -215,6 +215,9 @@ SECTIONS = [
     ({"optimizer": {"type": "Adagrad", "params": {"lr": 0.1}}}, None),
     ({"fp16": {"enabled": True, "loss_scale": "x"}}, "fp16.loss_scale"),
     ({"steps_per_print": 0}, "steps_per_print"),
+    # A package that is not here, and which the run would need.
+    ({"comet": {"enabled": True, "project": "x"}}, "comet.enabled"),
+    ({"comet": {"enabled": False, "project": "x"}}, None),
 ]
 
 
@@ -295,7 +298,14 @@ def test_the_classes_of_transformers_are_asked_with_those_of_the_script(
 @pytest.mark.train
 @pytest.mark.parametrize(
     ("more", "config", "arguments"),
-    [([], {}, []), (["--precision", "bf16"], {"gradient_clipping": 0.5}, ["gradient_clipping"])],
+    [
+        ([], {}, []),
+        (["--precision", "bf16"], {"gradient_clipping": 0.5}, ["gradient_clipping"]),
+        # It trains on a GPU, which this machine need not have.
+        (["--precision", "fp16"], {}, []),
+        (["--precision", "fp16"], {"communication_data_type": "x"}, ["communication_data_type"]),
+        (["--num-attention-heads", "5"], {}, ["--num-attention-heads"]),
+    ],
 )
 def test_a_program_with_another_parser_is_asked_up_to_its_training_arguments(
     tmp_path, more, config, arguments
