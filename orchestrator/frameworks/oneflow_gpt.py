@@ -160,7 +160,7 @@ ONEFLOW_GPT = Framework(
         ),
         measured_by=(
             "gpu_mem: the most of any GPU in any sample; gpu_util: median of the samples while "
-            "a GPU is at work; changes: against the run without optimizer placement"
+            "a GPU is active; changes: against the run without optimizer placement"
         ),
         partner=Partner(
             option="optimizer_placement",

@@ -37,7 +37,7 @@ def cores() -> int:
 
 
 def oversubscription_problem(ranks: int, core_count: int) -> str | None:
-    """Return why so many ranks must not start on this machine's cores; None if they may.
+    """Return why this machine has too few cores for this number of ranks; None if it has enough.
 
     TERALOG_OVERSUBSCRIBE=1 allows any number.
     """

@@ -118,7 +118,7 @@ def _copy(read: Callable[[int], bytes], file: io.FileIO, count: int) -> None:
 
 
 class _NoRoomError(Exception):
-    """There is no room on the disk to unpack a log."""
+    """The disk is too full to unpack a log."""
 
 
 class _Stream(io.RawIOBase):

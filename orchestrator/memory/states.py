@@ -199,7 +199,7 @@ def buckets(rank: Rank) -> Size:
     each = placement.weight_bytes[0]
     low, high = scaled(placement.buckets, placement.bucket_elements * each)
     held = f"{numbers(placement.buckets)} of {placement.bucket_elements:,} elements"
-    return (low, high + one * each), f"{held}; a gradient of {one:,} on its way"
+    return (low, high + one * each), f"{held}; one gradient of {one:,}"
 
 
 def _states(rank: Rank, each: Range, zero_stage: int) -> Size:

@@ -29,15 +29,15 @@ module load cuda/12.1.0
 module load nccl/2.18
 export NCCL_DEBUG=WARN
 export HF_HOME="$SCRATCH/hugging face"
-# Only now: modules and activation scripts may use variables that are not set.
+# Not earlier: modules and activation scripts may use variables that are not set.
 set -u
 python=/usr/bin/python3
 begin() {
   # ninja, which DeepSpeed compiles with, is next to Python if pip installed it.
   PATH="$(dirname "$python"):$PATH"
   export PATH
-  # DeepSpeed compiles small extensions at first use. What was compiled for another Python, torch, CUDA, GPU or CPU may
-  # end a run, e.g. by SIGILL: each kind has a folder of its own.
+  # DeepSpeed compiles small extensions at first use. If they were compiled for another Python, torch, CUDA, GPU or
+  # CPU, a run may crash, e.g. by SIGILL. So each combination has its own folder.
   if [[ -z "${TORCH_EXTENSIONS_DIR:-}" ]]; then
     local kind
     kind="$("$python" -c '"""Print a name for the target of compiled torch extensions: Python, torch, CUDA, CPU and GPUs."""
@@ -66,22 +66,22 @@ print("-".join([str(sys.implementation.cache_tag), "torch", *torch, digest]))
       /sys/class/kfd/kfd/topology/nodes/*/properties 2> /dev/null)" || kind=unknown
     export TORCH_EXTENSIONS_DIR="${HOME:-/tmp}/.cache/teralog/torch_extensions/$kind"
   fi
-  # A program that is killed while it compiles leaves its lock behind, and all others would wait for it.
+  # A program that is killed while it compiles leaves its lock behind, and all others would wait for that lock.
   local lock
-  # The program that compiles may be on another node, and nothing compiles for more than ten minutes.
+  # The program that compiles may run on another node. No extension takes more than ten minutes.
   local turn
   for turn in {1..300}; do
     lock="$(find "$TORCH_EXTENSIONS_DIR" -maxdepth 2 -name lock ! -mmin +10 -print -quit 2> /dev/null || true)"
     [[ -n "$lock" ]] || break
     [[ "$turn" != 2 || "${SLURM_PROCID:-0}" != 0 ]] ||
-      echo "[teralog] $lock: a program compiles, or was killed as it did; waiting, 10 minutes at most"
+      echo "[teralog] $lock: another program is compiling, or was killed while it compiled; waiting for 10 minutes at most"
     sleep 2
   done
   find "$TORCH_EXTENSIONS_DIR" -maxdepth 2 -name lock -mmin +10 -delete 2> /dev/null || true
   exec "$@"
 }
 task=(bash -c "$(declare -p python; declare -f begin); begin \"\$@\"" task)
-# The optimizer steps on the CPU, with all cores of a rank.
+# The optimizer runs on the CPU, with all cores of a rank.
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-10}"
 
 program=(--module teralog.hf_gpt)
@@ -103,16 +103,17 @@ args=(
   --deepspeed-config /results/hf_deepspeed-v100/3c0f61427004/ds_config.json
 )
 
-# Every 5 s, until the job ends, however it does; no longer than the job may take.
-# shellcheck disable=SC2016  # each node expands its own
+# Sample every 5 s until the job ends for any reason, and no longer than its time limit.
+# shellcheck disable=SC2016  # each node expands these variables itself
 sample='command -v nvidia-smi > /dev/null || exit 0
 exec nvidia-smi ${CUDA_VISIBLE_DEVICES:+--id="$CUDA_VISIBLE_DEVICES"} --loop=5 --format=csv \
   --query-gpu=timestamp,index,utilization.gpu,memory.used > "gpus-${SLURMD_NODENAME:-$(hostname)}.csv"'
-# Set before the sampler starts, for a signal may come at any time. timeout passes SIGTERM on to all that it started.
+# Set the trap before the sampler starts, because a signal may come at any time. timeout passes SIGTERM on to all
+# processes that it started.
 sampler=
 trap 'sampler="${sampler:-$!}"; kill "$sampler" 2> /dev/null || true' EXIT
-# In a step that shares what the training's step has, and begins behind it. An allocation may replace srun by a
-# function, which bash inherits.
+# The sampler is a Slurm step that shares the resources of the training step, and starts after it. Within an
+# allocation, srun may be a shell function, which bash inherits.
 timeout 1800 bash -c 'sleep 3; srun "$@"' sampler \
   --overlap --mem=0 --cpus-per-task=1 --nodes=1 --ntasks=1 \
   bash -c "$sample" > /dev/null 2>&1 &
@@ -124,12 +125,12 @@ if [[ -n "${SLURM_CPUS_PER_TASK:-}" ]]; then
 fi
 MASTER_ADDR="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | sed -n 1p)"
 export MASTER_ADDR
-# One port a job, so that jobs that share a node do not meet.
+# One port per job, so that jobs on the same node do not collide.
 export MASTER_PORT="${MASTER_PORT:-$((20000 + SLURM_JOB_ID % 10000))}"
 
-# By srun too: within a larger allocation that leads to the run's own node and GPUs.
-# --num_gpus would take the node's first GPUs, whatever CUDA_VISIBLE_DEVICES says.
-# shellcheck disable=SC2016  # the task expands its own
+# Started by srun too: within a larger allocation, srun selects the run's own node and GPUs.
+# --num_gpus would use the first GPUs of the node and ignore CUDA_VISIBLE_DEVICES.
+# shellcheck disable=SC2016  # the task expands these variables itself
 srun --ntasks-per-node=1 --kill-on-bad-exit=1 "${task[@]}" bash -c \
   'exec "$1" -m deepspeed.launcher.runner --include "localhost:$CUDA_VISIBLE_DEVICES" "${@:2}"' node \
   "$python" --master_port "$MASTER_PORT" "${program[@]}" "${args[@]}"

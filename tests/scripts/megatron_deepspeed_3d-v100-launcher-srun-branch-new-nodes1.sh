@@ -29,15 +29,15 @@ module load cuda/12.1.0
 module load nccl/2.18
 export NCCL_DEBUG=WARN
 export HF_HOME="$SCRATCH/hugging face"
-# Only now: modules and activation scripts may use variables that are not set.
+# Not earlier: modules and activation scripts may use variables that are not set.
 set -u
 python=/usr/bin/python3
 begin() {
   # ninja, which DeepSpeed compiles with, is next to Python if pip installed it.
   PATH="$(dirname "$python"):$PATH"
   export PATH
-  # DeepSpeed compiles small extensions at first use. What was compiled for another Python, torch, CUDA, GPU or CPU may
-  # end a run, e.g. by SIGILL: each kind has a folder of its own.
+  # DeepSpeed compiles small extensions at first use. If they were compiled for another Python, torch, CUDA, GPU or
+  # CPU, a run may crash, e.g. by SIGILL. So each combination has its own folder.
   if [[ -z "${TORCH_EXTENSIONS_DIR:-}" ]]; then
     local kind
     kind="$("$python" -c '"""Print a name for the target of compiled torch extensions: Python, torch, CUDA, CPU and GPUs."""
@@ -66,15 +66,15 @@ print("-".join([str(sys.implementation.cache_tag), "torch", *torch, digest]))
       /sys/class/kfd/kfd/topology/nodes/*/properties 2> /dev/null)" || kind=unknown
     export TORCH_EXTENSIONS_DIR="${HOME:-/tmp}/.cache/teralog/torch_extensions/$kind"
   fi
-  # A program that is killed while it compiles leaves its lock behind, and all others would wait for it.
+  # A program that is killed while it compiles leaves its lock behind, and all others would wait for that lock.
   local lock
-  # The program that compiles may be on another node, and nothing compiles for more than ten minutes.
+  # The program that compiles may run on another node. No extension takes more than ten minutes.
   local turn
   for turn in {1..300}; do
     lock="$(find "$TORCH_EXTENSIONS_DIR" -maxdepth 2 -name lock ! -mmin +10 -print -quit 2> /dev/null || true)"
     [[ -n "$lock" ]] || break
     [[ "$turn" != 2 || "${SLURM_PROCID:-0}" != 0 ]] ||
-      echo "[teralog] $lock: a program compiles, or was killed as it did; waiting, 10 minutes at most"
+      echo "[teralog] $lock: another program is compiling, or was killed while it compiled; waiting for 10 minutes at most"
     sleep 2
   done
   find "$TORCH_EXTENSIONS_DIR" -maxdepth 2 -name lock -mmin +10 -delete 2> /dev/null || true
@@ -127,11 +127,11 @@ if [[ -n "${SLURM_CPUS_PER_TASK:-}" ]]; then
 fi
 MASTER_ADDR="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | sed -n 1p)"
 export MASTER_ADDR
-# One port a job, so that jobs that share a node do not meet.
+# One port per job, so that jobs on the same node do not collide.
 export MASTER_PORT="${MASTER_PORT:-$((20000 + SLURM_JOB_ID % 10000))}"
 
-# Every task is a rank, and finds the variables that torch.distributed expects of a launcher.
-# shellcheck disable=SC2016  # each task expands its own
+# Every task is a rank. It gets the variables that torch.distributed expects from a launcher.
+# shellcheck disable=SC2016  # each task expands these variables itself
 srun --ntasks=4 --kill-on-bad-exit=1 "${task[@]}" bash -c \
   'RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS exec "$@"' rank \
   "$python" -u "${program[@]}" "${args[@]}"

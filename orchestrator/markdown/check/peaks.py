@@ -86,7 +86,7 @@ def tflops_range(
     peak, usual = _highest_peak(gpus, row.precision), _usual_tflops(gpus)
     names = " or ".join(dict.fromkeys(gpu.model for gpu in gpus))
     if peak is not None and low > peak:
-        total = "; if it is the sum of all GPUs, the title should say so"
+        total = "; if it is the sum of all GPUs, the title should state that"
         yield finding(
             row,
             FindingKind.TFLOPS_ABOVE_PEAK,

@@ -45,7 +45,7 @@ class _Share:
 def utilizations(table: BenchmarkTable, gpus: Sequence[Gpu] = ()) -> Iterator[TableFinding]:
     """Find utilizations above 100 %, and those that do not follow from the row's TFLOPs.
 
-    gpus: those that the user gives. A GPU that only the page's text names is no evidence.
+    gpus: the GPUs that the user gives. A GPU that only the text of the page names proves nothing.
     """
     unknown: list[_Share] = []
     for row in table.rows:

@@ -90,8 +90,8 @@ def test_on_a_cluster_a_job_waits_for_a_lock_with_a_message(lock: Path, start: S
     job = start("slurm")
     assert job.stdout is not None
     assert job.stdout.readline() == (
-        f"[teralog] {lock}: a program compiles, or was killed as it did; "
-        "waiting, 10 minutes at most\n"
+        f"[teralog] {lock}: another program is compiling, or was killed while it compiled; "
+        "waiting for 10 minutes at most\n"
     )
     assert job.poll() is None
     lock.unlink()
