@@ -7,11 +7,14 @@ from parsers.formats.table import ALL_FORMATS, DECLARED
 
 _HEAD = """# Fields of log formats
 
-`make record` writes this page from the declarations by which `parse` reads lines.
-[Log formats](log-formats.md) has all programs.
+<!-- Do not edit: `make record` writes this page from the declarations of the formats. -->
 
-A report is one line with one of the words that are searched for. Each field has the words in front
-of its value, and by what the value is divided. A line without a needed field is not a report.
+This page shows how `teralog parse` reads each format. [Log formats](log-formats.md) lists all
+programs.
+
+`parse` searches a log for the words in the second column. A line with one of these words is a
+report if it has all fields that the format needs. For each field, the table shows the words before
+its value, and the number by which `parse` divides the value.
 
 | format | searched for | fields |
 |---|---|---|
@@ -26,7 +29,7 @@ def log_fields() -> str:
     names = {one.name for one in declared}
     others = sorted(one.name for one in ALL_FORMATS if one.name not in names)
     rows = "".join(map(_row, declared))
-    return f"{_HEAD}{rows}\nRead by code of their own:\n\n" + "".join(
+    return f"{_HEAD}{rows}\nEach of these formats has its own code:\n\n" + "".join(
         f"- {other}\n" for other in others
     )
 

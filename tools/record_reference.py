@@ -63,8 +63,8 @@ def campaign_keys() -> str:
     """Return a page with the keys of a campaign file, the parameters of all runs, and presets."""
     return (
         "# Keys of a campaign file\n\n"
-        "`make record` writes this page from the types that check campaign files.\n"
-        "[The campaign file](campaign-file.md) explains them.\n\n"
+        "<!-- Do not edit: `make record` writes this page from the types of the keys. -->\n\n"
+        "[The campaign file](campaign-file.md) explains these keys and shows a complete file.\n\n"
         f"## Keys\n\n{_table('key', CampaignFile)}\n"
         "## Parameters of all frameworks\n\n"
         "These go into `defaults`, `matrix` and `include`. Each framework adds its own:\n"
@@ -79,8 +79,8 @@ def cluster_profile_keys() -> str:
     """Return a page with the keys of a cluster profile."""
     return (
         "# Keys of a cluster profile\n\n"
-        "`make record` writes this page from the types that check profiles.\n"
-        "[The cluster profile](cluster-profile.md) shows one with all keys.\n\n"
+        "<!-- Do not edit: `make record` writes this page from the types of the keys. -->\n\n"
+        "[The cluster profile](cluster-profile.md) shows a profile with all these keys.\n\n"
         + _table("key", Cluster)
         + "\nThe mapping `container` has these keys:\n\n"
         + _table("key", Container)
@@ -91,9 +91,10 @@ def frameworks() -> str:
     """Return a page with every framework and the parameters that only it has."""
     head = (
         "# Frameworks and their parameters\n\n"
-        "`make record` writes this page from the types that check campaign files.\n"
-        "[Keys of a campaign file](campaign-keys.md) has the parameters of all frameworks, and\n"
-        "[notes on frameworks](framework-notes.md) what is special about each.\n\n"
+        "<!-- Do not edit: `make record` writes this page from the types of the keys. -->\n\n"
+        "This page lists the parameters that only one framework has. [Keys of a campaign\n"
+        "file](campaign-keys.md) lists the parameters that all frameworks have. [Notes on\n"
+        "frameworks](framework-notes.md) explains what is special about each framework.\n\n"
         "| framework | what it runs |\n|---|---|\n"
     )
     rows = (f"| `{name}` | {known.description} |\n" for name, known in FRAMEWORKS.items())
