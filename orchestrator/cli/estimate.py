@@ -166,7 +166,11 @@ def params(campaign: Path | None, layout: str, **options: Any) -> None:
 @_campaign
 @model_options
 @_adapters
-@_option("--global-batch-size", "Sequences per iteration.", type=_SIZE)
+@_option(
+    "--global-batch-size",
+    "Sequences per iteration; needed with --step-seconds.  [default: 1]",
+    type=_SIZE,
+)
 @_recomputed
 @_world_size
 @_step_seconds
@@ -197,6 +201,9 @@ def flops(
     """
     from orchestrator.estimate.params_and_flops import flops_records, flops_table, flops_text
 
+    if campaign is None and step_seconds is None and options["global_batch_size"] is None:
+        options["global_batch_size"] = 1
+        complain("these are the FLOPs of one sequence; --global-batch-size gives another number")
     cases = _cases(campaign, options)
     timed = step_seconds is not None and cases[0].world_size is not None
     if campaign is None and not timed and (step_seconds is not None or cases[0].peak is not None):

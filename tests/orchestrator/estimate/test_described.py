@@ -50,6 +50,17 @@ def test_a_described_model_is_counted(
     assert "top-k 2" in text
 
 
+@pytest.mark.parametrize("conventions", [(), ("--conventions",)], ids=["counts", "conventions"])
+def test_without_a_global_batch_an_iteration_is_one_sequence(conventions: tuple[str, ...]):
+    """The user wants FLOPs per token and gives no batch; a message shows what was assumed."""
+    done = run("flops", "--model=llama3-8b", *conventions, "--json")
+    assert done.exit_code == 0, done.output
+    assert "one sequence" in done.stderr
+    records = json.loads(done.stdout)
+    flops = next(record["flops"] for record in records if record["convention"] == "model")
+    assert flops == count_flops(named_model("llama3-8b").model(), sequences=1).model
+
+
 def test_conventions_are_explained():
     """Conventions are side by side, and the reasons for a difference add up to it."""
     options = ("--model=gpt-oss-20b", "--global-batch-size=2")

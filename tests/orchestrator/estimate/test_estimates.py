@@ -309,7 +309,7 @@ MISTAKES: dict[str, tuple[tuple[str, ...], int, str]] = {
         "there is no model '52C'; did you mean '52B'?",
     ),
     "no batch": (
-        ("flops", "--model=52B"),
+        ("flops", "--model=52B", "--step-seconds=2"),
         1,
         "the global batch is not known; give --global-b",
     ),
