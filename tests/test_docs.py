@@ -24,7 +24,9 @@ from orchestrator.run.presets import PRESETS
 ROOT = Path(__file__).parent.parent
 # Not in .venv and caches, which have thousands of files.
 FOLDERS = [path for path in ROOT.iterdir() if path.is_dir() and not path.name.startswith(".")]
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *(path for one in FOLDERS for path in one.rglob("*.md"))])
+DOCUMENTS = sorted(
+    [*ROOT.glob("*.md"), *(path for folder in FOLDERS for path in folder.rglob("*.md"))]
+)
 PAGES = [path for path in DOCUMENTS if path.is_relative_to(ROOT / "docs")]
 README = (ROOT / "README.md").read_text()
 REFERENCE = ROOT / "docs" / "reference"
@@ -105,7 +107,9 @@ def test_a_relative_link_leads_to_a_file(path: Path) -> None:
 
 def test_every_command_has_help() -> None:
     """Users find commands by their help texts."""
-    assert {one for commands in SECTIONS.values() for one in commands} == {*main.commands.values()}
+    assert {command for commands in SECTIONS.values() for command in commands} == {
+        *main.commands.values()
+    }
     for name, command in main.commands.items():
         assert command.help
         assert CliRunner().invoke(main, [name, "--help"]).exit_code == 0
@@ -151,7 +155,7 @@ def test_reference_has_every_outcome_name_and_option_of_parse() -> None:
     names = {name.removeprefix(part) for name in RUN_NAMES for part in parts if part in name}
     names |= {name for name in RUN_NAMES if not name.startswith(parts)}
     options = {option.opts[0] for option in main.commands["parse"].params if option.name != "paths"}
-    assert {one for one in kinds | names | options if f"`{one}`" not in document} == set()
+    assert {name for name in kinds | names | options if f"`{name}`" not in document} == set()
 
 
 def test_the_python_of_the_tutorial_runs(

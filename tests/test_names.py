@@ -39,12 +39,12 @@ def repeated_names(root: Path) -> dict[str, list[str]]:
             for name in public_names(path.read_text(encoding="utf-8")):
                 if not (is_framework and name in HOOKS):
                     modules[name].append(str(module))
-    return {name: found for name, found in sorted(modules.items()) if len(found) > 1}
+    return {name: places for name, places in sorted(modules.items()) if len(places) > 1}
 
 
 def test_a_public_name_is_defined_in_one_module() -> None:
     """A public name alone shows what it is, whatever module it is imported from."""
-    lines = [f"{name}: {', '.join(found)}" for name, found in repeated_names(ROOT).items()]
+    lines = [f"{name}: {', '.join(places)}" for name, places in repeated_names(ROOT).items()]
     assert not lines, "defined in several modules:\n" + "\n".join(lines)
 
 

@@ -167,8 +167,8 @@ def designs() -> list[Design]:
 
 def share(design: Design, gain: float, trials: int, seed: int = SEED) -> Counter[Verdict]:
     """Return the share of trials that gave each verdict."""
-    found = (design.verdict(seed + trial, gain).verdict for trial in range(trials))
-    return Counter(found)
+    verdicts = (design.verdict(seed + trial, gain).verdict for trial in range(trials))
+    return Counter(verdicts)
 
 
 def main() -> None:

@@ -39,7 +39,7 @@ class Cluster:
         return self.runs // self.together // 2 * self.together
 
 
-def found(cluster: Cluster, seed: int, gain: float) -> int | None:
+def runs_before_change(cluster: Cluster, seed: int, gain: float) -> int | None:
     """Return how many runs precede the change that a history shows, or None if it shows none.
 
     From the middle of the runs on, steps take longer by `gain`.
@@ -117,7 +117,7 @@ def main() -> None:
         rates = []
         for gain in (0.0, 0.05, 0.1):
             count = trials // 16 if gain else trials
-            places = [found(cluster, SEED + trial, gain) for trial in range(count)]
+            places = [runs_before_change(cluster, SEED + trial, gain) for trial in range(count)]
             shown = [place for place in places if place is not None]
             rates.append(f"{100 * len(shown) / count:.1f}%")
             if gain == 0.05:

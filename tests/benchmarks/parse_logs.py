@@ -123,7 +123,7 @@ def count_summarised(runs: list[LogRun]) -> int:
 
 def count_all(logs: Sequence[Path]) -> int:
     """Return how many steps several processes read from the logs."""
-    return sum(found for _, found in read_each(logs, count_steps) if isinstance(found, int))
+    return sum(count for _, count in read_each(logs, count_steps) if isinstance(count, int))
 
 
 def of_one_log(log: Path) -> list[Method]:
@@ -157,17 +157,17 @@ def of_many_logs(folder: Path, logs: Sequence[Path]) -> list[Method]:
 def processor_seconds() -> float:
     """Return the processor time of this process and of its children that have ended."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(one.ru_utime + one.ru_stime for one in used)
+    return sum(usage.ru_utime + usage.ru_stime for usage in used)
 
 
 def speed(method: Method, size: int, records: int) -> Speed:
     """Let a method read `size` bytes once. End the program if it does not read all records."""
     processor, wall = processor_seconds(), time.perf_counter()
-    found = method.run()
+    steps = method.run()
     wall = time.perf_counter() - wall
     processor = processor_seconds() - processor
-    if found not in {None, records}:
-        sys.exit(f"{method.name} found {found} records of {records}")
+    if steps not in {None, records}:
+        sys.exit(f"{method.name} found {steps} records of {records}")
     return Speed(size / 1e9 / processor, size / 1e9 / wall)
 
 
@@ -179,8 +179,8 @@ def measure(
     turns = [[speed(method, size, records) for method in methods] for _ in range(rounds)]
     medians = {
         method.name: Speed(
-            statistics.median(one.processor for one in speeds),
-            statistics.median(one.wall for one in speeds),
+            statistics.median(measured.processor for measured in speeds),
+            statistics.median(measured.wall for measured in speeds),
         )
         for method, speeds in zip(methods, zip(*turns, strict=True), strict=True)
     }
@@ -188,21 +188,21 @@ def measure(
         name for name in ("bare read", "rg -o", "perl", "perl, one per file") if name in medians
     ]
     print(f"{'GB/s of processor, wall time':32}{'':13}", *(f"x {name:18}" for name in others))
-    for name, one in medians.items():
+    for name, median in medians.items():
         ratios = (
-            f"{one.processor / other.processor:8.2f} {one.wall / other.wall:8.2f}  "
+            f"{median.processor / other.processor:8.2f} {median.wall / other.wall:8.2f}  "
             for other in map(medians.__getitem__, others)
         )
-        print(f"{name:32}{one.processor:6.2f} {one.wall:6.2f}", *ratios)
+        print(f"{name:32}{median.processor:6.2f} {median.wall:6.2f}", *ratios)
     for aim in aims:
         if aim.other in medians:
-            one, other = (
+            reached, compared = (
                 getattr(medians[aim.method], aim.time),
                 getattr(medians[aim.other], aim.time),
             )
             print(
                 f"aim: {aim.method} {aim.factor:g} x {aim.other} ({aim.time});"
-                f" reached {one / other:.2f} x"
+                f" reached {reached / compared:.2f} x"
             )
 
 
@@ -214,7 +214,7 @@ def measure_sizes(folder: Path, sizes: Sequence[float], rounds: int) -> None:
         records = write_log(log, int(gigabytes * 1e9), 200)
         method = Method("all formats, outcome", partial(count_all, [log]))
         speeds = [speed(method, log.stat().st_size, records) for _ in range(rounds)]
-        seconds = statistics.median(1 / one.processor for one in speeds)
+        seconds = statistics.median(1 / measured.processor for measured in speeds)
         print(f"{gigabytes:6.1f} GB {seconds:6.2f} s, memory at the peak {peak_mib(log):6.0f} MiB")
         log.unlink()
 
@@ -236,7 +236,7 @@ def measure_growth(folder: Path) -> None:
     """Print the time to read the bytes appended to a log."""
     log, grown = folder / "growing.log", list(pieces(20_000_000, 200))
     state: ReadState | None = None
-    found = 0
+    count = 0
     seconds = 0.0
     with log.open("wb", buffering=0) as file:
         for piece in grown:
@@ -245,9 +245,9 @@ def measure_growth(folder: Path) -> None:
                 begun = time.perf_counter()
                 appended = read_appended(log, [MEGATRON], state)
                 seconds += time.perf_counter() - begun
-                found, state = found + len(appended.records), appended.state
+                count, state = count + len(appended.records), appended.state
     print(f"\na log that grows to {log.stat().st_size / 1e6:.0f} MB, read {2 * len(grown)} times:")
-    print(f"{found} of {len(grown)} records, {seconds / 2 / len(grown) * 1e3:.2f} ms each time")
+    print(f"{count} of {len(grown)} records, {seconds / 2 / len(grown) * 1e3:.2f} ms each time")
 
 
 def measure_start(rounds: int) -> None:

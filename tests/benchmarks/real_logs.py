@@ -124,7 +124,9 @@ def measure(log: Path, before: Path | None, rounds: int) -> dict[str, float]:
 
 def real_logs() -> list[Path]:
     """Return the logs to read."""
-    folders = [one for one in (SHARED / "logs", SHARED / "logs-2026") if one.is_dir()] or [SAMPLES]
+    folders = [folder for folder in (SHARED / "logs", SHARED / "logs-2026") if folder.is_dir()] or [
+        SAMPLES
+    ]
     files = sorted(file for folder in folders for file in folder.rglob("*") if file.is_file())
     return [file for file in files if file.suffix in {".out", ".log", ".txt", ".jsonl"}]
 

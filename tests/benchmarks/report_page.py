@@ -73,7 +73,7 @@ def generate(folder: Path, runs: int, iterations: int) -> CampaignStore:
 
 
 @contextlib.contextmanager
-def told(what: str) -> Iterator[None]:
+def print_duration(what: str) -> Iterator[None]:
     """Print how long the block of code took."""
     begun, used = time.perf_counter(), time.process_time()
     yield
@@ -83,14 +83,14 @@ def told(what: str) -> Iterator[None]:
 
 def build(folder: Path, store: CampaignStore) -> Path:
     """Write the report and its page, and print how long that took."""
-    with told("campaign planned"):
+    with print_duration("campaign planned"):
         campaign = load_campaign(folder / "campaign.yaml")
-    with told("logs read"):
+    with print_duration("logs read"):
         runs = collect_campaign(campaign, store)
-    with told("report.md made"):
+    with print_duration("report.md made"):
         report = make_report(campaign, runs, "2026-01-02")
         store.write("report.md", report_markdown(campaign, report, runs, ()))
-    with told("page made"):
+    with print_duration("page made"):
         text = report_html(campaign, store, report, runs, ())
     steps = sum(len(run.steps) for run in runs)
     print(f"  of {len(runs):,} runs, {steps:,} steps; the page has {len(text) / 1e6:.1f} MB")

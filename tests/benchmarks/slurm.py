@@ -103,8 +103,8 @@ def _submitting(cluster: Cluster, folder: Path, runs: int, one_by_one: int, roun
     medians = {}
     for name, all_of_it in times.items():
         factor = runs / one_by_one if name == "submitit submit" else 1.0
-        wall = statistics.median(one.wall for one in all_of_it) * factor
-        processor = statistics.median(one.processor for one in all_of_it) * factor
+        wall = statistics.median(seconds.wall for seconds in all_of_it) * factor
+        processor = statistics.median(seconds.processor for seconds in all_of_it) * factor
         medians[name] = wall
         scaled = f"   from {one_by_one}" if factor != 1.0 else ""
         print(f"{name:28}{wall:10.2f} s{processor:8.2f} s{scaled}")

@@ -126,9 +126,9 @@ def test_salloc_line_fits_the_largest_run_and_the_time_of_all_runs(play) -> None
         "salloc --job-name=play --nodes=2 --ntasks-per-node=1 --cpus-per-task=20 --gres=gpu:4 "
         "--constraint=v100-32g --mem=1G --time=0:21:00"
     )
-    told = run_line(play, line, "scontrol --oneliner show job $SLURM_JOB_ID").stdout
-    assert "NumNodes=2" in told
-    assert "TimeLimit=00:21:00" in told
+    job = run_line(play, line, "scontrol --oneliner show job $SLURM_JOB_ID").stdout
+    assert "NumNodes=2" in job
+    assert "TimeLimit=00:21:00" in job
     other = play.teralog("salloc", "campaign.yaml", "--time", "45").stdout
     assert "--time=0:45:00" in other
 
@@ -282,9 +282,9 @@ def test_runs_of_several_nodes_and_small_ones_mix(play) -> None:
     assert len(tasks) == 3 + 3 * 2
     assert {len(gpus.split(",")) for _, _, gpus, _ in tasks} == {2}
     large = [run["run_id"] for run in play.status()[3:]]
-    for one in large:
-        assert {node for run, node, *_ in tasks if run == one} == {node for _, node, *_ in tasks}
-        assert len({port for run, _, _, port in tasks if run == one}) == 1
+    for run_id in large:
+        assert {node for run, node, *_ in tasks if run == run_id} == {node for _, node, *_ in tasks}
+        assert len({port for run, _, _, port in tasks if run == run_id}) == 1
     assert most_at_once(play) == 4
 
 

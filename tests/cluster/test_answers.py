@@ -131,11 +131,11 @@ def test_a_daemon_that_keeps_silent_is_asked_once_by_each_command(bare, silence:
     commands = ("squeue", "scontrol", "scancel", "sbatch")
     instead(bare, **dict.fromkeys(commands, silence))
     late = "gave no answer within 0.5 s; `--slurm-timeout SECONDS` gives it longer"
-    said = late if silence == HANGING else "Unable to contact slurm controller"
+    message = late if silence == HANGING else "Unable to contact slurm controller"
     for command in ASKING:
         done = bare.teralog(*command, "--slurm-timeout", "0.5")
         assert (command, asked(bare)) == (command, ["squeue"])
-        assert (command, done.stderr.count(said)) == (command, 1), done.stderr
+        assert (command, done.stderr.count(message)) == (command, 1), done.stderr
     assert "RUNNING" in bare.teralog("status", "campaign.yaml", "--slurm-timeout", "0.5").stdout
 
 

@@ -93,10 +93,14 @@ def test_more_layers_are_slower_and_a_is_as_fast_as_a(tmp_path: Path, slurm: Clu
         json.loads(teralog("compare", "campaign.yaml", "--by", name, "--json"))[0]
         for name in ("num_layers", "learning_rate")
     )
-    for found in (layers, rates):
-        sys.stdout.write("\n".join(found["said"]) + "\n")
-        assert (found["units_a"], found["balanced"], found["not_measured"]) == (6, 6, [])
-        assert found["allocations"] == 6
+    for comparison in (layers, rates):
+        sys.stdout.write("\n".join(comparison["said"]) + "\n")
+        assert (comparison["units_a"], comparison["balanced"], comparison["not_measured"]) == (
+            6,
+            6,
+            [],
+        )
+        assert comparison["allocations"] == 6
     sys.stdout.write(teralog("noise", "campaign.yaml"))
     assert layers["verdict"] == "slower"
     assert rates["verdict"] == "cannot tell" or abs(rates["ratio"] - 1) < 0.1

@@ -132,8 +132,8 @@ def test_ctrl_c_names_the_line_that_goes_on_here(play) -> None:
     wait_until_four_run(play)
     # salloc's own command line has the words, too.
     [process] = [
-        one
-        for one, words in play.command_lines()
+        process_id
+        for process_id, words in play.command_lines()
         if {"submit", "--here"} < {*words} and words[0] != "salloc"
     ]
     process.send_signal(signal.SIGINT)

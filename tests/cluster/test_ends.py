@@ -74,15 +74,15 @@ ENDS = {
 
 def ended(play, seconds: float = 90) -> dict[str, Any]:
     """Wait until the only run of a playground has ended, and return its status."""
-    found: dict[str, Any] = {}
+    status: dict[str, Any] = {}
 
     def has_ended() -> bool:
         [run] = play.status()
-        found.update(run)
+        status.update(run)
         return run["outcome"] is not None
 
-    wait_until(has_ended, lambda: str(found), seconds)
-    return found
+    wait_until(has_ended, lambda: str(status), seconds)
+    return status
 
 
 @pytest.mark.parametrize("name", ENDS)

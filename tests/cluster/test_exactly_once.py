@@ -109,12 +109,12 @@ def write_series(play) -> None:
 def seeds_started(play) -> dict[str, list[str]]:
     """Return the seeds of each series in the order in which their runs started."""
     labels = {run["run_id"]: run["label"].split(" seed=") for run in play.status()}
-    found: dict[str, list[str]] = {"ddp": [], "zero1": []}
+    started: dict[str, list[str]] = {"ddp": [], "zero1": []}
     for run, what, *_ in play.events():
         if what == "start":
             strategy, seed = labels[run]
-            found[strategy].append(seed)
-    return found
+            started[strategy].append(seed)
+    return started
 
 
 def test_two_submits_at_once_double_nothing(play) -> None:

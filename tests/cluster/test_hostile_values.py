@@ -47,10 +47,10 @@ def play(playground, slurm, tmp_path: Path, request: pytest.FixtureRequest) -> A
 def no_canary(play) -> None:
     """Fail if a shell executed any part of a value."""
     places = (play.ledger.parent, play.path)
-    found = [path for place in places for path in place.rglob("*canary") if path.is_file()]
+    canaries = [path for place in places for path in place.rglob("*canary") if path.is_file()]
     # If the shell that ran it had no such variable.
-    found += [path for place in ("/", ".") if (path := Path(place, ".canary")).exists()]
-    assert not found
+    canaries += [path for place in ("/", ".") if (path := Path(place, ".canary")).exists()]
+    assert not canaries
 
 
 def test_a_shell_that_runs_a_value_leaves_a_canary(playground) -> None:

@@ -63,12 +63,12 @@ def test_blocks_are_recorded_with_their_allocations(play: Any) -> None:
         for path in play.path.glob("results/play/*/attempt-1/attempt.json")
     }
     started = [texts[words[0]] for words in play.events() if words[1] == "start"]
-    assert [(one["block"], one["place"]) for one in started] == [
+    assert [(attempt["block"], attempt["place"]) for attempt in started] == [
         (block, place) for block in (1, 2) for place in (1, 2, 3, 4)
     ]
     first, second = (
-        {one["allocation"] for one in started[:4]},
-        {one["allocation"] for one in started[4:]},
+        {attempt["allocation"] for attempt in started[:4]},
+        {attempt["allocation"] for attempt in started[4:]},
     )
     assert len(first) == len(second) == 1
     assert int(*first) < int(*second)
@@ -77,9 +77,9 @@ def test_blocks_are_recorded_with_their_allocations(play: Any) -> None:
     )
     assert (record[0]["units_a"], record[0]["allocations"], record[0]["balanced"]) == (2, 2, 2)
     sources = json.loads(play.teralog("noise", "campaign.yaml", "--json").stdout)["sources"]
-    known = {source["source"]: source["percent"] is not None for source in sources}
-    assert known["runs"]
-    assert known["allocations"]
+    measured = {source["source"]: source["percent"] is not None for source in sources}
+    assert measured["runs"]
+    assert measured["allocations"]
 
 
 def test_blocks_run_unattended_each_in_an_allocation_of_its_own(play: Any) -> None:
@@ -96,9 +96,9 @@ def test_blocks_run_unattended_each_in_an_allocation_of_its_own(play: Any) -> No
     play.wait_for(["COMPLETED"] * 8)
     assert [words[1] for words in play.events()] == ["start", "end"] * 8
     shared = {
-        (found["allocation"], found["block"])
+        (attempt["allocation"], attempt["block"])
         for path in play.path.glob("results/play/*/attempt-1/attempt.json")
-        for found in [json.loads(path.read_text())]
+        for attempt in [json.loads(path.read_text())]
     }
     assert len(shared) == len({allocation for allocation, _ in shared}) == 2
     # Each sees the nodes of its own job, and not those of the array's other tasks.

@@ -86,8 +86,8 @@ def trained(playground: Any, slurm: Any, campaign: str, runs: int) -> list[dict[
     report = playground.teralog("report", "campaign.yaml", "--write")
     assert report.returncode == 0, report.stderr
     page = json.loads((playground.path / "results" / "kinds" / "report.json").read_text())
-    found: list[dict[str, Any]] = page["runs"]
-    return found
+    reported_runs: list[dict[str, Any]] = page["runs"]
+    return reported_runs
 
 
 @pytest.mark.timeout(1200)

@@ -100,9 +100,9 @@ def archive(tmp_path: Path, slurm: Cluster) -> Archive:
     (logs / "named.txt").write_text("nothing either\n")
     (logs / "two.log").write_bytes(plain + OOM + plain)
     environment = {**slurm.environment, "GO": str(tmp_path / "go")}
-    found = Archive(tmp_path, environment)
-    found.profile()
-    return found
+    new_archive = Archive(tmp_path, environment)
+    new_archive.profile()
+    return new_archive
 
 
 STEPS = ("--steps", "--format", "csv")
@@ -204,7 +204,7 @@ def test_impossible_requests_are_reported(archive: Archive) -> None:
     """Standard input, a profile of this machine and an unknown partition are refused."""
     (archive.path / "here.yaml").write_text("scheduler: local\n")
 
-    def said(*arguments: str) -> tuple[int, str]:
+    def parse(*arguments: str) -> tuple[int, str]:
         done = subprocess.run(
             [TERALOG, "parse", *arguments],
             cwd=archive.path,
@@ -217,13 +217,13 @@ def test_impossible_requests_are_reported(archive: Archive) -> None:
         )
         return done.returncode, done.stderr
 
-    code, text = said("-", "--on-slurm", "cpu.yaml")
+    code, text = parse("-", "--on-slurm", "cpu.yaml")
     assert (code, "-: --on-slurm: is not a file, so jobs cannot read it" in text) == (1, True)
-    code, text = said("logs", "nowhere", "--on-slurm", "cpu.yaml")
+    code, text = parse("logs", "nowhere", "--on-slurm", "cpu.yaml")
     assert (code, "nowhere: does not exist" in text) == (1, True)
-    code, text = said("logs", "--on-slurm", "here.yaml")
+    code, text = parse("logs", "--on-slurm", "here.yaml")
     assert (code, "is this machine" in text) == (1, True)
-    assert said("logs", "--shards", "3")[0] == 2
+    assert parse("logs", "--shards", "3")[0] == 2
     archive.profile("partition: no-such\n")
-    code, text = said("logs", "--on-slurm", "cpu.yaml")
+    code, text = parse("logs", "--on-slurm", "cpu.yaml")
     assert (code, "sbatch: invalid partition specified" in text.lower()) == (1, True)

@@ -50,7 +50,7 @@ def test_the_gpt2_page_s_allocation_is_granted(slurm: Cluster) -> None:
 
 
 @pytest.mark.parametrize(
-    ("option", "said"),
+    ("option", "message"),
     [
         ("--constraint=a100", "Invalid feature specification"),
         ("--gres=gpu:5", "Requested node configuration is not available"),
@@ -59,10 +59,10 @@ def test_the_gpt2_page_s_allocation_is_granted(slurm: Cluster) -> None:
     ],
 )
 def test_resources_that_no_node_has_are_refused(
-    slurm: Cluster, tmp_path: Path, option: str, said: str
+    slurm: Cluster, tmp_path: Path, option: str, message: str
 ) -> None:
     """A mistake in a profile shows the same message as on a real site."""
-    with pytest.raises(PracticeError, match=said):
+    with pytest.raises(PracticeError, match=message):
         submit(slurm, "true", option, folder=tmp_path)
 
 
@@ -178,7 +178,7 @@ def test_sacct_reports_how_jobs_ended(slurm_with_accounting: Cluster, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("option", "said"),
+    ("option", "message"),
     [
         ("--account=nobody-s", "Invalid account"),
         ("--qos=gold", "Invalid qos"),
@@ -186,8 +186,8 @@ def test_sacct_reports_how_jobs_ended(slurm_with_accounting: Cluster, tmp_path: 
     ],
 )
 def test_with_accounting_accounts_and_limits_are_enforced(
-    slurm_with_accounting: Cluster, tmp_path: Path, option: str, said: str
+    slurm_with_accounting: Cluster, tmp_path: Path, option: str, message: str
 ) -> None:
     """Slurm refuses a wrong account, a wrong QOS, or too many jobs in one, at submission."""
-    with pytest.raises(PracticeError, match=said):
+    with pytest.raises(PracticeError, match=message):
         submit(slurm_with_accounting, "true", *option.split(), folder=tmp_path)

@@ -10,7 +10,7 @@ from practice.ports import reserved_ports
 
 
 @pytest.mark.parametrize(
-    ("plan", "said"),
+    ("plan", "message"),
     [
         (Plan(folder=Path("relative")), "absolute path"),
         (Plan(folder=Path("/tmp/a b")), "letters, digits"),
@@ -20,9 +20,9 @@ from practice.ports import reserved_ports
         (Plan(folder=Path("/tmp/x"), nodes_32g=1000), "between 1 and 999"),
     ],
 )
-def test_a_cluster_that_cannot_be_is_refused(plan: Plan, said: str) -> None:
+def test_a_cluster_that_cannot_be_is_refused(plan: Plan, message: str) -> None:
     """An impossible practice cluster is refused before any file is written."""
-    with pytest.raises(PracticeError, match=said):
+    with pytest.raises(PracticeError, match=message):
         plan.check()
 
 

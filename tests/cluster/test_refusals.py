@@ -19,7 +19,7 @@ class Mistake:
 
     right: str
     wrong: str
-    said: str
+    message: str
     cluster: str = "slurm"
 
 
@@ -61,7 +61,7 @@ def test_a_mistake_in_a_profile_is_reported_and_can_be_corrected(
     options = ["--test-only"] if command == "test-only" else []
     refused = playground.teralog("submit", "campaign.yaml", *options)
     assert (refused.returncode, refused.stdout) == (1, "")
-    assert mistake.said in refused.stderr
+    assert mistake.message in refused.stderr
     assert "Traceback" not in refused.stderr
     if command == "test-only":
         assert not (playground.path / "results").exists()

@@ -108,10 +108,10 @@ def test_an_array_is_split_where_it_is_too_large_and_bounded_where_asked(bare, s
 def wait_for_reasons(play: Any, reasons: list[str | None]) -> None:
     """Wait until Slurm reports these reasons for waiting; a new job has no reason at first."""
 
-    def found() -> list[str | None]:
+    def current_reasons() -> list[str | None]:
         return [run["reason"] for run in play.status()]
 
-    wait_until(lambda: found() == reasons, lambda: str(found()))
+    wait_until(lambda: current_reasons() == reasons, lambda: str(current_reasons()))
 
 
 def test_a_throttle_bounds_all_arrays_of_a_campaign_together(bare) -> None:
@@ -459,7 +459,7 @@ def test_slurm_gets_options_that_no_key_is_for(bare, slurm, place: str) -> None:
         submitted = bare.teralog("submit", "campaign.yaml")
         bare.wait_for(["COMPLETED"] * 2)
         ids = [line.partition(":")[0] for line in submitted.stdout.splitlines()]
-        jobs = [slurm.run("scontrol", "--oneliner", "show", "job", one).stdout for one in ids]
+        jobs = [slurm.run("scontrol", "--oneliner", "show", "job", job_id).stdout for job_id in ids]
         assert ["Contiguous=1" in job for job in jobs] == [True, False]
         assert all("ReqB:S:C:T=0:0:*:1" in job for job in jobs), jobs
     else:

@@ -130,15 +130,15 @@ def test_a_campaign_is_watched_to_its_end_and_the_slow_run_is_reported(play) -> 
 
     status = play.teralog("status", "campaign.yaml")
     assert re.search(slow, status.stdout, re.MULTILINE)
-    found = {run["node_list"]: run["slow"] for run in play.status()}
-    assert found.pop("gpu002") == {
+    slow_runs = {run["node_list"]: run["slow"] for run in play.status()}
+    assert slow_runs.pop("gpu002") == {
         "step_seconds": pytest.approx(0.15),
         "usual_step_seconds": pytest.approx(0.05),
         "ratio": pytest.approx(3.0),
         "compared_with": "siblings",
         "compared": 3,
     }
-    assert set(found.values()) == {None}
+    assert set(slow_runs.values()) == {None}
     nodes = play.teralog("report", "campaign.yaml", "--by-node").stdout.splitlines()
     rows = [line.split() for line in nodes if line.startswith("gpu")]
     assert rows[0] == ["gpu002", "1", "1", "3.00", "slow"]

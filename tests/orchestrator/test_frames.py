@@ -88,7 +88,7 @@ def saved(reported: Callable[..., Any], tmp_path: Path) -> Any:
     store = CampaignStore(tmp_path / "stages")
     render_runs(campaign, campaign.runs, store)
     store.save_submission(campaign)
-    return campaign, [replace(one, log=None, attempts=()) for one in collected]
+    return campaign, [replace(run, log=None, attempts=()) for run in collected]
 
 
 @pytest.mark.parametrize("as_text", [True, False])

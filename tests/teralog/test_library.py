@@ -113,7 +113,7 @@ def test_estimate_takes_a_campaign_as_the_command_does(what: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("what", "campaign", "options", "said"),
+    ("what", "campaign", "options", "message"),
     [
         ("memry", None, {}, "'memry': cannot be estimated; did you mean 'memory'?"),
         ("params", None, {"layers": 3}, "layers: unknown option of params"),
@@ -127,10 +127,10 @@ def test_estimate_takes_a_campaign_as_the_command_does(what: Any) -> None:
     ],
 )
 def test_mistakes_are_value_errors(
-    what: Any, campaign: Path | None, options: dict[str, Any], said: str
+    what: Any, campaign: Path | None, options: dict[str, Any], message: str
 ) -> None:
     """The exception has the message that the command would print."""
-    with pytest.raises(ValueError, match=re.escape(said)):
+    with pytest.raises(ValueError, match=re.escape(message)):
         teralog.estimate(what, campaign, **options)
 
 

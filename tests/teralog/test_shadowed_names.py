@@ -83,8 +83,10 @@ def test_every_way_to_start_the_command_gets_its_own_packages(others: Path) -> N
         assert parsed.returncode == 0, parsed.stderr
         assert json.loads(parsed.stdout)[0]["steps"] == 3
         doctor = run(others, *command, "doctor", "--json", path=path)
-        clashes = [one for one in json.loads(doctor.stdout) if one["topic"] == "name clash"]
-        assert [one["ok"] for one in clashes] == [True] * 4
+        clashes = [
+            finding for finding in json.loads(doctor.stdout) if finding["topic"] == "name clash"
+        ]
+        assert [finding["ok"] for finding in clashes] == [True] * 4
 
 
 def test_python_m_names_itself_in_its_help() -> None:

@@ -120,7 +120,7 @@ def reference_loss() -> float:
     for batch in order.split(8):
         inputs = [samples[int(index)] for index in batch]
         loss = model(
-            **{name: torch.stack([one[name] for one in inputs]) for name in inputs[0]}
+            **{name: torch.stack([sample[name] for sample in inputs]) for name in inputs[0]}
         ).loss
         losses.append(loss.item())
         loss.backward()

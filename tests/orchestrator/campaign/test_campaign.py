@@ -310,14 +310,14 @@ MISFITS = {
 
 def files(table: dict[str, list[str]]) -> st.SearchStrategy[dict[str, Any]]:
     """Return keys of a campaign file whose parameters have the values of a table."""
-    one = {name: st.sampled_from(values) for name, values in table.items()}
-    several = {name: st.lists(value, min_size=1, max_size=2) for name, value in one.items()}
+    single = {name: st.sampled_from(values) for name, values in table.items()}
+    several = {name: st.lists(value, min_size=1, max_size=2) for name, value in single.items()}
     rules = st.sampled_from(["world_size > 1", "nodes < 2", "strategy > 1", "model == 's'", "("])
     return st.fixed_dictionaries(
-        {"defaults": st.fixed_dictionaries({}, optional=one)},
+        {"defaults": st.fixed_dictionaries({}, optional=single)},
         optional={
             "matrix": st.fixed_dictionaries({}, optional=several),
-            "include": st.lists(st.fixed_dictionaries({}, optional=one), max_size=2),
+            "include": st.lists(st.fixed_dictionaries({}, optional=single), max_size=2),
             "exclude": st.lists(rules, max_size=1),
             "repeats": st.sampled_from(["1", "2"]),
             "warmup": st.sampled_from(["0", "25%"]),

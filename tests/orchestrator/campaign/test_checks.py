@@ -171,7 +171,7 @@ def test_layers_split_across_nodes_are_reported_as_a_warning(
 
 
 @pytest.mark.parametrize(
-    ("profile", "said"),
+    ("profile", "warnings"),
     [
         ({"gpu": "V100-SXM2-32GB"}, []),
         (
@@ -218,14 +218,14 @@ def test_layers_split_across_nodes_are_reported_as_a_warning(
     ],
 )
 def test_a_gpu_that_is_not_known_is_reported_as_a_warning(
-    run_of: RunOf, profile: dict[str, Any], said: list[str]
+    run_of: RunOf, profile: dict[str, Any], warnings: list[str]
 ):
     """The warning lists the numbers that will be missing, and what to give instead."""
-    assert list(run_warnings(run_of(), Cluster(name="a", **profile), Path())) == said
+    assert list(run_warnings(run_of(), Cluster(name="a", **profile), Path())) == warnings
 
 
 @pytest.mark.parametrize(
-    ("framework", "cluster", "said"),
+    ("framework", "cluster", "warnings"),
     [
         ("megatron", CPUS, ["framework megatron trains on GPUs, and cluster here has none"]),
         ("megatron", V100, []),
@@ -233,17 +233,17 @@ def test_a_gpu_that_is_not_known_is_reported_as_a_warning(
     ],
 )
 def test_a_program_that_needs_gpus_is_reported_as_a_warning_without_any(
-    run_of: RunOf, framework: str, cluster: Cluster, said: list[str], tmp_path: Path
+    run_of: RunOf, framework: str, cluster: Cluster, warnings: list[str], tmp_path: Path
 ):
     """On a cluster without GPUs the run gets only a warning, because it can still be rehearsed."""
     (tmp_path / "pretrain_gpt.py").touch()
     values = {"source": str(tmp_path)} if framework == "megatron" else {}
     run = run_of(framework=framework, **values)
-    assert list(run_warnings(run, cluster, Path())) == said
+    assert list(run_warnings(run, cluster, Path())) == warnings
 
 
 @pytest.mark.parametrize(
-    ("stage", "cluster", "said"),
+    ("stage", "cluster", "warnings"),
     [
         (3, CPUS, ["zero_stage=3 of program=run_clm trains on GPUs, and cluster here has none"]),
         (2, CPUS, []),
@@ -251,14 +251,14 @@ def test_a_program_that_needs_gpus_is_reported_as_a_warning_without_any(
     ],
 )
 def test_run_clm_with_parameters_divided_is_reported_as_a_warning_without_gpus(
-    run_of: RunOf, stage: int, cluster: Cluster, said: list[str], tmp_path: Path
+    run_of: RunOf, stage: int, cluster: Cluster, warnings: list[str], tmp_path: Path
 ):
     """Without GPUs, DeepSpeed refuses the batch size of run_clm with divided parameters."""
     files = {name: str(tmp_path / name) for name in ("script", "dataset")}
     for path in files.values():
         Path(path).touch()
     run = run_of(framework="hf_deepspeed", program="run_clm", zero_stage=stage, **files)
-    assert list(run_warnings(run, cluster, Path())) == said
+    assert list(run_warnings(run, cluster, Path())) == warnings
 
 
 @pytest.mark.parametrize(
@@ -279,7 +279,9 @@ def test_an_optimizer_that_has_one_core_is_reported_as_a_warning(
         values = {**values, "source": "c"}
     cluster = Cluster(name="a", scheduler="slurm", gpus_per_node=8, cores_per_rank=cores)
     warnings = [
-        one for one in run_warnings(run_of(**values), cluster, Path()) if "one thread" in one
+        warning
+        for warning in run_warnings(run_of(**values), cluster, Path())
+        if "one thread" in warning
     ]
     assert len(warnings) == warned
 

@@ -39,8 +39,8 @@ def test_labels_are_short(
     It names a model by its size if that is unique.
     """
     text = f"name: c\ndefaults: {{framework: gpt, model: {SMALL}}}\nmatrix: {{{matrix}}}\n"
-    found = [planned.label for planned in campaign_of(text).runs]
-    assert found == expected
+    labels = [planned.label for planned in campaign_of(text).runs]
+    assert labels == expected
 
 
 def test_repeats_are_numbered_without_a_comment_sign(

@@ -138,11 +138,11 @@ def test_equal_models_are_one_run(folder: Path):
     config = named_model("llama3-8b").config
     (folder / "llama.json").write_text(json.dumps({**config, "torch_dtype": "bfloat16"}))
     length = {"seq_length": 4096}
-    one, *others = (
+    run_id, *others = (
         campaign_of(folder, {"model": model, **length}).runs[0].run_id
         for model in ("llama3-8b", {"name": "Llama 3 8B"}, {"config": "llama.json"})
     )
-    assert {one} == {*others}
+    assert {run_id} == {*others}
     usual = {"num_key_value_heads": 4, "head_dim": 16, "gated_mlp": False, "norm": "layernorm"}
     plain, same, other = (
         campaign_of(folder, {**SIZES, **more}).runs[0].run_id

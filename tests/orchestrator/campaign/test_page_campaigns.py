@@ -17,7 +17,8 @@ from orchestrator.run import run_columns
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "results" / "published" / "gpt2-experiments"
 
-# The shapes that stand for sizes whose shape the page does not tell; 22B is 48 layers of 6144.
+# The page does not contain the shapes of these sizes, so a model of similar size replaces them.
+# 22B is 48 layers of 6144.
 SIZES = {"50B": "52B", "78B": "81B", "24B": "25B", "22B": "18B"}
 COLUMNS = {
     "world_size": lambda run: run.world_size,
@@ -51,9 +52,9 @@ CAMPAIGNS: dict[str, list[tuple[str, dict[str, str]]]] = {
 def page_rows(name: str) -> list[dict[str, str]]:
     """Return the rows of a campaign's tables on the page, with the notes on whole tables."""
     rows = []
-    for table, said in CAMPAIGNS[name]:
+    for table, notes in CAMPAIGNS[name]:
         with (PAGE / f"{table}.csv").open() as file:
-            rows += [said | row for row in csv.DictReader(file)]
+            rows += [notes | row for row in csv.DictReader(file)]
     return rows
 
 
@@ -100,13 +101,16 @@ def test_rows_that_contradict_themselves_are_planned_as_contradictions(name: str
     given = [column for column in COLUMNS if all(column in row for row in rows)]
     assert len(runs) == len(rows) == CONTRADICTIONS.get(name, 0)
     assert {shown(run, given) for run in runs} == {wanted(row, given) for row in rows}
-    said: list[Any] = [problem for run in runs for problem in run.problems]
-    assert all("contradicts" in problem or "not divisible" in problem for problem in said)
+    problems: list[Any] = [problem for run in runs for problem in run.problems]
+    assert all("contradicts" in problem or "not divisible" in problem for problem in problems)
 
 
 def test_rows_with_more_stages_than_ranks_are_planned_as_the_program_ran_them():
     """Runs with 4 stages on 16 GPUs and 16 on 64 are planned; the command has the page's number."""
-    runs = [one.run for one in load_campaign(ROOT / "examples" / "megatron-performance.yaml").runs]
+    runs = [
+        planned.run
+        for planned in load_campaign(ROOT / "examples" / "megatron-performance.yaml").runs
+    ]
     lowered = [
         (run.world_size, run.parallelism.given.pipeline_parallel_size, split.pipeline_parallel_size)
         for run in runs

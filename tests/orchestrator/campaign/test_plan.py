@@ -127,7 +127,7 @@ def test_the_totals_count_what_is_done(campaign_of: CampaignOf):
     assert plan_totals(campaign, states).startswith(line)
     cells = [row[2] for row in plan_table(campaign, {}, states).rows]
     assert cells == ["completed", "to start", "impossible"]
-    assert [one["state"] for one in plan_records(campaign, {}, states)] == cells
+    assert [record["state"] for record in plan_records(campaign, {}, states)] == cells
     assert "state" not in plan_table(campaign, {}).names
     done = {planned.run_id: "completed" for planned in campaign.runs}
     assert plan_totals(campaign, done).startswith("3 runs on local: 3 completed; 1 excluded")

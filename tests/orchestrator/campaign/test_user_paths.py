@@ -24,7 +24,7 @@ def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "found"),
+    ("given", "path"),
     [
         ("train.py", "/campaigns/train.py"),
         ("/programs/train.py", "/programs/train.py"),
@@ -34,14 +34,14 @@ def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
         ("${CODE}/train.py", "/code/train.py"),
     ],
 )
-def test_a_path_is_the_renderer_s(run_of: RunOf, given: str, found: str) -> None:
+def test_paths_are_expanded_for_the_user_who_renders(run_of: RunOf, given: str, path: str) -> None:
     run = run_of(framework="deepspeed", script=given)
-    assert user_paths(run, Path("/campaigns")) == {"script": found}
+    assert user_paths(run, Path("/campaigns")) == {"script": path}
     assert not list(unset_variables(run))
 
 
 @pytest.mark.parametrize(
-    ("given", "found"),
+    ("given", "path"),
     [
         ("gpt2", None),
         ("stas/openwebtext-10k", None),
@@ -52,11 +52,11 @@ def test_a_path_is_the_renderer_s(run_of: RunOf, given: str, found: str) -> None
         ("$CODE/bpe", "/code/bpe"),
     ],
 )
-def test_what_is_named_or_is_a_folder_is_one_where_it_looks_like_one(
-    run_of: RunOf, given: str, found: str | None
+def test_a_tokenizer_is_a_path_if_it_looks_like_one(
+    run_of: RunOf, given: str, path: str | None
 ) -> None:
     run = run_of(framework="hf_deepspeed", program="run_clm", script="/a.py", tokenizer=given)
-    assert user_paths(run, Path("/campaigns")).get("tokenizer") == found
+    assert user_paths(run, Path("/campaigns")).get("tokenizer") == path
 
 
 @pytest.mark.parametrize("given", ["$NOWHERE/train.py", "/a/${NOWHERE}/train.py"])

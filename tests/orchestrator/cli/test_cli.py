@@ -220,15 +220,18 @@ def test_on_a_machine_without_slurm_a_message_appears_and_nothing_starts(
     assert "--time: '9:99' has 99 seconds, and the maximum is 59" in too_many.stderr
 
 
-@pytest.mark.parametrize(("terminal", "said"), [(True, "asking\n"), (False, "")])
+@pytest.mark.parametrize(("terminal", "message"), [(True, "asking\n"), (False, "")])
 def test_a_long_wait_is_reported_on_a_terminal(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], terminal: bool, said: str
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    terminal: bool,
+    message: str,
 ) -> None:
     """A message about a long wait appears once, and only on a terminal."""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
     with told_if_slow("asking", seconds=0.01):
         time.sleep(1)
-    assert capsys.readouterr().err == said
+    assert capsys.readouterr().err == message
     with told_if_slow("asking", seconds=60):
         pass
     assert capsys.readouterr().err == ""

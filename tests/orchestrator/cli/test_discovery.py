@@ -41,7 +41,7 @@ def teralog(*words: str) -> Result:
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "is_campaign"),
     [
         ("name: a\ndefaults: {}\n", True),
         ("# a comment\nname: a\nmatrix:\n  seed: [1\n", True),
@@ -53,12 +53,12 @@ def teralog(*words: str) -> Result:
     ],
 )
 def test_campaign_files_are_distinguished_from_others(
-    tmp_path: Path, text: str, found: bool
+    tmp_path: Path, text: str, is_campaign: bool
 ) -> None:
     """A campaign file has keys that no other file has, even if it contains mistakes."""
     (tmp_path / "a.yaml").write_text(text)
     (tmp_path / "a.txt").write_text("name: a\nmatrix: {}\n")
-    assert [path.name for path in campaign_files(tmp_path)] == ["a.yaml"] * found
+    assert [path.name for path in campaign_files(tmp_path)] == ["a.yaml"] * is_campaign
 
 
 @pytest.mark.parametrize(
@@ -130,17 +130,19 @@ def test_list_shows_campaigns_and_their_states(folder: Path) -> None:
     teralog("submit", "gone.yaml")
     (folder / "gone.yaml").unlink()
     printed = teralog("list", "--json")
-    found = {(one["file"], one["name"]): one for one in json.loads(printed.stdout)}
-    assert list(found) == [
+    campaigns = {
+        (campaign["file"], campaign["name"]): campaign for campaign in json.loads(printed.stdout)
+    }
+    assert list(campaigns) == [
         ("bad.yaml", None),
         ("mine.yaml", "mine"),
         ("sub/second.yaml", "another"),
         (None, "gone"),
     ]
-    assert "sed" in found["bad.yaml", None]["problem"]
-    assert found["mine.yaml", "mine"]["states"] == {"completed": 4}
-    assert found["sub/second.yaml", "another"]["states"] == {"not started": 4}
-    assert found[None, "gone"]["states"] == {"completed": 4}
+    assert "sed" in campaigns["bad.yaml", None]["problem"]
+    assert campaigns["mine.yaml", "mine"]["states"] == {"completed": 4}
+    assert campaigns["sub/second.yaml", "another"]["states"] == {"not started": 4}
+    assert campaigns[None, "gone"]["states"] == {"completed": 4}
     assert "mine.yaml" in teralog("list").stdout
 
 
@@ -178,9 +180,9 @@ def completions(line: str, shell: str) -> list[str]:
 def test_runs_complete(folder: Path, line: str, expected: list[str], shell: str) -> None:
     """The shell completes labels of runs, whether the campaign is named or is the only one."""
     printed = completions(line, shell)
-    offered = [one for one in expected if any(one in text for text in printed)]
+    offered = [label for label in expected if any(label in text for text in printed)]
     assert offered == expected
-    assert not any("ddp" in text for text in printed) or any("ddp" in one for one in expected)
+    assert not any("ddp" in text for text in printed) or any("ddp" in label for label in expected)
 
 
 def test_ids_complete_once_they_are_begun(folder: Path) -> None:

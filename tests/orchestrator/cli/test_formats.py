@@ -105,7 +105,7 @@ def test_csv_json_and_parquet_have_the_same_cells(command: tuple[str, ...]) -> N
         assert [name for name in row if not agree(row[name], stored[name])] == []
         # The CSV of reports and logs is flat. A report has the outcome as its table shows it.
         own = command[0] in ("report", "parse")
-        same = [one for one in shared if not (own and isinstance(value[one], list | dict))]
+        same = [name for name in shared if not (own and isinstance(value[name], list | dict))]
         if command == COMMANDS["report"]:
             same.remove("outcome")
         assert [name for name in same if not agree(row[name], value[name])] == []
@@ -137,7 +137,7 @@ def commands(group: click.Group, names: tuple[str, ...] = ()) -> Iterator[tuple[
         if isinstance(command, click.Group):
             yield from commands(command, (*names, name))
             continue
-        given = {option for one in command.params for option in one.opts}
+        given = {option for parameter in command.params for option in parameter.opts}
         if given & {"--format", "--json"}:
             assert "--json" in given
             yield (*names, name)
@@ -147,7 +147,7 @@ def test_no_command_is_left_out() -> None:
     """A command with `--format` also has `--json`. This file tests every command with `--json`."""
     given = [" ".join(command) for command in (*COMMANDS.values(), *JSON_ONLY.values())]
     for words in commands(main):
-        assert any(one.startswith(" ".join(words)) for one in given), words
+        assert any(given_words.startswith(" ".join(words)) for given_words in given), words
 
 
 # These print text, not tables.
@@ -171,8 +171,8 @@ def test_json_is_all_that_is_printed(folder: Path, command: tuple[str, ...]) -> 
     match command[0]:
         case "submit":
             names = {"run_id", "label", "state", "outcome", "job_id"}
-            assert [set(one) for one in value] == [names] * 6
-            assert {one["state"] for one in value} == {"COMPLETED", "FAILED"}
+            assert [set(run) for run in value] == [names] * 6
+            assert {run["state"] for run in value} == {"COMPLETED", "FAILED"}
         case "collect":
             assert [Path(file).name for file in value["files"]] == ["steps.csv", "runs.csv"]
             assert value["runs"] == 6

@@ -84,9 +84,11 @@ def test_merging_keeps_the_first_word_on_everything(records: list[Step]):
     Steps are in order, and a second merge changes nothing.
     """
     merged = merged_steps(records).steps()
-    assert [one.iteration for one in merged] == sorted({record.iteration for record in records})
+    assert [step.iteration for step in merged] == sorted({record.iteration for record in records})
     assert merged_steps(merged).steps() == merged
-    for one in merged:
+    for step in merged:
         for name in ("step_seconds", "loss"):
-            said = [getattr(r, name) for r in records if r.iteration == one.iteration]
-            assert getattr(one, name) == next((value for value in said if value is not None), None)
+            values = [getattr(r, name) for r in records if r.iteration == step.iteration]
+            assert getattr(step, name) == next(
+                (value for value in values if value is not None), None
+            )

@@ -47,7 +47,7 @@ OUTCOMES = [
     ("BOOT_FAIL", None, "node_fail"),
     ("PREEMPTED", None, "preempted"),
     ("DEADLINE", None, "timeout"),
-    # What Slurm has forgotten, the log tells, as far as it does.
+    # If Slurm has forgotten the job, the outcome comes from the log.
     ("UNKNOWN", None, "unknown"),
     ("UNKNOWN", OutcomeKind.TRUNCATED, "unknown"),
     ("UNKNOWN", OutcomeKind.COMPLETED, "completed"),
@@ -58,10 +58,10 @@ OUTCOMES = [
 ]
 
 
-@pytest.mark.parametrize(("state", "told", "word"), OUTCOMES)
-def test_an_outcome_is_one_word(state: str, told: OutcomeKind | None, word: str | None):
+@pytest.mark.parametrize(("state", "kind", "word"), OUTCOMES)
+def test_an_outcome_is_one_word(state: str, kind: OutcomeKind | None, word: str | None):
     """The outcome is None as long as the run has not ended."""
-    assert outcome(state, told and Outcome(kind=told)) == word
+    assert outcome(state, kind and Outcome(kind=kind)) == word
 
 
 @pytest.mark.parametrize(
@@ -120,8 +120,8 @@ def test_a_run_ended_as_its_last_attempt_did(
     folder = RunFolder(tmp_path)
     attempt_in(folder, log="Traceback", state="TIMEOUT")
     attempt_in(folder, **attempt)
-    state, word, told, starts = run_outcome(folder)
-    assert (state, word, told and told.kind) == expected
+    state, word, log_outcome, starts = run_outcome(folder)
+    assert (state, word, log_outcome and log_outcome.kind) == expected
     assert [start.number for start in starts] == [1, 2]
 
 

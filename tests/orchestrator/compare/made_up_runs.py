@@ -43,7 +43,7 @@ Speeds = Callable[[PlannedRun], float | None]
 def log(seconds: float) -> str:
     """Return the log of a run; the first step is its warm-up, and the others take these seconds."""
     times = [9.0, *(seconds * (1 + 0.001 * (step % 3 - 1)) for step in range(2, 11))]
-    return "".join(LINE.format(step=step, seconds=one) for step, one in enumerate(times, 1))
+    return "".join(LINE.format(step=step, seconds=time) for step, time in enumerate(times, 1))
 
 
 def ran(folder: RunFolder, seconds: float | None, position: Position | None) -> None:
@@ -92,8 +92,8 @@ class Folder:
         render_runs(campaign, campaign.runs, store)
         if campaign.order_seed is not None:
             positions = {
-                one.planned.run_id: Position("submit-1", one.place, one.block)
-                for one in interleaved(campaign.runs, campaign.order_seed)
+                placed.planned.run_id: Position("submit-1", placed.place, placed.block)
+                for placed in interleaved(campaign.runs, campaign.order_seed)
             }
         for planned in campaign.runs:
             where = (positions or {}).get(planned.run_id)

@@ -5,7 +5,7 @@ import random
 from itertools import permutations
 
 import pytest
-from history_simulation import QUIET, REAL, SEED, Cluster, found
+from history_simulation import QUIET, REAL, SEED, Cluster, runs_before_change
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,7 +31,7 @@ def test_the_p_value_is_the_part_of_all_orders_that_are_as_clear(values: list[fl
     assert change is not None
     assert change.exact
     least = clearest[0] * (1 - 1e-9)
-    assert change.p_value == sum(one >= least for one in clearest) / len(clearest)
+    assert change.p_value == sum(value >= least for value in clearest) / len(clearest)
     assert clearness(tuple(values), change.index) == pytest.approx(clearest[0])
 
 
@@ -40,10 +40,10 @@ def test_neither_the_unit_nor_the_level_of_times_matters(
     values: list[float], shift: float, factor: float
 ) -> None:
     """Logarithms in another base, or of times in another unit, give the same result."""
-    one, other = find_change(values), find_change([factor * value + shift for value in values])
-    assert one is not None
+    change, other = find_change(values), find_change([factor * value + shift for value in values])
+    assert change is not None
     assert other is not None
-    assert other.p_value == pytest.approx(one.p_value)
+    assert other.p_value == pytest.approx(change.p_value)
 
 
 @pytest.mark.parametrize("n", [2, 3, 5, FEWEST - 1])
@@ -88,13 +88,13 @@ def test_drawn_orders_are_the_same_each_time_and_backwards() -> None:
     """Two calls with the same numbers draw the same random orders, forwards and backwards."""
     chance = random.Random(1)
     values = [chance.gauss(0, 1) for _ in range(20)]
-    one, again, backwards = (find_change(some) for some in (values, values, values[::-1]))
-    assert one == again
-    assert one is not None
+    change, again, backwards = (find_change(some) for some in (values, values, values[::-1]))
+    assert change == again
+    assert change is not None
     assert backwards is not None
-    assert not one.exact
-    assert backwards.p_value == one.p_value
-    assert backwards.index == 20 - one.index
+    assert not change.exact
+    assert backwards.p_value == change.p_value
+    assert backwards.index == 20 - change.index
 
 
 # The simulation of tests/benchmarks/history_simulation.py, smaller.
@@ -108,14 +108,14 @@ def test_without_a_change_one_is_rarely_shown(cluster: Cluster) -> None:
     With a fixed seed, the test allows 8 % of 200 trials. At a true rate of 5 %, 1 of 45 such
     simulations would exceed that.
     """
-    shown = [found(cluster, SEED + trial, 0.0) for trial in range(TRIALS)]
-    assert sum(one is not None for one in shown) <= 0.08 * TRIALS
+    shown = [runs_before_change(cluster, SEED + trial, 0.0) for trial in range(TRIALS)]
+    assert sum(change is not None for change in shown) <= 0.08 * TRIALS
 
 
 @pytest.mark.parametrize("cluster", REAL, ids=lambda cluster: cluster.name)
 def test_a_change_well_above_the_noise_is_found_where_it_is(cluster: Cluster) -> None:
     """The test finds a change of 10 % in the middle, among runs that vary by 2 %."""
-    places = [found(cluster, SEED + trial, 0.1) for trial in range(50)]
+    places = [runs_before_change(cluster, SEED + trial, 0.1) for trial in range(50)]
     assert places.count(cluster.half) >= 45
 
 

@@ -182,26 +182,26 @@ def test_the_gain_of_pairs_is_a_ratio_of_variances() -> None:
     assert comparison.gain > 1000
 
 
-def inverse(one: Comparison) -> Comparison:
+def inverse(comparison: Comparison) -> Comparison:
     """Return the comparison of B with A, given the comparison of A with B."""
-    flipped = {name: getattr(one, name)[::-1] for name in ("runs", "left_out", "units")}
+    flipped = {name: getattr(comparison, name)[::-1] for name in ("runs", "left_out", "units")}
     return replace(
-        one,
+        comparison,
         **flipped,
-        ratio=None if one.ratio is None else 1 / one.ratio,
-        low=None if one.high is None else 1 / one.high,
-        high=None if one.low is None else 1 / one.low,
-        verdict=OPPOSITE[one.verdict],
+        ratio=None if comparison.ratio is None else 1 / comparison.ratio,
+        low=None if comparison.high is None else 1 / comparison.high,
+        high=None if comparison.low is None else 1 / comparison.low,
+        verdict=OPPOSITE[comparison.verdict],
     )
 
 
-def assert_same(one: Comparison, other: Comparison) -> None:
+def assert_same(comparison: Comparison, other: Comparison) -> None:
     """Assert that two comparisons are equal, except for rounding."""
     for name in ("runs", "left_out", "paired", "units", "allocations", "balanced", "verdict"):
-        assert getattr(one, name) == getattr(other, name)
+        assert getattr(comparison, name) == getattr(other, name)
     for name in ("ratio", "low", "high"):
-        found, expected = getattr(one, name), getattr(other, name)
-        assert found == (expected if expected is None else pytest.approx(expected, rel=1e-6))
+        value, expected = getattr(comparison, name), getattr(other, name)
+        assert value == (expected if expected is None else pytest.approx(expected, rel=1e-6))
 
 
 @given(samples, samples)
@@ -217,7 +217,7 @@ def test_to_exchange_a_and_b_inverts_ratio_interval_and_verdict(
 @settings(max_examples=200)
 def test_the_unit_of_speed_changes_nothing(a: list[Timing], b: list[Timing], factor: float) -> None:
     """Steps per second and tokens per hour give the same result."""
-    scaled = [[replace(one, speed=one.speed * factor) for one in side] for side in (a, b)]
+    scaled = [[replace(timing, speed=timing.speed * factor) for timing in side] for side in (a, b)]
     assert_same(compare_timings(*scaled), compare_timings(a, b))
 
 
@@ -267,11 +267,14 @@ def test_a_verdict_of_pairs_is_wrong_in_4_percent_of_all_signs_or_the_next_above
 ) -> None:
     """Of all signs that pairs in random order can have, at most 5 % give a wrong verdict."""
     sizes = [1 + 0.1 * math.sqrt(2 + pair) for pair in range(pairs)]
-    found = [
+    intervals = [
         paired_interval(list(map(math.prod, zip(sizes, signs, strict=True))))
         for signs in product((-1, 1), repeat=pairs)
     ]
-    assert sum(one is None or one[0] > 0 or one[1] < 0 for one in found) == wrong
+    assert (
+        sum(interval is None or interval[0] > 0 or interval[1] < 0 for interval in intervals)
+        == wrong
+    )
     assert wrong / 2**pairs <= 0.05
 
 
@@ -285,14 +288,14 @@ def test_the_interval_of_pairs_is_that_of_the_test_by_flipping_signs(
     nudge = 1e-7
 
     def refused(moved: float) -> bool:
-        values = [one - moved for one in differences]
+        values = [difference - moved for difference in differences]
         sums = [
             sum(value if signs >> place & 1 else -value for place, value in enumerate(values))
             for signs in range(2 ** len(values))
         ]
         seen = sum(values)
-        above = sum(one >= seen - 1e-12 for one in sums) / len(sums)
-        below = sum(one <= seen + 1e-12 for one in sums) / len(sums)
+        above = sum(total >= seen - 1e-12 for total in sums) / len(sums)
+        below = sum(total <= seen + 1e-12 for total in sums) / len(sums)
         return min(above, below) <= allowed
 
     allowed = {6: 1 / 64, 7: 3 / 128, 8: 6 / 256, 9: 11 / 512}[len(differences)]
@@ -315,14 +318,14 @@ def test_the_interval_of_samples_holds_all_that_the_test_by_dealing_does_not_ref
     interval = unpaired_interval(a, b)
     assert interval is not None
     for moved in (interval[0] - 1e-7, interval[1] + 1e-7):
-        together = [one - moved for one in a] + b
+        together = [value - moved for value in a] + b
         seen = fmean(together[: len(a)]) - fmean(together[len(a) :])
         total = sum(together)
         means = [
             fmean(part) - (total - sum(part)) / len(b) for part in combinations(together, len(a))
         ]
-        above = sum(one >= seen - 1e-12 for one in means) / len(means)
-        below = sum(one <= seen + 1e-12 for one in means) / len(means)
+        above = sum(mean >= seen - 1e-12 for mean in means) / len(means)
+        below = sum(mean <= seen + 1e-12 for mean in means) / len(means)
         assert min(above, below) <= 0.02
 
 
@@ -369,8 +372,8 @@ def test_without_a_difference_a_verdict_is_rare(design: Design) -> None:
 
     With a fixed seed, the test allows 8 % of 200 trials.
     """
-    found = [design.verdict(SEED + trial, 0.0).verdict for trial in range(TRIALS)]
-    assert TRIALS - found.count(CANNOT_TELL) <= 0.08 * TRIALS
+    verdicts = [design.verdict(SEED + trial, 0.0).verdict for trial in range(TRIALS)]
+    assert TRIALS - verdicts.count(CANNOT_TELL) <= 0.08 * TRIALS
 
 
 @pytest.mark.parametrize(
@@ -383,9 +386,13 @@ def test_without_a_difference_a_verdict_is_rare(design: Design) -> None:
 )
 def test_eight_blocks_find_5_percent_amid_40(design: Design) -> None:
     """The docs promise 80 % of all cases; on the simulated cluster nearly all are found."""
-    found = [design.verdict(SEED + trial, 0.05) for trial in range(TRIALS)]
-    assert sum(one.verdict is FASTER for one in found) >= 0.8 * TRIALS
-    held = [one.low <= 1.05 <= one.high for one in found if one.low and one.high]
+    comparisons = [design.verdict(SEED + trial, 0.05) for trial in range(TRIALS)]
+    assert sum(comparison.verdict is FASTER for comparison in comparisons) >= 0.8 * TRIALS
+    held = [
+        comparison.low <= 1.05 <= comparison.high
+        for comparison in comparisons
+        if comparison.low and comparison.high
+    ]
     assert sum(held) >= 0.9 * TRIALS
 
 
@@ -399,8 +406,8 @@ def test_the_planned_number_of_runs_finds_the_difference_in_8_of_10_cases() -> N
         Design("blocks", interleaved(count, steady, noise=lambda chance: chance.gauss(0, 0.045))),
     ]
     for design in planned:
-        found = [design.verdict(SEED + trial, 0.05).verdict for trial in range(TRIALS)]
-        assert 0.68 * TRIALS <= found.count(FASTER) <= 0.95 * TRIALS, design.name
+        verdicts = [design.verdict(SEED + trial, 0.05).verdict for trial in range(TRIALS)]
+        assert 0.68 * TRIALS <= verdicts.count(FASTER) <= 0.95 * TRIALS, design.name
 
 
 def test_more_runs_are_named_where_a_difference_shows_but_not_for_sure() -> None:

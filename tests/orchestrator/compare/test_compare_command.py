@@ -25,9 +25,9 @@ def test_the_table_has_a_row_and_a_sentence_for_each_pair(layers: Folder) -> Non
     row = lines[2].split()
     assert row[:6] == ["num_layers=2", "num_layers=1", "12", "12", "6", "1"]
     assert row[9:] == ["slower", "—"]
-    said = lines[5]
-    assert said.startswith("num_layers=2 is slower than num_layers=1: 0.91")
-    assert said.endswith("by 6 blocks in 1 allocation.")
+    sentence = lines[5]
+    assert sentence.startswith("num_layers=2 is slower than num_layers=1: 0.91")
+    assert sentence.endswith("by 6 blocks in 1 allocation.")
     assert "Blocks make the variance" in done.stdout
     assert "All runs shared one allocation; another may give a different result." in lines
     assert (
@@ -37,7 +37,7 @@ def test_the_table_has_a_row_and_a_sentence_for_each_pair(layers: Folder) -> Non
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "message"),
     [
         ("--a num_layers==2 --b num_layers==1 --fail-if-slower 5%", 1, "by more than 5%"),
         ("--a num_layers==2 --b num_layers==1 --fail-if-slower 12%", 0, ""),
@@ -58,13 +58,13 @@ def test_the_table_has_a_row_and_a_sentence_for_each_pair(layers: Folder) -> Non
     ],
 )
 def test_the_exit_code_answers_the_question(
-    layers: Folder, arguments: str, code: int, said: str
+    layers: Folder, arguments: str, code: int, message: str
 ) -> None:
     """Exit code 1 means certainly slower, or a user's mistake; 0 is success, 2 is wrong usage."""
     done = layers.teralog("compare", "made-up.yaml", *arguments.split())
     assert done.exit_code == code, done.output
-    assert said in done.stderr
-    assert bool(done.stderr) == bool(said)
+    assert message in done.stderr
+    assert bool(done.stderr) == bool(message)
 
 
 def test_json_has_the_content_of_the_table_and_the_sentences(layers: Folder) -> None:
@@ -76,7 +76,7 @@ def test_json_has_the_content_of_the_table_and_the_sentences(layers: Folder) -> 
     assert (slower["verdict"], slower["more"], slower["allocations"]) == ("slower", None, 1)
     assert slower["gain"] > 10
     assert len(failed["not_measured"]) == 12
-    assert {one["why"] for one in failed["not_measured"]} == {"OOM"}
+    assert {run["why"] for run in failed["not_measured"]} == {"OOM"}
     assert (failed["ratio"], failed["verdict"]) == (None, "cannot tell")
 
 
@@ -93,7 +93,7 @@ def test_runs_of_one_submit_in_the_file_s_order_are_one_block(folder: Folder) ->
     lines = "matrix: {num_layers: [1, 2]}\nrepeats: 12\n"
     folder.campaign(lines, by_layers, name="first")
     ids = [planned.run_id for planned in load_campaign(folder.path / "first.yaml").runs]
-    positions = {one: Position("submit-1", place) for place, one in enumerate(ids, 1)}
+    positions = {run_id: Position("submit-1", place) for place, run_id in enumerate(ids, 1)}
     folder.campaign(lines, by_layers, positions, name="second")
     (comparison,) = folder.compared("second.yaml", "--by", "num_layers")
     assert (comparison["paired"], comparison["units_a"], comparison["balanced"]) == (True, 1, 0)
@@ -136,11 +136,11 @@ def test_two_campaigns_are_compared_run_by_run(folder: Folder) -> None:
     done = folder.teralog("compare", "after.yaml", "before.yaml")
     assert done.exit_code == 0
     comparison = folder.compared("after.yaml", str(folder.path / "results" / "before"))
-    assert [(one["a"], one["b"]) for one in comparison] == [
+    assert [(pair["a"], pair["b"]) for pair in comparison] == [
         ("after: num_layers=1 ddp", "before: num_layers=1 ddp"),
         ("after: num_layers=1 zero1", "before: num_layers=1 zero1"),
     ]
-    assert {one["verdict"] for one in comparison} == {"faster"}
+    assert {pair["verdict"] for pair in comparison} == {"faster"}
     for label in ("num_layers=2 ddp", "num_layers=3 ddp", "num_layers=2 zero1"):
         assert label in done.stderr
 
@@ -151,7 +151,7 @@ def test_campaigns_that_differ_in_one_choice_are_compared_across_it(folder: Fold
     folder.campaign(lines.format(strategy="zero1"), by_layers, name="one")
     folder.campaign(lines.format(strategy="zero2"), by_layers, name="two")
     comparison = folder.compared("two.yaml", "one.yaml")
-    assert [(one["a"], one["b"]) for one in comparison] == [
+    assert [(pair["a"], pair["b"]) for pair in comparison] == [
         ("two: num_layers=1", "one: num_layers=1"),
         ("two: num_layers=2", "one: num_layers=2"),
     ]
@@ -163,7 +163,7 @@ def test_of_a_folder_the_least_value_is_the_baseline(folder: Folder) -> None:
     results = str(folder.path / "results" / "made-up")
     for what, baseline in (("made-up.yaml", 16), (results, 2)):
         comparison = folder.compared(what, "--by", "micro_batch_size")
-        assert {one["b"] for one in comparison} == {f"mb{baseline}"}
+        assert {pair["b"] for pair in comparison} == {f"mb{baseline}"}
 
 
 def test_seeds_are_repeats_and_micro_batches_keep_one_batch(folder: Folder) -> None:
@@ -197,10 +197,10 @@ def test_the_batch_itself_may_be_what_is_asked_about(folder: Folder) -> None:
     for name in ("num_microbatches", "global_batch_size"):
         comparison = folder.compared("made-up.yaml", "--by", name)
         assert len(comparison) == 4
-        assert {one["speed_in"] for one in comparison} == {"tokens per second"}
-        assert [one["ratio"] for one in comparison] == [pytest.approx(1.0)] * 4
+        assert {pair["speed_in"] for pair in comparison} == {"tokens per second"}
+        assert [pair["ratio"] for pair in comparison] == [pytest.approx(1.0)] * 4
     comparison = folder.compared("made-up.yaml", "--by", "strategy")
-    assert {one["speed_in"] for one in comparison} == {"steps per second"}
+    assert {pair["speed_in"] for pair in comparison} == {"steps per second"}
 
 
 def test_the_batch_can_be_compared_if_both_sides_have_several(folder: Folder) -> None:
@@ -208,7 +208,7 @@ def test_the_batch_can_be_compared_if_both_sides_have_several(folder: Folder) ->
     lines = "matrix: {micro_batch_size: [2, 4], num_microbatches: [1, 2]}\n"
     folder.campaign(lines, lambda planned: 1.0)
     comparison = folder.compared("made-up.yaml", "--by", "num_microbatches")
-    assert [(one["a"], one["b"]) for one in comparison] == [
+    assert [(pair["a"], pair["b"]) for pair in comparison] == [
         (
             f"mb{size} gas2",
             f"mb{size} gas1",
@@ -216,8 +216,8 @@ def test_the_batch_can_be_compared_if_both_sides_have_several(folder: Folder) ->
         for size in (2, 4)
     ]
     # The global batch is the same of one pair alone, and no other is compared by another rule.
-    (one,) = folder.compared("made-up.yaml", "--by", "micro_batch_size")
-    assert (one["a"], one["b"]) == (
+    (pair,) = folder.compared("made-up.yaml", "--by", "micro_batch_size")
+    assert (pair["a"], pair["b"]) == (
         "mb4 gas1",
         "mb2 gas2",
     )
@@ -363,7 +363,10 @@ def test_the_warm_up_of_a_is_left_out_of_both(folder: Folder) -> None:
     for path in (folder.path / "results").glob("*/*/attempt-1/output.log"):
         # The median is another with the first steps than without them.
         times = [9.0] * 7 + [1.0] * 3
-        lines = (LINE.format(step=step, seconds=one) for step, one in enumerate(times, 1))
+        lines = (
+            LINE.format(step=step, seconds=step_seconds)
+            for step, step_seconds in enumerate(times, 1)
+        )
         path.write_text("".join(lines))
     for pair in (("cold.yaml", "warm.yaml"), ("results/warm", "cold.yaml")):
         (comparison,) = folder.compared(*pair)

@@ -44,7 +44,7 @@ def test_settings_in_a_published_row_are_reported(layers: Folder) -> None:
 
 
 @pytest.mark.parametrize(
-    ("page", "said"),
+    ("page", "message"),
     [
         ("page.md", "num_layers=1: 2 rows have its sizes: give one of page.md:5, page.md:7"),
         (
@@ -56,12 +56,12 @@ def test_settings_in_a_published_row_are_reported(layers: Folder) -> None:
         ("none.md", "none.md: No such file"),
     ],
 )
-def test_a_row_must_have_the_sizes_of_the_runs(layers: Folder, page: str, said: str) -> None:
+def test_a_row_must_have_the_sizes_of_the_runs(layers: Folder, page: str, message: str) -> None:
     """A row with other sizes is not compared, and the message names the sizes that differ."""
     (layers.path / "page.md").write_text(PAGE)
     done = layers.teralog("compare", "made-up.yaml", page, "--a", "num_layers == 1")
     assert done.exit_code == 1
-    assert said in done.stderr
+    assert message in done.stderr
 
 
 def test_a_report_of_ours_is_a_page_to_compare_with(folder: Folder) -> None:
@@ -73,5 +73,5 @@ def test_a_report_of_ours_is_a_page_to_compare_with(folder: Folder) -> None:
     assert folder.teralog("report", "made-up.yaml", "--write").exit_code == 0
     page = folder.path / "results" / "made-up" / "report.md"
     comparison = folder.compared("made-up.yaml", str(page))
-    assert [one["units_b"] for one in comparison] == [1, 1]
-    assert [one["ratio"] for one in comparison] == pytest.approx([1.0, 1.0], rel=0.01)
+    assert [pair["units_b"] for pair in comparison] == [1, 1]
+    assert [pair["ratio"] for pair in comparison] == pytest.approx([1.0, 1.0], rel=0.01)

@@ -62,11 +62,12 @@ def noisy(*levels: float) -> list[float]:
 def test_the_point_where_steps_began_to_take_longer_is_named() -> None:
     """The history names the runs before and after the change, and how else they differ."""
     before = [
-        past(one, day, versions={"torch": "2.1"}) for day, one in enumerate(noisy(*[1.0] * 6))
+        past(step_seconds, day, versions={"torch": "2.1"})
+        for day, step_seconds in enumerate(noisy(*[1.0] * 6))
     ]
     after = [
-        past(one, 6 + day, versions={"torch": "2.2"}, nodes="n7")
-        for day, one in enumerate(noisy(*[1.2] * 5))
+        past(step_seconds, 6 + day, versions={"torch": "2.2"}, nodes="n7")
+        for day, step_seconds in enumerate(noisy(*[1.2] * 5))
     ]
     past_runs = run_history([*before, *after])
     assert past_runs.shown is not None
@@ -82,7 +83,7 @@ def test_the_point_where_steps_began_to_take_longer_is_named() -> None:
 def test_steps_that_take_less_are_a_change_too() -> None:
     """Steps that take less time, e.g. since a repair, are reported as a change too."""
     past_runs = run_history(
-        [past(one, day) for day, one in enumerate(noisy(*[1.2] * 5, *[1.0] * 5))]
+        [past(step_seconds, day) for day, step_seconds in enumerate(noisy(*[1.2] * 5, *[1.0] * 5))]
     )
     assert "shorter since 2026-01-06" in history_sentences(past_runs)[0]
 
@@ -90,9 +91,12 @@ def test_steps_that_take_less_are_a_change_too() -> None:
 def test_runs_of_one_allocation_count_once() -> None:
     """Six runs before and six after count as two allocations, each in its own hour."""
     times = noisy(*[1.0] * 6, *[1.2] * 6)
-    alone = run_history([past(one, day) for day, one in enumerate(times)])
+    alone = run_history([past(step_seconds, day) for day, step_seconds in enumerate(times)])
     together = run_history(
-        [past(one, day, allocation=str(day // 6)) for day, one in enumerate(times)]
+        [
+            past(step_seconds, day, allocation=str(day // 6))
+            for day, step_seconds in enumerate(times)
+        ]
     )
     assert alone.shown is not None
     assert (together.timed, together.units, together.shown) == (12, 2, None)
@@ -103,7 +107,7 @@ def test_runs_of_one_allocation_count_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"),
+    ("seconds", "sentence"),
     [
         ([], "No change is visible in these 0 runs"),
         ([1.0], "No change is visible in this 1 run"),
@@ -115,18 +119,22 @@ def test_runs_of_one_allocation_count_once() -> None:
         ([None, 1.0], "No change is visible in this 1 run"),
     ],
 )
-def test_what_the_runs_cannot_show_is_reported(seconds: Sequence[float | None], said: str) -> None:
+def test_what_the_runs_cannot_show_is_reported(
+    seconds: Sequence[float | None], sentence: str
+) -> None:
     """A message reports what the runs cannot show, for any number of runs."""
-    past_runs = run_history([past(one, day) for day, one in enumerate(seconds)])
+    past_runs = run_history([past(step_seconds, day) for day, step_seconds in enumerate(seconds)])
     assert past_runs.shown is None
-    assert history_sentences(past_runs)[0].startswith(said)
+    assert history_sentences(past_runs)[0].startswith(sentence)
 
 
 def test_text_from_files_cannot_control_the_terminal() -> None:
     """Control codes in a node's name or in a version never reach the terminal."""
     bad = {"nodes": "n\x1b[2J", "versions": {"torch": "\x1b]0;x\x07"}}
-    runs = [past(one, day) for day, one in enumerate(noisy(*[1.0] * 4))]
-    runs += [past(one, 4 + day, **bad) for day, one in enumerate(noisy(*[1.2] * 4))]
+    runs = [past(step_seconds, day) for day, step_seconds in enumerate(noisy(*[1.0] * 4))]
+    runs += [
+        past(step_seconds, 4 + day, **bad) for day, step_seconds in enumerate(noisy(*[1.2] * 4))
+    ]
     past_runs = run_history(runs)
     sentences = history_sentences(past_runs)
     assert "nodes" in sentences[1]
@@ -160,8 +168,8 @@ class Folder:
         store = campaign_store(self.results, name, rehearsal=campaign.rehearsal)
         render_runs(campaign, campaign.runs, store)
         store.save_submission(campaign)
-        for planned, one in zip(campaign.runs, seconds, strict=True):
-            self.attempt(store.run(planned.run_id), one, **made)
+        for planned, step_seconds in zip(campaign.runs, seconds, strict=True):
+            self.attempt(store.run(planned.run_id), step_seconds, **made)
         return file
 
     def attempt(
@@ -204,12 +212,12 @@ def test_campaigns_of_other_names_count_and_repeats_and_seeds(folder: Folder) ->
     folder.campaign("may", "matrix: {seed: [5, 6]}\n", 0.3, 0.4)
     folder.campaign("other", "matrix: {micro_batch_size: [2, 1], precision: [bf16]}\n", 0.5, 0.6)
     folder.campaign("later", "  time_limit: 5\n", 0.7)
-    found = folder.runs(june, "gpt r1")
-    assert [one["campaign"] for one in found] == ["june", "june", "may", "may", "later"]
-    assert [one["step_seconds"] for one in found] == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.7])
-    assert found[0]["started_at"] == "2026-01-01T00:00:00+00:00"
-    assert found[0]["versions"] == {"torch": "2.1"}
-    assert found[0]["tflops_per_gpu"] == pytest.approx(2 * found[1]["tflops_per_gpu"])
+    runs = folder.runs(june, "gpt r1")
+    assert [run["campaign"] for run in runs] == ["june", "june", "may", "may", "later"]
+    assert [run["step_seconds"] for run in runs] == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.7])
+    assert runs[0]["started_at"] == "2026-01-01T00:00:00+00:00"
+    assert runs[0]["versions"] == {"torch": "2.1"}
+    assert runs[0]["tflops_per_gpu"] == pytest.approx(2 * runs[1]["tflops_per_gpu"])
 
 
 def test_every_attempt_that_completed_counts_and_no_other(folder: Folder) -> None:
@@ -220,8 +228,8 @@ def test_every_attempt_that_completed_counts_and_no_other(folder: Folder) -> Non
     folder.attempt(run, 0.3)
     folder.attempt(run, 0.4, state="TIMEOUT")
     folder.campaign("two", "", 0.5, rehearsal=True)
-    found = folder.runs(file, "gpt")
-    assert [one["attempt"] for one in found] == [1, 3]
+    runs = folder.runs(file, "gpt")
+    assert [run["attempt"] for run in runs] == [1, 3]
 
 
 def test_jobs_of_slurm_count_and_are_ordered_by_its_clock(folder: Folder) -> None:
@@ -239,9 +247,9 @@ def test_jobs_of_slurm_count_and_are_ordered_by_its_clock(folder: Folder) -> Non
         job = JobState(f"7_{day}", "COMPLETED", "sacct", nodes=node, started_at=start)
         write_job_state(attempt.folder, job)
         write_ended(attempt.folder, Ended("COMPLETED", "2026-01-09T00:00:00+00:00", 1.0))
-    found = folder.runs(file, "gpt r1")
-    assert [one["nodes"] for one in found] == ["here", "here", "n3", "n[1-2]"]
-    assert [one["allocation"] for one in found[2:]] == ["7_6", "7_7"]
+    runs = folder.runs(file, "gpt r1")
+    assert [run["nodes"] for run in runs] == ["here", "here", "n3", "n[1-2]"]
+    assert [run["allocation"] for run in runs[2:]] == ["7_6", "7_7"]
 
 
 def test_a_campaign_whose_file_is_gone_is_given_by_its_folder(folder: Folder) -> None:
@@ -250,8 +258,8 @@ def test_a_campaign_whose_file_is_gone_is_given_by_its_folder(folder: Folder) ->
     ddp, zero1 = load_campaign(file).runs
     assert configuration(ddp.run) != configuration(zero1.run)
     file.unlink()
-    (found,) = folder.runs(folder.results / "old", zero1.run_id[:6])
-    assert (found["run_id"], found["label"]) == (zero1.run_id, "zero1")
+    (run,) = folder.runs(folder.results / "old", zero1.run_id[:6])
+    assert (run["run_id"], run["label"]) == (zero1.run_id, "zero1")
 
 
 def test_the_warmup_of_the_campaign_asked_for_holds_for_all(folder: Folder) -> None:
@@ -264,8 +272,8 @@ def test_the_warmup_of_the_campaign_asked_for_holds_for_all(folder: Folder) -> N
         log[-1] = LINE.format(step=10, seconds=0.5)
         attempt.log.write_text("".join(log))
     for name, median in (("a", 0.1), ("b", 0.5)):
-        found = folder.runs(folder.path / f"{name}.yaml", "gpt")
-        assert [one["step_seconds"] for one in found] == pytest.approx([median, median])
+        runs = folder.runs(folder.path / f"{name}.yaml", "gpt")
+        assert [run["step_seconds"] for run in runs] == pytest.approx([median, median])
 
 
 def test_the_table_marks_the_run_since_which_steps_take_longer(folder: Folder) -> None:
@@ -317,7 +325,7 @@ def test_a_damaged_file_leaves_its_run_out_and_no_other(
     for given in (file, folder.results / "own"):
         done = folder.history(given, wanted, "--json")
         assert done.exit_code == 0, done.output
-        seconds = [one["step_seconds"] for one in json.loads(done.stdout)["runs"]]
+        seconds = [run["step_seconds"] for run in json.loads(done.stdout)["runs"]]
         assert seconds == pytest.approx(left)
         (line,) = done.stderr.splitlines()
         assert line.startswith(f"not read: {damaged}: is damaged (")
@@ -334,19 +342,19 @@ def test_a_damaged_file_is_reported_once_if_slurm_is_asked_too(
     damaged.write_text("{")
     done = folder.history(file, first.run_id, "--json")
     assert done.exit_code == 0, done.output
-    assert [one["run_id"] for one in json.loads(done.stdout)["runs"]] == [first.run_id]
+    assert [row["run_id"] for row in json.loads(done.stdout)["runs"]] == [first.run_id]
     (line,) = done.stderr.splitlines()
     assert line.startswith(f"not read: {damaged}: is damaged (")
 
 
 @pytest.mark.parametrize(
-    ("run", "said"),
+    ("run", "message"),
     [
         ("zero3", "there is no run 'zero3'"),
         ("gpt", "is the label of several runs; give the id of one of them: "),
     ],
 )
-def test_a_run_that_is_not_one_is_refused(folder: Folder, run: str, said: str) -> None:
+def test_a_run_that_is_not_one_is_refused(folder: Folder, run: str, message: str) -> None:
     """A name that is not a run gives a sentence, and exit code 1."""
     first = folder.campaign("a", "", 0.1)
     file = folder.campaign("b", "", 0.1)
@@ -357,4 +365,4 @@ def test_a_run_that_is_not_one_is_refused(folder: Folder, run: str, said: str) -
     (campaign_store(folder.results, "c").path / made.run_id).rename(store.path / made.run_id)
     done = folder.history(store.path if run == "gpt" else file, run)
     assert done.exit_code == 1
-    assert said in done.stderr
+    assert message in done.stderr

@@ -20,12 +20,12 @@ def write_turns(play: Any, *lines: str) -> None:
 
 def started(play: Any) -> list[dict[str, Any]]:
     """Return attempt.json and the run's label of every attempt, in the order of starts."""
-    found = {}
+    attempts = {}
     for run in play.path.glob("results/play/*/run.json"):
         label = json.loads(run.read_text())["label"].split(" r")[0]
         for attempt in run.parent.glob("attempt-*/attempt.json"):
-            found[run.parent.name] = {"label": label, **json.loads(attempt.read_text())}
-    return [found[words[0]] for words in play.events() if words[1] == "start"]
+            attempts[run.parent.name] = {"label": label, **json.loads(attempt.read_text())}
+    return [attempts[words[0]] for words in play.events() if words[1] == "start"]
 
 
 def test_interleaved_runs_start_one_by_one_and_record_their_places(
@@ -43,14 +43,14 @@ def test_interleaved_runs_start_one_by_one_and_record_their_places(
     assert playground.teralog("submit", "campaign.yaml").returncode == 0
     assert [words[1] for words in playground.events()] == ["start", "end"] * 8
     started_runs = started(playground)
-    assert [(one["block"], one["place"]) for one in started_runs] == [
+    assert [(attempt["block"], attempt["place"]) for attempt in started_runs] == [
         (block, place) for block in (1, 2) for place in (1, 2, 3, 4)
     ]
-    allocations = [one["allocation"] for one in started_runs]
+    allocations = [attempt["allocation"] for attempt in started_runs]
     assert len(set(allocations[:4])) == len(set(allocations[4:])) == 1
     assert allocations[0] != allocations[4]
     for block in (started_runs[:4], started_runs[4:]):
-        a, b, other_b, other_a = (one["label"] for one in block)
+        a, b, other_b, other_a = (attempt["label"] for attempt in block)
         assert (a, b) == (other_a, other_b)
         assert a != b
     record = json.loads(
@@ -80,4 +80,7 @@ def test_runs_in_the_file_s_order_record_their_place_too(playground: Any) -> Non
     """A run in the file's order records its place but no block, because no drift cancels."""
     playground.write_campaign("true", matrix="seed: [1, 2]")
     playground.teralog("submit", "campaign.yaml", "--slots", "1")
-    assert [(one["place"], one["block"]) for one in started(playground)] == [(1, None), (2, None)]
+    assert [(attempt["place"], attempt["block"]) for attempt in started(playground)] == [
+        (1, None),
+        (2, None),
+    ]

@@ -21,10 +21,10 @@ order: interleaved
 
 def blocks(campaign: Campaign, seed: int = 0) -> list[list[Placed]]:
     """Return the blocks of a campaign."""
-    found: dict[int, list[Placed]] = defaultdict(list)
+    placed_runs: dict[int, list[Placed]] = defaultdict(list)
     for placed in interleaved(campaign.runs, seed):
-        found[placed.block].append(placed)
-    return list(found.values())
+        placed_runs[placed.block].append(placed)
+    return list(placed_runs.values())
 
 
 def kinds(block: list[Placed]) -> list[str]:
@@ -41,15 +41,15 @@ def test_a_block_reads_the_same_from_both_ends(
 ) -> None:
     """In a block every configuration has the same mean place, and each run occurs once."""
     campaign = campaign_of(f"{TEXT}matrix: {{strategy: [{strategies}]}}\nrepeats: 8\n")
-    found = blocks(campaign, seed)
-    assert len(found) == 4
-    for block in found:
+    campaign_blocks = blocks(campaign, seed)
+    assert len(campaign_blocks) == 4
+    for block in campaign_blocks:
         assert kinds(block) == kinds(block)[::-1]
         places = defaultdict(list)
         for placed, kind in zip(block, kinds(block), strict=True):
             places[kind].append(placed.place)
         assert {fmean(value) for value in places.values()} == {(len(block) + 1) / 2}
-    started = [placed.planned.run_id for block in found for placed in block]
+    started = [placed.planned.run_id for block in campaign_blocks for placed in block]
     assert sorted(started) == sorted(planned.run_id for planned in campaign.runs)
 
 

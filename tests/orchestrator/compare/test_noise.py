@@ -81,7 +81,9 @@ def test_the_components_of_made_up_runs_are_found_on_the_average() -> None:
                     hours.append(hour)
                     allocations.append((hour, allocation))
         (of_hours, of_allocations), of_runs = components(values, kinds, hours, allocations)
-        collected.append(tuple(one.variance or 0.0 for one in (of_hours, of_allocations, of_runs)))
+        collected.append(
+            tuple(component.variance or 0.0 for component in (of_hours, of_allocations, of_runs))
+        )
     means = [fmean(column) for column in zip(*collected, strict=True)]
     assert means == [
         pytest.approx(0.04, rel=0.15),
@@ -146,7 +148,7 @@ def test_what_a_run_is_worth_anywhere_rests_on_allocations_and_not_on_runs() -> 
         for level, name in ((1, "a"), (2, "b"))
         for turn in range(20)
     ]
-    degrees = {one.name: one.component.degrees for one in noise_page(runs).sources}
+    degrees = {source.name: source.component.degrees for source in noise_page(runs).sources}
     assert (degrees["runs"], degrees["allocations"], degrees["repeats"]) == (38, 1, 1)
 
 
@@ -154,8 +156,10 @@ def test_that_nothing_is_seen_is_not_reported_as_a_difference_of_0_percent() -> 
     """Two allocations that happen to be equally fast prove nothing."""
     page = noise_page([run(1.0, "a"), run(1.1, "a"), run(1.05, "b"), run(1.06, "b")])
     assert percents(page)["allocations"] == 0
-    (said,) = (line for line in noise_sentences(page) if line.startswith("Allocations"))
-    assert said == ("Allocations: not visible beyond the other sources, with 1 degree of freedom.")
+    (sentence,) = (line for line in noise_sentences(page) if line.startswith("Allocations"))
+    assert sentence == (
+        "Allocations: not visible beyond the other sources, with 1 degree of freedom."
+    )
 
 
 def test_hours_and_nodes_are_reported_where_several_allocations_share_one() -> None:
@@ -176,7 +180,7 @@ def test_hours_and_nodes_are_reported_where_several_allocations_share_one() -> N
     assert by_source["nodes"] == 0
     sentence = " ".join(noise_sentences(page))
     assert "runs at different hours of the day differ by 63%" in sentence
-    assert {one["source"] for one in noise_record(page)["sources"]} == set(by_source)
+    assert {source["source"] for source in noise_record(page)["sources"]} == set(by_source)
 
 
 def test_runs_that_show_nothing_are_named() -> None:
@@ -211,7 +215,7 @@ def test_noise_is_reported_as_a_table_in_sentences_and_for_programs(layers: Fold
     assert "Allocations: unknown; several allocations" in done.stdout
     assert "Left out because OOM: num_layers=9 r1" in done.stdout
     page = json.loads(layers.teralog("noise", "made-up.yaml", "--json").stdout)
-    percents = {one["source"]: one["percent"] for one in page["sources"]}
+    percents = {source["source"]: source["percent"] for source in page["sources"]}
     assert percents["steps"] == pytest.approx(0.09, abs=0.02)
     assert 5 < percents["runs"] < 10
     assert percents["allocations"] is None

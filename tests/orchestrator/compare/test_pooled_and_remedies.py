@@ -20,9 +20,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
     return Folder(tmp_path)
 
 
-def said(folder: Folder, lines: str, one: tuple[float, ...], two: tuple[float, ...]) -> str:
+def sentences(folder: Folder, lines: str, first: tuple[float, ...], two: tuple[float, ...]) -> str:
     """Return the sentences about separate runs, given their seconds for 1 and 2 layers."""
-    seconds: dict[int, Iterator[float]] = {1: iter(one), 2: iter(two)}
+    seconds: dict[int, Iterator[float]] = {1: iter(first), 2: iter(two)}
 
     def speeds(planned: PlannedRun) -> float:
         assert planned.run.model is not None
@@ -35,18 +35,18 @@ def said(folder: Folder, lines: str, one: tuple[float, ...], two: tuple[float, .
 
 def test_seeds_that_were_pooled_are_named(folder: Folder) -> None:
     """The names of A and B contain no seed, so a note lists the pooled seeds."""
-    text = said(folder, SEEDS, (1, 1.1, 1, 1.1), (1, 1.1, 1, 1.1))
+    text = sentences(folder, SEEDS, (1, 1.1, 1, 1.1), (1, 1.1, 1, 1.1))
     assert "num_layers=2 against num_layers=1: seeds 1 and 2 pooled, 4 runs each." in text
     assert "seed=1" not in text
 
 
 def test_one_seed_is_not_pooled(folder: Folder) -> None:
     """If there is one seed, only repeats are combined."""
-    assert "pooled" not in said(folder, REPEATS % 3, (1, 1, 1), (1, 1, 1))
+    assert "pooled" not in sentences(folder, REPEATS % 3, (1, 1, 1), (1, 1, 1))
 
 
 @pytest.mark.parametrize(
-    ("one", "two", "expected"),
+    ("first", "two", "expected"),
     [
         ((1.0, 1.1, 1.2), (1.3, 1.4, 1.9), "All 3 runs of num_layers=2 are slower than all 3 of"),
         ((1.3, 1.4, 1.9), (1.0, 1.1, 1.2), "All 3 runs of num_layers=2 are faster than all 3 of"),
@@ -55,17 +55,17 @@ def test_one_seed_is_not_pooled(folder: Folder) -> None:
     ],
 )
 def test_sides_that_do_not_overlap_are_named(
-    folder: Folder, one: tuple[float, ...], two: tuple[float, ...], expected: str | None
+    folder: Folder, first: tuple[float, ...], two: tuple[float, ...], expected: str | None
 ) -> None:
     """With only two runs per side, sides often do not overlap by chance, so no note appears."""
-    text = said(folder, REPEATS % len(one), one, two)
+    text = sentences(folder, REPEATS % len(first), first, two)
     assert "are not enough to tell" in text
     assert ("All " in text) == (expected is not None)
     assert expected is None or expected in text
 
 
 @pytest.mark.parametrize(
-    ("one", "two", "blocks"),
+    ("first", "two", "blocks"),
     [
         # A large difference amid little noise: the fewest blocks there can be.
         ((1.0, 1.01, 0.99), (1.5, 1.51, 1.49), 6),
@@ -76,10 +76,10 @@ def test_sides_that_do_not_overlap_are_named(
     ],
 )
 def test_the_cheapest_remedy_is_named(
-    folder: Folder, one: tuple[float, ...], two: tuple[float, ...], blocks: int | None
+    folder: Folder, first: tuple[float, ...], two: tuple[float, ...], blocks: int | None
 ) -> None:
     """The remedy is printed as keys of the campaign file."""
-    text = said(folder, REPEATS % len(one), one, two)
+    text = sentences(folder, REPEATS % len(first), first, two)
     assert ("Cheapest remedy" in text) == (blocks is not None)
     if blocks is not None:
         line = f"`order: interleaved` and `repeats: {2 * blocks}`, which is {blocks} blocks"
