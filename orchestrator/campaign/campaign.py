@@ -116,11 +116,11 @@ def _with_configs(checked: Checked, folder: Path) -> Checked:
         from orchestrator.model.config_json import read_model_config
 
         try:
-            found = read_model_config(Path(absolute(config, folder)))
+            model_config = read_model_config(Path(absolute(config, folder)))
         except UserError as error:
             problems.append(f"{where}.model.config: {error}")
             return dict(values)
-        return {**values, "model": {**model, "config": found}}
+        return {**values, "model": {**model, "config": model_config}}
 
     models = file.matrix.get("model", [])
     matrix = {
@@ -131,7 +131,7 @@ def _with_configs(checked: Checked, folder: Path) -> Checked:
         file,
         defaults=resolved("defaults", file.defaults),
         matrix=matrix if models else file.matrix,
-        include=[resolved(f"include[{n}]", one) for n, one in enumerate(file.include)],
+        include=[resolved(f"include[{n}]", entry) for n, entry in enumerate(file.include)],
     )
     return replace(checked, file=made, problems=(*checked.problems, *problems))
 
@@ -237,13 +237,13 @@ def _of_doublets(doublets: Sequence[Run], planned: Mapping[str, PlannedRun]) -> 
     if not doublets:
         return
     verb = "is" if len(doublets) == 1 else "are"
-    told = f"{counted(len(doublets), 'run')} occurred twice and {verb} planned once"
+    note = f"{counted(len(doublets), 'run')} occurred twice and {verb} planned once"
     limits = ((run, planned[run_id(run)].run) for run in doublets)
     differ = any(
         run.resources.time_limit_seconds != first.resources.time_limit_seconds
         for run, first in limits
     )
-    yield f"{told}, with the time_limit of the first" if differ else told
+    yield f"{note}, with the time_limit of the first" if differ else note
 
 
 def _in_series(

@@ -135,7 +135,7 @@ def _cluster_problems(run: Run, cluster: Cluster) -> Iterator[str]:
         yield f"launcher={launcher} needs a Slurm cluster, and {cluster.name} is not one"
     if cluster.container is not None:
         yield from (
-            f"srun: {said}" for line in run.resources.srun if (said := option_problem(line))
+            f"srun: {problem}" for line in run.resources.srun if (problem := option_problem(line))
         )
 
 

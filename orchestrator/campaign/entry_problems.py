@@ -30,13 +30,13 @@ def entry_problems(
         wrong: set[str] = set()
         for name, value in entry.values.items():
             key = (framework, entry.where, name in entry.inherited, name, id(value))
-            found = checked.get(key)
-            if found is None:
-                found = tuple(_value_problems(entry, name, framework, frameworks))
-                checked[key] = found
-            if found:
+            messages = checked.get(key)
+            if messages is None:
+                messages = tuple(_value_problems(entry, name, framework, frameworks))
+                checked[key] = messages
+            if messages:
                 wrong.add(name)
-                problems.update(dict.fromkeys(found))
+                problems.update(dict.fromkeys(messages))
         if complete:
             problems.update(dict.fromkeys(_missing(entry, framework, wrong)))
     return list(problems)

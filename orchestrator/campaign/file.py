@@ -84,7 +84,7 @@ class CampaignFile:
 
 
 # What these are where parameters are expected.
-KEYS_OF_FILE = {one.name: "it belongs at the top of the file" for one in fields(CampaignFile)}
+KEYS_OF_FILE = {field.name: "it belongs at the top of the file" for field in fields(CampaignFile)}
 _WITHOUT_PARAMETERS = KEYS_OF_FILE.keys() - {"defaults", "matrix", "include"}
 
 
@@ -148,7 +148,7 @@ def _readable(data: Mapping[str, Any]) -> tuple[CampaignFile, bool]:
         }
     if isinstance(include, list):
         # One that cannot be read keeps its place, or the others would have another's number.
-        values["include"] = [one if _has_names(one) else {} for one in include]
+        values["include"] = [entry if _has_names(entry) else {} for entry in include]
     complete = all(
         name in values and value == values[name]
         for name, value in data.items()
@@ -178,8 +178,8 @@ def frameworks_in_play(data: Mapping[str, Any]) -> tuple[str, ...]:
         named.extend(matrix["framework"])
     if isinstance(include, list):
         named.extend(entry.get("framework") for entry in include if isinstance(entry, dict))
-    found = tuple(name for name in FRAMEWORKS if name in named)
-    return found or tuple(FRAMEWORKS)
+    frameworks = tuple(name for name in FRAMEWORKS if name in named)
+    return frameworks or tuple(FRAMEWORKS)
 
 
 def _belongs(name: str) -> str | None:
@@ -210,8 +210,8 @@ def _name_problem(name: str) -> str:
 def _give_up_problems(data: Mapping[str, Any]) -> Iterator[str]:
     name, frameworks = data.get("give_up"), frameworks_in_play(data)
     if isinstance(name, str) and not is_parameter(name, frameworks):
-        known = COMMON.union(*(option_names(framework) for framework in frameworks))
-        yield f"give_up: there is no parameter {name!r}{did_you_mean(name, known)}"
+        names = COMMON.union(*(option_names(framework) for framework in frameworks))
+        yield f"give_up: there is no parameter {name!r}{did_you_mean(name, names)}"
 
 
 def _rules(data: Mapping[str, Any]) -> tuple[tuple[Rule, ...], list[str]]:
@@ -236,9 +236,9 @@ def _rules(data: Mapping[str, Any]) -> tuple[tuple[Rule, ...], list[str]]:
 def _value_problems(where: str, rule: object, frameworks: tuple[str, ...]) -> Iterator[str]:
     """Yield the values in an `exclude` rule that no run can have; names are checked before."""
     for name, value in rule.items() if isinstance(rule, dict) else ():
-        for one in value if isinstance(value, list) else [value]:
+        for item in value if isinstance(value, list) else [value]:
             if is_parameter(name, frameworks):
-                yield from parameter_problems(where, {name: one}, frameworks)
+                yield from parameter_problems(where, {name: item}, frameworks)
 
 
 def _warmup(data: Mapping[str, Any]) -> tuple[Warmup, list[str]]:

@@ -47,8 +47,8 @@ def capacity(run: Run, cluster: Cluster) -> Capacity | None:
     None if the cluster's GPU is not known, or its nodes have none and are not this machine.
     """
     if cluster.has_gpus:
-        known = cluster.gpu_memory_gib or (cluster.gpu and memory_gib(cluster.gpu).value)
-        return Capacity(known, cluster.gpu or "the GPU") if known else None
+        gib = cluster.gpu_memory_gib or (cluster.gpu and memory_gib(cluster.gpu).value)
+        return Capacity(gib, cluster.gpu or "the GPU") if gib else None
     if cluster.scheduler != "local":
         return None
     ranks = run.resources.gpus_per_node

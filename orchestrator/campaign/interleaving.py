@@ -51,8 +51,8 @@ def unfinished_blocks(
 
     The caller also passes the completed runs, so that the other runs keep their places.
     """
-    placed = [one for one in interleaved(runs, seed) if one.planned.run_id in missing]
-    return [list(block) for _, block in groupby(placed, key=lambda one: one.block)]
+    placed = [run for run in interleaved(runs, seed) if run.planned.run_id in missing]
+    return [list(block) for _, block in groupby(placed, key=lambda run: run.block)]
 
 
 def _drawn(seed: int, block: int, kind: str) -> bytes:

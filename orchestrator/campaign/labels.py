@@ -84,27 +84,27 @@ def shell_safe(text: str) -> str:
 
 def _texts(name: str, values: Mapping[str, Any]) -> dict[str, str]:
     """Return the label text for each value of a parameter, by the value's repr."""
-    found = {key: _whole(name, value) for key, value in values.items() if value is not None}
+    texts = {key: _whole(name, value) for key, value in values.items() if value is not None}
     long = {
         key: value
         for key, value in values.items()
         if isinstance(value, dict | list) and len(json.dumps(value)) > _LONG
     }
     if name in _paths():
-        known = {key: PurePath(value).parts for key, value in values.items() if value}
-        ends = _ends(known.values())
-        short = {key: "/".join(ends[parts]) for key, parts in known.items()}
+        paths = {key: PurePath(value).parts for key, value in values.items() if value}
+        ends = _ends(paths.values())
+        short = {key: "/".join(ends[parts]) for key, parts in paths.items()}
     elif name == "model":
         short = {key: size for key, value in values.items() if (size := _size(value))}
     elif long:
         short = _what_differs(long)
     else:
-        return found
+        return texts
     begin = "" if name in _clear_without_name() else f"{name}="
-    said = {**found, **{key: f"{begin}{text}" for key, text in short.items()}}
-    # Where one would stand for two, both are written out.
-    many = Counter(said.values())
-    return {key: text if many[text] == 1 else found[key] for key, text in said.items()}
+    labels = {**texts, **{key: f"{begin}{text}" for key, text in short.items()}}
+    # Two values that would have the same label are both written out.
+    many = Counter(labels.values())
+    return {key: text if many[text] == 1 else texts[key] for key, text in labels.items()}
 
 
 def _size(model: Any) -> str | None:
@@ -113,7 +113,9 @@ def _size(model: Any) -> str | None:
     if not isinstance(shape, ModelShape) or "preset" in model:
         return None
     count = shape.parameters(shape.vocab_size)
-    unit, sign = next(one for one in ((1e9, "B"), (1e6, "M"), (1e3, "k")) if count >= one[0])
+    unit, sign = next(
+        prefix for prefix in ((1e9, "B"), (1e6, "M"), (1e3, "k")) if count >= prefix[0]
+    )
     return f"{count / unit:.3g}{sign}"
 
 
@@ -159,14 +161,14 @@ def setting_leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tup
 
 def _options(arguments: Sequence[Any]) -> list[str]:
     """Return arguments as texts, each option together with its values."""
-    found: list[str] = []
+    texts: list[str] = []
     for argument in arguments:
         text = argument if isinstance(argument, str) else json.dumps(argument)
-        if found and found[-1].startswith("-") and not text.startswith("-"):
-            found[-1] += f" {text}"
+        if texts and texts[-1].startswith("-") and not text.startswith("-"):
+            texts[-1] += f" {text}"
         else:
-            found.append(text)
-    return found
+            texts.append(text)
+    return texts
 
 
 def _ends(paths: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], tuple[str, ...]]:
@@ -182,7 +184,7 @@ def _ends(paths: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], tuple[str, 
 @cache
 def _clear_without_name() -> frozenset[str]:
     """Return the parameters whose values are clear in a label without the parameters' names."""
-    own = (name for one in FRAMEWORKS.values() for name in one.labelled_by)
+    own = (name for framework in FRAMEWORKS.values() for name in framework.labelled_by)
     return frozenset(("framework", "model", "precision", *own))
 
 
@@ -191,6 +193,6 @@ def _paths() -> frozenset[str]:
     """Return the parameters of all frameworks that name files or folders."""
     return frozenset(
         name
-        for one in FRAMEWORKS.values()
-        for name in (*one.start.paths, *one.start.paths_or_names)
+        for framework in FRAMEWORKS.values()
+        for name in (*framework.start.paths, *framework.start.paths_or_names)
     )

@@ -199,7 +199,7 @@ def option_names(framework: str) -> frozenset[str]:
 @cache
 def argument_names() -> frozenset[str]:
     """Return the names of the parameters that are lists of arguments."""
-    kinds = (CommonParameters, *(one.options for one in FRAMEWORKS.values()))
+    kinds = (CommonParameters, *(framework.options for framework in FRAMEWORKS.values()))
     return frozenset(
         name
         for kind in kinds
@@ -229,7 +229,7 @@ def parameter_problems(
         path = f"{where}.{name}"
         having = [kind for kind in kinds if name in field_types(kind)]
         if not having:
-            known = {known for kind in kinds for known in field_types(kind)}
+            names = {field for kind in kinds for field in field_types(kind)}
             others = [other for other in FRAMEWORKS if name in option_names(other)]
             if others:
                 near = f"; it is a parameter of {', '.join(others)}"
@@ -238,7 +238,7 @@ def parameter_problems(
             elif name in _CALLED_ELSEWHERE:
                 near = f"; use {_CALLED_ELSEWHERE[name]}"
             else:
-                near = did_you_mean(str(name), known)
+                near = did_you_mean(str(name), names)
             yield f"{where}: unknown key {name!r}{near}"
         elif isinstance(value, list) and name not in argument_names():
             yield f"{path}: {value!r} is a list; give one value, or several under matrix"
@@ -247,8 +247,8 @@ def parameter_problems(
         elif name == "model":
             yield from _model_problems(path, value)
         else:
-            found = (list(field_problems(path, kind, name, value)) for kind in having)
-            yield from min(found, key=len)
+            problem_lists = (list(field_problems(path, kind, name, value)) for kind in having)
+            yield from min(problem_lists, key=len)
 
 
 def _model_problems(where: str, value: Any) -> Iterator[str]:

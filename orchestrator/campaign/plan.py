@@ -36,8 +36,8 @@ class _Planned:
         """`yes`, `no`, `maybe` or None; `no` only if submit refuses the run."""
         if self.planned.memory_problem:
             return "no"
-        found = fits(self.memory, self.room)
-        return "maybe" if found == "no" else found
+        answer = fits(self.memory, self.room)
+        return "maybe" if answer == "no" else answer
 
     @property
     def interval(self) -> str | None:
@@ -47,12 +47,12 @@ class _Planned:
         return f"{gib(self.memory.low_gib)}-{gib(self.memory.high_gib)}"
 
 
-def _rows(campaign: Campaign, known: Calibrations) -> list[_Planned]:
-    return [_row(planned, campaign.cluster, known) for planned in campaign.runs]
+def _rows(campaign: Campaign, calibrations: Calibrations) -> list[_Planned]:
+    return [_row(planned, campaign.cluster, calibrations) for planned in campaign.runs]
 
 
-def _row(planned: PlannedRun, cluster: Cluster, known: Calibrations) -> _Planned:
-    calibration = known.get(planned.run.framework)
+def _row(planned: PlannedRun, cluster: Cluster, calibrations: Calibrations) -> _Planned:
+    calibration = calibrations.get(planned.run.framework)
     memory = planned.memory
     if memory is not None and calibration is not None:
         memory = calibration.apply(memory)
@@ -98,7 +98,7 @@ def _columns(campaign: Campaign) -> tuple[Column[_Planned], ...]:
     )
 
 
-def plan_table(campaign: Campaign, known: Calibrations, states: States = NO_STATES) -> Table:
+def plan_table(campaign: Campaign, calibrations: Calibrations, states: States = NO_STATES) -> Table:
     """Return the table of all runs, also impossible ones; it has states if any run has one.
 
     states: words, by run id, for the runs that `submit` does not start.
@@ -106,11 +106,11 @@ def plan_table(campaign: Campaign, known: Calibrations, states: States = NO_STAT
     state: Column[_Planned] = Column("state", "state", lambda row: _state(row.planned, states))
     identity, label, *sizes_of_run = _columns(campaign)
     columns = (identity, label, *([state] if states else []), *sizes_of_run)
-    return make_table(columns, _rows(campaign, known))
+    return make_table(columns, _rows(campaign, calibrations))
 
 
 def plan_records(
-    campaign: Campaign, known: Calibrations, states: States = NO_STATES
+    campaign: Campaign, calibrations: Calibrations, states: States = NO_STATES
 ) -> list[dict[str, Any]]:
     """Return one object per run: identity, label, state, sizes, memory, problems, warnings."""
     return [
@@ -123,7 +123,7 @@ def plan_records(
             "problems": list(row.planned.refusals),
             "warnings": list(row.planned.warnings),
         }
-        for row in _rows(campaign, known)
+        for row in _rows(campaign, calibrations)
     ]
 
 
@@ -140,12 +140,12 @@ def _memory_record(row: _Planned) -> dict[str, Any] | None:
     }
 
 
-def calibration_lines(known: Calibrations) -> list[str]:
+def calibration_lines(calibrations: Calibrations) -> list[str]:
     """Return one sentence for each framework whose forecasts are corrected."""
     return [
         f"memory of {framework}: calibrated on {calibration.runs} finished runs, whose peaks were "
         f"{calibration.lowest:.2f} to {calibration.highest:.2f} times the middle of their forecasts"
-        for framework, calibration in known.items()
+        for framework, calibration in calibrations.items()
     ]
 
 
@@ -167,8 +167,8 @@ def plan_totals(campaign: Campaign, states: States = NO_STATES) -> str:
 
 def _state(planned: PlannedRun, states: States) -> str:
     """Return the state of a run; without a state, what `submit` will do with the run."""
-    known = states.get(planned.run_id)
-    return known or (_IMPOSSIBLE if planned.refusals else _TO_START)
+    state = states.get(planned.run_id)
+    return state or (_IMPOSSIBLE if planned.refusals else _TO_START)
 
 
 def problem_lines(campaign: Campaign) -> list[str]:

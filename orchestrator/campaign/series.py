@@ -30,8 +30,8 @@ def all_series(parameter: str, runs: Iterable[tuple[str, str, Any]]) -> dict[str
     groups: dict[str, list[tuple[Any, str]]] = {}
     for run_id, rest, value in runs:
         groups.setdefault(rest, []).append((value, run_id))
-    found = {}
+    series_of_runs = {}
     for members in groups.values():
         values, run_ids = zip(*sorted(members), strict=True)
-        found.update(dict.fromkeys(run_ids, ParameterSeries(parameter, values, run_ids)))
-    return found
+        series_of_runs.update(dict.fromkeys(run_ids, ParameterSeries(parameter, values, run_ids)))
+    return series_of_runs

@@ -44,11 +44,11 @@ campaign_argument = campaign_argument_of()
 
 
 def runs_argument(
-    metavar: str, *, one: bool = False, folders: bool = False
+    metavar: str, *, single: bool = False, folders: bool = False
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return the argument that names a campaign, if the user gives one, and then runs.
 
-    The command gets `campaign`, a path, and `runs`, a tuple. one: the command accepts one run.
+    The command gets `campaign`, a path, and `runs`, a tuple. single: the command accepts one run.
     folders: it also accepts a results folder instead of a campaign file.
     """
 
@@ -57,9 +57,9 @@ def runs_argument(
         if words and _is_campaign(words[0], folders=folders):
             campaign, words = Path(words[0]), words[1:]
         if not ctx.resilient_parsing:
-            if one and not words:
+            if single and not words:
                 raise click.UsageError("Missing argument 'RUN': the id or the label of a run.")
-            if one:
+            if single:
                 # A label may have spaces, and need not be quoted.
                 words = (" ".join(words),)
             campaign = _or_only_one(ctx, param, campaign)
@@ -95,7 +95,7 @@ def _complete_runs(
     labels = [run.label for run in campaign.runs if run.label.startswith(incomplete)]
     # Few people begin to type an id, and a list with both is hard to read.
     ids = [run.run_id for run in campaign.runs if incomplete and run.run_id.startswith(incomplete)]
-    return [*(CompletionItem(_escaped(one)) for one in (*dict.fromkeys(labels), *ids)), *files]
+    return [*(CompletionItem(_escaped(name)) for name in (*dict.fromkeys(labels), *ids)), *files]
 
 
 def _loaded(campaign: Path | None) -> "Campaign":

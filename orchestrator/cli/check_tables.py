@@ -49,11 +49,11 @@ def check_tables(files: tuple[Path, ...], gpu: str | None, layout: str) -> None:
             findings += ((name, finding) for finding in check_page(page, measured_on))
             tables, read = tables + len(page.tables), read + 1
     columns: tuple[Column[tuple[str, TableFinding]], ...] = (
-        Column("file", "file", lambda one: one[0]),
-        Column("line", "line", lambda one: one[1].line),
-        Column("kind", "kind", lambda one: one[1].kind),
-        Column("message", "message", lambda one: one[1].message),
-        Column("last digit only", "last_digit_only", lambda one: one[1].last_digit_only),
+        Column("file", "file", lambda row: row[0]),
+        Column("line", "line", lambda row: row[1].line),
+        Column("kind", "kind", lambda row: row[1].kind),
+        Column("message", "message", lambda row: row[1].message),
+        Column("last digit only", "last_digit_only", lambda row: row[1].last_digit_only),
     )
     table = make_table(columns, findings)
     # As text each finding is a line that editors can jump to.

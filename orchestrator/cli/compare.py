@@ -122,7 +122,7 @@ def compare(
     print_table(
         layout,
         lambda: verdict_table(comparisons),
-        lambda: [comparison_record(one) for one in comparisons],
+        lambda: [comparison_record(compared) for compared in comparisons],
         sentences=all_sentences(comparisons),
     )
     if alone:
@@ -263,14 +263,16 @@ def _holding(
     return [runs[place] for place in places_where(option, expression, [run.values for run in runs])]
 
 
-def _fail_if_slower(found: "Sequence[Compared]", part: float) -> None:
+def _fail_if_slower(comparisons: "Sequence[Compared]", part: float) -> None:
     """Exit with 1 if A is certainly slower, or if a comparison cannot be made."""
-    slower = [one for one in found if one.comparison.is_slower_by(part)]
-    missing = [one for one in found if not one.is_measured]
-    for one in slower:
-        a, b = one.pairing.title, one.pairing.baseline
+    slower = [compared for compared in comparisons if compared.comparison.is_slower_by(part)]
+    missing = [compared for compared in comparisons if not compared.is_measured]
+    for compared in slower:
+        a, b = compared.pairing.title, compared.pairing.baseline
         complain(f"{a}: is slower than {b} by more than {100 * part:.3g}%")
-    for one in missing:
-        complain(f"{one.pairing.title}: has no speed to compare with {one.pairing.baseline}")
+    for compared in missing:
+        complain(
+            f"{compared.pairing.title}: has no speed to compare with {compared.pairing.baseline}"
+        )
     if slower or missing:
         sys.exit(1)

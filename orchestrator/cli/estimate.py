@@ -287,7 +287,7 @@ def memory(campaign: Path | None, layout: str, **options: Any) -> None:
     print_table(
         layout,
         lambda: estimates_table(estimates),
-        lambda: [estimate_record(one) for one in estimates],
+        lambda: [estimate_record(estimate) for estimate in estimates],
         text=lambda: estimates_text(estimates),
     )
 

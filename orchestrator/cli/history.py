@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@runs_argument("[CAMPAIGN] RUN", one=True, folders=True)
+@runs_argument("[CAMPAIGN] RUN", single=True, folders=True)
 @results_option
 @slurm_timeout_option
 @format_option
@@ -46,11 +46,11 @@ def history(campaign: Path, runs: tuple[str, ...], *, results: Path | None, layo
     from orchestrator.submit.selection import choose
 
     planned, warmup, store, damaged = _planned(campaign, results)
-    for one in damaged:
-        complain(f"not read: {one}")
+    for problem in damaged:
+        complain(f"not read: {problem}")
     chosen = choose(planned, runs)
-    if len({configuration(one.run) for one in chosen}) > 1:
-        several = ", ".join(one.run_id for one in chosen)
+    if len({configuration(planned_run.run) for planned_run in chosen}) > 1:
+        several = ", ".join(planned_run.run_id for planned_run in chosen)
         raise UserError(
             f"{runs[0]!r} is the label of several runs; give the id of one of them: {several}"
         )
@@ -64,9 +64,9 @@ def history(campaign: Path, runs: tuple[str, ...], *, results: Path | None, layo
         whole=record,
         sentences=history_sentences(result),
     )
-    for one in past.damaged:
-        if one not in damaged:
-            complain(f"not read: {one}")
+    for problem in past.damaged:
+        if problem not in damaged:
+            complain(f"not read: {problem}")
     if past.unknown:
         complain(
             f"not read, because this version does not know their parameters: "

@@ -48,7 +48,10 @@ class Commands(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write one section for each purpose."""
         for title, commands in SECTIONS.items():
-            rows = [(str(one.name), one.get_short_help_str(_WHOLE_SENTENCE)) for one in commands]
+            rows = [
+                (str(command.name), command.get_short_help_str(_WHOLE_SENTENCE))
+                for command in commands
+            ]
             with formatter.section(title):
                 formatter.write_dl(rows)
 

@@ -170,18 +170,18 @@ def parse(
         sys.exit(1)
 
 
-def _print_unparsed(found: "FoundLogs", layout: str) -> None:
+def _print_unparsed(search: "FoundLogs", layout: str) -> None:
     """Print `log:line: text` for each line that looks like a report and could not be parsed."""
     from orchestrator.logs.unparsed import unparsed_records
 
-    problems = list(found.problems)
-    records = unparsed_records(found.logs, problems)
+    problems = list(search.problems)
+    records = unparsed_records(search.logs, problems)
     if layout == "text":
         printed = False
         for record in records:
             printed = True
             click.echo(printable(f"{record['path']}:{record['line']}: {record['text']}"))
-        if not printed and found.logs:
+        if not printed and search.logs:
             click.echo("all lines that look like step reports were parsed", err=True)
     else:
         from orchestrator.common.tables import records_table
@@ -208,7 +208,7 @@ def _given(options: dict[str, Any]) -> "Given":
         world_size=options["world_size"],
         model=options["model"] or (options["config"] and str(options["config"])),
         shape=given_shape(options),
-        sizes={name: one for name, one in options.items() if name in names and one is not None},
+        sizes={name: size for name, size in options.items() if name in names and size is not None},
         vocab_size_multiple=options["vocab_size_multiple"],
         recomputed=options["activation_checkpointing"],
         gpu=options["gpu"],

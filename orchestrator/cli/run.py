@@ -167,32 +167,32 @@ def submit(
         if as_json:
             print_objects(
                 [
-                    {"run_id": planned.run_id, "label": planned.label, "estimate": said}
-                    for planned, said in estimates
+                    {"run_id": planned.run_id, "label": planned.label, "estimate": estimate}
+                    for planned, estimate in estimates
                 ]
             )
         else:
-            for planned, said in estimates:
-                click.echo(f"{planned.run_id} {planned.label}: {said}")
+            for planned, estimate in estimates:
+                click.echo(f"{planned.run_id} {planned.label}: {estimate}")
         _complain_all(ignored_variables(loaded.cluster.account))
         if not missing:
             click.echo("nothing to start: no run is missing", err=True)
         return
-    told: set[str] = set()
+    printed_lines: set[str] = set()
     with interruptible(_stopped(loaded, here=here)):
         while True:
             # Between two rounds others may submit, cancel and retry.
             with place.session(loaded, store, complain) as session:
                 notes = session.settle(runs)
-                _complain_all(note for note in notes if note not in told)
+                _complain_all(note for note in notes if note not in printed_lines)
                 missing = missing_runs(runs, store)
                 refuse_missing_modules(loaded, missing)
                 store.save_submission(loaded)
                 for line in session.start(missing, options):
-                    if line not in told:
+                    if line not in printed_lines:
                         click.echo(line, err=as_json)
-                    told.add(line)
-                told.update(notes)
+                    printed_lines.add(line)
+                printed_lines.update(notes)
             if not wait or not missing_runs(runs, store):
                 break
             time.sleep(WAIT_SECONDS)
@@ -258,16 +258,16 @@ def status(
     chosen = in_state(statuses, wanted, hung) if wanted else statuses
     if only is not None:
         kept = _runs_where(only, loaded, store)
-        chosen = [one for one in chosen if one.planned.run_id in kept]
+        chosen = [status for status in chosen if status.planned.run_id in kept]
     narrowed = bool(wanted) or only is not None
-    ids = {one.planned.run_id for one in chosen}
+    ids = {status.planned.run_id for status in chosen}
     total = totals(statuses, store.other_runs(loaded))
     summary = layout == "text" and len(chosen) > MOST_ROWS and not everything and not narrowed
-    hanging = [one for identity, one in hung.items() if identity in ids]
+    hanging = [hung_run for identity, hung_run in hung.items() if identity in ids]
     shown = [f"shown: {len(chosen)} of {counted(len(statuses), 'run')}"] if narrowed else []
     sentences = [
         *shown,
-        *slow_run_lines(one for identity, one in slow.items() if identity in ids),
+        *slow_run_lines(slow_run for identity, slow_run in slow.items() if identity in ids),
         *(hung_lines(hanging) if summary else map(str, hanging)),
         *waiting_lines(chosen),
         *filter(None, [held_line(chosen)]),
@@ -530,7 +530,7 @@ def _submit_here(results: Path, campaign: "Campaign") -> list[str]:
 
 
 @click.command()
-@runs_argument("[CAMPAIGN] RUN", one=True)
+@runs_argument("[CAMPAIGN] RUN", single=True)
 @results_option
 @rehearsed_option
 @click.option("-f", "--follow", is_flag=True, help="Continue as the log grows, until the run ends.")
@@ -602,7 +602,7 @@ def _finish_submit(
     if as_json:
         print_objects(run_records(statuses, runs))
     ids = {planned.run_id for planned in runs}
-    failed = [one for one in statuses if one.planned.run_id in ids and one.unsuccessful]
+    failed = [status for status in statuses if status.planned.run_id in ids and status.unsuccessful]
     exit_for(failed, campaign)
 
 

@@ -108,12 +108,12 @@ def run_outcome(
     The attempts are those that determine the state, oldest first.
     """
     state, starts = folder.standing()
-    told = _printable(_log_outcome(state, starts[-1])) if starts else None
-    word = outcome(state, told)
+    log_outcome = _printable(_log_outcome(state, starts[-1])) if starts else None
+    word = outcome(state, log_outcome)
     if word == RunOutcome.COMPLETED and _is_unrehearsed(folder, starts[-1]):
         # A script that ends before its training, as by an `exit 0`, completes nothing.
-        word, told = RunOutcome.FAILED, Outcome(kind=OutcomeKind.ERROR, text=_UNREHEARSED)
-    return state, word, told, tuple(starts)
+        word, log_outcome = RunOutcome.FAILED, Outcome(kind=OutcomeKind.ERROR, text=_UNREHEARSED)
+    return state, word, log_outcome, tuple(starts)
 
 
 def _is_unrehearsed(folder: RunFolder, attempt: records.Attempt) -> bool:
@@ -150,11 +150,11 @@ def _log_outcome(state: str, attempt: records.Attempt) -> Outcome | None:
         return None
 
 
-def _printable(told: Outcome | None) -> Outcome | None:
+def _printable(log_outcome: Outcome | None) -> Outcome | None:
     """Return a log's outcome without characters that control a terminal."""
-    if told is None or told.text is None:
-        return told
-    return replace(told, text=printable(told.text))
+    if log_outcome is None or log_outcome.text is None:
+        return log_outcome
+    return replace(log_outcome, text=printable(log_outcome.text))
 
 
 def parse_outcomes(text: str) -> tuple[str, ...]:

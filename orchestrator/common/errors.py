@@ -20,12 +20,12 @@ class UserError(Exception):
         super().__init__("\n".join(self.problems))
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return `; did you mean 'x'?` for the known word most like `word`, or a short list of all.
+def did_you_mean(word: str, names: Iterable[str]) -> str:
+    """Return `; did you mean 'x'?` for the name most like `word`, or a short list of all names.
 
-    A word that differs only in upper and lower case is preferred.
+    A name that differs only in upper and lower case is preferred.
     """
-    choices = sorted(known)
+    choices = sorted(names)
     near = [choice for choice in choices if choice.casefold() == word.casefold()]
     near += get_close_matches(word, choices, n=1, cutoff=0.6)
     if near:

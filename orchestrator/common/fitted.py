@@ -86,12 +86,12 @@ def fitted(table: Table, width: int, *, wide_option: bool = True) -> FittedTable
     same = [column for column in columns if _is_same(column) and column is not first]
     above = _same_line(same, width)
     left = [column for column in columns if column not in same]
-    if len(table.rows) == 1 and _total(one.natural for one in left) > width:
+    if len(table.rows) == 1 and _total(column.natural for column in left) > width:
         return FittedTable((), (), (tuple(_lines_of_one(columns, width)),), ())
     hidden: list[_Shown] = []
-    if _total(one.natural for one in left) > width:
-        left = [_with_short_ids(one) for one in left]
-    while _total(one.least for one in left) > width and len(left) > 2:
+    if _total(column.natural for column in left) > width:
+        left = [_with_short_ids(column) for column in left]
+    while _total(column.least for column in left) > width and len(left) > 2:
         hidden.append(left.pop(_least_wanted(left)))
     below = []
     if hidden:
@@ -123,7 +123,7 @@ def _columns(table: Table) -> list[_Shown]:
         )
         for at, (title, name) in enumerate(zip(table.titles, table.names, strict=True))
     ]
-    return [one for one in every if any(cell != DASH for cell in one.cells)] or every
+    return [column for column in every if any(cell != DASH for cell in column.cells)] or every
 
 
 def _is_same(column: _Shown) -> bool:
@@ -175,13 +175,13 @@ def _with_short_ids(column: _Shown) -> _Shown:
 
 def _least_wanted(columns: Sequence[_Shown]) -> int:
     """Return the index of the column to leave out next; the outermost ones stay longest."""
-    last = max((at for at, one in enumerate(columns) if not one.minor), default=0)
+    last = max((at for at, column in enumerate(columns) if not column.minor), default=0)
     return max(range(1, len(columns)), key=lambda at: (columns[at].minor, at != last, at))
 
 
 def _total(widths: Iterable[int]) -> int:
-    found = tuple(widths)
-    return sum(found) + len(_GAP) * (len(found) - 1)
+    all_widths = tuple(widths)
+    return sum(all_widths) + len(_GAP) * (len(all_widths) - 1)
 
 
 def _widths(columns: Sequence[_Shown], width: int) -> list[int]:
@@ -212,10 +212,12 @@ def _drawn(
 ) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
     """Return the lines of the titles and their rule, and those of each row."""
     pairs = list(zip(columns, widths, strict=True))
-    titles = _beside([(_wrapped_title(one.title, wide), wide, one.number) for one, wide in pairs])
+    titles = _beside(
+        [(_wrapped_title(column.title, wide), wide, column.number) for column, wide in pairs]
+    )
     rule = _GAP.join("-" * wide for wide in widths)
     rows = (
-        _beside([(_cell_lines(one, row, wide), wide, one.number) for one, wide in pairs])
+        _beside([(_cell_lines(column, row, wide), wide, column.number) for column, wide in pairs])
         for row in range(count)
     )
     return (*titles, rule), tuple(tuple(row) for row in rows)

@@ -52,8 +52,8 @@ def escape_latex(text: str) -> str:
     return _SPECIAL.sub(_escaped, text)
 
 
-def _escaped(found: "re.Match[str]") -> str:
-    sign = found[0]
+def _escaped(match: "re.Match[str]") -> str:
+    sign = match[0]
     if sign == "-":
         return "-{}"
     return _WORDS.get(sign, f"\\{sign}")

@@ -107,10 +107,10 @@ def _sentence(detail: Any) -> str:
     return f"{value!r}: {message}"
 
 
-def _no_choice(value: Any, known: list[str]) -> str:
-    if not isinstance(value, str) and str(value) in known:
+def _no_choice(value: Any, choices: list[str]) -> str:
+    if not isinstance(value, str) and str(value) in choices:
         return f"{_as_yaml(value)} is not text; put it in quotes"
-    return f"{value!r} is not one of {', '.join(known)}{_nearest(value, known)}"
+    return f"{value!r} is not one of {', '.join(choices)}{_nearest(value, choices)}"
 
 
 def _as_yaml(value: Any) -> str:
@@ -124,10 +124,10 @@ def _expected(context: Mapping[str, Any]) -> list[str]:
     return text.replace(" or ", ", ").split(", ")
 
 
-def _nearest(value: Any, known: list[str]) -> str:
+def _nearest(value: Any, choices: list[str]) -> str:
     # For these keys, a word that looks similar is not what the user means.
     close = isinstance(value, str) and value.lower() not in {"on", "off", "yes", "no"}
-    hint = did_you_mean(value, known) if close else ""
+    hint = did_you_mean(value, choices) if close else ""
     return hint if hint.startswith("; did") else ""
 
 

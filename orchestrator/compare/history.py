@@ -82,11 +82,11 @@ def _versions(run: PastRun) -> str:
     return ", ".join(f"{name} {version}" for name, version in run.versions.items())
 
 
-def history_table(told: History) -> Table:
+def history_table(history: History) -> Table:
     """Return a table with a line per run; the first run after a change shows its size."""
 
     def change(run: PastRun) -> Cell:
-        turn = told.shown
+        turn = history.shown
         return _percent(turn.ratio) if turn is not None and run is turn.first else None
 
     columns: tuple[Column[PastRun], ...] = (
@@ -100,34 +100,34 @@ def history_table(told: History) -> Table:
         Column("change", "change", change),
         Column("versions", "versions", _versions),
     )
-    return make_table(columns, told.runs)
+    return make_table(columns, history.runs)
 
 
-def history_sentences(told: History) -> list[str]:
+def history_sentences(history: History) -> list[str]:
     """Return the conclusions from a history."""
-    turn = told.turn
-    if turn is None or told.shown is None:
-        sentences = [f"No change is visible in {_basis(told)}{_why_not(told)}."]
+    turn = history.turn
+    if turn is None or history.shown is None:
+        sentences = [f"No change is visible in {_basis(history)}{_why_not(history)}."]
     else:
         sentences = [
-            _turned(turn, _basis(told)),
+            _turned(turn, _basis(history)),
             f"The last run before it is {_name(turn.last)}{_differences(turn)}.",
         ]
-    missing = len(told.runs) - told.timed
+    missing = len(history.runs) - history.timed
     if missing:
         sentences.append(f"{counted(missing, 'run')} completed without a step time.")
-    crowded = sum(run.crowded is not None for run in told.runs)
+    crowded = sum(run.crowded is not None for run in history.runs)
     if crowded:
         sentences.append(
             f"{counted(crowded, 'run was', 'runs were')} crowded (more ranks than cores, or other "
             "runs at once), which makes steps slower."
         )
-    return [printable(one) for one in sentences]
+    return [printable(sentence) for sentence in sentences]
 
 
-def history_record(told: History) -> dict[str, Any]:
+def history_record(history: History) -> dict[str, Any]:
     """Return a history as a JSON object; times in seconds."""
-    turn = told.turn
+    turn = history.turn
     return {
         "runs": [
             {
@@ -143,22 +143,22 @@ def history_record(told: History) -> dict[str, Any]:
                 "tflops_per_gpu": run.tflops_per_gpu,
                 "versions": dict(run.versions),
             }
-            for run in told.runs
+            for run in history.runs
         ],
-        "timed": told.timed,
-        "units": told.units,
-        "changed": told.shown is not None,
+        "timed": history.timed,
+        "units": history.units,
+        "changed": history.shown is not None,
         "largest": None
         if turn is None
         else {
-            "since": _place(told, turn.first),
+            "since": _place(history, turn.first),
             "ratio": turn.ratio,
             "step_seconds_before": turn.seconds,
             "step_seconds_after": turn.seconds_after,
             "p_value": turn.change.p_value,
             "exact": turn.change.exact,
         },
-        "said": history_sentences(told),
+        "said": history_sentences(history),
     }
 
 
@@ -171,27 +171,27 @@ def _turned(turn: Turn, basis: str) -> str:
     )
 
 
-def _place(told: History, wanted: PastRun) -> int:
+def _place(history: History, wanted: PastRun) -> int:
     """Return the index of a run in the list of runs, from 0."""
-    return next(index for index, run in enumerate(told.runs) if run is wanted)
+    return next(index for index, run in enumerate(history.runs) if run is wanted)
 
 
-def _why_not(told: History) -> str:
-    if fewest_on_a_side(told.units) is None:
+def _why_not(history: History) -> str:
+    if fewest_on_a_side(history.units) is None:
         return f": at least {FEWEST} separate runs are needed"
-    if told.turn is None:
+    if history.turn is None:
         return ""
     return (
-        f": the clearest, {_percent(told.turn.ratio)} since {_name(told.turn.first)}, occurs by "
-        f"chance in {_chance(told.turn.change)}, and the limit is {100 * LEVEL:.3g}%"
+        f": the clearest, {_percent(history.turn.ratio)} since {_name(history.turn.first)}, "
+        f"occurs by chance in {_chance(history.turn.change)}, and the limit is {100 * LEVEL:.3g}%"
     )
 
 
-def _basis(told: History) -> str:
-    runs = f"{'this' if told.timed == 1 else 'these'} {counted(told.timed, 'run')}"
-    if told.units == told.timed:
+def _basis(history: History) -> str:
+    runs = f"{'this' if history.timed == 1 else 'these'} {counted(history.timed, 'run')}"
+    if history.units == history.timed:
         return runs
-    return f"{runs} in {counted(told.units, 'allocation')} (each counts once)"
+    return f"{runs} in {counted(history.units, 'allocation')} (each counts once)"
 
 
 def _differences(turn: Turn) -> str:
@@ -201,7 +201,9 @@ def _differences(turn: Turn) -> str:
     pairs = [(name, old.versions.get(name), new.versions.get(name)) for name in names]
     pairs.append(("nodes", old.nodes, new.nodes))
     changes = [
-        f"{name} {one or DASH} → {other or DASH}" for name, one, other in pairs if one != other
+        f"{name} {before or DASH} → {after or DASH}"
+        for name, before, after in pairs
+        if before != after
     ]
     return f"; differences between the two: {', '.join(changes)}" if changes else ""
 

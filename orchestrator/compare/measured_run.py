@@ -193,7 +193,7 @@ def _measured(
         values=values,
         state=ending.state,
         outcome=ending.outcome,
-        step_seconds=tuple(one for one in seconds if one > 0),
+        step_seconds=tuple(duration for duration in seconds if duration > 0),
         overflowed=overflowed,
     )
     if not attempts:

@@ -58,7 +58,7 @@ def noise_page(runs: Sequence[MeasuredRun]) -> NoisePage:
     logs = [math.log(run.seconds or 1) for run in timed]
     kinds = [run.what_repeats_share for run in timed]
     allocations = [run.allocation or f"of {run.run_id} alone" for run in timed]
-    steps = [[math.log(one) for one in run.step_seconds] for run in timed]
+    steps = [[math.log(seconds) for seconds in run.step_seconds] for run in timed]
     (of_allocation,), of_run = components(logs, kinds, allocations)
     of_all = components(logs, kinds)[1] if not of_run.degrees else _sum(of_allocation, of_run)
 
@@ -148,9 +148,9 @@ def _hour(run: MeasuredRun) -> int | None:
 
 
 _COLUMNS: tuple[Column[NoiseSource], ...] = (
-    Column("between", "source", lambda one: one.title),
-    Column("± %", "percent", lambda one: one.percent, _SHORT),
-    Column("rests on", "degrees", lambda one: one.component.degrees),
+    Column("between", "source", lambda source: source.title),
+    Column("± %", "percent", lambda source: source.percent, _SHORT),
+    Column("rests on", "degrees", lambda source: source.component.degrees),
 )
 
 

@@ -65,10 +65,10 @@ class Pairing:
 
 def kinds(runs: Sequence[MeasuredRun]) -> list[Kind]:
     """Return the runs by configuration, in their order."""
-    found: dict[object, list[MeasuredRun]] = {}
+    groups: dict[object, list[MeasuredRun]] = {}
     for run in runs:
-        found.setdefault(run.what_repeats_share, []).append(run)
-    return [Kind(tuple(members)) for members in found.values()]
+        groups.setdefault(run.what_repeats_share, []).append(run)
+    return [Kind(tuple(members)) for members in groups.values()]
 
 
 def by_parameter(runs: Sequence[MeasuredRun], name: str) -> tuple[list[Pairing], list[str]]:
@@ -89,8 +89,8 @@ def by_parameter(runs: Sequence[MeasuredRun], name: str) -> tuple[list[Pairing],
     pairings: list[Pairing] = []
     alone: dict[str, None] = {}
     for _, group in others:
-        found, left = matched(group, baseline, asked)
-        pairings += [_told_apart(one, name) for one in found]
+        matches, left = matched(group, baseline, asked)
+        pairings += [_told_apart(pairing, name) for pairing in matches]
         alone.update(dict.fromkeys(left))
     in_pairs = {label for pairing in pairings for label in (pairing.title, pairing.baseline)}
     if not pairings:
@@ -176,12 +176,12 @@ def _all_partners(
     if differing.issuperset(_BATCHES):
         return alike
     for size in _BATCHES:
-        found = [
+        matches = [
             (kind, [other for other in others if other.size(size) == kind.size(size)])
             for kind, others in alike
         ]
-        if any(partners for _, partners in found):
-            return found
+        if any(partners for _, partners in matches):
+            return matches
     return []
 
 

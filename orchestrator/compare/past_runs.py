@@ -66,7 +66,7 @@ def past_runs(results: Path, wanted: Run, warmup: Warmup) -> PastRuns:
     The warm-up is the same for all, whatever their campaign files set. Rehearsals are left out.
     """
     same = configuration(wanted)
-    found: list[PastRun] = []
+    completed_runs: list[PastRun] = []
     unknown: list[str] = []
     damaged: list[str] = []
     for store in campaign_stores(results):
@@ -78,8 +78,8 @@ def past_runs(results: Path, wanted: Run, warmup: Warmup) -> PastRuns:
                 unknown.append(f"{store.path.name}/{record.get('run_id')}")
             elif configuration(run) == same and not record.get("rehearsal"):
                 starts = store.run(record["run_id"]).attempts()
-                found += _completed(store.path.name, record, run, starts, warmup)
-    return PastRuns(tuple(sorted(found, key=_when)), tuple(unknown), tuple(damaged))
+                completed_runs += _completed(store.path.name, record, run, starts, warmup)
+    return PastRuns(tuple(sorted(completed_runs, key=_when)), tuple(unknown), tuple(damaged))
 
 
 def _completed(

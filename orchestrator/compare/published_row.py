@@ -76,7 +76,7 @@ def _pace(row: BenchmarkRow) -> tuple[Quantity, RowNumber] | None:
         Quantity.ITERATIONS_PER_SECOND,
     )
     paces = {quantity: number for quantity, number in reversed(row.paces) if number.printed.value}
-    return next(((one, paces[one]) for one in wanted if one in paces), None)
+    return next(((quantity, paces[quantity]) for quantity in wanted if quantity in paces), None)
 
 
 def _differing(kind: Kind, row: BenchmarkRow) -> list[str]:

@@ -62,48 +62,48 @@ def _timing(run: MeasuredRun, *, in_tokens: bool) -> Timing:
     return Timing(work / (run.seconds or 1), run.allocation, run.block, run.place)
 
 
-def _more(one: Compared) -> str | None:
-    result = one.comparison
-    if result.more is None or not one.is_measured:
+def _more(compared: Compared) -> str | None:
+    result = compared.comparison
+    if result.more is None or not compared.is_measured:
         return None
-    what = _units(one, result.more)
+    what = _units(compared, result.more)
     return f"≥ {what}" if result.least else what
 
 
-def _units(one: Compared, count: int) -> str:
-    if one.comparison.paired:
+def _units(compared: Compared, count: int) -> str:
+    if compared.comparison.paired:
         return counted(count, "block")
-    return f"{counted(count, 'run')}{' each' if one.pairing.repeatable else ''}"
+    return f"{counted(count, 'run')}{' each' if compared.pairing.repeatable else ''}"
 
 
 _COLUMNS: tuple[Column[Compared], ...] = (
-    Column("A", "a", lambda one: one.pairing.title),
-    Column("B", "b", lambda one: one.pairing.baseline),
-    Column("n A", "runs_a", lambda one: one.comparison.runs[0]),
-    Column("n B", "runs_b", lambda one: one.comparison.runs[1]),
+    Column("A", "a", lambda row: row.pairing.title),
+    Column("B", "b", lambda row: row.pairing.baseline),
+    Column("n A", "runs_a", lambda row: row.comparison.runs[0]),
+    Column("n B", "runs_b", lambda row: row.comparison.runs[1]),
     Column(
-        "blocks", "blocks", lambda one: one.comparison.units[0] if one.comparison.paired else None
+        "blocks", "blocks", lambda row: row.comparison.units[0] if row.comparison.paired else None
     ),
-    Column("allocations", "allocations", lambda one: one.comparison.allocations),
-    Column("speed A/B", "ratio", lambda one: one.comparison.ratio, _RATIO),
-    Column("95% from", "low", lambda one: one.comparison.low, _RATIO),
-    Column("to", "high", lambda one: one.comparison.high, _RATIO),
-    Column("A is", "verdict", lambda one: one.comparison.verdict.value),
+    Column("allocations", "allocations", lambda row: row.comparison.allocations),
+    Column("speed A/B", "ratio", lambda row: row.comparison.ratio, _RATIO),
+    Column("95% from", "low", lambda row: row.comparison.low, _RATIO),
+    Column("to", "high", lambda row: row.comparison.high, _RATIO),
+    Column("A is", "verdict", lambda row: row.comparison.verdict.value),
     Column("more needed", "more", _more),
 )
 
 
-def verdict_table(found: Sequence[Compared]) -> Table:
+def verdict_table(comparisons: Sequence[Compared]) -> Table:
     """Return a table with one row per comparison."""
-    return make_table(_COLUMNS, found)
+    return make_table(_COLUMNS, comparisons)
 
 
-def all_sentences(found: Sequence[Compared]) -> list[str]:
+def all_sentences(comparisons: Sequence[Compared]) -> list[str]:
     """Return the sentences of several comparisons, each after an empty line.
 
     Sentences that apply to all of them follow once, at the end.
     """
-    each = [list(comparison_sentences(one)) for one in found]
+    each = [list(comparison_sentences(compared)) for compared in comparisons]
     shared = [line for line in each[0] if all(line in lines for lines in each)] if each else []
     if len(each) < 2 or not shared:
         return [line for lines in each for line in ("", *lines)]
@@ -111,46 +111,46 @@ def all_sentences(found: Sequence[Compared]) -> list[str]:
     return [*own, "", "For each of these comparisons:", *shared]
 
 
-def comparison_sentences(one: Compared) -> Iterator[str]:
+def comparison_sentences(compared: Compared) -> Iterator[str]:
     """Yield the verdict, its basis, and the runs without a step time."""
-    yield _verdict(one)
-    if one.is_measured:
-        yield from _pooled(one.pairing)
-        yield from _apart(one)
-        yield from _remedy(one)
-        yield from _remarks(one)
-        yield from crowded_lines((*one.pairing.runs, *one.pairing.others))
-    yield from trouble_lines(one.troubled)
+    yield _verdict(compared)
+    if compared.is_measured:
+        yield from _pooled(compared.pairing)
+        yield from _apart(compared)
+        yield from _remedy(compared)
+        yield from _remarks(compared)
+        yield from crowded_lines((*compared.pairing.runs, *compared.pairing.others))
+    yield from trouble_lines(compared.troubled)
 
 
-def _verdict(one: Compared) -> str:
-    a, b, found = one.pairing.title, one.pairing.baseline, one.comparison
-    if not one.is_measured:
+def _verdict(compared: Compared) -> str:
+    a, b, comparison = compared.pairing.title, compared.pairing.baseline, compared.comparison
+    if not compared.is_measured:
         which = " and ".join(
-            name for name, runs in ((a, found.runs[0]), (b, found.runs[1])) if not runs
+            name for name, runs in ((a, comparison.runs[0]), (b, comparison.runs[1])) if not runs
         )
         return f"{a} cannot be compared with {b}: no run of {which} has a step time."
-    times = f"{shown(found.ratio, _RATIO)} times its {one.per} per second"
-    if found.low is not None:
-        times += f", between {shown(found.low, _RATIO)} and {shown(found.high, _RATIO)}"
-    by = _basis(one)
-    if found.verdict is not Verdict.CANNOT_TELL:
-        return f"{a} is {found.verdict.value} than {b}: {times}, by {by}."
+    times = f"{shown(comparison.ratio, _RATIO)} times its {compared.per} per second"
+    if comparison.low is not None:
+        times += f", between {shown(comparison.low, _RATIO)} and {shown(comparison.high, _RATIO)}"
+    by = _basis(compared)
+    if comparison.verdict is not Verdict.CANNOT_TELL:
+        return f"{a} is {comparison.verdict.value} than {b}: {times}, by {by}."
     begin = f"{by} are not enough to tell whether {a} is faster than {b}: {times}"
-    if found.more is None and found.low is None:
+    if comparison.more is None and comparison.low is None:
         return f"{begin}; no number of runs would give a verdict."
-    if found.more is None and min(found.units) == 1:
+    if comparison.more is None and min(comparison.units) == 1:
         return (
             f"{begin}; the variation of a single run is unknown, so the number of runs needed is "
             "unknown."
         )
-    if found.more is None:
+    if comparison.more is None:
         return (
             f"{begin}; the runs so far show no sign of a difference, so the number of runs "
             f"needed is unknown."
         )
-    more = _units(one, found.more).replace(" each", " of each")
-    if found.least:
+    more = _units(compared, comparison.more).replace(" each", " of each")
+    if comparison.least:
         return f"{begin}; a verdict needs at least {more} more."
     return (
         f"{begin}; about {more} more would give a verdict, if the difference is as large as it "
@@ -158,8 +158,8 @@ def _verdict(one: Compared) -> str:
     )
 
 
-def _basis(one: Compared) -> str:
-    result = one.comparison
+def _basis(compared: Compared) -> str:
+    result = compared.comparison
     if result.paired:
         return f"{counted(result.units[0], 'block')} in {counted(result.allocations, 'allocation')}"
     return f"{result.units[0]:,} of A and {result.units[1]:,} of B in separate allocations"
@@ -167,8 +167,8 @@ def _basis(one: Compared) -> str:
 
 def _pooled(pairing: Pairing) -> Iterator[str]:
     """Yield a sentence that names the pooled runs, if runs have several seeds."""
-    found = (run.values.get("seed") for run in (*pairing.runs, *pairing.others))
-    seeds = sorted({seed for seed in found if seed is not None})
+    seeds_of_runs = (run.values.get("seed") for run in (*pairing.runs, *pairing.others))
+    seeds = sorted({seed for seed in seeds_of_runs if seed is not None})
     if len(seeds) > 1 and pairing.repeatable:
         *first, last = map(str, seeds)
         a, b = len(pairing.runs), len(pairing.others)
@@ -179,33 +179,41 @@ def _pooled(pairing: Pairing) -> Iterator[str]:
         )
 
 
-def _apart(one: Compared) -> Iterator[str]:
+def _apart(compared: Compared) -> Iterator[str]:
     """Yield a sentence if all runs of A are faster, or all slower, but there is no verdict."""
     a, b = (
-        [_timing(run, in_tokens=one.per == "tokens").speed for run in side if run.seconds]
-        for side in (one.pairing.runs, one.pairing.others)
+        [_timing(run, in_tokens=compared.per == "tokens").speed for run in side if run.seconds]
+        for side in (compared.pairing.runs, compared.pairing.others)
     )
-    if one.comparison.verdict is not Verdict.CANNOT_TELL or min(len(a), len(b)) < _FEWEST_APART:
+    if (
+        compared.comparison.verdict is not Verdict.CANNOT_TELL
+        or min(len(a), len(b)) < _FEWEST_APART
+    ):
         return
     word = "slower" if max(a) < min(b) else "faster" if min(a) > max(b) else None
     if word:
         yield (
-            f"All {len(a)} runs of {one.pairing.title} are {word} than all {len(b)} of "
-            f"{one.pairing.baseline}; these are too few, or in too few allocations, for a verdict."
+            f"All {len(a)} runs of {compared.pairing.title} are {word} than all {len(b)} of "
+            f"{compared.pairing.baseline}; these are too few, or in too few allocations, "
+            "for a verdict."
         )
 
 
-def _remedy(one: Compared) -> Iterator[str]:
+def _remedy(compared: Compared) -> Iterator[str]:
     """Yield the number of blocks that suffices, if blocks need fewer runs than separate runs do."""
-    result = one.comparison
-    if result.verdict is not Verdict.CANNOT_TELL or not one.pairing.repeatable or not result.ratio:
+    result = compared.comparison
+    if (
+        result.verdict is not Verdict.CANNOT_TELL
+        or not compared.pairing.repeatable
+        or not result.ratio
+    ):
         return
     if result.paired and result.balanced == result.units[0]:
         # The verdict names how many more of these blocks would tell.
         return
     part = math.expm1(abs(math.log(result.ratio)))
     blocks = _FEWEST_BLOCKS if part > _LEAST_PART else None
-    spread = _spread(one)
+    spread = _spread(compared)
     if blocks and spread:
         blocks = max(blocks, blocks_to_find(part, spread))
     # A block has two runs of each.
@@ -217,10 +225,10 @@ def _remedy(one: Compared) -> Iterator[str]:
         )
 
 
-def _spread(one: Compared) -> float | None:
+def _spread(compared: Compared) -> float | None:
     """Return the standard deviation of the logarithms of runs of one side, pooled over both."""
     squares, degrees = 0.0, 0
-    for side in (one.pairing.runs, one.pairing.others):
+    for side in (compared.pairing.runs, compared.pairing.others):
         logs = [math.log(run.seconds) for run in side if run.seconds]
         if len(logs) > 1:
             squares += (len(logs) - 1) * mean_and_variance(logs)[1]
@@ -228,15 +236,15 @@ def _spread(one: Compared) -> float | None:
     return math.sqrt(squares / degrees) if degrees else None
 
 
-def _remarks(one: Compared) -> Iterator[str]:
-    result = one.comparison
-    yield from _difference(one.pairing)
-    if not one.pairing.repeatable:
+def _remarks(compared: Compared) -> Iterator[str]:
+    result = compared.comparison
+    yield from _difference(compared.pairing)
+    if not compared.pairing.repeatable:
         yield (
             "The published figure is one run, and its variation is unknown. A verdict needs 49 "
             "runs in separate allocations. It includes every difference, also that of the "
             "machine; "
-            f"{_place_of_published(one)}."
+            f"{_place_of_published(compared)}."
         )
     if result.paired and result.gain is not None and result.units[0] > 1:
         gain = shown(result.gain, _SHORT)
@@ -262,7 +270,7 @@ def _remarks(one: Compared) -> Iterator[str]:
         yield (
             f"The {used} runs are in {result.allocations} allocations with only A or only B, and "
             f"each allocation counts once."
-            if one.pairing.repeatable
+            if compared.pairing.repeatable
             else f"The {used - 1} runs of A are in {counted(result.units[0], 'allocation')}, and "
             f"each allocation counts once."
         )
@@ -296,17 +304,17 @@ def _said(value: object) -> str:
     return DASH if value is None else printable(str(value))
 
 
-def _place_of_published(one: Compared) -> str:
+def _place_of_published(compared: Compared) -> str:
     """Return the published figure's rank among the runs, which needs no statistics."""
-    seconds = [run.seconds for run in one.pairing.runs if run.seconds is not None]
-    (published,) = (run.seconds or 0 for run in one.pairing.others)
+    seconds = [run.seconds for run in compared.pairing.runs if run.seconds is not None]
+    (published,) = (run.seconds or 0 for run in compared.pairing.others)
     slower, count = sum(run > published for run in seconds), len(seconds)
     return f"{slower} of {counted(count, 'run')} took longer per step than the row"
 
 
-def comparison_record(one: Compared) -> dict[str, Any]:
+def comparison_record(compared: Compared) -> dict[str, Any]:
     """Return a comparison as a JSON object."""
-    numbers = asdict(one.comparison)
+    numbers = asdict(compared.comparison)
     pairs = ("runs", "left_out", "units")
     by_side = {
         f"{name}_{side}": numbers[name][index]
@@ -314,14 +322,15 @@ def comparison_record(one: Compared) -> dict[str, Any]:
         for index, side in enumerate(("a", "b"))
     }
     return {
-        "a": one.pairing.title,
-        "b": one.pairing.baseline,
-        "speed_in": f"{one.per} per second",
-        "differing": one.pairing.differing,
+        "a": compared.pairing.title,
+        "b": compared.pairing.baseline,
+        "speed_in": f"{compared.per} per second",
+        "differing": compared.pairing.differing,
         **by_side,
         **{name: value for name, value in numbers.items() if name not in pairs},
         "not_measured": [
-            {"run_id": run.run_id, "label": run.label, "why": run.trouble} for run in one.troubled
+            {"run_id": run.run_id, "label": run.label, "why": run.trouble}
+            for run in compared.troubled
         ],
-        "said": list(comparison_sentences(one)),
+        "said": list(comparison_sentences(compared)),
     }

@@ -47,20 +47,20 @@ def components(
     explained = [float(np.sum((basis.T @ y) ** 2)) for basis in bases]
     degrees = len(y) - bases[-1].shape[1]
     rest = max(float(y @ y) - explained[-1], 0.0) / degrees if degrees else None
-    found: list[Component] = []
+    components: list[Component] = []
     for j in range(len(factors), 0, -1):
         beyond = bases[j].shape[1] - bases[j - 1].shape[1]
-        if not beyond or rest is None or any(inner.variance is None for inner in found):
-            found.insert(0, Component(None, 0))
+        if not beyond or rest is None or any(inner.variance is None for inner in components):
+            components.insert(0, Component(None, 0))
             continue
         share = [_share(bases[j], bases[j - 1], columns[m]) for m in range(j, len(columns))]
         inner = sum(
             weight * (component.variance or 0.0)
-            for weight, component in zip(share[1:], found, strict=True)
+            for weight, component in zip(share[1:], components, strict=True)
         )
         variance = (explained[j] - explained[j - 1] - rest * beyond - inner) / share[0]
-        found.insert(0, Component(max(variance, 0.0), beyond))
-    return found, Component(rest, degrees)
+        components.insert(0, Component(max(variance, 0.0), beyond))
+    return components, Component(rest, degrees)
 
 
 def pooled(groups: Sequence[Sequence[float]]) -> Component:

@@ -126,14 +126,14 @@ def compare_timings(
 def _paired(
     first: Sequence[Timing], second: Sequence[Timing], pairs: Sequence[tuple[_Unit, _Unit]]
 ) -> Comparison:
-    differences = [one.log_speed - other.log_speed for one, other in pairs]
+    differences = [a.log_speed - b.log_speed for a, b in pairs]
     count = len(pairs)
     gain = None
     if count > 1:
-        _, apart = mean_and_variance([one.log_speed for one, _ in pairs])
-        _, other = mean_and_variance([other.log_speed for _, other in pairs])
+        _, variance_a = mean_and_variance([a.log_speed for a, _ in pairs])
+        _, variance_b = mean_and_variance([b.log_speed for _, b in pairs])
         _, together = mean_and_variance(differences)
-        gain = (apart + other) / together if together else None
+        gain = (variance_a + variance_b) / together if together else None
     interval = paired_interval(differences)
     verdict = _verdict(interval)
     more, least = (None, False) if verdict is not Verdict.CANNOT_TELL else more_pairs(differences)
@@ -143,8 +143,8 @@ def _paired(
         left_out=(len(first) - used[0], len(second) - used[1]),
         paired=True,
         units=(count, count),
-        allocations=len({one.allocation for one, _ in pairs}),
-        balanced=sum(one.place is not None and one.place == other.place for one, other in pairs),
+        allocations=len({a.allocation for a, _ in pairs}),
+        balanced=sum(a.place is not None and a.place == b.place for a, b in pairs),
         ratio=math.exp(math.fsum(differences) / count),
         low=None if interval is None else math.exp(interval[0]),
         high=None if interval is None else math.exp(interval[1]),

@@ -79,7 +79,7 @@ def finding_table(findings: Sequence[Finding]) -> Table:
 
 
 def _names_of(group: Sequence[Finding]) -> str:
-    names = [one.name for one in group if one.name != _WHOLE_EXTRA] or [group[0].name]
+    names = [finding.name for finding in group if finding.name != _WHOLE_EXTRA] or [group[0].name]
     return f"{group[0].topic}: {named(names, 'other')}"
 
 
@@ -93,11 +93,11 @@ _PROBLEM_COLUMNS: tuple[Column[list[Finding]], ...] = (
 def problem_table(findings: Sequence[Finding]) -> Table:
     """Return the missing or wrong items, one row per remedy; required ones first."""
     groups: dict[tuple[str, bool, str], list[Finding]] = {}
-    for one in findings:
-        if not one.ok:
+    for finding in findings:
+        if not finding.ok:
             # Each program of Slurm names itself in the same complaint.
-            same = (one.remedy or "").replace(one.name, "")
-            groups.setdefault((one.topic, one.optional, same), []).append(one)
+            same = (finding.remedy or "").replace(finding.name, "")
+            groups.setdefault((finding.topic, finding.optional, same), []).append(finding)
     rows = sorted(groups.values(), key=lambda group: group[0].optional)
     return make_table(_PROBLEM_COLUMNS, rows)
 
@@ -132,16 +132,16 @@ def examine(timeout_seconds: float = TIMEOUT_SECONDS) -> tuple[Finding, ...]:
     )
 
 
-def _program(topic: str, name: str, found: str | None, remedy: str, optional: bool) -> Finding:
-    return Finding(topic, name, found is not None, optional, found, None if found else remedy)
+def _program(topic: str, name: str, value: str | None, remedy: str, optional: bool) -> Finding:
+    return Finding(topic, name, value is not None, optional, value, None if value else remedy)
 
 
 def _python() -> Finding:
     ok = sys.version_info >= MINIMUM_PYTHON
     needed = ".".join(str(part) for part in MINIMUM_PYTHON)
-    found = platform.python_version()
+    version = platform.python_version()
     remedy = None if ok else f"make an environment with Python {needed} or newer"
-    return Finding("Python", "version", ok, optional=False, found=found, remedy=remedy)
+    return Finding("Python", "version", ok, optional=False, found=version, remedy=remedy)
 
 
 def _packages() -> Iterator[Finding]:
@@ -165,8 +165,8 @@ def _extra(extra: str, needed: Sequence[Needed]) -> Iterator[Finding]:
     each = [_package(topic, package, remedy, optional=True) for package in needed]
     ready = sum(finding.ok for finding in each)
     complete = ready == len(each)
-    found = f"{ready} of {len(each)} packages"
-    yield Finding(topic, _WHOLE_EXTRA, complete, True, found, None if complete else remedy)
+    count = f"{ready} of {len(each)} packages"
+    yield Finding(topic, _WHOLE_EXTRA, complete, True, count, None if complete else remedy)
     yield from each
 
 
@@ -182,8 +182,8 @@ def _slurm(command: str, answer: Answer | None) -> Finding:
     if answer.problem:
         remedy = f"{answer.problem}; look at slurm.conf, or use cluster: local"
         return Finding("Slurm", command, False, True, None, remedy)
-    found = next(iter(answer.lines), shutil.which(command))
-    return Finding("Slurm", command, True, True, found, None)
+    version = next(iter(answer.lines), shutil.which(command))
+    return Finding("Slurm", command, True, True, version, None)
 
 
 def _gpus(nvidia_smi: Answer | None) -> Iterator[Finding]:
@@ -225,12 +225,12 @@ def _compilers(with_gpu: bool) -> Iterator[Finding]:
 def _cpp_compiler() -> Finding:
     # torch takes CXX, else c++, and knows no other name.
     chosen = os.environ.get("CXX", "").split() or ["c++"]
-    found = shutil.which(chosen[0])
+    compiler = shutil.which(chosen[0])
     other = next((path for name in COMPILERS if (path := shutil.which(name))), None)
     remedy = None
-    if found is None:
+    if compiler is None:
         remedy = f"export CXX={shlex.quote(other)}" if other else "apt install g++"
-    return Finding("compiler", "C++", remedy is None, True, found or other, remedy)
+    return Finding("compiler", "C++", remedy is None, True, compiler or other, remedy)
 
 
 def _extension_folder() -> Finding:
@@ -248,10 +248,10 @@ def _extension_folder() -> Finding:
 def _names() -> Iterator[Finding]:
     """Yield other packages that install teralog's files; if there are none, teralog's own file."""
     for package, others in others_that_ship().items():
-        found = [
+        findings = [
             Finding("name clash", package, False, False, clash.found, clash.remedy)
             for clash in clashes(package, others)
         ]
-        yield from found or [
+        yield from findings or [
             Finding("name clash", package, True, False, str(own_file(package)), None)
         ]
