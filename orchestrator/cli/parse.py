@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from orchestrator.logs.archive.shards import Reader
     from orchestrator.logs.figures import Given
     from orchestrator.logs.find import FoundLogs, Log
-    from orchestrator.logs.read import Found
+    from orchestrator.logs.read import LogContent
     from parsers.summary.warmup import Warmup
 
 _SHARDS = 16
@@ -250,7 +250,7 @@ def _reader(
 
 def _read_on_slurm(
     logs: "Sequence[Log]", reader: "Reader", profile: Path, work: Path, *, count: int | None
-) -> "list[Found]":
+) -> "list[LogContent]":
     from orchestrator.hardware.cluster import load_cluster
     from orchestrator.logs.archive.on_slurm import read_on_slurm
 

@@ -46,7 +46,7 @@ def distinct(values: Sequence[Of], key: Callable[[Of], Hashable]) -> list[Of]:
     for value in values:
         groups.setdefault(key(value), []).append(value)
     return [
-        replace(first, label=first_label([first.label, *(one.label for one in more)]))
+        replace(first, label=first_label([first.label, *(value.label for value in more)]))
         for first, *more in groups.values()
     ]
 
@@ -210,9 +210,9 @@ def _read(values: Mapping[str, Any]) -> Model:
         return read_megatron_arguments(Path(arguments))
     name = values["model"]
     if not is_named(name):
-        known = (*PRESETS, *named_models())
+        names = (*PRESETS, *named_models())
         raise UserError(
-            f"there is no model {name!r}{did_you_mean(name, known)}; `teralog models` lists them"
+            f"there is no model {name!r}{did_you_mean(name, names)}; `teralog models` lists them"
         )
     return named_model(name).model()
 

@@ -42,13 +42,13 @@ def suggestion_lines(run: Run, cluster: Cluster, warmup: Warmup) -> list[str]:
     needs = f"forecast {_interval(own)} GiB, and {room.owner} has {gib(room.gib)}"
     if fits(own, room) == "yes":
         return [f"{needs}: it should fit; check whether another program used the memory"]
-    found = nearest_fitting(run, cluster, warmup, room)
-    if not found:
+    suggestions = nearest_fitting(run, cluster, warmup, room)
+    if not suggestions:
         return [f"{needs}: no settings tried here fit; use more ranks or a smaller model"]
-    would = "would" if found[0].fits == "yes" else "may"
+    would = "would" if suggestions[0].fits == "yes" else "may"
     return [
         f"{needs}; settings of the campaign file that {would} fit:",
-        *(f"  {one}" for one in found),
+        *(f"  {suggestion}" for suggestion in suggestions),
     ]
 
 
@@ -64,17 +64,21 @@ def nearest_fitting(run: Run, cluster: Cluster, warmup: Warmup, room: Capacity) 
     for count in range(1, len(kinds) + 1):
         sure: list[Suggestion] = []
         for chosen in combinations(kinds, count):
-            tried = [one for one in _tried(run, cluster, warmup, room, chosen) if one.fits != "no"]
-            sure += [one for one in tried if one.fits == "yes"][:1]
+            tried = [
+                suggestion
+                for suggestion in _tried(run, cluster, warmup, room, chosen)
+                if suggestion.fits != "no"
+            ]
+            sure += [suggestion for suggestion in tried if suggestion.fits == "yes"][:1]
             maybe += tried[:1]
         if sure:
             return sure
     return _fewest(maybe)
 
 
-def _fewest(found: Sequence[Suggestion]) -> list[Suggestion]:
-    fewest = min((len(one.settings) for one in found), default=0)
-    return [one for one in found if len(one.settings) == fewest]
+def _fewest(suggestions: Sequence[Suggestion]) -> list[Suggestion]:
+    fewest = min((len(suggestion.settings) for suggestion in suggestions), default=0)
+    return [suggestion for suggestion in suggestions if len(suggestion.settings) == fewest]
 
 
 def _tried(
@@ -85,7 +89,7 @@ def _tried(
     kinds: Sequence[Sequence[Settings]],
 ) -> Iterator[Suggestion]:
     for some in product(*kinds):
-        settings = {name: value for one in some for name, value in one.items()}
+        settings = {name: value for change in some for name, value in change.items()}
         changed = with_settings(run, settings)
         if any(run_problems(changed, cluster, warmup)):
             continue

@@ -59,10 +59,10 @@ _PARTS: tuple[Column[Part], ...] = (
     Column("why", "why", lambda part: part.why),
 )
 _ESTIMATES: tuple[Column[MemoryEstimate], ...] = (
-    Column("run", "label", lambda one: one.label),
-    Column("low (GiB)", "low_gib", lambda one: one.forecast.low_gib, _SHORT),
-    Column("high (GiB)", "high_gib", lambda one: one.forecast.high_gib, _SHORT),
-    Column("fits", "fits", lambda one: ", ".join(one.verdicts) or None),
+    Column("run", "label", lambda row: row.label),
+    Column("low (GiB)", "low_gib", lambda row: row.forecast.low_gib, _SHORT),
+    Column("high (GiB)", "high_gib", lambda row: row.forecast.high_gib, _SHORT),
+    Column("fits", "fits", lambda row: ", ".join(row.verdicts) or None),
 )
 
 
@@ -71,14 +71,14 @@ def campaign_estimates(campaign: Campaign) -> list[MemoryEstimate]:
 
     Raises UserError if no run has one.
     """
-    found = [
+    estimates = [
         MemoryEstimate(planned.label, planned.memory, _run_rooms(planned.run, campaign.cluster))
         for planned in campaign.runs
         if planned.memory is not None
     ]
-    if not found:
+    if not estimates:
         raise UserError(f"{campaign.path}: none of its runs has a memory forecast")
-    return found
+    return estimates
 
 
 def memory_estimate(values: Mapping[str, Any]) -> MemoryEstimate:
@@ -109,18 +109,18 @@ def memory_estimate(values: Mapping[str, Any]) -> MemoryEstimate:
     placement = replace(
         _placement(values, run.training.precision), experts=_experts(values, case.model)
     )
-    found = forecast(run, placement)
-    if found is None:
+    memory = forecast(run, placement)
+    if memory is None:
         raise UserError(
             f"--world-size {run.world_size} is not divisible by --tensor-parallel-size times "
             f"--pipeline-parallel-size, {run.parallelism.ranks_per_replica}"
         )
     name, given = values.get("gpu"), values.get("gpu_memory")
     if given is not None:
-        return MemoryEstimate(case.label, found, (Capacity(given, name or "a GPU"),))
+        return MemoryEstimate(case.label, memory, (Capacity(given, name or "a GPU"),))
     rooms = _gpu_rooms(name) if name else ()
     unknown = f"{name!r} is not in the table of GPUs; give --gpu-memory GIB"
-    return MemoryEstimate(case.label, found, rooms, unknown if name and not rooms else None)
+    return MemoryEstimate(case.label, memory, rooms, unknown if name and not rooms else None)
 
 
 def _run_rooms(run: Run, cluster: Cluster) -> tuple[Capacity, ...]:
@@ -141,7 +141,9 @@ def estimates_table(estimates: Sequence[MemoryEstimate]) -> Table:
     Runs that need the same memory share a row.
     """
     if len(estimates) > 1:
-        return make_table(_ESTIMATES, distinct(estimates, lambda one: replace(one, label="")))
+        return make_table(
+            _ESTIMATES, distinct(estimates, lambda estimate: replace(estimate, label=""))
+        )
     return make_table(_PARTS, estimates[0].forecast.parts)
 
 
@@ -150,7 +152,7 @@ def estimates_text(estimates: Sequence[MemoryEstimate]) -> str:
     table = (
         [fitted_text(estimates_table(estimates), terminal_width())] if len(estimates) > 1 else []
     )
-    different = distinct(estimates, lambda one: replace(one, label=""))
+    different = distinct(estimates, lambda estimate: replace(estimate, label=""))
     return "\n\n".join([*table, *map(_parts_text, different)])
 
 
@@ -164,7 +166,7 @@ def estimate_record(estimate: MemoryEstimate) -> dict[str, Any]:
         {"gpu": room.owner, "gib": room.gib, "fits": fits(estimate.forecast, room)}
         for room in estimate.rooms
     ]
-    verdicts = {one["fits"] for one in capacities}
+    verdicts = {capacity["fits"] for capacity in capacities}
     return {
         "label": estimate.label,
         **asdict(estimate.forecast),
@@ -176,17 +178,17 @@ def estimate_record(estimate: MemoryEstimate) -> dict[str, Any]:
 
 def _parts_text(estimate: MemoryEstimate) -> str:
     whole = estimate.forecast
-    told = (
+    sentence = (
         f"the rank that needs the most memory needs {gib(whole.low_gib)} to {gib(whole.high_gib)} "
         "GiB"
     )
     if estimate.label:
-        told = f"{estimate.label}: {told}"
+        sentence = f"{estimate.label}: {sentence}"
     if estimate.rooms:
         sizes = " or ".join(gib(room.gib) for room in estimate.rooms)
         verdicts = ", ".join(estimate.verdicts)
-        told += f"; {estimate.rooms[0].owner} has {sizes}; fits: {verdicts}"
-    sentences = [printable(said) for said in (told, estimate.unknown) if said]
+        sentence += f"; {estimate.rooms[0].owner} has {sizes}; fits: {verdicts}"
+    sentences = [printable(text) for text in (sentence, estimate.unknown) if text]
     return "\n".join(
         [fitted_text(make_table(_PARTS, whole.parts), terminal_width()), "", *sentences]
     )
@@ -210,20 +212,20 @@ def _experts(values: Mapping[str, Any], model: ModelShape) -> ExpertPlacement | 
     """
     ranks: int | None = values.get("expert_parallel_size")
     tensor = values.get("tensor_parallel_size") or 1
-    found = (
+    experts = (
         placed_experts(model.described, ranks=ranks or 1, tensor_ranks=tensor)
         if model.described
         else None
     )
     if ranks is None or ranks == 1:
-        return found
-    if found is None:
+        return experts
+    if experts is None:
         raise UserError("--expert-parallel-size: the model has no experts")
-    if found.number % ranks:
+    if experts.number % ranks:
         raise UserError(
-            f"--expert-parallel-size: {ranks} does not divide the {found.number} experts"
+            f"--expert-parallel-size: {ranks} does not divide the {experts.number} experts"
         )
-    return found
+    return experts
 
 
 def _states(precision: str, stage: int | None) -> Placement:

@@ -27,19 +27,19 @@ def read_model(name_or_path: str, seq_length: int | None) -> Model:
 def models_table() -> Table:
     """Return the named models: sizes in 10**9, model FLOPs per token, source."""
     columns: tuple[Column[NamedModel], ...] = (
-        Column("name", "name", lambda one: one.name),
-        Column("size (B)", "parameters_billions", lambda one: parameters(one.model()) / 1e9, EXACT),
+        Column("name", "name", lambda row: row.name),
+        Column("size (B)", "parameters_billions", lambda row: parameters(row.model()) / 1e9, EXACT),
         Column(
-            "active (B)", "active_billions", lambda one: active_parameters(one.model()) / 1e9, EXACT
+            "active (B)", "active_billions", lambda row: active_parameters(row.model()) / 1e9, EXACT
         ),
-        Column("seq", "seq_length", lambda one: one.seq_length),
+        Column("seq", "seq_length", lambda row: row.seq_length),
         Column(
             "GFLOPs (per token)",
             "model_gflops_per_token",
-            lambda one: count_flops(one.model(), sequences=1).model_per_token / 1e9,
+            lambda row: count_flops(row.model(), sequences=1).model_per_token / 1e9,
             EXACT,
         ),
-        Column("source", "source", lambda one: one.source),
+        Column("source", "source", lambda row: row.source),
     )
     return make_table(columns, list(named_models().values()))
 

@@ -113,15 +113,15 @@ def _described_parts(model: Model) -> list[_Part]:
     stored = [part for part in parts(model) if part.stored]
     names = Counter(part.name for part in stored)
     numbers: Counter[str] = Counter()
-    found = []
+    rows = []
     for part in stored:
         name = part.name if names[part.name] == 1 else f"{part.name} ({part.place})"
         numbers[name] += 1
         # Layers may differ in the sizes of a part, e.g. with several kinds of attention.
         name = name if numbers[name] == 1 else f"{name} {numbers[name]}"
         formula = derivation((*part.counted_factors, *part.stored))
-        found.append(_Part(name, formula, part.parameters))
-    return found
+        rows.append(_Part(name, formula, part.parameters))
+    return rows
 
 
 def _described_sentences(case: Case) -> Iterator[str]:
@@ -141,7 +141,7 @@ def _parameters_derived(case: Case) -> str:
         return "\n".join((table, "", *_described_sentences(case)))
     symbols = case.model.symbols(case.padded_vocab_size)
     formula = " + ".join(case.model.parameter_formulas().values())
-    told = label_sentence(case.label, case.parameters)
+    sentence = label_sentence(case.label, case.parameters)
     lines = (
         fitted_text(make_table(_PARTS, _parts(case)), terminal_width()),
         "",
@@ -150,7 +150,7 @@ def _parameters_derived(case: Case) -> str:
         f"  = {substitute_numbers(formula, symbols)}",
         f"  = {case.parameters:,} = {case.parameters / 1e9:.4g} * 10**9",
         f"with {_letters(formula, symbols)}",
-        *([printable(told)] if told else []),
+        *([printable(sentence)] if sentence else []),
     )
     return "\n".join(lines)
 

@@ -148,9 +148,11 @@ def estimate_records(
             records = convention_records if values.pop("conventions") else flops_records
             return records(_cases(campaign, values), values["step_seconds"])
         case "memory":
-            return [estimate_record(one) for one in _memory_estimates(campaign, values)]
+            return [estimate_record(estimate) for estimate in _memory_estimates(campaign, values)]
     speed = {name: values.pop(name) for name in ("tokens", "tflops_per_gpu", "step_seconds")}
-    return [duration_record(one) for one in durations(_trainings(campaign, values), **speed)]
+    return [
+        duration_record(duration) for duration in durations(_trainings(campaign, values), **speed)
+    ]
 
 
 def _memory_estimates(campaign: Path | None, values: Mapping[str, Any]) -> list[MemoryEstimate]:
@@ -170,10 +172,10 @@ def _cases(campaign: Path | None, values: Mapping[str, Any]) -> list[Case]:
 
 
 def _problems(what: str, campaign: Path | None, given: Mapping[str, Any]) -> Iterator[str]:
-    known = field_types(OPTIONS[what])
+    options = field_types(OPTIONS[what])
     for name, value in given.items():
-        if name not in known:
-            yield f"{name}: unknown option of {what}{did_you_mean(name, known)}"
+        if name not in options:
+            yield f"{name}: unknown option of {what}{did_you_mean(name, options)}"
         elif campaign is not None and name not in _WITH_A_CAMPAIGN.get(what, ()):
             yield f"{name}: cannot be used with a campaign, which has its own value"
         else:

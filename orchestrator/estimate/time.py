@@ -98,13 +98,13 @@ def durations(
         raise UserError("--tokens and --tflops-per-gpu: give both, or neither")
     if tokens is None and step_seconds is None:
         raise UserError("give --tokens and --tflops-per-gpu, or --step-seconds, or all of them")
-    found = []
+    results = []
     for training in trainings:
         if tokens is not None and tflops_per_gpu is not None:
-            found.append(_of_tokens(training, tokens, tflops_per_gpu))
+            results.append(_of_tokens(training, tokens, tflops_per_gpu))
         if step_seconds is not None:
-            found.append(_of_iterations(training, step_seconds))
-    return found
+            results.append(_of_iterations(training, step_seconds))
+    return results
 
 
 def _of_tokens(training: KnownTraining, tokens: int, tflops_per_gpu: float) -> Duration:
@@ -144,17 +144,18 @@ def _of_iterations(training: KnownTraining, step_seconds: float) -> Duration:
     )
 
 
-def durations_table(found: Sequence[Duration]) -> Table:
+def durations_table(all_durations: Sequence[Duration]) -> Table:
     """Return the table of the durations; equal ones have one row."""
-    several = len({duration.label for duration in found}) > 1
-    rows = distinct(found, lambda duration: replace(duration, label=""))
+    several = len({duration.label for duration in all_durations}) > 1
+    rows = distinct(all_durations, lambda duration: replace(duration, label=""))
     return make_table((*([_RUN] if several else []), *_COLUMNS), rows)
 
 
-def derivations(found: Sequence[Duration]) -> list[str]:
+def derivations(all_durations: Sequence[Duration]) -> list[str]:
     """Return how each duration was computed, after a blank line; equal derivations appear once."""
     derived = dict.fromkeys(
-        f"{duration.formula} = {duration.numbers} = {duration.seconds:,.6g} s" for duration in found
+        f"{duration.formula} = {duration.numbers} = {duration.seconds:,.6g} s"
+        for duration in all_durations
     )
     return ["", *derived]
 

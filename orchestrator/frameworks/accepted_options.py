@@ -51,8 +51,8 @@ def argument_findings(run: Run, paths: Mapping[str, str]) -> tuple[list[str], li
     record = accepted_options(run, paths)
     if record is None:
         return keys, []
-    found = [*lacking(model, record, further.remedy), *unaccepted(further, record)]
-    return ([*keys, *found], []) if record.own and record.complete else (keys, found)
+    problems = [*lacking(model, record, further.remedy), *unaccepted(further, record)]
+    return ([*keys, *problems], []) if record.own and record.complete else (keys, problems)
 
 
 def _model_options(run: Run) -> list[str]:

@@ -46,5 +46,5 @@ def known_program(record: str) -> dict[str, Any]:
     text = (files("orchestrator.frameworks") / "known_options" / f"{record}.json").read_text(
         encoding="utf-8"
     )
-    found: dict[str, Any] = json.loads(text)
-    return found
+    values: dict[str, Any] = json.loads(text)
+    return values

@@ -17,8 +17,8 @@ def peak_mib(logged: Logged) -> int | None:
     used = [] if beside is None else [beside]
     used += [
         gib
-        for one in _samples(logged)
-        for gib in (one.memory_allocated_gib, one.max_memory_allocated_gib)
+        for sample in _samples(logged)
+        for gib in (sample.memory_allocated_gib, sample.max_memory_allocated_gib)
         if gib is not None
     ]
     return round(max(used) * 1024) if used else None
@@ -32,7 +32,11 @@ def busy_percent(logged: Logged) -> float | None:
 
 
 def _samples(logged: Logged) -> list[Usage]:
-    return [one for one in logged.records if isinstance(one, Usage) and one.source in _OF_DEVICES]
+    return [
+        record
+        for record in logged.records
+        if isinstance(record, Usage) and record.source in _OF_DEVICES
+    ]
 
 
 GPU_MEMORY: Column[Logged] = Column("gpu_mem (MiB)", "gpu_memory_mib", peak_mib)

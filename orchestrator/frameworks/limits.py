@@ -45,13 +45,15 @@ def unheard(run: Run, *names: str) -> Iterator[str]:
             yield f"framework {run.framework} cannot set {name}; remove the value {value}"
 
 
-def said_twice(parameter: str, arguments: Sequence[str], said: Mapping[str, str]) -> Iterator[str]:
+def set_twice(
+    parameter: str, arguments: Sequence[str], setters: Mapping[str, str]
+) -> Iterator[str]:
     """Yield the further arguments that another parameter of the run sets already.
 
-    said: the parameters that set an option, by option. If an argument set the same option, the
+    setters: the parameters that set an option, by option. If an argument set the same option, the
     table would describe a different run.
     """
-    by_words = {_words(option): name for option, name in said.items()}
+    by_words = {_words(option): name for option, name in setters.items()}
     for option in dict.fromkeys(argument.partition("=")[0] for argument in arguments):
         if option.startswith("-") and (name := by_words.get(_words(option))):
             yield f"{parameter}: {option} is set by {name}; remove it"

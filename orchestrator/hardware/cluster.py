@@ -246,8 +246,8 @@ class Cluster:
         name = device or self.gpu
         if device == "cpu" or not self.has_gpus:
             return None
-        for known, peak in (self.gpu_peak_tflops or {}).items():
-            if known == precision:
+        for gpu_precision, peak in (self.gpu_peak_tflops or {}).items():
+            if gpu_precision == precision:
                 return Figure(peak, f"{peak:g} TFLOP/s in {precision}, cluster profile {self.name}")
         return None if name is None else peak_tflops(name, precision)
 

@@ -79,8 +79,8 @@ def container_problems(container: Any, profile: Mapping[str, Any]) -> Iterator[s
         yield "container.mounts: write them into the .toml file of the environment, under mounts"
     options = profile.get("srun")
     for line in options if isinstance(options, list) else ():
-        if found := option_problem(line):
-            yield f"srun: {found}"
+        if problem := option_problem(line):
+            yield f"srun: {problem}"
 
 
 def option_problem(line: object) -> str | None:
@@ -98,7 +98,7 @@ def located(container: Container, folder: Path) -> Container:
     if _PATH.match(image) and "://" not in image and "#" not in image:
         image = _absolute(image, folder)
     return replace(
-        container, image=image, mounts=[_mount(one, folder) for one in container.mounts or ()]
+        container, image=image, mounts=[_mount(mount, folder) for mount in container.mounts or ()]
     )
 
 

@@ -113,7 +113,7 @@ def checked_lines(command: str) -> AfterValidator:
     """Return a check of whether all given options may be added to a command."""
 
     def check(lines: list[str]) -> list[str]:
-        problems = [said for line in lines if (said := free_line_problem(command, line))]
+        problems = [problem for line in lines if (problem := free_line_problem(command, line))]
         if problems:
             raise ValueError("; ".join(problems))
         return lines

@@ -147,8 +147,8 @@ def compute_capability(name: str) -> Capability | None:
 
     The model, anywhere in the name, decides. If the name may mean several GPUs, the highest counts.
     """
-    known = (gpu.compute_capability for gpu in _of_model(name))
-    return max((one for one in known if one is not None), default=None)
+    capabilities = (gpu.compute_capability for gpu in _of_model(name))
+    return max((capability for capability in capabilities if capability is not None), default=None)
 
 
 def full_names() -> list[str]:
@@ -174,19 +174,19 @@ def _words(name: str) -> set[str]:
 
 def _agreed(
     name: str,
-    found: list[Gpu],
+    matching_gpus: list[Gpu],
     values: Callable[[Gpu], Iterable[float]],
     unit: str,
     instead: str,
 ) -> Figure:
     by_value: dict[float, list[Gpu]] = {}
-    for gpu in found:
+    for gpu in matching_gpus:
         for value in values(gpu):
             by_value.setdefault(value, []).append(gpu)
     value, *others = by_value
     if not others:
-        sources = dict.fromkeys(gpu.source for gpu in found)
-        names = _listed([gpu.name for gpu in found])
+        sources = dict.fromkeys(gpu.source for gpu in matching_gpus)
+        names = _listed([gpu.name for gpu in matching_gpus])
         return Figure(value, f"{value:g} {unit}, {names}: {'; '.join(sources)}")
     ways = ", ".join(
         f"{_listed([gpu.name for gpu in gpus])} with {value:g} {unit}"

@@ -75,8 +75,8 @@ def _live(total: int, devices: str) -> Iterator[Tell]:
                 tasks[planned.run_id] = display.add_task(escape(planned.label), total=1)
                 return
             if event.state == WAITING:
-                said = f"{escape(planned.label)}: {_waiting(devices)}"
-                display.console.print(said, highlight=False)
+                line = f"{escape(planned.label)}: {_waiting(devices)}"
+                display.console.print(line, highlight=False)
                 return
             display.advance(overall)
             if planned.run_id in tasks:

@@ -191,15 +191,15 @@ def run_all(
                 if outcome(state, None) in FAILURES:
                     failed.add(job.planned.run_id)
                 tell(Event(job.planned, state))
-            for one in [one for one in waiting if _given_up(one.planned, failed)]:
-                waiting.remove(one)
-                tell(Event(one.planned, GIVEN_UP))
+            for run in [run for run in waiting if _given_up(run.planned, failed)]:
+                waiting.remove(run)
+                tell(Event(run.planned, GIVEN_UP))
             without_room = _start_what_fits(
                 waiting, running, left, places=places, slots=slots, tell=tell
             )
             if left and not running and _first_ready(waiting, running, left) is None:
                 # These come after runs that are left.
-                left.update({one.planned.run_id: _COMES_AFTER for one in waiting})
+                left.update({run.planned.run_id: _COMES_AFTER for run in waiting})
                 break
             if without_room is not None and not running and not others_told:
                 others_told = True
@@ -233,9 +233,9 @@ def _start_what_fits(
             # An interleaved order has no gaps.
             in_order = first.position is not None and first.position.block is not None
             refused = list(waiting) if refusal.of_all or in_order else [first]
-            for one in refused:
-                waiting.remove(one)
-                left[one.planned.run_id] = refusal.why
+            for run in refused:
+                waiting.remove(run)
+                left[run.planned.run_id] = refusal.why
             continue
         started = None if first is None else _try_start(first, places)
         if first is None or started is None:
@@ -258,12 +258,12 @@ def _first_ready(
     waiting: Sequence[Waiting], running: Sequence[_Job], left: Collection[str]
 ) -> Waiting | None:
     """Return the first run that does not wait for another run of its series."""
-    unended = {one.planned.run_id for one in waiting} | {one.planned.run_id for one in running}
+    unended = {run.planned.run_id for run in waiting} | {run.planned.run_id for run in running}
     unended.update(left)
-    for one in waiting:
-        series = one.planned.series
-        if series is None or unended.isdisjoint(series.before(one.planned.run_id)):
-            return one
+    for run in waiting:
+        series = run.planned.series
+        if series is None or unended.isdisjoint(series.before(run.planned.run_id)):
+            return run
     return None
 
 

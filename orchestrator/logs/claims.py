@@ -91,14 +91,14 @@ def claims(summary: RunSummary, given: Given = NOTHING_GIVEN) -> tuple[Claim, ..
     """Return the claims of a log that can be checked against its other values."""
     if summary.engine_samples_per_second is not None:
         return ()  # of single engines, which generate and train in turn
-    found = [one for one in _checks(summary, given) if one is not None]
-    rows, known = _rows(summary), {one.quantity for one in found}
+    checked_claims = [claim for claim in _checks(summary, given) if claim is not None]
+    rows, quantities = _rows(summary), {claim.quantity for claim in checked_claims}
     same_work = (
         _same_work(rows, name)
         for name in _PER_SECOND
-        if name.removeprefix("reported_") not in known
+        if name.removeprefix("reported_") not in quantities
     )
-    return (*found, *(one for one in same_work if one is not None))
+    return (*checked_claims, *(claim for claim in same_work if claim is not None))
 
 
 def _checks(summary: RunSummary, given: Given) -> Iterator[Claim | None]:
@@ -157,15 +157,16 @@ def _rate(
     pairs = [(row, size) for row in stated if (size := row["global_batch_size"] or batch)]
     if not pairs:
         return None
-    known, sizes = zip(*pairs, strict=True)
+    rows_with_sizes, sizes = zip(*pairs, strict=True)
     computed = median(
-        size * amount / row["step_seconds"] for size, row in zip(sizes, known, strict=True)
+        size * amount / row["step_seconds"]
+        for size, row in zip(sizes, rows_with_sizes, strict=True)
     )
-    seconds = median(row["step_seconds"] for row in known)
+    seconds = median(row["step_seconds"] for row in rows_with_sizes)
     size = f"{sizes[0]}" if len({*sizes}) == 1 else "changing size"
     return _claim(
         name,
-        median(row[name] for row in known),
+        median(row[name] for row in rows_with_sizes),
         computed,
         f"{what.format(batch=size)} in {seconds:.4g} s",
         relative=_COARSE_SECONDS / seconds,
@@ -179,27 +180,29 @@ def _same_work(rows: Sequence[Row], name: str) -> Claim | None:
     iterations. The claim is that of the report with the largest difference. None if the work
     differs between iterations, as that of packed samples does, or if there are too few reports.
     """
-    known = _stated(rows, name, "step_seconds")
-    if len(known) < _FEWEST or len({row["global_batch_size"] for row in known}) > 1:
+    stating_rows = _stated(rows, name, "step_seconds")
+    if len(stating_rows) < _FEWEST or len({row["global_batch_size"] for row in stating_rows}) > 1:
         return None
-    work = median(row[name] * row["step_seconds"] for row in known)
+    work = median(row[name] * row["step_seconds"] for row in stating_rows)
     checked = [
         _claim(
             name,
             row[name],
             work / row["step_seconds"],
-            f"the work of {len(known)} reports in {row['step_seconds']:.4g} s",
+            f"the work of {len(stating_rows)} reports in {row['step_seconds']:.4g} s",
             relative=_COARSE_SECONDS / row["step_seconds"],
         )
-        for row in known
+        for row in stating_rows
     ]
-    unlike = [one for one in checked if one.contradicted]
-    usual = median(row[name] for row in known)
+    unlike = [claim for claim in checked if claim.contradicted]
+    usual = median(row[name] for row in stating_rows)
     # A rate that stays when a step is slow is an average over more than this step.
-    averaged = any(abs(one.stated - usual) <= _LIKE_AN_AVERAGE * usual for one in unlike)
+    averaged = any(abs(claim.stated - usual) <= _LIKE_AN_AVERAGE * usual for claim in unlike)
     if averaged or len(unlike) > len(checked) * _MOST_UNLIKE:
         return None
-    return max(checked, key=lambda one: (one.contradicted, abs(one.stated / one.computed - 1)))
+    return max(
+        checked, key=lambda claim: (claim.contradicted, abs(claim.stated / claim.computed - 1))
+    )
 
 
 def _share(rows: Sequence[Row], gpus: int) -> Claim | None:
@@ -230,7 +233,7 @@ def _tflops(rows: Sequence[Row], summary: RunSummary, given: Given) -> Claim | N
         (row["global_batch_size"] or batch) / batch / row["step_seconds"] for row in stating_rows
     )
     by_title = {title: count * speed / gpus / _TERA for title, count in flops.items()}
-    title, computed = min(by_title.items(), key=lambda one: abs(one[1] - stated))
+    title, computed = min(by_title.items(), key=lambda item: abs(item[1] - stated))
     least, most = min(by_title.values()), max(by_title.values())
     # What a program leaves out, or counts twice, is its convention if it lies between those known.
     between = least <= stated <= most
@@ -295,9 +298,9 @@ def _named(gpu: str) -> str:
 def _peak(tflops: float, precision: str) -> str:
     """Return a peak as text, with the name of its GPU."""
     alike = [
-        one.model
-        for one in GPUS
-        if abs(one.peak_tflops.get(precision, 0.0) - tflops) <= 0.005 * tflops
+        gpu.model
+        for gpu in GPUS
+        if abs(gpu.peak_tflops.get(precision, 0.0) - tflops) <= 0.005 * tflops
     ]
     whose = f", the peak of {' or '.join(dict.fromkeys(alike))}" if alike else ""
     return f"{tflops:.4g}{whose}"

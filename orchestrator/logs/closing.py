@@ -37,7 +37,9 @@ def closing_lines(
         + ("; `--unparsed` prints them" if puzzling else "")
     )
     runs = [(log_name(summary), summary, run_figures(summary, given)) for summary in summaries]
-    yield from _by_remark((name, line) for name, one, _ in runs for line in time_remarks(one))
+    yield from _by_remark(
+        (name, line) for name, summary, _ in runs for line in time_remarks(summary)
+    )
     if any(figures.tflops_per_gpu is not None for _, _, figures in runs):
         yield (
             "TFLOPs/GPU: FLOPs of the exact matrix products, recomputed ones included, over the "
@@ -46,13 +48,13 @@ def closing_lines(
     if any(figures.mfu is not None for _, _, figures in runs):
         yield "MFU: TFLOP/s per GPU without recomputed products, over the GPU's dense peak"
     yield from _by_remark(
-        (name, line) for name, one, figures in runs for line in figure_remarks(one, figures)
+        (name, line) for name, summary, figures in runs for line in figure_remarks(summary, figures)
     )
     yield from _by_remark(
-        (name, line) for name, one, _ in runs for line in contradicted_claims(one, given)
+        (name, line) for name, summary, _ in runs for line in contradicted_claims(summary, given)
     )
     yield from _by_remark(
-        (name, line) for name, one, _ in runs for line in unused_options(one, given)
+        (name, line) for name, summary, _ in runs for line in unused_options(summary, given)
     )
     if read.silent:
         files = counted(read.silent, "file contains", "files contain")
@@ -79,9 +81,9 @@ def _warmups(summaries: Sequence[RunSummary]) -> Iterator[str]:
         by_campaign = summary.warmup_source is not None
         alike.setdefault((str(summary.warmup.written or "none"), by_campaign), []).append(summary)
     for (written, by_campaign), these in alike.items():
-        dropped = f"{counted(sum(one.dropped for one in these), 'report')} left out"
+        dropped = f"{counted(sum(summary.dropped for summary in these), 'report')} left out"
         if by_campaign:
-            sources = {str(one.warmup_source) for one in these}
+            sources = {str(summary.warmup_source) for summary in these}
             source = min(sources) if len(sources) == 1 else counted(len(sources), "campaign")
             dropped = f"by {source}; {dropped}"
         yield f"warm-up {written} ({dropped})"

@@ -24,7 +24,7 @@ from parsers.summary.run import RunSummary
 _SIZES = ("num_layers", "hidden_size", "vocab_size", "seq_length")
 # What differs between two models; the others are often changed for a benchmark.
 _OF_ONE_MODEL = ("num_layers", "hidden_size")
-_SHAPE_FIELDS = frozenset(one.name for one in fields(ModelShape))
+_SHAPE_FIELDS = frozenset(field.name for field in fields(ModelShape))
 # Layers that the shape of a model does not describe; a program that lacks them prints 0 or nothing.
 _OTHER_LAYERS = (
     "num_experts",
@@ -170,7 +170,7 @@ def counted_flops(summary: RunSummary, given: Given = NOTHING_GIVEN) -> Mapping[
     shape, _, _ = _shape(config, given)
     if shape is None or figures.global_batch_size is None:
         return {}
-    found: dict[str, float] = {}
+    flops_by_title: dict[str, float] = {}
     for recomputed in (True, False) if figures.recomputed is None else (figures.recomputed,):
         iteration = Iteration(
             model=shape,
@@ -178,11 +178,11 @@ def counted_flops(summary: RunSummary, given: Given = NOTHING_GIVEN) -> Mapping[
             global_batch_size=figures.global_batch_size,
             recomputed=recomputed,
         )
-        for one in FORMULA_CONVENTIONS:
-            if (flops := flops_by(one, iteration)) is not None:
-                again = ", recomputed" if one.counts_recomputation and recomputed else ""
-                found[f"{one.title}{again}"] = float(flops)
-    return found
+        for convention in FORMULA_CONVENTIONS:
+            if (flops := flops_by(convention, iteration)) is not None:
+                again = ", recomputed" if convention.counts_recomputation and recomputed else ""
+                flops_by_title[f"{convention.title}{again}"] = float(flops)
+    return flops_by_title
 
 
 def with_tokens(summary: RunSummary, given: Given) -> RunSummary:
@@ -255,7 +255,7 @@ def _shape(
     groups = values.get("num_key_value_heads")
     if groups and heads % groups:
         return None, (), f"{heads} heads cannot share {groups} heads of keys and values"
-    shape = ModelShape(**{name: one for name, one in values.items() if name in _SHAPE_FIELDS})
+    shape = ModelShape(**{name: value for name, value in values.items() if name in _SHAPE_FIELDS})
     return shape, (), None
 
 
@@ -292,26 +292,26 @@ def _with_stated_length(model: Model, config: Mapping[str, str], given: Given) -
 
 def _variants(config: Mapping[str, str]) -> dict[str, Any]:
     """Return the differences of a model from GPT-2, by the arguments of Megatron and forks."""
-    found: dict[str, Any] = {}
+    differences: dict[str, Any] = {}
     if config.get("group_query_attention") == "True":
-        found["num_key_value_heads"] = whole(config.get("num_query_groups"))
+        differences["num_key_value_heads"] = whole(config.get("num_query_groups"))
     elif whole(config.get("num_key_value_heads")):  # Megatron-DeepSpeed
-        found["num_key_value_heads"] = whole(config["num_key_value_heads"])
+        differences["num_key_value_heads"] = whole(config["num_key_value_heads"])
     if config.get("swiglu") == "True" or "glu_activation" in config:
-        found["gated_mlp"] = True
+        differences["gated_mlp"] = True
     untied = ("untie_embeddings_and_output_weights", "no_weight_tying")
     if any(config.get(name) == "True" for name in untied):
-        found["untied_head"] = True
+        differences["untied_head"] = True
     if config.get("embed_layernorm") == "True":
-        found["embedding_norm"] = True
+        differences["embedding_norm"] = True
     positions = config.get("position_embedding_type", config.get("pos_emb", "")).lower()
     if any(word in positions for word in ("rope", "rotary", "alibi", "none")):
-        found["position_table"] = False
+        differences["position_table"] = False
     if config.get("add_bias_linear") == "False":
-        found["biases"] = "qkv" if config.get("add_qkv_bias") == "True" else "none"
+        differences["biases"] = "qkv" if config.get("add_qkv_bias") == "True" else "none"
     if config.get("normalization", "").lower() == "rmsnorm":
-        found["norm"] = "rmsnorm"
-    return found
+        differences["norm"] = "rmsnorm"
+    return differences
 
 
 def _vocabulary(config: Mapping[str, str], shape: ModelShape, given: Given) -> int:

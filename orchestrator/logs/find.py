@@ -63,7 +63,8 @@ def find_logs(
     unpack_into: a folder for the logs of compressed archives. tell: called with each archive before
     it is read, which may take long.
     """
-    found: dict[Path, bool] = {}
+    # True for a file that the user named, false for a file in a folder.
+    files: dict[Path, bool] = {}
     problems = []
     for text in dict.fromkeys(paths):
         meant = _meant(text)
@@ -72,21 +73,21 @@ def find_logs(
                 logs = sorted(_logs_below(path))
                 if not logs:
                     problems.append(f"{path}: contains no log: {_NO_LOG}")
-                found |= {log: False for log in logs if log not in found}
+                files |= {log: False for log in logs if log not in files}
             else:
-                found[path] = True
+                files[path] = True
         if not meant:
             problems.append(f"{text or repr(text)}: there is no file or folder of this name")
     found_logs: list[Log] = []
-    for one in _paired(found):
-        if not isinstance(one.path, Path) or not is_tar(one.path):
-            found_logs.append(one)
+    for candidate in _paired(files):
+        if not isinstance(candidate.path, Path) or not is_tar(candidate.path):
+            found_logs.append(candidate)
             continue
-        tell(one.path)
-        members, problem = tar_members(one.path, unpack_into, is_log_name)
+        tell(candidate.path)
+        members, problem = tar_members(candidate.path, unpack_into, is_log_name)
         problems += [problem] if problem else []
-        if not members and not problem and found[one.path]:
-            problems.append(f"{one.path}: contains no log: {_NO_LOG}")
+        if not members and not problem and files[candidate.path]:
+            problems.append(f"{candidate.path}: contains no log: {_NO_LOG}")
         found_logs += _paired_members(members)
     return FoundLogs(tuple(_with_streams(found_logs)), tuple(problems))
 
@@ -118,7 +119,7 @@ def is_log_name(name: str) -> bool:
 
 def _paired_members(members: Sequence[LogSlice]) -> Iterator[Log]:
     """Yield an archive's logs; the output and the errors of one run form one log."""
-    by_name = {member.name: member for member in sorted(members, key=lambda one: one.name)}
+    by_name = {member.name: member for member in sorted(members, key=lambda member: member.name)}
     errors = {
         str(output): member
         for name, member in by_name.items()
@@ -129,9 +130,9 @@ def _paired_members(members: Sequence[LogSlice]) -> Iterator[Log]:
             yield Log(member, errors.get(name), named=False)
 
 
-def _paired(found: dict[Path, bool]) -> Iterator[Log]:
-    errors = {output: path for path in found if (output := output_of(path)) in found}
-    for path, named in found.items():
+def _paired(files: dict[Path, bool]) -> Iterator[Log]:
+    errors = {output: path for path in files if (output := output_of(path)) in files}
+    for path, named in files.items():
         if path not in errors.values():
             yield Log(path, errors.get(path), named)
 
@@ -156,7 +157,7 @@ def _with_streams(logs: Sequence[Log]) -> Iterator[Log]:
             alone.append(log)
     for log in logs:
         if not is_stream(str(log.path)):
-            yield replace(log, streams=tuple(one.path for one in streams.get(log, [])))
+            yield replace(log, streams=tuple(stream.path for stream in streams.get(log, [])))
         elif log in alone:
             yield log
 
@@ -175,5 +176,5 @@ def _last_states(logs: Sequence[Log]) -> Iterator[Log]:
         folder = path.parent.parent if saved else path.parent
         step = float(saved["step"]) if saved else math.inf
         states.setdefault(folder, []).append((step, log))
-    for found in states.values():
-        yield max(found, key=itemgetter(0))[1]
+    for steps_and_logs in states.values():
+        yield max(steps_and_logs, key=itemgetter(0))[1]

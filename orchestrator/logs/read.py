@@ -21,8 +21,8 @@ from parsers.summary.warmup import Warmup
 _DEFAULT_WARMUP = Warmup(rule="first")
 _ASYNCHRONOUS = Warmup.parse(str(UNTIMED_STEPS))
 
-Found = list[RunSummary] | OSError
-"""What a log says, run by run, or why it cannot be read."""
+LogContent = list[RunSummary] | OSError
+"""The content of a log, run by run, or why the log cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def summaries_of(
     global_batch_size: int | None = None,
     processes: int | None = None,
     tell: Callable[[int], None] = lambda count: None,
-) -> Iterator[Found]:
+) -> Iterator[LogContent]:
     """Yield the content of each log, read by `processes`; by default one per processor."""
     digest = partial(
         _summaries,
@@ -72,11 +72,11 @@ def summaries_of(
         keep_skipped=keep_skipped,
         configured=Configured(global_batch_size=global_batch_size),
     )
-    for _, found in read_each(map(_to_read, logs), digest, processes=processes, tell=tell):
-        yield found
+    for _, content in read_each(map(_to_read, logs), digest, processes=processes, tell=tell):
+        yield content
 
 
-def gather_logs(logs: Sequence[Log], found: Iterable[Found]) -> ReadLogs:
+def gather_logs(logs: Sequence[Log], contents: Iterable[LogContent]) -> ReadLogs:
     """Return the content of all logs together, in their order, given the content of each.
 
     A log that cannot be read, is empty, or contains no run is a problem. A log in a folder that
@@ -85,7 +85,7 @@ def gather_logs(logs: Sequence[Log], found: Iterable[Found]) -> ReadLogs:
     summaries: list[RunSummary] = []
     problems: list[str] = []
     silent = 0
-    for log, runs in zip(logs, found, strict=True):
+    for log, runs in zip(logs, contents, strict=True):
         if isinstance(runs, OSError):
             problems.append(f"{log.path}: cannot be read: {runs.strerror or runs}")
             continue
@@ -133,10 +133,10 @@ def _summary(
     if record is None:
         default = _ASYNCHRONOUS if MAXTEXT.name in run.formats else _DEFAULT_WARMUP
         warmup = warmup or default
-        found = summarise(run, warmup, keep_skipped=keep_skipped)
-        if found.global_batch_size is None and configured.global_batch_size is not None:
+        result = summarise(run, warmup, keep_skipped=keep_skipped)
+        if result.global_batch_size is None and configured.global_batch_size is not None:
             return summarise(run, warmup, keep_skipped=keep_skipped, configured=configured)
-        return found
+        return result
     summary = summarise(
         run,
         warmup or record.warmup,

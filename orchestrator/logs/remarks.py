@@ -100,5 +100,5 @@ def unused_options(summary: RunSummary, given: Given) -> Iterator[str]:
     gpu = config.get("gpu")
     if gpu is not None and given.gpu is not None and gpu_name(config, given) == gpu:
         names = {gpu.name for gpu in matching(given.gpu)}
-        if not names & {one.name for one in matching(gpu)}:
+        if not names & {spec.name for spec in matching(gpu)}:
             yield f"the log states {gpu}; --gpu {given.gpu} is ignored"

@@ -76,7 +76,7 @@ def json_objects(
             for summary in summaries
         )
     )
-    return [{name: _for_json(value) for name, value in one.items()} for one in objects]
+    return [{name: _for_json(value) for name, value in row.items()} for row in objects]
 
 
 def _for_json(value: Any) -> Any:

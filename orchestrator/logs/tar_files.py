@@ -33,35 +33,35 @@ def tar_members(
     The logs are slices of the archive. In a compressed archive, they are slices of a file in
     `unpack_into` that contains only the logs. If a member occurs twice, the last one counts.
     """
-    found: dict[str, LogSlice] = {}
+    logs: dict[str, LogSlice] = {}
     notes: list[str] = []
     try:
         with open_source(path) as source:
             if source.descriptor is not None:
-                found, notes = _members(path, is_log)
+                logs, notes = _members(path, is_log)
             else:
-                found, problems = _unpacked(path, source.read, unpack_into, is_log)
+                logs, problems = _unpacked(path, source.read, unpack_into, is_log)
                 # What is wrong with the compressed bytes is the cause of the rest.
                 notes = source.notes or problems
     except OSError as error:
         notes = [f"cannot be read: {error.strerror or error}"]
-    return list(found.values()), f"{path}: {'; '.join(notes)}" if notes else None
+    return list(logs.values()), f"{path}: {'; '.join(notes)}" if notes else None
 
 
 def _members(path: Path, is_log: Callable[[str], bool]) -> tuple[dict[str, LogSlice], list[str]]:
     """Return the logs in an uncompressed archive, and the archive's problems."""
-    found: dict[str, LogSlice] = {}
+    logs: dict[str, LogSlice] = {}
     try:
         with tarfile.open(path, mode="r:") as archive:
             for member in archive:
                 if (name := _log_name(path, member, is_log)) is not None:
-                    found[name] = LogSlice(name, path, member.offset_data, member.size)
+                    logs[name] = LogSlice(name, path, member.offset_data, member.size)
     except _DAMAGED as error:
-        return found, [f"{_NOT_WHOLE}: {error}"]
+        return logs, [f"{_NOT_WHOLE}: {error}"]
     size = path.stat().st_size
-    if any(part.begin + part.size > size for part in found.values()):
-        return found, ["is cut off: its last log stops before its end"]
-    return found, []
+    if any(part.begin + part.size > size for part in logs.values()):
+        return logs, ["is cut off: its last log stops before its end"]
+    return logs, []
 
 
 def _unpacked(
@@ -71,7 +71,7 @@ def _unpacked(
 
     read: returns the decompressed bytes. Raises OSError if they cannot be read.
     """
-    found: dict[str, LogSlice] = {}
+    logs: dict[str, LogSlice] = {}
     stream = io.BufferedReader(_Stream(read))
     descriptor, name = tempfile.mkstemp(dir=unpack_into)
     # Without a buffer, or what did not fit would be written again when the file is closed.
@@ -85,16 +85,16 @@ def _unpacked(
                     # Not extractfile(): of a log that is cut off, it loses the end.
                     if archive.fileobj is not None:
                         _copy(archive.fileobj.read, file, member.size)
-                    found[log] = LogSlice(log, Path(name), begin, file.tell() - begin)
+                    logs[log] = LogSlice(log, Path(name), begin, file.tell() - begin)
             # The checksum of compressed data comes last, behind the archive.
             while stream.read(_COPIED_BYTES):
                 pass
         except _DAMAGED as error:
-            return found, [f"{_NOT_WHOLE}: {error}"]
+            return logs, [f"{_NOT_WHOLE}: {error}"]
         except _NoRoomError as error:
             where = f"its logs do not fit into {unpack_into.parent}"
-            return found, [f"{where}: {error}; set TMPDIR to another folder"]
-    return found, []
+            return logs, [f"{where}: {error}; set TMPDIR to another folder"]
+    return logs, []
 
 
 def _log_name(path: Path, member: tarfile.TarInfo, is_log: Callable[[str], bool]) -> str | None:

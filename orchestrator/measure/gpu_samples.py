@@ -35,7 +35,7 @@ def read_gpu_samples(folder: Path) -> GpuSamples | None:
     ]
     if not devices:
         return None
-    memory = [one.memory_allocated_gib for device in devices for one in device]
+    memory = [sample.memory_allocated_gib for device in devices for sample in device]
     return GpuSamples(
         memory_gib=max((gib for gib in memory if gib is not None), default=None),
         utilization_percent=utilization_percent(devices),
@@ -44,11 +44,11 @@ def read_gpu_samples(folder: Path) -> GpuSamples | None:
 
 def by_device(records: Iterable[Record]) -> Iterable[Sequence[Usage]]:
     """Return the samples of each device of a node, by device."""
-    found: dict[int | None, list[Usage]] = {}
+    samples: dict[int | None, list[Usage]] = {}
     for record in records:
         if isinstance(record, Usage):
-            found.setdefault(record.device, []).append(record)
-    return found.values()
+            samples.setdefault(record.device, []).append(record)
+    return samples.values()
 
 
 def utilization_percent(devices: Iterable[Sequence[Usage]]) -> float | None:

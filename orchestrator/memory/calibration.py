@@ -66,13 +66,13 @@ Calibrations = Mapping[str, Calibration]
 def calibrations(measured: Iterable[Measured]) -> Mapping[str, Calibration]:
     """Return a calibration for each framework with three logged peaks or more."""
     runs: dict[str, list[Measured]] = {}
-    for one in measured:
-        runs.setdefault(one.framework, []).append(one)
+    for run in measured:
+        runs.setdefault(run.framework, []).append(run)
     return {
         framework: Calibration(
             len(group),
-            min(one.ratio for one in group),
-            max(one.ratio for one in group),
+            min(run.ratio for run in group),
+            max(run.ratio for run in group),
             group[0].whole_process,
         )
         for framework, group in runs.items()

@@ -70,7 +70,10 @@ def forecast(run: Run, placement: Placement, *, gpu: bool = True) -> MemoryForec
         placement = _in_host(placement, run.model.parameters(run.padded_vocab_size))
     ends = sorted({0, run.parallelism.pipeline_parallel_size - 1})
     stages = [Rank(run, run.model, run.padded_vocab_size, placement, stage) for stage in ends]
-    tensors = max((_forecast(_parts(rank)) for rank in stages), key=lambda one: one.middle_gib)
+    tensors = max(
+        (_forecast(_parts(rank)) for rank in stages),
+        key=lambda rank_forecast: rank_forecast.middle_gib,
+    )
     if placement.may_save:
         tensors = _forecast(replace(part, low_gib=0.0) for part in tensors.parts)
     context = (

@@ -53,8 +53,10 @@ class Rank:
     @property
     def described(self) -> "Model | None":
         """The model's description with the padded vocabulary; None if its sizes are enough."""
-        found = self.model.described
-        return found.with_vocabulary(self.padded_vocab_size) if found is not None else None
+        description = self.model.described
+        return (
+            description.with_vocabulary(self.padded_vocab_size) if description is not None else None
+        )
 
     @property
     def expert_layers(self) -> int:
@@ -195,11 +197,11 @@ def gathered_weights(rank: Rank) -> Size:
 
 def buckets(rank: Rank) -> Size:
     """Return the buffers for reducing gradients, and one gradient before it is added."""
-    placement, one = rank.placement, rank.largest_matrix
+    placement, gradient = rank.placement, rank.largest_matrix
     each = placement.weight_bytes[0]
     low, high = scaled(placement.buckets, placement.bucket_elements * each)
     held = f"{numbers(placement.buckets)} of {placement.bucket_elements:,} elements"
-    return (low, high + one * each), f"{held}; one gradient of {one:,}"
+    return (low, high + gradient * each), f"{held}; one gradient of {gradient:,}"
 
 
 def _states(rank: Rank, each: Range, zero_stage: int) -> Size:

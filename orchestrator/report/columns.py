@@ -193,7 +193,11 @@ def _own_measures(runs: Sequence[Collected]) -> tuple[Column[Collected], ...]:
     common: dict[str, Callable[[Collected], Cell]] = {
         column.name: column.value for column in _MEASURED
     }
-    own = {column.name: column for one in frameworks_of(runs) for column in one.report.measures}
+    own = {
+        column.name: column
+        for framework in frameworks_of(runs)
+        for column in framework.report.measures
+    }
 
     def measured(name: str) -> Callable[[Collected], Cell]:
         def value(run: Collected) -> Cell:
@@ -238,7 +242,11 @@ def _value_by_name(name: str) -> Callable[[Run], Cell]:
 
 def sampled_columns(runs: Sequence[Collected]) -> tuple[Column[Collected], ...]:
     """Return the columns of nvidia-smi's samples; none if a framework has its own columns."""
-    if any(column is GPU_USE for one in frameworks_of(runs) for column in one.report.measures):
+    if any(
+        column is GPU_USE
+        for framework in frameworks_of(runs)
+        for column in framework.report.measures
+    ):
         return ()
     columns: tuple[Column[Collected], ...] = (
         Column("GPU mem (GiB)", "device_memory_gib", lambda run: run.summary.device_memory_gib),

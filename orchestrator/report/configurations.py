@@ -51,10 +51,10 @@ class Configuration:
 
 def configurations(runs: Sequence[Collected]) -> list[Configuration]:
     """Return the configurations of runs, in the order of their first runs."""
-    found: dict[str, list[Collected]] = {}
+    groups: dict[str, list[Collected]] = {}
     for run in runs:
-        found.setdefault(configuration(run.planned.run), []).append(run)
-    return [Configuration(tuple(group)) for group in found.values()]
+        groups.setdefault(configuration(run.planned.run), []).append(run)
+    return [Configuration(tuple(group)) for group in groups.values()]
 
 
 def report_for_people(
@@ -107,7 +107,7 @@ def _with_ids(table: Table, ids: Sequence[str]) -> Table:
         names=("run_ids", *table.names),
         styles=(Style(), *table.styles),
         minor=(False, *table.minor),
-        rows=tuple((one, *row) for one, row in zip(ids, table.rows, strict=True)),
+        rows=tuple((run_ids, *row) for run_ids, row in zip(ids, table.rows, strict=True)),
         changes={(row, column + 1): text for (row, column), text in table.changes.items()},
         breaks=table.breaks,
     )
@@ -120,7 +120,7 @@ def combined_table(
     every = [run for group in groups for run in group.runs]
     first = [group.runs[0] for group in groups]
     describing = [
-        _of_first(one) for one in describing_columns(first) if one.name not in _OF_ONE_RUN
+        _of_first(column) for column in describing_columns(first) if column.name not in _OF_ONE_RUN
     ]
     measured = measured_columns(campaign, every)
     names = [column.name for column in measured]
@@ -142,8 +142,8 @@ def combined_table(
 
 def _of_first(column: Column[Collected]) -> Column[Configuration]:
     def value(group: Configuration) -> Cell:
-        found = column.value(group.runs[0])
-        return without_repeat(str(found)) if column.name == "label" else found
+        cell = column.value(group.runs[0])
+        return without_repeat(str(cell)) if column.name == "label" else cell
 
     return Column(column.title, column.name, value, column.style, column.minor)
 

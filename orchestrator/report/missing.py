@@ -42,10 +42,10 @@ def left_out(campaign: Campaign, runs: Sequence[Collected], gone: Sequence[str])
         )
     untimed = [run for run in timeless if not run.summary.skipped_reports]
     if untimed:
-        one = "completed run has no step time after the warm-up"
-        many = "completed runs have no step time after the warm-up"
+        singular = "completed run has no step time after the warm-up"
+        plural = "completed runs have no step time after the warm-up"
         warmup = f"(warmup: {campaign.warmup.written})"
-        yield f"{counted(len(untimed), one, many)} {warmup}: {_labels(untimed)}"
+        yield f"{counted(len(untimed), singular, plural)} {warmup}: {_labels(untimed)}"
     if gone:
         runs_are = counted(len(gone), "run is", "runs are")
         yield f"{runs_are} no longer in {campaign.path}, and are left out; their results are kept"

@@ -175,9 +175,9 @@ def _of_steps(campaign: Campaign, runs: Sequence[Collected]) -> Iterator[str]:
     """Yield sentences about how the common columns in the table were computed."""
     there = common_names(runs)
     described = any(_is_described(run) for run in runs)
-    for name, told in _MADE_BY.items():
+    for name, sentence in _MADE_BY.items():
         if name in there:
-            yield told.replace(_EQUATION, _PARTS) if described else told
+            yield sentence.replace(_EQUATION, _PARTS) if described else sentence
     if any(run.summary.step_seconds_mean and not run.summary.reports for run in runs):
         yield _OF_WHOLE_RUNS
     if sampled_columns(runs):

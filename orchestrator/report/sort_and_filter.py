@@ -63,9 +63,9 @@ def _sorted(order: Sequence[int], table: Table, written: str) -> list[int]:
     # A sort keeps the order of what is equal, so the column that goes first is sorted by last.
     for key, column in reversed(list(zip(keys, columns, strict=True))):
         cells = {row: table.rows[row][column] for row in sorted_rows}
-        known = [row for row in sorted_rows if _is_known(cells[row])]
-        known.sort(key=lambda row: _rank(cells[row]), reverse=key.startswith("-"))
-        sorted_rows = known + [row for row in sorted_rows if not _is_known(cells[row])]
+        rows_with_value = [row for row in sorted_rows if _is_known(cells[row])]
+        rows_with_value.sort(key=lambda row: _rank(cells[row]), reverse=key.startswith("-"))
+        sorted_rows = rows_with_value + [row for row in sorted_rows if not _is_known(cells[row])]
     return sorted_rows
 
 

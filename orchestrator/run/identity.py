@@ -35,7 +35,7 @@ def _differing(value: Any) -> dict[str, Any]:
         elif part == _default(item):
             continue
         elif isinstance(part, tuple):
-            part = [_plain(one) for one in part]
+            part = [_plain(item) for item in part]
         chosen[item.name] = part
     return chosen
 

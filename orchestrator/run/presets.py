@@ -122,7 +122,7 @@ def other_preset_note(key: str) -> str | None:
 
 
 def _in_other_case(key: str) -> list[str]:
-    return [known for known in PRESETS if known != key and known.casefold() == key.casefold()]
+    return [name for name in PRESETS if name != key and name.casefold() == key.casefold()]
 
 
 def _described(shape: ModelShape) -> str:

@@ -159,8 +159,12 @@ def _phase_problems(run: Run) -> Iterator[str]:
 
 
 def _totals(logged: Logged, phase: str) -> RunTotals | None:
-    found = (one for one in logged.records if isinstance(one, RunTotals) and one.phase == phase)
-    return max(found, key=lambda one: one.offset, default=None)
+    totals = (
+        record
+        for record in logged.records
+        if isinstance(record, RunTotals) and record.phase == phase
+    )
+    return max(totals, key=lambda record: record.offset, default=None)
 
 
 def samples_per_second_per_gpu(logged: Logged, phase: str) -> float | None:

@@ -158,7 +158,7 @@ def contradictions(
     every "auto" by the value of its command line, which does not contradict them.
     """
     training = run.training
-    said = {
+    settings = {
         "zero_optimization.stage": ("zero_stage", run.zero_stage),
         "train_batch_size": ("global_batch_size", run.batch.global_batch_size),
         "train_micro_batch_size_per_gpu": ("micro_batch_size", run.batch.micro_batch_size),
@@ -179,14 +179,16 @@ def contradictions(
     for section in ("zero_optimization", "optimizer", "fp16", "bf16"):
         if section in config and not isinstance(config[section], Mapping):
             yield f"deepspeed: {section} is a mapping, not {config[section]!r}"
-    for path, (parameter, value) in said.items():
-        found = value_at(config, path, absent=value)
-        if found != value and not (filled_in and found == "auto"):
-            yield f"deepspeed: {path}={found} contradicts the run's {parameter}; remove it"
+    for path, (parameter, value) in settings.items():
+        configured = value_at(config, path, absent=value)
+        if configured != value and not (filled_in and configured == "auto"):
+            yield f"deepspeed: {path}={configured} contradicts the run's {parameter}; remove it"
     path, ranks = "tensor_parallel.autotp_size", run.parallelism.tensor_parallel_size
     # 0 turns it off; the program may have another way to split its layers.
-    if (found := value_at(config, path, absent=0)) not in (0, ranks):
-        yield f"deepspeed: {path}={found} contradicts the run's tensor_parallel_size; remove it"
+    if (configured := value_at(config, path, absent=0)) not in (0, ranks):
+        yield (
+            f"deepspeed: {path}={configured} contradicts the run's tensor_parallel_size; remove it"
+        )
     for section in ("fp16", "bf16"):
         if config.get(section) and section != training.precision:
             enabled = value_at(config, f"{section}.enabled", absent=False)

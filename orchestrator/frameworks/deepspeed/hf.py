@@ -17,7 +17,7 @@ from orchestrator.frameworks.deepspeed.config import (
     without_fused_adam,
 )
 from orchestrator.frameworks.deepspeed.known_keys import earlier_keys
-from orchestrator.frameworks.limits import said_twice, unsplit
+from orchestrator.frameworks.limits import set_twice, unsplit
 from orchestrator.frameworks.options.checks import FurtherArguments
 from orchestrator.memory.placement import Placement, recomputation
 from orchestrator.run import run_columns
@@ -28,7 +28,7 @@ from parsers.formats.hf_trainer import HF_TRAINER_METRICS, HF_TRAINER_REPORTS, H
 # Of the tokenizer that run_clm.py is given where the campaign names none.
 _GPT2_TOKENS = 50257
 # Which options of run_clm.py a run's parameters say.
-_SAID_BY_PARAMETERS = {
+_SET_BY_PARAMETERS = {
     "--tokenizer_name": "tokenizer",
     "--dataset_name": "dataset",
     "--config_overrides": "model",
@@ -117,7 +117,7 @@ def problems(run: Run) -> Iterator[str]:
         for name in ("script", "dataset"):
             if not given[name]:
                 yield f"program=run_clm needs the parameter {name!r}"
-        yield from said_twice("script_args", options.script_args, _SAID_BY_PARAMETERS)
+        yield from set_twice("script_args", options.script_args, _SET_BY_PARAMETERS)
         if run.model and run.model.vocab_size < _GPT2_TOKENS and options.tokenizer == "gpt2":
             yield (
                 f"vocab_size={run.model.vocab_size} is less than the {_GPT2_TOKENS} tokens of "

@@ -24,8 +24,8 @@ def unknown_keys(config: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _unknown_keys(config: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
-    known = _record()["sections"].get(".".join(path))
-    if known is None:
+    names = _record()["sections"].get(".".join(path))
+    if names is None:
         return
     deepspeed = f"DeepSpeed {_record()['deepspeed']}"
     for key, value in config.items():
@@ -35,8 +35,8 @@ def _unknown_keys(config: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[
                 f"{deepspeed} has no key {where!r}: {key} is a section of its own, next to "
                 f"{path[0]}"
             )
-        elif key not in known:
-            today = {*known} - _renamed(path).keys() - _earlier(path)
+        elif key not in names:
+            today = {*names} - _renamed(path).keys() - _earlier(path)
             yield f"{deepspeed} has no key {where!r}{did_you_mean(key, today)}"
         elif isinstance(value, Mapping):
             yield from _unknown_keys(value, (*path, key))
@@ -76,14 +76,14 @@ def with_todays_names(config: Mapping[str, Any], path: tuple[str, ...] = ()) -> 
     DeepSpeed accepts the old names too, but not next to today's, which teralog writes.
     """
     renamed = _renamed(path)
-    found: dict[str, Any] = {}
+    renamed_config: dict[str, Any] = {}
     for key, value in config.items():
         today = renamed.get(key, key)
         if today.startswith(_OFFLOAD) or today in config:
             today = key
         is_section = isinstance(value, Mapping)
-        found[today] = with_todays_names(value, (*path, today)) if is_section else value
-    return found
+        renamed_config[today] = with_todays_names(value, (*path, today)) if is_section else value
+    return renamed_config
 
 
 def earlier_keys(config: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[str]:

@@ -86,13 +86,13 @@ _GROWS = (
 
 def may_hold_more(run: Run) -> bool:
     """Return whether arguments add parts to the model whose size the forecast does not include."""
-    known = {"--num-experts"} if experts(run) else set()
+    included = {"--num-experts"} if experts(run) else set()
     model = run.model
     if model is not None and model.gated_mlp:
-        known.add("--swiglu")
+        included.add("--swiglu")
     if model is not None and model.untied_head:
-        known.add("--untie-embeddings-and-output-weights")
-    return bool(run.options.gives(*(option for option in _GROWS if option not in known)))
+        included.add("--untie-embeddings-and-output-weights")
+    return bool(run.options.gives(*(option for option in _GROWS if option not in included)))
 
 
 def experts(run: Run) -> ExpertPlacement | None:
@@ -144,7 +144,7 @@ def may_save(run: Run) -> bool:
 
 def warnings(run: Run) -> Iterator[str]:
     """Yield memory arguments for which no other warning about sizes and FLOPs exists."""
-    told = shared.unreckoned(run)
+    other_warnings = shared.unreckoned(run)
     for option in given(run.options.extra_args):
-        if option in _SAVES and option not in told:
+        if option in _SAVES and option not in other_warnings:
             yield f"extra_args: the memory forecast does not count {option}"

@@ -27,16 +27,16 @@ def record_name(version: str) -> str:
         return {"2": "megatron-lm-2.4", "core": "megatron-lm-core-main"}[version]
     if version.removeprefix("core-") in (_MAIN, "head", "dev"):
         return f"megatron-lm-core-{_MAIN}"
-    found = _RELEASE.fullmatch(version)
-    if found is None or _number(found[1])[0] != 0:
+    match = _RELEASE.fullmatch(version)
+    if match is None or _number(match[1])[0] != 0:
         raise ValueError(
             f"{version!r} is not a version of Megatron; write 2, core, or a release such as "
             f"core-{RECORDED[-2]}"
         )
-    wanted = _number(found[1])
+    wanted = _number(match[1])
     if wanted > _number(RECORDED[-2]):
         return f"megatron-lm-core-{_MAIN}"
-    nearest = min(RECORDED[:-1], key=lambda one: abs(_number(one)[1] - wanted[1]))
+    nearest = min(RECORDED[:-1], key=lambda release: abs(_number(release)[1] - wanted[1]))
     return f"megatron-lm-core-{nearest}"
 
 
@@ -45,8 +45,8 @@ def lowers_parallel_sizes(version: str) -> bool:
 
     The parser does so in 2.x and in Megatron core up to 0.8; later ones refuse such sizes.
     """
-    found = _RELEASE.fullmatch(version)
-    return version == "2" or (found is not None and _number(found[1]) <= _LAST_THAT_LOWERS)
+    match = _RELEASE.fullmatch(version)
+    return version == "2" or (match is not None and _number(match[1]) <= _LAST_THAT_LOWERS)
 
 
 # The first release of core whose hybrid models have layers of this letter.
@@ -75,8 +75,8 @@ def hybrid_problems(letters: Collection[str], version: str) -> Iterator[str]:
 
 def _core_number(version: str) -> tuple[int, int]:
     """Return the release of core; one that is above all of them for its main branch."""
-    found = _RELEASE.fullmatch(version)
-    return _number(found[1]) if found else (10**6, 0)
+    match = _RELEASE.fullmatch(version)
+    return _number(match[1]) if match else (10**6, 0)
 
 
 def _number(release: str) -> tuple[int, int]:

@@ -34,7 +34,7 @@ COLUMNS = (
 )
 
 # Which options of the programs a run's parameters say.
-_SAID_BY_PARAMETERS = {
+_SET_BY_PARAMETERS = {
     "--tensor-model-parallel-size": "tensor_parallel_size",
     "--model-parallel-size": "tensor_parallel_size",
     "--pipeline-model-parallel-size": "pipeline_parallel_size",
@@ -195,10 +195,10 @@ def megatron_option_problems(run: Run, free: Collection[str] = ()) -> Iterator[s
     own = {option: name for option, name in _SAID_BY_OPTIONS.items() if hasattr(options, name)}
     # A blend of data sets is more than `data_path` can say.
     free = {*free, DATA_PATH} if options.data_path is None else free
-    said = {
-        option: name for option, name in (_SAID_BY_PARAMETERS | own).items() if option not in free
+    setters = {
+        option: name for option, name in (_SET_BY_PARAMETERS | own).items() if option not in free
     }
-    yield from limits.said_twice("extra_args", options.extra_args, said)
+    yield from limits.set_twice("extra_args", options.extra_args, setters)
 
 
 def data_problems(run: Run) -> Iterator[str]:

@@ -24,13 +24,13 @@ class FieldOf:
     module: Module
 
 
-def fields_of(interpreter: Interpreter, one: Class, depth: int = _DEPTH) -> dict[str, FieldOf]:
+def fields_of(interpreter: Interpreter, cls: Class, depth: int = _DEPTH) -> dict[str, FieldOf]:
     """Return the fields of a dataclass by name, fields of base classes first, as in Python."""
-    found: dict[str, FieldOf] = {}
-    for base in reversed(interpreter.bases(one) if depth else []):
+    fields: dict[str, FieldOf] = {}
+    for base in reversed(interpreter.bases(cls) if depth else []):
         if isinstance(base, Class):
-            found.update(fields_of(interpreter, base, depth - 1))
-    for statement in one.node.body:
+            fields.update(fields_of(interpreter, base, depth - 1))
+    for statement in cls.node.body:
         if not isinstance(statement, ast.AnnAssign) or not isinstance(statement.target, ast.Name):
             continue
         if "ClassVar" in ast.unparse(statement.annotation):
@@ -39,8 +39,8 @@ def fields_of(interpreter: Interpreter, one: Class, depth: int = _DEPTH) -> dict
         if isinstance(default, ast.Call) and ast.unparse(default.func).endswith("field"):
             keywords = {part.arg: part.value for part in default.keywords if part.arg}
             default = keywords.get("default")
-        found[name] = FieldOf(name, statement.annotation, default, keywords, one.module)
-    return found
+        fields[name] = FieldOf(name, statement.annotation, default, keywords, cls.module)
+    return fields
 
 
 def factory_options(

@@ -21,12 +21,12 @@ def make_record(source: Path) -> dict[str, Any]:
     """
     program = source
     if source.is_dir():
-        found = [source / name for name in _PROGRAMS if (source / name).is_file()]
-        if not found:
+        programs = [source / name for name in _PROGRAMS if (source / name).is_file()]
+        if not programs:
             raise UserError(
                 f"{source}: contains none of {', '.join(_PROGRAMS)}; give the program's own file"
             )
-        program = found[0]
+        program = programs[0]
     elif not source.is_file():
         raise UserError(f"{source}: does not exist; give a checkout or a program's file")
     read = read_options(program)

@@ -321,10 +321,10 @@ class Interpreter:
         test = of(node.test)
         if _is_plain(test):
             return of(node.body if test else node.orelse)
-        found = [of(node.body), of(node.orelse)]
-        callables = [one for one in found if isinstance(one, Function)]
+        branches = [of(node.body), of(node.orelse)]
+        callables = [branch for branch in branches if isinstance(branch, Function)]
         # e.g. `add_modelopt_args if has_nvidia_modelopt else None`
-        return callables[0] if len(callables) == 1 and None in found else UNKNOWN
+        return callables[0] if len(callables) == 1 and None in branches else UNKNOWN
 
     def _elements(self, parts: list[ast.expr], names: Names, module: Module) -> Iterator[Any]:
         for part in parts:
@@ -421,32 +421,32 @@ class Interpreter:
         """Return the known base classes of a class."""
         return [self.value(base, {}, of.module) for base in of.node.bases]
 
-    def is_enumeration(self, one: Class, depth: int = 5) -> bool:
+    def is_enumeration(self, cls: Class, depth: int = 5) -> bool:
         """Return whether a class inherits from one of the module `enum`, e.g. `enum.Enum`."""
         return depth > 0 and any(
             (isinstance(base, External) and base.name.startswith("enum."))
             or (isinstance(base, Class) and self.is_enumeration(base, depth - 1))
-            for base in self.bases(one)
+            for base in self.bases(cls)
         )
 
     def members(self, of: Class) -> dict[str, Member]:
         """Return the members of an enumeration, by name."""
-        found: dict[str, Member] = {}
+        members: dict[str, Member] = {}
         numbers = itertools.count(1)
         for statement in of.node.body:
             match statement:
                 case ast.Assign(targets=[ast.Name(id=name)], value=written) if name[:1] != "_":
                     value = self.value(written, {}, of.module)
-                    found[name] = Member(name, next(numbers) if value is UNKNOWN else value)
-        return found
+                    members[name] = Member(name, next(numbers) if value is UNKNOWN else value)
+        return members
 
-    def is_a(self, one: Class, method: str, depth: int = 5) -> bool:
+    def is_a(self, cls: Class, method: str, depth: int = 5) -> bool:
         """Return whether a class or one of its base classes defines a method."""
         return depth > 0 and (
-            any(isinstance(part, ast.FunctionDef) and part.name == method for part in one.node.body)
+            any(isinstance(part, ast.FunctionDef) and part.name == method for part in cls.node.body)
             or any(
                 isinstance(base, Class) and self.is_a(base, method, depth - 1)
-                for base in self.bases(one)
+                for base in self.bases(cls)
             )
         )
 
@@ -499,7 +499,7 @@ class Interpreter:
                 if parsers:
                     return PARSER
                 if self.is_enumeration(function) and arguments:
-                    by_value = {one.value: one for one in self.members(function).values()}
+                    by_value = {member.value: member for member in self.members(function).values()}
                     with suppress(TypeError):
                         return by_value.get(arguments[0], UNKNOWN)
             case Function():
@@ -539,16 +539,20 @@ class Interpreter:
     def _parameters(self, function: Function, arguments: list[Any], keywords: Names) -> Names:
         signature = function.node.args
         parameters = [*signature.posonlyargs, *signature.args]
-        names: Names = {one.arg: UNKNOWN for one in (*parameters, *signature.kwonlyargs)}
+        names: Names = {
+            parameter.arg: UNKNOWN for parameter in (*parameters, *signature.kwonlyargs)
+        }
         with_default = parameters[len(parameters) - len(signature.defaults) :]
-        for one, default in zip(with_default, signature.defaults, strict=True):
-            names[one.arg] = self.value(default, {}, function.module)
+        for parameter, default in zip(with_default, signature.defaults, strict=True):
+            names[parameter.arg] = self.value(default, {}, function.module)
         for only, written in zip(signature.kwonlyargs, signature.kw_defaults, strict=True):
             if written is not None:
                 names[only.arg] = self.value(written, {}, function.module)
-        names.update((one.arg, value) for one, value in zip(parameters, arguments, strict=False))
-        known = {one.arg for one in (*parameters, *signature.kwonlyargs)}
-        names.update((name, value) for name, value in keywords.items() if name in known)
+        names.update(
+            (parameter.arg, value) for parameter, value in zip(parameters, arguments, strict=False)
+        )
+        parameter_names = {parameter.arg for parameter in (*parameters, *signature.kwonlyargs)}
+        names.update((name, value) for name, value in keywords.items() if name in parameter_names)
         return names
 
     def _parser_call(
@@ -570,7 +574,8 @@ class Interpreter:
 
     def _builtin(self, function: Callable[..., Any], arguments: list[Any], keywords: Names) -> Any:
         given: list[Any] = [
-            self._items(one) if isinstance(one, Class) else one for one in arguments
+            self._items(argument) if isinstance(argument, Class) else argument
+            for argument in arguments
         ]
         if not all(map(_is_known, given)) or keywords:
             return UNKNOWN
@@ -607,7 +612,7 @@ def _class_names(statement: ast.stmt) -> Iterator[str]:
         case ast.FunctionDef():
             yield statement.name
         case ast.Assign():
-            yield from (one.id for one in statement.targets if isinstance(one, ast.Name))
+            yield from (target.id for target in statement.targets if isinstance(target, ast.Name))
         case ast.AnnAssign(target=ast.Name(id=name)):
             yield name
 
@@ -616,10 +621,10 @@ def _loaded(target: ast.expr) -> ast.expr:
     return ast.parse(ast.unparse(target), mode="eval").body
 
 
-def _same(one: Any, other: Any) -> bool:
-    if isinstance(one, Function | Class) and isinstance(other, Function | Class):
-        return one.node is other.node
-    return type(one) is type(other) and bool(one == other)
+def _same(left: Any, right: Any) -> bool:
+    if isinstance(left, Function | Class) and isinstance(right, Function | Class):
+        return left.node is right.node
+    return type(left) is type(right) and bool(left == right)
 
 
 def _is_plain(value: Any) -> bool:
@@ -634,14 +639,14 @@ def _operated(kind: ast.AST, left: Any, right: Any) -> Any:
     operation = _OPERATORS.get(type(kind))
     if operation is None or left is UNKNOWN or right is UNKNOWN:
         return UNKNOWN
-    known = (*map(type, (left, right)),)
-    if External in known or ModuleName in known or PARSER in (left, right):
+    types = (*map(type, (left, right)),)
+    if External in types or ModuleName in types or PARSER in (left, right):
         return UNKNOWN
-    numbers = all(isinstance(one, int | float) for one in (left, right))
+    numbers = all(isinstance(operand, int | float) for operand in (left, right))
     if isinstance(kind, ast.Pow) and (not numbers or abs(right) > 1000):
         return UNKNOWN
     if isinstance(kind, ast.Mult) and not numbers and max(
-        one for one in (left, right, 0) if isinstance(one, int)
+        operand for operand in (left, right, 0) if isinstance(operand, int)
     ) > _BIGGEST:  # fmt: skip
         return UNKNOWN
     with suppress(Exception):

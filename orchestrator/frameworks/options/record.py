@@ -106,5 +106,5 @@ def _readers_hash() -> str:
     """Return a hash of the code that reads sources: another version may read more options."""
     parts = (modules, interpreter, dataclass_fields, source)
     return hashlib.sha256(
-        "".join(_hash(Path(str(one.__file__))) for one in parts).encode()
+        "".join(_hash(Path(str(module.__file__))) for module in parts).encode()
     ).hexdigest()

@@ -229,7 +229,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Member):
         return value.name
     if isinstance(value, list | tuple):
-        items = [_plain(one) for one in value]
+        items = [_plain(item) for item in value]
         return None if None in items else items
     if isinstance(value, float) and not math.isfinite(value):
         return None

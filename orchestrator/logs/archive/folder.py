@@ -18,7 +18,7 @@ from typing import Any
 from orchestrator.common.errors import UserError
 from orchestrator.common.files import claim_folder, replacing
 from orchestrator.logs.archive.shards import Reader, Shard
-from orchestrator.logs.read import Found
+from orchestrator.logs.read import LogContent
 from orchestrator.store.record_files import read_record, write_record
 
 
@@ -43,14 +43,14 @@ class ShardFolder:
         reader, shard = _read(self.path / "shard.pickle")
         return reader, shard
 
-    def save_result(self, found: Sequence[Found]) -> None:
+    def save_result(self, contents: Sequence[LogContent]) -> None:
         """Write the content of the logs, log by log, completely or not at all."""
-        _write(self.result, list(found))
+        _write(self.result, list(contents))
 
-    def load_result(self) -> list[Found]:
+    def load_result(self) -> list[LogContent]:
         """Yield the content of the logs, log by log."""
-        found: list[Found] = _read(self.result)
-        return found
+        contents: list[LogContent] = _read(self.result)
+        return contents
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from orchestrator.logs.archive.folder import ShardFolder
 from orchestrator.logs.archive.shards import Shard, code_fingerprint, stamped
-from orchestrator.logs.read import Found, summaries_of
+from orchestrator.logs.read import LogContent, summaries_of
 
 
 def read_shard(folder: ShardFolder) -> None:
@@ -36,12 +36,12 @@ def read_shard(folder: ShardFolder) -> None:
     folder.save_result(contents)
 
 
-def _require_same_files(shard: Shard, found: Sequence[Found]) -> None:
+def _require_same_files(shard: Shard, contents: Sequence[LogContent]) -> None:
     """Raise RuntimeError if a log of the shard is not visible from this node."""
-    for log, said in zip(shard.logs, found, strict=True):
+    for log, content in zip(shard.logs, contents, strict=True):
         now = stamped(log.log)
-        if isinstance(said, OSError) and now.stamps.count(None) > log.stamps.count(None):
-            raise RuntimeError(f"{log.path}: cannot be read from this node: {said}")
+        if isinstance(content, OSError) and now.stamps.count(None) > log.stamps.count(None):
+            raise RuntimeError(f"{log.path}: cannot be read from this node: {content}")
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from orchestrator.hardware.cluster import Cluster
 from orchestrator.logs.archive.folder import ShardJob, WorkFolder, work_folder
 from orchestrator.logs.archive.shards import Reader, Shard, StampedLog, in_shards, stamped
 from orchestrator.logs.find import Log
-from orchestrator.logs.read import Found
+from orchestrator.logs.read import LogContent
 from orchestrator.slurm.commands import Told, ask_jobs, ignored_variables, max_array_size
 from orchestrator.slurm.executor import RefusedError, ScriptExecutor
 from orchestrator.slurm.sbatch_options import SbatchOptions, sbatch_options, sbatch_path
@@ -48,7 +48,7 @@ def read_on_slurm(
     *,
     count: int,
     tell: Callable[[str], None],
-) -> list[Found]:
+) -> list[LogContent]:
     """Return the content of each log, read by jobs in about `count` shards.
 
     `tell` reports progress. Results of an earlier call in `work` are used, and jobs of an earlier
@@ -63,10 +63,10 @@ def read_on_slurm(
         earlier = [
             shard for shard in folder.shards() if _has_result(folder, shard) or shard.name in tasks
         ]
-        earlier.sort(key=lambda one: not _has_result(folder, one))
+        earlier.sort(key=lambda shard: not _has_result(folder, shard))
         shards = list(in_shards(wanted, count, earlier))
         missing = [shard for shard in shards if not _has_result(folder, shard)]
-        new = [one for one in missing if one.name not in tasks]
+        new = [shard for shard in missing if shard.name not in tasks]
         at_once(lambda shard: folder.shard(shard.name).save(reader, shard), new)
         for job in _submit(folder, reader, cluster, new, tasks):
             tell(job)
@@ -74,14 +74,14 @@ def read_on_slurm(
             before = counted(len(missing) - len(new), "shard is", "shards are")
             tell(f"{before} being read by earlier jobs")
         _wait(folder, shards, tasks, tell)
-        said: dict[StampedLog, Found] = {}
+        contents: dict[StampedLog, LogContent] = {}
         for shard in shards:
             results = folder.shard(shard.name).load_result()
-            said |= dict(zip(shard.logs, results, strict=True))
-            if any(isinstance(one, OSError) for one in results):
+            contents |= dict(zip(shard.logs, results, strict=True))
+            if any(isinstance(result, OSError) for result in results):
                 # It may be readable next time.
                 folder.shard(shard.name).result.unlink(missing_ok=True)
-    return [said[log] for log in wanted]
+    return [contents[log] for log in wanted]
 
 
 def _refuse_streams(logs: Sequence[Log]) -> None:
@@ -198,13 +198,13 @@ def _wait(
         )
 
 
-def _ends(told: Told, task_ids: Iterable[str]) -> Iterator[tuple[str, str]]:
+def _ends(answer: Told, task_ids: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Yield the ended tasks, each with the state in which Slurm ended it."""
     for task in task_ids:
-        state = told.states.get(task)
+        state = answer.states.get(task)
         if state is not None and state.final:
             yield task, state.word
-        elif state is None and told.complete:
+        elif state is None and answer.complete:
             yield task, _GONE
 
 

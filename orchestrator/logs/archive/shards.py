@@ -93,7 +93,7 @@ def code_fingerprint() -> str:
 def stamped(log: Log) -> StampedLog:
     """Return a log with the sizes and times of the files that determine how it is read."""
     path, errors = Path(str(log.path)), None if log.errors is None else Path(str(log.errors))
-    streams = tuple(Path(str(one)) for one in log.streams)
+    streams = tuple(Path(str(stream)) for stream in log.streams)
     files = (path, *([] if errors is None else [errors]), *streams)
     stamps = map(_stamp, (*files, *record_files(path)))
     return StampedLog(path, errors, tuple(stamps), streams)

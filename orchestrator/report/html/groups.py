@@ -59,13 +59,15 @@ def groups(runs: Sequence[Sizes], size: str) -> Groups:
     varying = [name for name in runs[0] if len({repr(run.get(name)) for run in runs}) > 1]
     ways = [
         Groups(
-            _grouped(runs, size, [one for one in varying if one not in without]),
-            said if any(run.get(follower) is not None for run in runs) else "",
+            _grouped(runs, size, [name for name in varying if name not in without]),
+            way if any(run.get(follower) is not None for run in runs) else "",
         )
-        for follower, said in _WAYS[size]
+        for follower, way in _WAYS[size]
         for without in [{size, follower, *_NEVER, *_ALWAYS.get(size, ())}]
     ]
-    return max(ways, key=lambda one: sum(number is not None for number in one.of))
+    return max(
+        ways, key=lambda groups_of_runs: sum(number is not None for number in groups_of_runs.of)
+    )
 
 
 def _grouped(runs: Sequence[Sizes], size: str, equal: Sequence[str]) -> tuple[int | None, ...]:

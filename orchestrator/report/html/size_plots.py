@@ -116,21 +116,21 @@ def micro_batch_plot(
 def _scaling(
     rows: Sequence[Sizes],
     x: tuple[float | None, ...],
-    found: Groups,
+    grouping: Groups,
     tflops: Sequence[float | None],
     nouns: str,
     *,
     any_crowded: bool,
 ) -> Iterator[Plot]:
     """Yield the plots of scaling efficiency, and of speed-up if the total work is constant."""
-    percent = efficiencies(rows, found.of, tflops)
+    percent = efficiencies(rows, grouping.of, tflops)
     left_out = (
         (f" {nouns.capitalize()} that are crowded (see the legend) are left out.")
         if any_crowded
         else ""
     )
     missing = f"No two {nouns} that are equal in everything else have numbers.{left_out}"
-    above = max((one for one in percent if one is not None), default=0.0)
+    above = max((efficiency for efficiency in percent if efficiency is not None), default=0.0)
     warning = (
         f" Above 100 % ({above:.0f} %): more GPUs do not make a GPU faster. The {nouns} with the "
         "fewest GPUs were slowed down, or differ in something else."
@@ -143,21 +143,23 @@ def _scaling(
         y_title="% of the fewest GPUs' TFLOPs/GPU",
         x=x,
         y=percent,
-        group=found.of,
+        group=grouping.of,
         note=f"100 %: the TFLOPs/GPU of the fewest GPUs among {nouns} equal in everything else; "
-        f"{found.way}.{left_out}{warning}",
+        f"{grouping.way}.{left_out}{warning}",
         ideal=_level(x, 100.0),
         missing=missing,
     )
-    if "strong" not in found.way or not any(one is not None for one in percent):
+    if "strong" not in grouping.way or not any(efficiency is not None for efficiency in percent):
         return
     base: dict[int, float] = {}
-    for group, size, one in zip(found.of, x, percent, strict=True):
-        if group is not None and size is not None and one is not None:
+    for group, size, efficiency in zip(grouping.of, x, percent, strict=True):
+        if group is not None and size is not None and efficiency is not None:
             base[group] = min(size, base.get(group, size))
     speedups = tuple(
-        None if one is None or size is None or group is None else one / 100 * size / base[group]
-        for group, size, one in zip(found.of, x, percent, strict=True)
+        None
+        if efficiency is None or size is None or group is None
+        else efficiency / 100 * size / base[group]
+        for group, size, efficiency in zip(grouping.of, x, percent, strict=True)
     )
     sizes = [size for size in x if size is not None]
     yield Plot(
@@ -166,7 +168,7 @@ def _scaling(
         y_title="speed-up over the fewest GPUs",
         x=x,
         y=speedups,
-        group=found.of,
+        group=grouping.of,
         note=f"The same global batch on more GPUs. Dotted: ideal speed-up.{left_out}",
         ideal=((min(sizes), 1.0), (max(sizes), max(sizes) / min(sizes))),
     )
@@ -174,5 +176,5 @@ def _scaling(
 
 def _level(x: Sequence[float | None], y: float) -> tuple[Point, ...]:
     """Return the ends of a level line over the range of `x`."""
-    values = [one for one in x if one is not None]
+    values = [value for value in x if value is not None]
     return ((min(values), y), (max(values), y))

@@ -61,7 +61,8 @@ def make_details(
             run_id=str(row.line),
             place=f"{file}:{row.line}",
             findings=tuple(
-                one.message.removeprefix(f"{row.name}: ") for one in by_line.get(row.line, ())
+                finding.message.removeprefix(f"{row.name}: ")
+                for finding in by_line.get(row.line, ())
             ),
             said={
                 number.title: f"{number.text} (line {number.line})"
@@ -77,7 +78,7 @@ def make_tables_page(
     """Return the page of the tables of a markdown file; `name` is the file's name."""
     by_line = _by_line(findings)
     kinds = [
-        ", ".join(dict.fromkeys(one.kind.value for one in by_line.get(row.line, ())))
+        ", ".join(dict.fromkeys(finding.kind.value for finding in by_line.get(row.line, ())))
         for row in tables.rows
     ]
     endings = _endings(tables)
@@ -230,10 +231,10 @@ def _sizes(tables: JoinedTables, place: int) -> dict[str, Any]:
 
 
 def _by_line(findings: Sequence[TableFinding]) -> dict[int, list[TableFinding]]:
-    found: dict[int, list[TableFinding]] = {}
+    groups: dict[int, list[TableFinding]] = {}
     for finding in findings:
-        found.setdefault(finding.line, []).append(finding)
-    return found
+        groups.setdefault(finding.line, []).append(finding)
+    return groups
 
 
 def _provenance(findings: Sequence[TableFinding]) -> str:
