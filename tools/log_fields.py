@@ -24,10 +24,12 @@ its value, and the number by which `parse` divides the value.
 def log_fields() -> str:
     """Return a page with each declared format and its fields, and the names of all others."""
     declared = [
-        one.parse.declaration for one in DECLARED if isinstance(one.parse, DeclarationReader)
+        log_format.parse.declaration
+        for log_format in DECLARED
+        if isinstance(log_format.parse, DeclarationReader)
     ]
-    names = {one.name for one in declared}
-    others = sorted(one.name for one in ALL_FORMATS if one.name not in names)
+    names = {declaration.name for declaration in declared}
+    others = sorted(log_format.name for log_format in ALL_FORMATS if log_format.name not in names)
     rows = "".join(map(_row, declared))
     return f"{_HEAD}{rows}\nEach of these formats has its own code:\n\n" + "".join(
         f"- {other}\n" for other in others
@@ -43,9 +45,9 @@ def _row(declaration: Declaration) -> str:
     return f"| {declaration.name} | {words} | {fields} |\n"
 
 
-def _label(one: Field) -> str:
+def _label(field: Field) -> str:
     """Return the words before a value, without parts that only a regular expression needs."""
-    text = re.sub(r"\(\?(?:<?[!=])(?:[^()]|\([^()]*\))*\)", "", one.before)
+    text = re.sub(r"\(\?(?:<?[!=])(?:[^()]|\([^()]*\))*\)", "", field.before)
     text = re.sub(r"\\(.)", r"\1", text.replace(" +", " ").replace("(?:", "("))
     return "`" + _escaped(text).strip(" ,") + "`"
 
@@ -55,7 +57,7 @@ def _escaped(text: str) -> str:
     return text.replace("|", r"\|")
 
 
-def _factor(one: Field) -> str:
-    if 0 < one.scale < 1:
-        return f" / {round(1 / one.scale):,}"
-    return "" if one.scale == 1 else f" * {one.scale:g}"
+def _factor(field: Field) -> str:
+    if 0 < field.scale < 1:
+        return f" / {round(1 / field.scale):,}"
+    return "" if field.scale == 1 else f" * {field.scale:g}"

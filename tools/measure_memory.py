@@ -157,8 +157,8 @@ def measured(run: Run, folder: Path) -> dict[str, int]:
         check=False,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
-    _, found, line = done.stdout.partition("[teralog] measured ")
-    if not found:
+    _, marker, line = done.stdout.partition("[teralog] measured ")
+    if not marker:
         sys.exit(done.stderr)
     report: dict[str, int] = json.loads(line.splitlines()[0])
     return report
@@ -171,15 +171,15 @@ def row(values: dict[str, Any], folder: Path) -> str:
     expected = placement and forecast(run, placement)
     if expected is None:
         sys.exit(f"{values}: no forecast")
-    found, tensors = measured(run, folder), expected.tensors
-    peak = found["peak"] / GIB
+    report, tensors = measured(run, folder), expected.tensors
+    peak = report["peak"] / GIB
     title = " ".join(
         str(value) if name in ("strategy", "precision") else f"{name}={value}"
         for name, value in values.items()
     )
     within = "yes" if tensors.low_gib <= peak <= tensors.high_gib else "no"
     mib = (f"{gib * 1024:.0f}" for gib in (peak, tensors.low_gib, tensors.high_gib))
-    cells = (title, f"{found['rest'] / 2**20:.0f}", *mib, f"{tensors.middle_gib / peak - 1:+.0%}")
+    cells = (title, f"{report['rest'] / 2**20:.0f}", *mib, f"{tensors.middle_gib / peak - 1:+.0%}")
     return f"| {' | '.join(cells)} | {within} |"
 
 

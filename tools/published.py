@@ -107,8 +107,8 @@ def recomputed(table: Published, row: dict[str, str]) -> float | None:
 def markdown(page: str, source: dict[str, Any]) -> str:
     """Return the page's tables as markdown."""
     place = f"[{source['title']}]({source['url']})" if "url" in source else source["title"]
-    said = [f"Source: {place}", source.get("organisation"), source["date"], source.get("gpu")]
-    parts = [f"# {source['title']}", "; ".join(part for part in said if part) + "."]
+    origin = [f"Source: {place}", source.get("organisation"), source["date"], source.get("gpu")]
+    parts = [f"# {source['title']}", "; ".join(part for part in origin if part) + "."]
     for table in tables(page, source):
         notes = [f"- {title} = {table.constants[key]}" for key, title in _notes(table)]
         parts += [f"## {table.title}", *(["\n".join(notes)] if notes else []), _rows(table)]

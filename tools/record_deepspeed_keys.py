@@ -75,7 +75,7 @@ def known_keys() -> dict[str, list[str]]:
     for more in (ELSEWHERE, earlier_keys()):
         for section, names in more.items():
             keys[section].update(names)
-    return {section: sorted(found) for section, found in sorted(keys.items()) if found}
+    return {section: sorted(names) for section, names in sorted(keys.items()) if names}
 
 
 def renamed_keys() -> dict[str, dict[str, str]]:
@@ -85,23 +85,23 @@ def renamed_keys() -> dict[str, dict[str, str]]:
     """
     from deepspeed.runtime.precision_config import BFLOAT16, BFLOAT16_OLD
 
-    found = {"": {BFLOAT16_OLD: BFLOAT16}}
+    new_names = {"": {BFLOAT16_OLD: BFLOAT16}}
     for section, model in sorted(_validated().items()):
         today = {name: _today(model, name) for name in sorted(model.model_fields)}
-        found[section] = {name: new for name, new in today.items() if new != name}
-    return {section: renamed for section, renamed in found.items() if renamed}
+        new_names[section] = {name: new for name, new in today.items() if new != name}
+    return {section: renamed for section, renamed in new_names.items() if renamed}
 
 
 def earlier_keys() -> dict[str, list[str]]:
     """Return the keys that DeepSpeed has removed, by section: it refuses them, or ignores them."""
     from deepspeed.runtime.config import _REMOVED_TOP_LEVEL_CONFIG_KEYS, _REMOVED_ZERO_CONFIG_KEYS
 
-    found = {
+    removed = {
         "": _REMOVED_TOP_LEVEL_CONFIG_KEYS,
         "zero_optimization": _REMOVED_ZERO_CONFIG_KEYS,
         **IGNORED_TODAY,
     }
-    return {section: sorted(names) for section, names in found.items()}
+    return {section: sorted(names) for section, names in removed.items()}
 
 
 def _today(model: Any, name: str) -> str:

@@ -54,8 +54,8 @@ def defaults(kind: str) -> dict[str, Any]:
 
 def main() -> None:
     """Write the file."""
-    found = {kind: defaults(kind) for kind in sorted(huggingface.READERS)}
-    data = {"transformers": transformers.__version__, "defaults": found}
+    values = {kind: defaults(kind) for kind in sorted(huggingface.READERS)}
+    data = {"transformers": transformers.__version__, "defaults": values}
     FILE.write_text(json.dumps(data, indent=1) + "\n", "utf-8")
 
 

@@ -97,7 +97,7 @@ def frameworks() -> str:
         "frameworks](framework-notes.md) explains what is special about each framework.\n\n"
         "| framework | what it runs |\n|---|---|\n"
     )
-    rows = (f"| `{name}` | {known.description} |\n" for name, known in FRAMEWORKS.items())
+    rows = (f"| `{name}` | {framework.description} |\n" for name, framework in FRAMEWORKS.items())
     sections = (_framework_section(framework) for framework in FRAMEWORKS.values())
     return head + "".join(rows) + "\n" + "\n".join(sections)
 
@@ -165,8 +165,8 @@ def _rows(kind: type) -> Iterator[str]:
 def _values(schema: dict[str, Any]) -> str:
     """Return the values that a key accepts: each of a few, or their type and limits."""
     if "anyOf" in schema:
-        accepted = [one for one in schema["anyOf"] if one.get("type") != "null"]
-        return " or ".join(dict.fromkeys(_values(one) for one in accepted))
+        accepted = [option for option in schema["anyOf"] if option.get("type") != "null"]
+        return " or ".join(dict.fromkeys(_values(option) for option in accepted))
     if "enum" in schema:
         return ", ".join(map(_text, schema["enum"]))
     if "const" in schema:

@@ -69,8 +69,8 @@ run=$(sed -n '/^# Campaign /{s/^[^,]*, run //p;q}' job.sh)
 """
 
 
-def batch_script(one: str, batch: Path, attempt: Path | None = None) -> str:
-    """Return the script of a batch of runs that request the same resources as the script `one`.
+def batch_script(script: str, batch: Path, attempt: Path | None = None) -> str:
+    """Return the script of a batch of runs that request the same resources as `script`.
 
     batch: the batch's folder. attempt: the folder of the attempt if the batch has one run. For an
     array it is None: each index in `batch` leads to the attempt of that task.
@@ -82,4 +82,4 @@ def batch_script(one: str, batch: Path, attempt: Path | None = None) -> str:
         patience=_PATIENCE_SECONDS,
         comment=_COMMENT if attempt is None else "",
     )
-    return "\n".join(("#!/bin/bash", *directives(one), body))
+    return "\n".join(("#!/bin/bash", *directives(script), body))

@@ -58,7 +58,7 @@ _DAEMON_IS_AWAY = (
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class SlurmAnswer:
     """Slurm's answer about jobs: their states by id, and the commands that gave no answer.
 
     names: the names of the jobs in the answer. complete: whether Slurm does not know a job that has
@@ -135,7 +135,7 @@ def ignored_variables(account: str | None) -> list[str]:
     return [f"{', '.join(names)}: {note}"]
 
 
-def ask_jobs(job_ids: Sequence[str], names: Collection[str] | None = None) -> Told:
+def ask_jobs(job_ids: Sequence[str], names: Collection[str] | None = None) -> SlurmAnswer:
     """Return the states of jobs and array tasks from sacct, else squeue, else scontrol.
 
     squeue is also asked if it may know more than accounting. scontrol asks the same daemon as
@@ -144,7 +144,7 @@ def ask_jobs(job_ids: Sequence[str], names: Collection[str] | None = None) -> To
     cluster that is set up again counts from 1.
     """
     if not job_ids:
-        return Told({}, frozenset(), (), complete=True)
+        return SlurmAnswer({}, frozenset(), (), complete=True)
     accounted, silences = _sacct(_jobs(job_ids), names)
     accounted = spread(accounted, job_ids)
     asked = [job_id for job_id in job_ids if doubtful(accounted.get(job_id))]
@@ -162,7 +162,9 @@ def ask_jobs(job_ids: Sequence[str], names: Collection[str] | None = None) -> To
     names = frozenset(
         state.name for states in (accounted, queue or {}) for state in states.values()
     )
-    return Told(reconcile(accounted, queue, asked), names, silences, complete=queue is not None)
+    return SlurmAnswer(
+        reconcile(accounted, queue, asked), names, silences, complete=queue is not None
+    )
 
 
 def _sacct(
@@ -227,14 +229,14 @@ def queued_ids(names: Sequence[str]) -> list[str]:
 
     Raises SilenceError if Slurm gives no answer.
     """
-    found: list[str] = []
+    ids: list[str] = []
     for some in _parts(names):
         answer = _squeue(f"--name={','.join(some)}", _MINE)
         if answer.problem is not None:
             raise SilenceError(answer.problem)
         states = read_squeue(answer.lines)
-        found += _jobs(job_id for job_id, state in states.items() if not state.final)
-    return found
+        ids += _jobs(job_id for job_id, state in states.items() if not state.final)
+    return ids
 
 
 def show_job(job_id: str) -> dict[str, str] | None:

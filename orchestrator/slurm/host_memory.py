@@ -27,7 +27,7 @@ def read_used_gib(lines: Iterable[str]) -> float | None:
     Each line has the SACCT_MEMORY_FIELDS of one step, with `|` between them. MaxRSS is that of the
     largest task of a step: each task of a node may have used as much.
     """
-    found = []
+    steps_gib = []
     for line in lines:
         fields = line.split("|")
         if len(fields) != len(SACCT_MEMORY_FIELDS):
@@ -36,8 +36,8 @@ def read_used_gib(lines: Iterable[str]) -> float | None:
         # sacct prints no unit for bytes.
         used = amount_gib(most) if most[-1:].isalpha() else None
         if used and tasks.isdecimal() and nodes.isdecimal() and int(nodes):
-            found.append(used * math.ceil(int(tasks) / int(nodes)))
-    return max(found, default=None)
+            steps_gib.append(used * math.ceil(int(tasks) / int(nodes)))
+    return max(steps_gib, default=None)
 
 
 def asked_memory(script: str) -> str | None:

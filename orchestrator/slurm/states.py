@@ -42,7 +42,7 @@ def read_sacct(lines: Iterable[str], names: Collection[str] | None = None) -> di
         if names is not None and fields["JobName"] not in names:
             continue
         code, number = _exit(fields["ExitCode"])
-        one = JobState(
+        job = JobState(
             job_id="",
             name=fields["JobName"] or "",
             state=fields["State"] or "UNKNOWN",
@@ -55,7 +55,7 @@ def read_sacct(lines: Iterable[str], names: Collection[str] | None = None) -> di
             seconds=_seconds(fields["ElapsedRaw"]) if fields["Start"] else None,
             nodes=fields["NodeList"],
         )
-        for job_id, state in _each(fields["JobID"], one).items():
+        for job_id, state in _each(fields["JobID"], job).items():
             (rest if state.of_rest else jobs).setdefault(job_id, []).append(state)
     return {job_id: _last(starts) for job_id, starts in {**rest, **jobs}.items()}
 
@@ -66,7 +66,7 @@ def _last(starts: Sequence[JobState]) -> JobState:
     same = [
         start for start in starts if (start.word, start.started_at) == (last.word, last.started_at)
     ]
-    last = max(same, key=lambda one: len(one.state))
+    last = max(same, key=lambda start: len(start.state))
     earlier = {
         start.started_at: start.seconds or 0.0
         for start in starts
@@ -88,7 +88,7 @@ def read_squeue(lines: Iterable[str]) -> dict[str, JobState]:
         fields = _fields(line.removesuffix("|"), SQUEUE_FIELDS)
         if fields is None:
             continue
-        one = JobState(
+        job = JobState(
             job_id="",
             name=fields["Name"] or "",
             state=fields["State"] or "UNKNOWN",
@@ -99,28 +99,28 @@ def read_squeue(lines: Iterable[str]) -> dict[str, JobState]:
             nodes=fields["NodeList"],
             restarts=int(fields["RestartCnt"] or 0),
         )
-        jobs.update(_each(fields["JobArrayID"], _only_what_was(one, fields["exit_code"])))
+        jobs.update(_each(fields["JobArrayID"], _only_what_was(job, fields["exit_code"])))
     return jobs
 
 
-def _each(job_ids: str | None, one: JobState) -> dict[str, JobState]:
+def _each(job_ids: str | None, job: JobState) -> dict[str, JobState]:
     listed = job_ids or ""
     return {
-        job_id: replace(one, job_id=job_id, of_rest=job_id != listed) for job_id in expand(listed)
+        job_id: replace(job, job_id=job_id, of_rest=job_id != listed) for job_id in expand(listed)
     }
 
 
-def _only_what_was(one: JobState, status: str | None) -> JobState:
+def _only_what_was(job: JobState, status: str | None) -> JobState:
     """Mark the times that Slurm only expects; remove the exit code of a job that has not ended.
 
     `status` is the status of wait(2), as squeue prints it.
     """
-    if one.word in WAITING:
-        return replace(one, started_at=None, ended_at=None, expected_start=one.started_at)
-    if not one.final:
-        return replace(one, ended_at=None)
+    if job.word in WAITING:
+        return replace(job, started_at=None, ended_at=None, expected_start=job.started_at)
+    if not job.final:
+        return replace(job, ended_at=None)
     number = int(status) if status and status.isdecimal() else 0
-    return replace(one, exit_code=number >> 8, signal=(number & 127) or None)
+    return replace(job, exit_code=number >> 8, signal=(number & 127) or None)
 
 
 def read_scontrol(lines: Iterable[str]) -> dict[str, JobState]:
@@ -139,7 +139,7 @@ def read_scontrol(lines: Iterable[str]) -> dict[str, JobState]:
             task = task.partition("%")[0]
             job_id = f"{fields['ArrayJobId']}_" + (task if task.isdecimal() else f"[{task}]")
         code, number = _exit(fields.get("ExitCode"))
-        one = JobState(
+        job = JobState(
             job_id="",
             name=fields.get("JobName", ""),
             state=fields["JobState"],
@@ -150,8 +150,8 @@ def read_scontrol(lines: Iterable[str]) -> dict[str, JobState]:
             nodes=_value(fields.get("NodeList")),
             restarts=int(fields.get("Restarts", 0)),
         )
-        one = replace(_only_what_was(one, None), exit_code=code, signal=number)
-        jobs.update(_each(job_id, one if one.final else replace(one, exit_code=None)))
+        job = replace(_only_what_was(job, None), exit_code=code, signal=number)
+        jobs.update(_each(job_id, job if job.final else replace(job, exit_code=None)))
     return jobs
 
 

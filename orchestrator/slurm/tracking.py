@@ -10,7 +10,14 @@ from datetime import UTC, datetime
 from orchestrator.campaign.campaign import PlannedRun
 from orchestrator.common.files import at_once
 from orchestrator.common.text import counted, signal_name
-from orchestrator.slurm.commands import SilenceError, Told, ask_jobs, cancel_jobs, find, queued_ids
+from orchestrator.slurm.commands import (
+    SilenceError,
+    SlurmAnswer,
+    ask_jobs,
+    cancel_jobs,
+    find,
+    queued_ids,
+)
 from orchestrator.slurm.warning_signal import ended_by_warning_signal
 from orchestrator.store.campaign_store import CampaignStore
 from orchestrator.store.folders import (
@@ -73,9 +80,9 @@ class Synced:
 def open_attempts(runs: Iterable[PlannedRun], store: CampaignStore) -> Iterator[Open]:
     """Yield the attempts whose final state is not known yet."""
     for planned in runs:
-        one = open_attempt(planned.run_id, store.run(planned.run_id).attempts())
-        if one is not None:
-            yield one
+        last = open_attempt(planned.run_id, store.run(planned.run_id).attempts())
+        if last is not None:
+            yield last
 
 
 def open_attempt(run_id: str, attempts: Sequence[Attempt]) -> Open | None:
@@ -87,17 +94,19 @@ def open_attempt(run_id: str, attempts: Sequence[Attempt]) -> Open | None:
 
 def queued_attempts(runs: Iterable[PlannedRun], store: CampaignStore) -> list[Open]:
     """Return the open attempts that Slurm has not forgotten, according to their records."""
-    return [one for one in open_attempts(runs, store) if one.attempt.slurm_state != UNKNOWN]
+    return [last for last in open_attempts(runs, store) if last.attempt.slurm_state != UNKNOWN]
 
 
 def job_ids(opened: Sequence[Open], store: CampaignStore) -> dict[str, Open]:
     """Return the attempts that have a job, by the job's id."""
-    found: dict[str, Open] = {}
+    attempts_by_job: dict[str, Open] = {}
     for name, members in _by_batch(opened).items():
         jobs = store.batch(name).jobs()
         if jobs is not None:
-            found.update((jobs[member.run_id, member.attempt.number], member) for member in members)
-    return found
+            attempts_by_job.update(
+                (jobs[member.run_id, member.attempt.number], member) for member in members
+            )
+    return attempts_by_job
 
 
 def refresh(runs: Iterable[PlannedRun], store: CampaignStore) -> list[str]:
@@ -122,8 +131,8 @@ def sync(runs: Iterable[PlannedRun], store: CampaignStore) -> Synced:
     states = _own_states(answer, jobs)
     unheard = [
         job_id
-        for job_id, one in jobs.items()
-        if job_id not in states and one.attempt.slurm_state != UNKNOWN
+        for job_id, job in jobs.items()
+        if job_id not in states and job.attempt.slurm_state != UNKNOWN
     ]
     if answer.complete and unheard:
         # While an array changes, Slurm may report none of its tasks for a moment.
@@ -133,8 +142,8 @@ def sync(runs: Iterable[PlannedRun], store: CampaignStore) -> Synced:
 
     waiting = {
         job_id: states[job_id]
-        for job_id, one in jobs.items()
-        if job_id in states and states[job_id].only_waits and not has_own_state(one.attempt.folder)
+        for job_id, job in jobs.items()
+        if job_id in states and states[job_id].only_waits and not has_own_state(job.attempt.folder)
     }
     for name in {jobs[job_id].intent.batch for job_id in waiting}:
         members = {job_id for job_id in waiting if jobs[job_id].intent.batch == name}
@@ -150,17 +159,17 @@ def sync(runs: Iterable[PlannedRun], store: CampaignStore) -> Synced:
         return same or job_id in waiting
 
     def write(job_id: str) -> str | None:
-        one = jobs[job_id]
+        job = jobs[job_id]
         if job_id in states:
-            return record_job_state(one.attempt, states[job_id])
-        if answer.complete and (own := _own_record(one, job_id)) is not None:
-            return record_job_state(one.attempt, own)
-        if answer.complete and one.intent.batch in answer.names and not _has_started(one.attempt):
+            return record_job_state(job.attempt, states[job_id])
+        if answer.complete and (own := _own_record(job, job_id)) is not None:
+            return record_job_state(job.attempt, own)
+        if answer.complete and job.intent.batch in answer.names and not _has_started(job.attempt):
             # A task that is cancelled while it waits disappears from its array.
-            gone = JobState(job_id, CANCELLED, "squeue", one.intent.batch, reason=_GONE)
-            return record_job_state(one.attempt, gone)
+            gone = JobState(job_id, CANCELLED, "squeue", job.intent.batch, reason=_GONE)
+            return record_job_state(job.attempt, gone)
         if answer.complete:
-            return _record_unknown(one.attempt, job_id)
+            return _record_unknown(job.attempt, job_id)
         return None
 
     refusals += filter(None, at_once(write, (job for job in jobs if not is_recorded(job))))
@@ -176,15 +185,15 @@ def sync(runs: Iterable[PlannedRun], store: CampaignStore) -> Synced:
     )
 
 
-def _own_states(told: Told, jobs: Mapping[str, Open]) -> dict[str, JobState]:
+def _own_states(answer: SlurmAnswer, jobs: Mapping[str, Open]) -> dict[str, JobState]:
     # A cluster that was set up again, or another cluster, gives the same ids again. A task that has
     # started is not part of the rest of its array, however that rest ended.
     return {
         job_id: state
-        for job_id, one in jobs.items()
-        if (state := told.states.get(job_id))
-        and state.name == one.intent.batch
-        and not (state.of_rest and state.final and _has_started(one.attempt))
+        for job_id, job in jobs.items()
+        if (state := answer.states.get(job_id))
+        and state.name == job.intent.batch
+        and not (state.of_rest and state.final and _has_started(job.attempt))
     }
 
 
@@ -197,12 +206,12 @@ def _has_started(attempt: Attempt) -> bool:
     )
 
 
-def _own_record(one: Open, job_id: str) -> JobState | None:
+def _own_record(job: Open, job_id: str) -> JobState | None:
     """Return the end that a job recorded itself, if Slurm has forgotten the job, or None.
 
     If a signal ended the job script, its record has no cause: time limit, memory, or a user.
     """
-    record = job_record(one.attempt.folder)
+    record = job_record(job.attempt.folder)
     if record is None or record.job_id != job_id or record.ended_at is None:
         return None
     if record.exit_code is None or record.exit_code > _SIGNALS:
@@ -211,11 +220,11 @@ def _own_record(one: Open, job_id: str) -> JobState | None:
         job_id,
         FAILED if record.exit_code else COMPLETED,
         by="job.json",
-        name=one.intent.batch,
+        name=job.intent.batch,
         exit_code=record.exit_code,
         started_at=record.started_at,
         ended_at=record.ended_at,
-        nodes=one.attempt.nodes,
+        nodes=job.attempt.nodes,
     )
 
 
@@ -389,10 +398,10 @@ def close(receipt: Receipt, attempts: Iterable[Attempt]) -> None:
 
 
 def _by_batch(opened: Iterable[Open]) -> dict[str, list[Open]]:
-    found: dict[str, list[Open]] = {}
-    for one in opened:
-        found.setdefault(one.intent.batch, []).append(one)
-    return found
+    groups: dict[str, list[Open]] = {}
+    for member in opened:
+        groups.setdefault(member.intent.batch, []).append(member)
+    return groups
 
 
 def _age_seconds(intent: Intent) -> float:

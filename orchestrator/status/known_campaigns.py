@@ -51,9 +51,12 @@ def known_campaigns(folder: Path, results: Path | None) -> list[KnownCampaign]:
     results: the results folder of all campaigns; if None, each campaign file determines its own.
     """
     campaigns = [_of_file(file, results) for file in campaign_files(folder, depth=_DEPTH)]
-    results_in_use = {one.results for one in campaigns}
+    results_in_use = {campaign.results for campaign in campaigns}
     place = results or results_folder(folder)
-    return [*campaigns, *(one for one in _of_results(place) if one.results not in results_in_use)]
+    return [
+        *campaigns,
+        *(campaign for campaign in _of_results(place) if campaign.results not in results_in_use),
+    ]
 
 
 def _of_file(file: Path, results: Path | None) -> KnownCampaign:
@@ -77,15 +80,15 @@ def _of_results(results: Path) -> Iterator[KnownCampaign]:
 
 
 def _recorded_states(store: CampaignStore) -> Counter[str]:
-    runs = store.submitted_runs() or [one["run_id"] for one in store.run_records()]
+    runs = store.submitted_runs() or [record["run_id"] for record in store.run_records()]
     return Counter(store.run(run).state().lower().replace("_", " ") for run in runs)
 
 
 _COLUMNS: tuple[Column[KnownCampaign], ...] = (
-    Column("file", "file", lambda one: str(one.file) if one.file else None),
-    Column("campaign", "name", lambda one: one.other_name),
-    Column("runs", "runs", lambda one: one.states.total() or None),
-    Column("states", "states", lambda one: one.text),
+    Column("file", "file", lambda row: str(row.file) if row.file else None),
+    Column("campaign", "name", lambda row: row.other_name),
+    Column("runs", "runs", lambda row: row.states.total() or None),
+    Column("states", "states", lambda row: row.text),
 )
 
 
@@ -98,12 +101,12 @@ def campaign_records(campaigns: Sequence[KnownCampaign]) -> list[dict[str, Any]]
     """Return one JSON object for each campaign."""
     return [
         {
-            "name": one.name,
-            "file": str(one.file) if one.file else None,
-            "runs": one.states.total() or None,
-            "states": dict(one.states),
-            "results": str(one.results) if one.results else None,
-            "problem": one.problem,
+            "name": campaign.name,
+            "file": str(campaign.file) if campaign.file else None,
+            "runs": campaign.states.total() or None,
+            "states": dict(campaign.states),
+            "results": str(campaign.results) if campaign.results else None,
+            "problem": campaign.problem,
         }
-        for one in campaigns
+        for campaign in campaigns
     ]

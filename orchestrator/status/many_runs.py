@@ -22,10 +22,10 @@ from orchestrator.store.job_state import FINAL, UNENDED
 MOST_ROWS = 20
 HUNG = "hung"
 
-_OUTCOMES = frozenset(one.value for one in RunOutcome)
+_OUTCOMES = frozenset(outcome.value for outcome in RunOutcome)
 _STATES = frozenset(
-    one.lower()
-    for one in (
+    state.lower()
+    for state in (
         *FINAL,
         *UNENDED,
         records.NOT_STARTED,
@@ -65,7 +65,7 @@ def in_state(
 
     A word that is both means the outcome, as in the totals: a run that is `oom` is not `failed`.
     """
-    return [one for one in statuses if wanted & _words(one, hung)]
+    return [status for status in statuses if wanted & _words(status, hung)]
 
 
 def _words(status: RunStatus, hung: Mapping[str, HungRun]) -> frozenset[str]:
@@ -88,7 +88,7 @@ def many_runs_text(
 
 def hung_lines(hung: Sequence[HungRun]) -> list[str]:
     """Return a line for each of the first hung runs, and one with the number of the others."""
-    lines = [str(one) for one in hung[:_MOST_HUNG]]
+    lines = [str(hung_run) for hung_run in hung[:_MOST_HUNG]]
     if len(hung) > _MOST_HUNG:
         lines.append(f"and {len(hung) - _MOST_HUNG} more hang: --state {HUNG} shows them")
     return lines
@@ -96,7 +96,7 @@ def hung_lines(hung: Sequence[HungRun]) -> list[str]:
 
 def waiting_lines(statuses: Sequence[RunStatus]) -> list[str]:
     """Return a line for each reason why jobs wait: its meaning, and what to do."""
-    return reason_lines(one.waiting_reason for one in statuses if one.waiting_reason)
+    return reason_lines(status.waiting_reason for status in statuses if status.waiting_reason)
 
 
 def _configurations(statuses: Sequence[RunStatus]) -> list[str]:
@@ -155,9 +155,9 @@ def _attention(
     ranked = [(place, status) for status in statuses if (place := rank(status)) is not None]
     if not ranked:
         return "no run needs attention; --all shows every run"
-    ranked.sort(key=lambda one: one[0])
+    ranked.sort(key=lambda row: row[0])
     chosen: list[RunStatus] = []
-    for place, group in groupby(ranked, key=lambda one: one[0]):
+    for place, group in groupby(ranked, key=lambda row: row[0]):
         members = [status for _, status in group]
         # Of jobs that wait as jobs do, the first one tells as much as all of them.
         room = MOST_ROWS - len(chosen)
@@ -187,7 +187,9 @@ def _digits(ids: Sequence[str]) -> int:
     """Return how many leading characters of the runs' ids are unique, as commands accept them."""
     longest = max(map(len, ids))
     apart = (
-        size for size in range(_LEAST_ID, longest) if len({one[:size] for one in ids}) == len(ids)
+        size
+        for size in range(_LEAST_ID, longest)
+        if len({identity[:size] for identity in ids}) == len(ids)
     )
     return next(apart, longest)
 

@@ -81,7 +81,7 @@ def report_seconds(reports: RunReports) -> float | None:
     iterations: list[int] = list(launch.steps.column("iteration"))
     if not seconds or not iterations:
         return None
-    apart = [later - one for one, later in pairwise(iterations) if later > one]
+    apart = [later - earlier for earlier, later in pairwise(iterations) if later > earlier]
     with suppress(OverflowError):  # of a mangled number in a log
         # The iteration of a single report is the most steps that it can be about.
         steps: float = statistics.median(apart) if apart else iterations[0]

@@ -64,7 +64,7 @@ def node_speeds(runs: Mapping[str, TimedRun]) -> list[NodeSpeed]:
         for node, identities in on_node.items()
     }
     ratios = {
-        node: statistics.median(one.ratio for one in those)
+        node: statistics.median(run.ratio for run in those)
         for node, those in by_node.items()
         if those
     }
@@ -87,7 +87,7 @@ def _compared(runs: Mapping[str, TimedRun]) -> dict[str, _Compared]:
     ratios = {}
     for identity, run in runs.items():
         if run.times is not None and alike[identity]:
-            usual = statistics.median(one.median_seconds for one in alike[identity])
+            usual = statistics.median(times.median_seconds for times in alike[identity])
             ratios[identity] = _Compared(
                 run.times.median_seconds / usual, run.times.deviation_seconds / usual
             )

@@ -97,7 +97,9 @@ class SlowRun:
 
     def __str__(self) -> str:
         where = f" on {self.node_list}" if self.node_list else ""
-        step, usual = (shown(one, _SHORT) for one in (self.step_seconds, self.usual_seconds))
+        step, usual = (
+            shown(seconds, _SHORT) for seconds in (self.step_seconds, self.usual_seconds)
+        )
         several = self.count > 1
         whose = f"{self.count} {self.others}" if several else self.others.removesuffix("s")
         text = f"{self.label}{where}: {step} s per step, {self.slower} the {usual} s of its {whose}"
@@ -181,4 +183,4 @@ def _slow(run: TimedRun, others: Sequence[StepTimes], called: str) -> SlowRun | 
 
 def slow_run_lines(slow: Iterable[SlowRun]) -> list[str]:
     """Return a line for each slow run, the slowest first."""
-    return [str(one) for one in sorted(slow, key=lambda one: -one.ratio)]
+    return [str(run) for run in sorted(slow, key=lambda run: -run.ratio)]

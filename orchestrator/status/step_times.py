@@ -67,7 +67,7 @@ def timed_run(
         kind=kind,
         node_list=status.attempts[-1].nodes if status.attempts else None,
         times=times,
-        earlier=tuple(one for one in earlier if one is not None),
+        earlier=tuple(attempt_times for attempt_times in earlier if attempt_times is not None),
         elsewhere=tuple(elsewhere),
     )
 

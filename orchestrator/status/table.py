@@ -109,10 +109,10 @@ class RunStatus:
 
 def is_complete(statuses: Sequence[RunStatus]) -> bool:
     """Return whether some run was started, and no possible run is left for another `submit`."""
-    possible = [one for one in statuses if one.attempts or not one.planned.refusals]
+    possible = [status for status in statuses if status.attempts or not status.planned.refusals]
     left = (None, RunOutcome.INTERRUPTED)
-    return any(one.attempts for one in possible) and not any(
-        one.outcome in left for one in possible
+    return any(status.attempts for status in possible) and not any(
+        status.outcome in left for status in possible
     )
 
 
@@ -239,12 +239,12 @@ def held_line(statuses: Sequence[RunStatus]) -> str | None:
     # JobHeldUser, JobHoldMaxRequeue, launch failed requeued held; not JobHeldAdmin, whose release
     # Slurm refuses to a user.
     held = [
-        one
-        for one in statuses
-        if re.search("h[eo]ld", reason := one.waiting_reason or "", re.IGNORECASE)
+        status
+        for status in statuses
+        if re.search("h[eo]ld", reason := status.waiting_reason or "", re.IGNORECASE)
         and not reason.startswith("JobHeldAdmin")
     ]
-    jobs = [one.job.job_id for one in held if one.job and one.job.job_id]
+    jobs = [status.job.job_id for status in held if status.job and status.job.job_id]
     if not jobs:
         return None
     are = counted(len(jobs), "run is", "runs are")

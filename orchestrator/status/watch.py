@@ -162,7 +162,7 @@ class Watch:
         followed = self._logs.get(planned.run_id)
         if followed is None or followed.folder != last.folder:
             followed = _Followed(last.folder, LogSoFar(), Progress())
-        note, log, found = None, followed.log, followed.progress
+        note, log, progress = None, followed.log, followed.progress
         if not followed.done:
             try:
                 log = read_on(last.log, planned, log, complete=last.ended is not None)
@@ -172,10 +172,10 @@ class Watch:
                 note = f"{last.log}: cannot be read: {error.strerror}"
         grown = log.records is not followed.log.records
         if grown:
-            found = run_progress(planned.run, log.records, self._campaign.warmup)
+            progress = run_progress(planned.run, log.records, self._campaign.warmup)
         # What a job printed last may come after its end, from another host.
         done = last.ended is not None and not grown
-        self._logs[planned.run_id] = _Followed(last.folder, log, found, done)
+        self._logs[planned.run_id] = _Followed(last.folder, log, progress, done)
         return note
 
     def _progress(self, status: RunStatus) -> Progress:
@@ -196,7 +196,9 @@ class Watch:
         # Without an answer of Slurm's, a run that is on record as running may have ended.
         if self._silences:
             return {}
-        return find_hung_runs(statuses, self._clock, lambda one: self._progress(one).report_seconds)
+        return find_hung_runs(
+            statuses, self._clock, lambda status: self._progress(status).report_seconds
+        )
 
     def _earlier_times(self, status: RunStatus, attempt: Attempt) -> StepTimes | None:
         if attempt.folder not in self._earlier:

@@ -37,11 +37,11 @@ def campaign_files(folder: Path, *, depth: int = 0) -> Iterator[Path]:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except OSError:
         return
-    yield from (path for one in entries if is_campaign_file(path := folder / one.name))
-    for one in entries if depth else ():
-        own = not one.name.startswith(".") and one.name != RESULTS
-        if own and one.is_dir(follow_symlinks=False):
-            yield from campaign_files(folder / one.name, depth=depth - 1)
+    yield from (path for entry in entries if is_campaign_file(path := folder / entry.name))
+    for subfolder in entries if depth else ():
+        own = not subfolder.name.startswith(".") and subfolder.name != RESULTS
+        if own and subfolder.is_dir(follow_symlinks=False):
+            yield from campaign_files(folder / subfolder.name, depth=depth - 1)
 
 
 def only_campaign_file() -> Path:

@@ -192,7 +192,7 @@ class CampaignStore:
     def other_runs(self, campaign: Campaign) -> list[str]:
         """Return the labels of started runs that are no longer in the campaign."""
         run_ids = {planned.run_id for planned in campaign.runs}
-        return [str(one["label"]) for one in self.run_records(without=run_ids)]
+        return [str(record["label"]) for record in self.run_records(without=run_ids)]
 
     def write(self, name: str, text: str) -> Path:
         """Write a derived file, such as a report, and return its path."""

@@ -148,7 +148,7 @@ class BatchFolder:
         except FileNotFoundError:
             return None
         matches = (_BEGUN.fullmatch(name) for name in names)
-        return next((one["job"] for one in matches if one), None)
+        return next((match["job"] for match in matches if match), None)
 
 
 def batch_folder(campaign: Path, name: str) -> BatchFolder:
@@ -194,7 +194,9 @@ class RunFolder:
         """Return the run's attempts, oldest first, without those that never started."""
         attempts = (read_attempt(self.attempt_folder(number)) for number in self._numbers())
         return [
-            one for one in attempts if one.ended is None or one.ended.state not in NEVER_STARTED
+            attempt
+            for attempt in attempts
+            if attempt.ended is None or attempt.ended.state not in NEVER_STARTED
         ]
 
     @property
@@ -268,7 +270,7 @@ class RunFolder:
         except FileNotFoundError:
             return []
         matches = (_ATTEMPT.fullmatch(name) for name in names)
-        return sorted(int(one["number"]) for one in matches if one)
+        return sorted(int(match["number"]) for match in matches if match)
 
 
 def read_attempt(folder: Path) -> Attempt:

@@ -72,7 +72,7 @@ def read_record(path: Path, kind: type[Record]) -> Record | None:
 
 
 def _frozen(value: Any) -> Any:
-    return tuple(_frozen(one) for one in value) if isinstance(value, list) else value
+    return tuple(_frozen(item) for item in value) if isinstance(value, list) else value
 
 
 def utc_now() -> str:

@@ -70,7 +70,7 @@ def readable_records(store: CampaignStore) -> tuple[list[dict[str, Any]], list[s
 
     A run with any damaged file is left out.
     """
-    found: list[dict[str, Any]] = []
+    records: list[dict[str, Any]] = []
     damaged: list[str] = []
     for folder in store.run_folders():
         try:
@@ -78,8 +78,8 @@ def readable_records(store: CampaignStore) -> tuple[list[dict[str, Any]], list[s
         except UserError as error:
             damaged += error.problems
         else:
-            found += [record] if record else []
-    return found, damaged
+            records += [record] if record else []
+    return records, damaged
 
 
 def recorded_campaign(

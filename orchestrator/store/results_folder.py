@@ -45,7 +45,7 @@ def elsewhere(name: str, run_ids: Iterable[str], used: Path, folder: Path) -> li
     current directory, where an earlier teralog wrote results.
     """
     near = (*_existing(folder), *_existing(Path.cwd()))
-    folders = dict.fromkeys(one for one in near if one.resolve() != used.resolve())
+    folders = dict.fromkeys(results for results in near if results.resolve() != used.resolve())
     stores = [campaign_store(folder, name) for folder in folders]
     ids = tuple(run_ids) if any(store.path.is_dir() for store in stores) else ()
     others = [
@@ -53,21 +53,22 @@ def elsewhere(name: str, run_ids: Iterable[str], used: Path, folder: Path) -> li
         for store in stores
         if store.path.is_dir()
     ]
-    return [one for one in others if one.runs]
+    return [other for other in others if other.runs]
 
 
 def _existing(folder: Path) -> Iterator[Path]:
     """Yield the `results` folders of a folder and its parents, nearest first."""
-    for one in _searched(folder.resolve()):
+    for parent in _searched(folder.resolve()):
         # Unlike Path.is_dir, this is false for a folder without permission to read.
-        if os.path.isdir(one / RESULTS):  # noqa: PTH112
-            yield one / RESULTS
+        if os.path.isdir(parent / RESULTS):  # noqa: PTH112
+            yield parent / RESULTS
 
 
 def _searched(folder: Path) -> list[Path]:
     """Return a folder and those of its parents in the same repository or home directory."""
     upwards = [folder, *folder.parents]
-    last = next((one for one in upwards if os.path.exists(one / ".git")), None)  # noqa: PTH110
+    repositories = (parent for parent in upwards if os.path.exists(parent / ".git"))  # noqa: PTH110
+    last = next(repositories, None)
     home = Path(os.path.expanduser("~")).resolve()  # noqa: PTH111  (Path.home() may raise)
     if last is None and home in upwards:
         last = home

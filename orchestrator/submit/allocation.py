@@ -155,7 +155,7 @@ class Allocation:
     def _place(self, share: str) -> int:
         """Return the number of a share among those of all nodes; no other active run has it."""
         node, _, number = share.rpartition("/")
-        before = takewhile(lambda one: one.name != node, self.nodes)
+        before = takewhile(lambda other: other.name != node, self.nodes)
         return sum(map(_shares, before)) + int(number)
 
 
@@ -227,33 +227,33 @@ def allocation_options(name: str, scripts: Sequence[str], time_limit_seconds: in
         key=lambda gres: int(gres[2]),
         default=None,
     )
-    found = [
+    options = [
         f"--job-name={name}",
         f"--nodes={nodes}",
         "--ntasks-per-node=1",
         f"--cpus-per-task={cpus}",
     ]
     if gpus:
-        found.append(f"--gres={''.join(gpus)}")
-    found += [
+        options.append(f"--gres={''.join(gpus)}")
+    options += [
         f"{option}={value}" if value else option
         for option, value in _same_of_all(all_asked).items()
         if option not in (*_COUNTED, *_OF_STEPS, *_OF_BATCH_JOBS)
     ]
-    return [*found, f"--time={slurm_time(time_limit_seconds)}"]
+    return [*options, f"--time={slurm_time(time_limit_seconds)}"]
 
 
 def _same_of_all(all_asked: Sequence[dict[str, str]]) -> dict[str, str]:
     """Return the options of all runs together. Raises UserError if runs differ in an option."""
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     for option, value in (pair for asked in all_asked for pair in asked.items()):
-        if option not in _COUNTED and found.setdefault(option, value) != value:
+        if option not in _COUNTED and options.setdefault(option, value) != value:
             raise UserError(
-                f"sbatch: one of these runs has {option}={found[option]}, another "
+                f"sbatch: one of these runs has {option}={options[option]}, another "
                 f"{option}={value}; an allocation has one for all: choose runs that agree, or "
                 "`teralog submit` them as jobs"
             )
-    return found
+    return options
 
 
 def _asked(script: str) -> dict[str, str]:

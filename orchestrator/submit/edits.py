@@ -56,8 +56,8 @@ def _changes_of(changed: list[tuple[PlannedRun, str]], store: CampaignStore) -> 
         changes = [*_changes(planned, store.run(identity).record())]
         text = f"{', '.join(changes[:_LISTED])}{_more(changes)}"
         labels.setdefault(text, []).append(planned.label)
-    told = [f"{', '.join(some)}{f': {text}' if text else ''}" for text, some in labels.items()]
-    return f"{'; '.join(told)}{_more(changed)}"
+    groups = [f"{', '.join(some)}{f': {text}' if text else ''}" for text, some in labels.items()]
+    return f"{'; '.join(groups)}{_more(changed)}"
 
 
 def _changes(planned: PlannedRun, record: dict[str, Any]) -> Iterator[str]:
@@ -72,7 +72,7 @@ def _changes(planned: PlannedRun, record: dict[str, Any]) -> Iterator[str]:
 
 def _change(name: str, old: Any, new: Any) -> Iterator[str]:
     if isinstance(old, list) and isinstance(new, list):
-        before, after = ([text for _, text in setting_leaves(one)] for one in (old, new))
+        before, after = ([text for _, text in setting_leaves(words)] for words in (old, new))
         left = " ".join(text for text in before if text not in after) or DASH
         come = " ".join(text for text in after if text not in before) or DASH
         yield f"{name} {left} -> {come}" if left != come else f"{name} in another order"

@@ -122,7 +122,7 @@ class LocalSession:
             return runs, 0
         from orchestrator.slurm.tracking import queued_attempts
 
-        queued = {one.run_id for one in queued_attempts(self.campaign.runs, self.store)}
+        queued = {attempt.run_id for attempt in queued_attempts(self.campaign.runs, self.store)}
         free = [
             run
             for run in runs
@@ -153,9 +153,9 @@ class LocalSession:
         chosen = {planned.run_id: planned for planned in runs}
         begun = unfinished_blocks(self.campaign.runs, chosen.keys(), seed)[:blocks]
         return [
-            (chosen[one.planned.run_id], Position(allocation, one.place, one.block))
+            (chosen[run.planned.run_id], Position(allocation, run.place, run.block))
             for block in begun
-            for one in block
+            for run in block
         ]
 
     def _left_lines(self, left: Mapping[str, str]) -> Iterator[str]:

@@ -29,13 +29,17 @@ def memory_advice(
     """
     ended = ((planned, *run_outcome(store.run(planned.run_id))[1:]) for planned in runs)
     out_of_memory = [
-        (planned, told is not None and told.kind == OutcomeKind.GPU_OUT_OF_MEMORY, attempts[-1])
-        for planned, outcome, told, attempts in ended
+        (
+            planned,
+            log_outcome is not None and log_outcome.kind == OutcomeKind.GPU_OUT_OF_MEMORY,
+            attempts[-1],
+        )
+        for planned, outcome, log_outcome, attempts in ended
         if outcome == RunOutcome.OOM and attempts
     ]
     alike: dict[tuple[str, bool], list[tuple[PlannedRun, bool, Attempt]]] = {}
-    for one in out_of_memory:
-        alike.setdefault(_kind(*one[:2]), []).append(one)
+    for run in out_of_memory:
+        alike.setdefault(_kind(*run[:2]), []).append(run)
     blocks = list(alike.values())
     for block in blocks[:MOST_CONFIGURATIONS]:
         planned, of_gpu, attempt = block[0]

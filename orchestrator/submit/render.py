@@ -23,9 +23,11 @@ def render_runs(
     Raises UserError if the disk refuses, and if a path contains a variable that is not set.
     """
     cluster = campaign.cluster
-    unset = [f"cluster {cluster.name}: {said}" for said in unset_paths(cluster)]
-    sentences = dict.fromkeys(said for planned in runs for said in unset_variables(planned.run))
-    unset += [f"{campaign.path}: {said}" for said in sentences]
+    unset = [f"cluster {cluster.name}: {problem}" for problem in unset_paths(cluster)]
+    sentences = dict.fromkeys(
+        sentence for planned in runs for sentence in unset_variables(planned.run)
+    )
+    unset += [f"{campaign.path}: {sentence}" for sentence in sentences]
     if unset:
         raise UserError(*unset)
     scripts = {
@@ -36,7 +38,7 @@ def render_runs(
     texts = [_texts(campaign, planned, store, scripts[planned.run_id]) for planned in runs]
     # Made by one, or each thread would take it away where another is about to write.
     with disk_errors(store.path), made_folder(store.path):
-        at_once(lambda one: store.save_run(*one), zip(runs, texts, strict=True))
+        at_once(lambda run_and_text: store.save_run(*run_and_text), zip(runs, texts, strict=True))
     return scripts
 
 

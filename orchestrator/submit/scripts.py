@@ -74,8 +74,8 @@ def job_script(planned: PlannedRun, campaign: Campaign, folder: Path) -> str:
     have, and UserError if a path contains a line break or a control character.
     """
     run = planned.run
-    known = FRAMEWORKS[run.framework]
-    template = _environment().get_template(known.start.template)
+    framework = FRAMEWORKS[run.framework]
+    template = _environment().get_template(framework.start.template)
     paths = user_paths(run, campaign.path.parent)
     for path in (str(folder), *paths.values()):
         _require_printable(path)
@@ -91,8 +91,8 @@ def job_script(planned: PlannedRun, campaign: Campaign, folder: Path) -> str:
         container=campaign.cluster.container,
         mounts=_mounts(campaign, folder),
         binding=_binding(run, campaign.cluster, folder),
-        model_arguments=[_Raw(shlex.join(words)) for words in known.model.arguments(run)],
-        steps_on_cpu=known.start.steps_on_cpu(run),
+        model_arguments=[_Raw(shlex.join(words)) for words in framework.model.arguments(run)],
+        steps_on_cpu=framework.start.steps_on_cpu(run),
         output_pattern=_output_pattern(folder),
         paths=paths,
         rehearsal=_rehearsal(folder) if campaign.rehearsal else None,

@@ -200,7 +200,7 @@ def log_of(
         raise UserError("several runs have that label; give an id, as `teralog status` shows it")
     folder = store.run(runs[0].run_id)
     attempts = folder.attempts()
-    fitting = [one for one in attempts if attempt in (None, one.number)]
+    fitting = [start for start in attempts if attempt in (None, start.number)]
     if not fitting:
         had = ", ".join(str(attempt.number) for attempt in attempts)
         raise UserError(

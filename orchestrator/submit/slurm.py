@@ -46,7 +46,7 @@ class SlurmBackend:
         """
         cluster = campaign.cluster
         if unset := list(unset_in("log_folder", cluster.log_folder)):
-            raise UserError(*(f"cluster {cluster.name}: {said}" for said in unset))
+            raise UserError(*(f"cluster {cluster.name}: {problem}" for problem in unset))
         for note in ignored_variables(cluster.account):
             tell(note)
         with disk_errors(store.path):
@@ -171,7 +171,7 @@ def batch_line(
     array = []
     if campaign.order_seed is not None:
         blocks = unfinished_blocks(campaign.runs, {run.run_id for run in runs}, campaign.order_seed)
-        parts = [[one.planned for one in block] for block in blocks]
+        parts = [[run.planned for run in block] for block in blocks]
         words += ["--blocks", "1"]
         # A singleton waits for earlier jobs of its name, but not one task of an array for another.
         array = [f"--array=1-{len(blocks)}%1"]

@@ -116,11 +116,11 @@ def _look(runs: Iterable[PlannedRun], store: CampaignStore) -> list[_Look]:
 
 def _once(tell: Tell) -> Tell:
     """Return a function that passes on each sentence only once."""
-    told: set[str] = set()
+    sentences: set[str] = set()
 
     def tell_once(sentence: str) -> None:
-        if sentence not in told:
-            told.add(sentence)
+        if sentence not in sentences:
+            sentences.add(sentence)
             tell(sentence)
 
     return tell_once
@@ -148,7 +148,7 @@ def _cancel(
     # Most submits stop in a moment, and the user need not hear of them.
     tell_at = began + 2 * _POLL_SECONDS
     while True:
-        jobs = job_ids([one for look in looks if (one := look.queued)], store).keys()
+        jobs = job_ids([attempt for look in looks if (attempt := look.queued)], store).keys()
         if new := list(jobs - cancelled):
             try:
                 cancel_jobs(new, state)

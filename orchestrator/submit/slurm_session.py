@@ -92,7 +92,9 @@ class SlurmSession:
         with disk_errors(self.store.path):
             require_hard_links(self.store.path)
         opened = queued_attempts(self.campaign.runs, self.store)
-        places = {one.run_id: Place.of(job) for job, one in job_ids(opened, self.store).items()}
+        places = {
+            attempt.run_id: Place.of(job) for job, attempt in job_ids(opened, self.store).items()
+        }
         scripts = self._scripts(fitting, texts, {open_attempt.run_id for open_attempt in opened})
         asked = _with_defaults(options.sbatch, cluster)
         size = cluster.max_array_size or (max_array_size() if len(scripts) > 1 else 1)
@@ -124,7 +126,7 @@ class SlurmSession:
                     )
                     return
                 except UserError as error:
-                    done += sum(one.run_id in places for one in group)
+                    done += sum(script.run_id in places for script in group)
                     if not done:
                         raise
                     jobs = [places[run_id].job_id for run_id in places if run_id not in before]
@@ -133,8 +135,8 @@ class SlurmSession:
                 except _CancelledError:
                     raise UserError(_cancelled(self.store.path, done, total - done)) from None
                 done += len(group)
-                for one in group:
-                    if (place := places.get(one.run_id)) is not None:
+                for submitted in group:
+                    if (place := places.get(submitted.run_id)) is not None:
                         throttle.add(place.job_id)
         if scripts:
             left = counted(
@@ -144,7 +146,7 @@ class SlurmSession:
             yield f"{left} {be} being submitted by another submit"
         if line:
             yield line
-        self._refuse_missed([one for one in fitting if one.run_id not in places])
+        self._refuse_missed([run for run in fitting if run.run_id not in places])
 
     def _refuse_missed(self, runs: Sequence[PlannedRun]) -> None:
         """Raise UserError if runs were not submitted because `teralog cancel` names them."""
@@ -168,7 +170,7 @@ class SlurmSession:
 
         def script(run: PlannedRun) -> Script:
             before = () if run.series is None else run.series.before(run.run_id)
-            after = next((one for one in reversed(before) if one in unended), None)
+            after = next((identity for identity in reversed(before) if identity in unended), None)
             return Script(run.run_id, texts[run.run_id], after)
 
         return [script(run) for run in runs]
@@ -239,7 +241,7 @@ class SlurmSession:
                 accepted, why = executor.accepted(group[0].text, len(group))
                 why = why or limit.refused
                 self._numbers |= {
-                    one.run_id: self.store.run(one.run_id).next_number for one in group
+                    script.run_id: self.store.run(script.run_id).next_number for script in group
                 }
             else:
                 return
@@ -262,7 +264,9 @@ class SlurmSession:
     ) -> Iterator[str]:
         kind = group[0].run_id if len(group) == 1 else "array"
         name = f"{self.campaign.name}-{kind}-{secrets.token_hex(6)}"
-        before = {one.run_id: places[one.after] for one in group if one.after is not None}
+        before = {
+            script.run_id: places[script.after] for script in group if script.after is not None
+        }
         intent = Intent(name, socket.gethostname(), utc_now(), chained=bool(before))
         with disk_errors(self.store.path):
             with self.store.shared_intent(intent) as written:
@@ -274,8 +278,8 @@ class SlurmSession:
             members = tuple((script.run_id, self._numbers[script.run_id]) for script in claimed)
             # A task comes after the one with its index; where it comes after none, it has any.
             indices = tuple(
-                index if (place := before.get(one.run_id)) is None else place.index or 0
-                for index, one in enumerate(claimed)
+                index if (place := before.get(script.run_id)) is None else place.index or 0
+                for index, script in enumerate(claimed)
             )
             batch = RunBatch(name, intent.host, intent.created_at, members, array, indices)
             attempts = [self._attempt(script.run_id, intent) for script in claimed]
@@ -294,7 +298,9 @@ class SlurmSession:
             folder=str(folder.path if array else attempts[0].folder),
             options=options,
             indices=indices if array else (),
-            after=dependency([before[one.run_id] for one in claimed if one.run_id in before]),
+            after=dependency(
+                [before[script.run_id] for script in claimed if script.run_id in before]
+            ),
         )
         unwritten = None
         try:
@@ -310,7 +316,7 @@ class SlurmSession:
         except RefusedError as refused:
             receipt = self._refused(batch, intent, attempts, refused)
         now = [Place(receipt.job_id or "", index if array else None) for index in indices]
-        places.update((one.run_id, place) for one, place in zip(claimed, now, strict=True))
+        places.update((script.run_id, place) for script, place in zip(claimed, now, strict=True))
         what = counted(len(claimed), "run") if array else f"{kind} {labels[claimed[0].run_id]}"
         yield f"{receipt.job_id}: {what}"
         if unwritten is not None:

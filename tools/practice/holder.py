@@ -70,8 +70,8 @@ def _hold_inside(plan: Plan, outer: int, *, bound: bool) -> NoReturn:
 
 def _run(plan: Plan, *, bound: bool) -> None:
     begun = time.monotonic()
-    told = threading.Event()
-    signal.signal(signal.SIGUSR1, lambda number, frame: told.set())
+    request = threading.Event()
+    signal.signal(signal.SIGUSR1, lambda number, frame: request.set())
     (plan.folder / "holder.pid").write_text(str(os.getpid()))
     with reserved_ports(2 + len(plan.nodes)) as ports:
         try:
@@ -85,8 +85,8 @@ def _run(plan: Plan, *, bound: bool) -> None:
         watched = [sys.stdin] if bound else []
         while not select.select(watched, [], [], 0.2)[0]:
             reap()
-            if told.is_set():
-                told.clear()
+            if request.is_set():
+                request.clear()
                 daemons.start_ended()
 
 

@@ -35,19 +35,19 @@ def wait_for(cluster: Cluster, job: str, pattern: str, seconds: float = 120) -> 
 
     Raises PracticeError if it ends in another state, or takes too long.
     """
-    found = ""
+    last_state = ""
 
     def reached() -> bool:
-        nonlocal found
-        found = state(cluster, job)
-        return re.fullmatch(pattern, found) is not None
+        nonlocal last_state
+        last_state = state(cluster, job)
+        return re.fullmatch(pattern, last_state) is not None
 
     def problem() -> str:
         why = cluster.run("squeue", "--noheader", f"--jobs={job}", "--format=%r").stdout.strip()
-        return f"job {job} is {found} ({why}), not {pattern}"
+        return f"job {job} is {last_state} ({why}), not {pattern}"
 
     wait_until(reached, problem, seconds)
-    return found
+    return last_state
 
 
 def wait_until(
@@ -99,7 +99,9 @@ def clear(cluster: Cluster) -> None:
     def idle() -> bool:
         states = cluster.run("sinfo", "--noheader", "--Node", "--partition=v100", "--format=%N %T")
         by_node = dict(line.split() for line in states.stdout.splitlines())
-        for node in (node for node, said in by_node.items() if said.startswith(("down", "drain"))):
+        for node in (
+            node for node, node_state in by_node.items() if node_state.startswith(("down", "drain"))
+        ):
             cluster.run("scontrol", "update", f"nodename={node}", "state=resume")
         return set(by_node.values()) == {"idle"}
 

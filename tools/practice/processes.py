@@ -31,8 +31,8 @@ def reap() -> None:
 
 def end_descendants() -> None:
     """Kill all descendants, until none is left. Orphans must have been adopted."""
-    while found := _descendants():
-        for pid in found:
+    while pids := _descendants():
+        for pid in pids:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         reap()
@@ -48,12 +48,12 @@ def _descendants() -> list[int]:
                 # pid (name, which may hold anything) state ppid
                 parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
                 children[parent].append(int(entry.name))
-    found: list[int] = []
+    pids: list[int] = []
     waiting = [os.getpid()]
     while waiting:
-        found += (below := children[waiting.pop()])
+        pids += (below := children[waiting.pop()])
         waiting += below
-    return found
+    return pids
 
 
 def _prctl(option: int, value: int) -> None:

@@ -74,11 +74,11 @@ def start(plan: Plan, *, bound: bool = True) -> Cluster:
     )
     assert process.stdout is not None  # noqa: S101  (it is a pipe)
     with process.stdout:
-        told = json.loads(process.stdout.readline() or '{"problem": "it was killed"}')
-    if "problem" in told:
+        answer = json.loads(process.stdout.readline() or '{"problem": "it was killed"}')
+    if "problem" in answer:
         process.wait(_END_SECONDS)
-        raise PracticeError(f"it did not start: {told['problem']}")
-    return Cluster(plan=plan, process=process, start_seconds=told["ready"])
+        raise PracticeError(f"it did not start: {answer['problem']}")
+    return Cluster(plan=plan, process=process, start_seconds=answer["ready"])
 
 
 @contextlib.contextmanager

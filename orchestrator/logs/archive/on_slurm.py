@@ -19,7 +19,7 @@ from orchestrator.logs.archive.folder import ShardJob, WorkFolder, work_folder
 from orchestrator.logs.archive.shards import Reader, Shard, StampedLog, in_shards, stamped
 from orchestrator.logs.find import Log
 from orchestrator.logs.read import LogContent
-from orchestrator.slurm.commands import Told, ask_jobs, ignored_variables, max_array_size
+from orchestrator.slurm.commands import SlurmAnswer, ask_jobs, ignored_variables, max_array_size
 from orchestrator.slurm.executor import RefusedError, ScriptExecutor
 from orchestrator.slurm.sbatch_options import SbatchOptions, sbatch_options, sbatch_path
 from orchestrator.submit.scripts import shards_script
@@ -198,7 +198,7 @@ def _wait(
         )
 
 
-def _ends(answer: Told, task_ids: Iterable[str]) -> Iterator[tuple[str, str]]:
+def _ends(answer: SlurmAnswer, task_ids: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Yield the ended tasks, each with the state in which Slurm ended it."""
     for task in task_ids:
         state = answer.states.get(task)

@@ -78,7 +78,7 @@ def ask_programs(campaign: Campaign) -> ProgramAnswers:
 
 def _by_asker(campaign: Campaign, remarks: dict[str, list[str]]) -> dict[Path, list[PlannedRun]]:
     """Return the runs that a program can check, by program; add why others cannot be checked."""
-    found: dict[Path, list[PlannedRun]] = {}
+    runs_by_program: dict[Path, list[PlannedRun]] = {}
     for planned in campaign.runs:
         if planned.problems:
             continue
@@ -87,8 +87,8 @@ def _by_asker(campaign: Campaign, remarks: dict[str, list[str]]) -> dict[Path, l
         if reason is not None or name is None:
             remarks.setdefault(reason or _unaskable(planned.run), []).append(planned.label)
         else:
-            found.setdefault(asker_file(name), []).append(planned)
-    return found
+            runs_by_program.setdefault(asker_file(name), []).append(planned)
+    return runs_by_program
 
 
 def asker_file(name: str) -> Path:
@@ -143,10 +143,10 @@ def order_of(run: Run, cluster: Cluster, configs: Sequence[str]) -> dict[str, An
 
 
 def _by_program(orders: Iterable[Mapping[str, Any]]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
+    indices: dict[str, list[int]] = {}
     for index, order in enumerate(orders):
-        found.setdefault(order["program"], []).append(index)
-    return found
+        indices.setdefault(order["program"], []).append(index)
+    return indices
 
 
 def _answers(
@@ -162,8 +162,8 @@ def _answers(
         return f"{python} is not there"
     if answer.problem or not answer.lines:
         return answer.problem or "no answer"
-    found: list[dict[str, Any]] = json.loads(answer.lines[-1])
-    return found
+    answers: list[dict[str, Any]] = json.loads(answer.lines[-1])
+    return answers
 
 
 def _sentences(answer: Mapping[str, Any]) -> Iterator[str]:
