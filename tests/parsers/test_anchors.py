@@ -12,13 +12,13 @@ texts = st.text(alphabet="ab:\n", max_size=60).map(str.encode)
 
 def slow_lines(data: bytes, anchors: list[bytes]) -> list[tuple[int, int, tuple[bytes, ...]]]:
     """Search every line for every anchor."""
-    found, begin = [], 0
+    matches, begin = [], 0
     for line in data.split(b"\n"):
         there = tuple(anchor for anchor in anchors if anchor in line)
         if there:
-            found.append((begin, begin + len(line), there))
+            matches.append((begin, begin + len(line), there))
         begin += len(line) + 1
-    return found
+    return matches
 
 
 @given(data=texts, anchors=st.lists(words, min_size=1, max_size=8, unique=True))
@@ -34,10 +34,10 @@ def test_a_part_of_a_buffer_is_searched_alone(data: bytes, offset: int) -> None:
     anchors = [b"ab", b"::"]
     before = b"ab" * offset + b"\n"
     buffer = before + data + b"\nab"
-    found = AnchorSearch(anchors).lines(
+    matches = AnchorSearch(anchors).lines(
         buffer, memoryview(buffer), len(before), len(before) + len(data)
     )
-    assert list(found) == [
+    assert list(matches) == [
         (begin + len(before), end + len(before), there)
         for begin, end, there in slow_lines(data, anchors)
     ]
@@ -49,9 +49,9 @@ def test_there_may_be_more_anchors_than_are_searched_for_at_once() -> None:
     lines = [b"x" * number + anchors[number * 7 % 200] for number in range(200)]
     data = b"\n".join(lines)
     search = AnchorSearch(anchors)
-    found = list(search.lines(data, memoryview(data), 0, len(data)))
-    assert [data[begin:end] for begin, end, _ in found] == lines
-    assert [there for _, _, there in found] == [(anchors[n * 7 % 200],) for n in range(200)]
+    matches = list(search.lines(data, memoryview(data), 0, len(data)))
+    assert [data[begin:end] for begin, end, _ in matches] == lines
+    assert [there for _, _, there in matches] == [(anchors[n * 7 % 200],) for n in range(200)]
 
 
 def test_without_anchors_nothing_is_found() -> None:

@@ -60,12 +60,12 @@ def slow_pass(data: bytes, wanted: Mapping[bytes, int], bounds: Bounds) -> list[
 def test_chunks_change_nothing(data: bytes, bounds: Bounds) -> None:
     """Lines, their following lines and their numbers do not depend on chunks."""
     with open_source(io.BytesIO(data)) as source:
-        found = Pass(source, Wanted(WANTED), bounds, count_lines=True)
-        assert list(found) == slow_pass(data, WANTED, bounds)
+        reading = Pass(source, Wanted(WANTED), bounds, count_lines=True)
+        assert list(reading) == slow_pass(data, WANTED, bounds)
         half_written = len(data) - data.rfind(b"\n") - 1
-        assert found.within_line == (half_written > bounds.line_limit)
-        used = bounds.complete or found.within_line
-        assert found.position == len(data) - (0 if used else half_written)
+        assert reading.within_line == (half_written > bounds.line_limit)
+        used = bounds.complete or reading.within_line
+        assert reading.position == len(data) - (0 if used else half_written)
 
 
 @given(data=texts, bounds=bounds, segment_bytes=st.integers(1, 40))
@@ -104,7 +104,9 @@ def test_other_anchors_hold_from_the_next_line_on(
     more = {b"-": 0, b"\0": 1}
     expected, after = [], 0
     for number, wanted in enumerate([WANTED, *([WANTED | more, WANTED] * 2)]):
-        rest = [one for one in slow_pass(data, wanted, bounds) if one.offset >= after]
+        rest = [
+            candidate for candidate in slow_pass(data, wanted, bounds) if candidate.offset >= after
+        ]
         if not rest or number == changes:
             expected += rest
             break
@@ -126,11 +128,13 @@ def test_what_is_held_back_is_given_whole_when_the_log_has_grown(data: bytes, cu
     growing = Bounds(complete=False)
     with open_source(io.BytesIO(data[:cut])) as source:
         first = Pass(source, Wanted(WANTED), growing, hold=True)
-        found = list(first)
+        candidates = list(first)
     with open_source(io.BytesIO(data)) as source:
         rest = Pass(source, Wanted(WANTED), growing, begin=first.position)
-        found += rest
-    assert found == [one._replace(number=None) for one in slow_pass(data, WANTED, growing)]
+        candidates += rest
+    assert candidates == [
+        candidate._replace(number=None) for candidate in slow_pass(data, WANTED, growing)
+    ]
 
 
 def test_the_process_stays_small_on_a_gigabyte_without_newline(tmp_path: Path) -> None:
@@ -156,9 +160,9 @@ def test_memory_stays_bounded_where_every_line_is_wanted(tmp_path: Path) -> None
     log.write_bytes(b"one and some more words on a line of a log\n" * 2**16)
     with open_source(log) as source:
         small = Bounds(chunk_bytes=2**16, line_limit=2**16)
-        found = Pass(source, Wanted(WANTED), small)
+        candidates = Pass(source, Wanted(WANTED), small)
         tracemalloc.start()
-        count = sum(1 for _ in found)
+        count = sum(1 for _ in candidates)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
     assert count == 2**16

@@ -239,11 +239,11 @@ def test_a_line_is_read_as_the_step_that_it_reports(
     """Values of a report have the units of the record; fields that its line lacks stay empty."""
     (step,) = parse(log_format, line)
     assert isinstance(step, Step)
-    found = {name: getattr(step, name) for name in Step.__dataclass_fields__}
-    told = {name: one for name, one in found.items() if one is not None}
-    told.pop("offset")
-    told.pop("timestamp", None)
-    assert told == pytest.approx(values, nan_ok=True, rel=1e-12)
+    fields = {name: getattr(step, name) for name in Step.__dataclass_fields__}
+    reported = {name: value for name, value in fields.items() if value is not None}
+    reported.pop("offset")
+    reported.pop("timestamp", None)
+    assert reported == pytest.approx(values, nan_ok=True, rel=1e-12)
 
 
 @pytest.mark.parametrize(("log_format", "line", "values"), LINES.values(), ids=LINES)
@@ -333,7 +333,11 @@ def test_the_time_of_a_step_is_the_difference_of_two_times_since_the_start() -> 
     text = "".join(f"step:{n}/40 train_time:{20 * n * n}ms step_avg:1.00ms\n" for n in (10, 20, 40))
     (run,) = read(io.BytesIO(text.encode()))
     run_summary = summarise(run, Warmup.parse("none"))
-    assert [one.step_seconds for one in run_summary.reported] == [None, 0.6, pytest.approx(1.2)]
+    assert [report.step_seconds for report in run_summary.reported] == [
+        None,
+        0.6,
+        pytest.approx(1.2),
+    ]
 
 
 def figures(name: str) -> list[Step]:

@@ -28,9 +28,9 @@ def test_a_number_that_is_too_large_is_not_infinite(text: str) -> None:
     line = f"steps: 1 loss: {text} iter time (s): 0.125 samples/sec: 64.000"
     assert [step.loss for step in DEEPSPEED_PIPELINE.parse(0, line)] == [None]  # type: ignore[union-attr]
     for name in ("grad norm", "elapsed time per iteration (ms)", "lm loss"):
-        for one in (text, text.upper(), text + "K"):
-            with pytest.raises(ValueError, match=re.escape(one)):
-                step_values(MEGATRON_FIELDS, {name: one})
+        for value in (text, text.upper(), text + "K"):
+            with pytest.raises(ValueError, match=re.escape(value)):
+                step_values(MEGATRON_FIELDS, {name: value})
 
 
 @given(st.integers(0, 10**9), st.integers(0, 9))

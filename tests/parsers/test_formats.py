@@ -16,17 +16,20 @@ def test_every_format_is_in_the_table() -> None:
         for value in vars(importlib.import_module(module.name)).values()
         if isinstance(value, LogFormat | TableFormat)
     }
-    assert {one.name for one in ALL_FORMATS} == made
+    assert {log_format.name for log_format in ALL_FORMATS} == made
 
 
 def test_names_of_formats_are_their_own() -> None:
     """Each format has its own name, because the number of lines is stored by that name."""
-    names = [one.name for one in ALL_FORMATS]
+    names = [log_format.name for log_format in ALL_FORMATS]
     assert len(set(names)) == len(names)
 
 
 def test_anchors_can_be_searched_for() -> None:
     """No anchor is empty or contains a newline."""
-    for one in ALL_FORMATS:
-        anchors = [*one.anchors, *([one.header] if isinstance(one, TableFormat) else [])]
+    for log_format in ALL_FORMATS:
+        anchors = [
+            *log_format.anchors,
+            *([log_format.header] if isinstance(log_format, TableFormat) else []),
+        ]
         assert all(anchor and b"\n" not in anchor for anchor in anchors)

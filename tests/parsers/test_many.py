@@ -27,7 +27,9 @@ def logs(tmp_path: Path) -> list[Path]:
     """Return two hundred logs, each with a different number of steps."""
     paths = [tmp_path / f"{number:03d}.out" for number in range(200)]
     for number, path in enumerate(paths):
-        path.write_text("noise\n" + "".join(OWN_STEP.format(one + 1) for one in range(number % 21)))
+        path.write_text(
+            "noise\n" + "".join(OWN_STEP.format(step + 1) for step in range(number % 21))
+        )
     return paths
 
 
@@ -38,8 +40,8 @@ def test_every_log_comes_in_its_turn(
     """Logs are in their order, whichever process has read them."""
     monkeypatch.setattr(parsers.runs.many, "_WORTH_PROCESSES_BYTES", 0)
     monkeypatch.setattr(parsers.runs.many, "_BATCH_LOGS", 7)
-    found = list(read_each(logs, summary, processes=processes))
-    assert found == [(log, summary(read(log))) for log in logs]
+    results = list(read_each(logs, summary, processes=processes))
+    assert results == [(log, summary(read(log))) for log in logs]
 
 
 @pytest.mark.parametrize("processes", [1, 2])
@@ -64,11 +66,11 @@ def test_other_threads_are_no_matter(logs: list[Path], monkeypatch: pytest.Monke
     other = threading.Thread(target=done.wait)
     other.start()
     try:
-        found = list(read_each(logs, len, processes=2))
+        results = list(read_each(logs, len, processes=2))
     finally:
         done.set()
         other.join()
-    assert found == [(log, 1) for log in logs]
+    assert results == [(log, 1) for log in logs]
 
 
 def test_a_batch_is_as_large_as_is_sent_at_once(logs: list[Path]) -> None:
@@ -88,11 +90,11 @@ def test_progress_within_one_large_log_is_reported_in_bytes(tmp_path: Path) -> N
     """While parts of a log are read, their sum is the size of the log."""
     log = tmp_path / "large.log"
     log.write_bytes(b"a line of no meaning\n" * 2_000_000)
-    told: list[int] = []
-    ((_, runs),) = read_each([log], len, tell=told.append)
+    progress: list[int] = []
+    ((_, runs),) = read_each([log], len, tell=progress.append)
     assert runs == 1
-    assert sum(told) == log.stat().st_size
-    assert sum(1 for count in told if count) > 2
+    assert sum(progress) == log.stat().st_size
+    assert sum(1 for count in progress if count) > 2
 
 
 @pytest.mark.parametrize("processes", [1, 2])
@@ -103,7 +105,7 @@ def test_progress_adds_up_to_the_sizes_of_the_logs(tmp_path: Path, processes: in
         log.write_bytes(b"a line of no meaning\n" * 400_000)
     logs.append(tmp_path / "packed.log.gz")
     logs[-1].write_bytes(gzip.compress(b"a line\n" * 400_000))
-    told: list[int] = []
-    found = list(read_each(logs, len, processes=processes, tell=told.append))
-    assert [runs for _, runs in found] == [1] * 4
-    assert sum(told) == sum(log.stat().st_size for log in logs)
+    progress: list[int] = []
+    results = list(read_each(logs, len, processes=processes, tell=progress.append))
+    assert [runs for _, runs in results] == [1] * 4
+    assert sum(progress) == sum(log.stat().st_size for log in logs)

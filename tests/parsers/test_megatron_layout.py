@@ -110,14 +110,14 @@ def test_a_known_layout_changes_nothing(
 def test_a_layout_is_learnt_where_two_lines_in_a_row_have_it() -> None:
     """A layout is not learnt from one line, because no other may have it; few layouts are kept."""
     *_, layouts = MEGATRON.parse.args  # type: ignore[attr-defined]
-    known = KnownLayouts(layouts._header, layouts._in_front, layouts._fields)
+    learned_layouts = KnownLayouts(layouts._header, layouts._in_front, layouts._fields)
     names = [f"field {number}" for number in range(9)]
     for name in names:
         for expected in (None, None, "7"):
-            runs = known.read(f" iteration 7/ 9 | {name}: 1 | lm loss: 2.0 |")
+            runs = learned_layouts.read(f" iteration 7/ 9 | {name}: 1 | lm loss: 2.0 |")
             assert (runs and str(runs["iteration"])) == expected
-            known.learn(f" {name}: 1 | lm loss: 2.0 |")
-    assert len(known._layouts) == 4
+            learned_layouts.learn(f" {name}: 1 | lm loss: 2.0 |")
+    assert len(learned_layouts._layouts) == 4
 
 
 def test_layouts_may_change_in_the_middle_of_a_log() -> None:

@@ -76,7 +76,7 @@ def test_script_arguments_and_sentences_show_the_same_configuration(
     name: str, nodes: int, layers: int, hidden: int, pipeline: int, world: int
 ) -> None:
     """A setting has one name, whatever the source calls it."""
-    known = {
+    expected = {
         "num_layers": {str(layers)},
         "hidden_size": {str(hidden)},
         "micro_batch_size": {"1"},
@@ -87,34 +87,34 @@ def test_script_arguments_and_sentences_show_the_same_configuration(
         "data_parallel_size": {"1"},
         "world_size": {str(world)},
     }
-    said = settings(name)
-    assert {key: said[key] for key in known} == known
-    assert said["nodes"] == {str(nodes)}
-    assert said["gpu"] == {"Tesla V100-SXM2"}
-    ranks = [key for key in said if key.startswith("parameters_on_rank_")]
+    configuration = settings(name)
+    assert {key: configuration[key] for key in expected} == expected
+    assert configuration["nodes"] == {str(nodes)}
+    assert configuration["gpu"] == {"Tesla V100-SXM2"}
+    ranks = [key for key in configuration if key.startswith("parameters_on_rank_")]
     assert len(ranks) == world
 
 
 def test_deepspeed_s_words_are_megatron_s() -> None:
     """DeepSpeed's world is the data-parallel ranks; its micro-batch is Megatron 1.1.5's batch."""
-    said = settings(ZERO)
-    assert said["micro_batch_size"] == {"48"}
-    assert said["global_batch_size"] == {"768"}
-    assert said["data_parallel_size"] == {"16"}
-    assert said["world_size"] == {"64"}
-    assert said["zero_stage"] == {"3"}
-    assert said["parameters"] == {"52005000000"}
-    assert said["deepspeed_version"] == {"0.3.17+unknown"}
-    said = settings(PIPELINE)
-    assert said["num_microbatches"] == {"256"}
-    assert said["nccl_version"] == {"2.7.8+cuda10.2"}
-    assert len(said["host"]) == 16
+    configuration = settings(ZERO)
+    assert configuration["micro_batch_size"] == {"48"}
+    assert configuration["global_batch_size"] == {"768"}
+    assert configuration["data_parallel_size"] == {"16"}
+    assert configuration["world_size"] == {"64"}
+    assert configuration["zero_stage"] == {"3"}
+    assert configuration["parameters"] == {"52005000000"}
+    assert configuration["deepspeed_version"] == {"0.3.17+unknown"}
+    configuration = settings(PIPELINE)
+    assert configuration["num_microbatches"] == {"256"}
+    assert configuration["nccl_version"] == {"2.7.8+cuda10.2"}
+    assert len(configuration["host"]) == 16
 
 
 def test_a_trainer_of_hugging_face_shows_its_batch() -> None:
     """The batch is in the Trainer's block, the script's echo and DeepSpeed's configuration."""
-    said = settings(HF)
-    assert said["global_batch_size"] == {"64"}
-    assert said["micro_batch_size"] == {"4"}
-    assert said["train_iters"] == {"16"}
+    configuration = settings(HF)
+    assert configuration["global_batch_size"] == {"64"}
+    assert configuration["micro_batch_size"] == {"4"}
+    assert configuration["train_iters"] == {"16"}
     assert settings(HF, "echo")["hidden_size"] == {"7168"}

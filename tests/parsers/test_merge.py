@@ -42,16 +42,16 @@ FIRST_LINES: dict[str, tuple[list[Record], list[int]]] = {
         [megatron(501), megatron(510), megatron(520)],
         [510, 520],
     ),
-    "the interval is told": ([log_interval("2"), megatron(1), megatron(2)], [2]),
+    "the interval is printed": ([log_interval("2"), megatron(1), megatron(2)], [2]),
     "every iteration is reported": ([megatron(1), megatron(2), megatron(3)], [1, 2, 3]),
-    "every iteration, which is told": ([log_interval("1"), megatron(1), megatron(2)], [1, 2]),
+    "every iteration, as is printed": ([log_interval("1"), megatron(1), megatron(2)], [1, 2]),
     "two lines of which the first may be the extra one": ([megatron(1), megatron(10)], [10]),
     "two lines of which neither is the first": ([megatron(7), megatron(10)], [7, 10]),
     "two lines of which it may not": ([megatron(1), megatron(2)], [1, 2]),
     "begun within an interval": ([megatron(510), megatron(520), megatron(530)], [510, 520, 530]),
     "one line": ([megatron(1)], [1]),
     "another program, whose lines are of one iteration": (
-        [Step(iteration=one, step_seconds=1.0, offset=0) for one in (1, 10, 20)],
+        [Step(iteration=iteration, step_seconds=1.0, offset=0) for iteration in (1, 10, 20)],
         [1, 10, 20],
     ),
 }
@@ -98,7 +98,7 @@ def test_a_result_that_every_node_prints_counts_once(records: list[RunTotals], c
 
 def test_the_program_is_believed_before_the_script() -> None:
     """The first of the program's values counts; hosts and GPUs are listed."""
-    told = [
+    facts = [
         ("micro_batch_size", "4", "echo"),
         ("hidden_size", "8192", "echo"),
         ("micro_batch_size", "8", "arguments"),
@@ -108,7 +108,7 @@ def test_the_program_is_believed_before_the_script() -> None:
         ("host", "n1", "host"),
     ]
     settings = [
-        Setting(name=name, value=value, source=source, offset=0) for name, value, source in told
+        Setting(name=name, value=value, source=source, offset=0) for name, value, source in facts
     ]
     assert merge_settings(settings) == {
         "micro_batch_size": "8",

@@ -176,5 +176,5 @@ def test_arguments_are_reported_up_to_the_rule(before: str) -> None:
 @pytest.mark.parametrize("lines", [(), ARGUMENTS[1:], ARGUMENTS[:4], (*ARGUMENTS[:2], "x = 5")])
 def test_an_argument_that_may_be_cut_is_not_reported(lines: tuple[str, ...]) -> None:
     """The last line of a log, or a line without a title, may be cut off."""
-    told = [setting.name for setting in ONEFLOW_ARGUMENTS.parse(7, "\n".join(lines))]
-    assert told == (["dataset"] if len(lines) == 4 else [])
+    names = [setting.name for setting in ONEFLOW_ARGUMENTS.parse(7, "\n".join(lines))]
+    assert names == (["dataset"] if len(lines) == 4 else [])

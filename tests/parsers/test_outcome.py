@@ -100,9 +100,9 @@ ORDERS = {
 @pytest.mark.parametrize(("log", "kind"), ORDERS.values(), ids=ORDERS.keys())
 def test_the_cause_wins_over_its_consequences(outcome: Read, log: str, kind: OutcomeKind) -> None:
     """A log may show different ends: the cause wins over its consequences."""
-    found = outcome(log)
-    assert found is not None
-    assert found.kind is kind
+    run_end = outcome(log)
+    assert run_end is not None
+    assert run_end.kind is kind
 
 
 TRACEBACKS = {
@@ -156,11 +156,11 @@ def test_a_traceback_is_shown_by_its_exception(
     outcome: Read, tmp_path: Path, log: str, line: str
 ) -> None:
     """The last line of a traceback names the error, and the outcome has its offset."""
-    found = outcome(f"noise\n{log}")
-    assert found is not None
-    assert (found.kind, found.text) == (ERROR, line)
-    assert found.offset is not None
-    here = (tmp_path / "log").read_bytes()[found.offset :].splitlines()[0]
+    run_end = outcome(f"noise\n{log}")
+    assert run_end is not None
+    assert (run_end.kind, run_end.text) == (ERROR, line)
+    assert run_end.offset is not None
+    here = (tmp_path / "log").read_bytes()[run_end.offset :].splitlines()[0]
     assert here.endswith(line.encode())
 
 
@@ -174,14 +174,14 @@ HARMLESS = (
 @pytest.mark.parametrize("log", HARMLESS)
 def test_a_traceback_that_ended_nothing_is_no_end(outcome: Read, log: str) -> None:
     """Python reports errors of destructors and log calls, and goes on."""
-    found = outcome(f"{log}{SLURM} DUE TO TIME LIMIT ***\n")
-    assert found is not None
-    assert found.kind is TIME_LIMIT
+    run_end = outcome(f"{log}{SLURM} DUE TO TIME LIMIT ***\n")
+    assert run_end is not None
+    assert run_end.kind is TIME_LIMIT
 
 
 def test_a_half_written_last_line_is_not_believed_while_the_run_goes_on(outcome: Read) -> None:
     """A half-written exception does not count either."""
     assert outcome(OWN_END, complete=False) is None
-    found = outcome(f"{TRACE}ValueEr", complete=False)
-    assert found is not None
-    assert found.text == "Traceback (most recent call last):"
+    run_end = outcome(f"{TRACE}ValueEr", complete=False)
+    assert run_end is not None
+    assert run_end.text == "Traceback (most recent call last):"

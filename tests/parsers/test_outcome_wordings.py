@@ -202,18 +202,18 @@ def test_a_line_shows_how_the_run_ended(
 ) -> None:
     """The outcome has the line without rank label and bar, its place, and the requested size."""
     kind, requested_gib = expected
-    found = outcome(f"noise\n{before}{line}\r\nnoise\n")
-    assert found is not None
-    assert (found.kind, found.text, found.offset) == (kind, line.strip(), 6)
-    assert found.requested_gib == pytest.approx(requested_gib)
+    run_end = outcome(f"noise\n{before}{line}\r\nnoise\n")
+    assert run_end is not None
+    assert (run_end.kind, run_end.text, run_end.offset) == (kind, line.strip(), 6)
+    assert run_end.requested_gib == pytest.approx(requested_gib)
 
 
 @pytest.mark.parametrize("line", [line for line in LINES if line.startswith("slurmstepd: ")])
 def test_slurmstepd_is_known_where_it_adds_its_node_s_name(outcome: Read, line: str) -> None:
     """On a machine with the daemons of several nodes, slurmstepd adds its node's name."""
-    found = outcome(line.replace("slurmstepd: ", "slurmstepd-gpu001: "))
-    assert found is not None
-    assert found.kind is LINES[line][0]
+    run_end = outcome(line.replace("slurmstepd: ", "slurmstepd-gpu001: "))
+    assert run_end is not None
+    assert run_end.kind is LINES[line][0]
 
 
 @pytest.mark.parametrize("line", NO_ENDS)

@@ -67,7 +67,7 @@ def test_an_empty_log_of_errors_changes_nothing(logs: tuple[Path, Path]) -> None
 
 
 @pytest.mark.parametrize(
-    ("told", "complained", "kind", "line"),
+    ("output_text", "errors_text", "kind", "line"),
     [
         (STEPS.replace(" 100 |", "   3 |"), "some warning\n", OutcomeKind.COMPLETED, 3),
         (STEPS.replace("2.5E+00", "nan"), "some warning\n", OutcomeKind.NAN_LOSS, 3),
@@ -88,12 +88,12 @@ def test_an_empty_log_of_errors_changes_nothing(logs: tuple[Path, Path]) -> None
     ],
 )
 def test_the_steps_of_one_log_weigh_as_much_as_if_there_were_no_other(
-    logs: tuple[Path, Path], told: str, complained: str, kind: OutcomeKind, line: int | None
+    logs: tuple[Path, Path], output_text: str, errors_text: str, kind: OutcomeKind, line: int | None
 ) -> None:
     """The pair gives the last step, a NaN loss, and steps after a failure, as one log would."""
     output, errors = logs
-    output.write_text(told)
-    errors.write_text(complained)
+    output.write_text(output_text)
+    errors.write_text(errors_text)
     (run,) = read_pair(output, errors)
     assert run.outcome is not None
     assert (run.outcome.kind, run.outcome.line) == (kind, line)

@@ -21,7 +21,7 @@ from parsers.scan.reader import TableFormat, read_records
 assert printed_tables
 assert printed_declared
 assert printed_streams
-FORMATS = {one.name: one for one in ALL_FORMATS}
+FORMATS = {log_format.name: log_format for log_format in ALL_FORMATS}
 CASES = [(name, printer) for name, printers in PRINTERS.items() for printer in printers]
 # Printers of lines whose last value may be torn, or that say something else without the next line.
 NO_END_MARK = {
@@ -42,16 +42,16 @@ IN_FRONT = ("", BAR, f"\r{BAR}\r", ERASED, "\x1b[H\x1b[2J\x1b[3J", f"{BAR}\r\x1b
 NOISE = ("", "noise\n", "\n\n", "\u2588\x1b[1mloading\x1b[0m shard 3 of 64\n", "\r\r\n")
 
 
-def mangled(one: Printed, random: Random, *, label: str, end: str) -> str:
+def mangled(printed: Printed, random: Random, *, label: str, end: str) -> str:
     """Return a log with a report; its lines get some label, colour and line ending."""
     colour = random.choice(["", "\x1b[92m", "\x1b[1;31m"])
     report = (
-        ("" if one.alone else random.choice(IN_FRONT))
+        ("" if printed.alone else random.choice(IN_FRONT))
         + colour
-        + one.text
+        + printed.text
         + ("\x1b[0m" if colour else "")
     )
-    log = (f"{one.header}\n" if one.header else "") + report
+    log = (f"{printed.header}\n" if printed.header else "") + report
     log = label + log.replace("\n", f"{end}{label}") + end
     return random.choice(NOISE) + log + random.choice(NOISE)
 
@@ -82,10 +82,10 @@ def test_a_printed_report_is_read_back(
     name: str, printer: Printer, random: Random, label: str, end: str, chunk_bytes: int
 ) -> None:
     """The log comes in pieces, has a label, a progress bar and colours, and any line ending."""
-    one = printer(random)
-    log = mangled(one, random, label=label, end=end).encode()
+    printed = printer(random)
+    log = mangled(printed, random, label=label, end=end).encode()
     records = read_records(io.BytesIO(log), [FORMATS[name]], chunk_bytes=chunk_bytes)
-    assert of_one_place(list(records)) == of_one_place(list(one.records))
+    assert of_one_place(list(records)) == of_one_place(list(printed.records))
 
 
 @pytest.mark.parametrize(("name", "printer"), CASES, ids=IDS)
@@ -95,11 +95,11 @@ def test_a_report_is_understood_whole_and_by_its_own_format(
     name: str, printer: Printer, random: Random
 ) -> None:
     """No other format reads the report as its own."""
-    one = printer(random)
-    (run,) = read(io.BytesIO(f"{one.log}\n".encode()))
+    printed = printer(random)
+    (run,) = read(io.BytesIO(f"{printed.log}\n".encode()))
     assert run.not_understood == ()
     assert run.formats == (name,)
-    assert of_one_place(run.records) == of_one_place(list(one.records))
+    assert of_one_place(run.records) == of_one_place(list(printed.records))
 
 
 def facts(record: Record) -> Iterator[tuple[str, str]]:
@@ -127,9 +127,9 @@ def test_a_torn_report_contains_no_other_number(
     name: str, printer: Printer, random: Random, place: float
 ) -> None:
     """A line is whole or missing; of a report of several lines, some may be missing."""
-    one = printer(random)
-    torn = one.log[: int(place * len(one.log))]
-    assert facts_in(name, torn) <= facts_in(name, one.log)
+    printed = printer(random)
+    torn = printed.log[: int(place * len(printed.log))]
+    assert facts_in(name, torn) <= facts_in(name, printed.log)
 
 
 @pytest.mark.parametrize(
@@ -140,11 +140,11 @@ def test_a_long_line_of_one_thing_is_no_report_and_no_hang(
     name: str, printer: Printer, unit: str
 ) -> None:
     """A very long line gives no report and no hang, alone or behind the start of a report."""
-    one = printer(Random(0))
+    printed = printer(Random(0))
     long = unit * (50_000 // len(unit))
-    header = f"{one.header}\n" if one.header else ""
-    for end in (len(one.text) // 2, len(one.text) - 1):
-        torn = f"{header}{long}{one.text[:end]}{long}"
-        assert facts_in(name, torn) <= facts_in(name, one.log)
+    header = f"{printed.header}\n" if printed.header else ""
+    for end in (len(printed.text) // 2, len(printed.text) - 1):
+        torn = f"{header}{long}{printed.text[:end]}{long}"
+        assert facts_in(name, torn) <= facts_in(name, printed.log)
     if isinstance(table := FORMATS[name], TableFormat):
-        table.row(long + one.header + long)
+        table.row(long + printed.header + long)

@@ -92,8 +92,8 @@ def test_a_result_printed_by_four_nodes_counts_once() -> None:
 def test_the_runs_of_one_file_are_distinguished() -> None:
     """A script lowered the micro-batch size until the model fitted into memory."""
     runs = read(LOGS / "gpt2-hf-ds/hf_ds_gpt2_perf_n16_bs4-mbs8.out")
-    told = [(run.config["micro_batch_size"], run.outcome and run.outcome.kind) for run in runs]
-    assert told == [
+    ends = [(run.config["micro_batch_size"], run.outcome and run.outcome.kind) for run in runs]
+    assert ends == [
         ("32", OutcomeKind.KILLED),
         ("16", OutcomeKind.KILLED),
         ("8", OutcomeKind.COMPLETED),

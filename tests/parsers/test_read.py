@@ -69,7 +69,7 @@ def test_several_logs_give_their_runs_in_order(tmp_path: Path) -> None:
 
 def test_only_the_formats_asked_for_are_read() -> None:
     """The outcome is found, whatever formats the caller asks for."""
-    formats = [one for one in ALL_FORMATS if one.name == "timers"]
+    formats = [log_format for log_format in ALL_FORMATS if log_format.name == "timers"]
     (run,) = read(io.BytesIO(LOG.encode()), formats)
     assert [type(record) for record in run.records] == [Timers]
     assert run.outcome is not None
@@ -103,7 +103,9 @@ def test_an_unreadable_file_is_an_error(tmp_path: Path, log: str) -> None:
 
 @given(
     data=st.binary(max_size=300),
-    anchors=st.lists(st.sampled_from([a for one in ALL_FORMATS for a in one.anchors]), max_size=5),
+    anchors=st.lists(
+        st.sampled_from([a for log_format in ALL_FORMATS for a in log_format.anchors]), max_size=5
+    ),
 )
 def test_no_bytes_raise_an_error(data: bytes, anchors: list[bytes]) -> None:
     """The reader accepts any bytes, also behind the anchors of formats."""
@@ -112,14 +114,17 @@ def test_no_bytes_raise_an_error(data: bytes, anchors: list[bytes]) -> None:
 
 def test_line_ends_of_windows_change_nothing(tmp_path: Path) -> None:
     """Only the offsets of the records change."""
-    (one,) = read(io.BytesIO(LOG.encode()))
-    (other,) = read(io.BytesIO(LOG.replace("\n", "\r\n").encode()))
-    assert [repr(record).partition("offset")[0] for record in one.records] == [
-        repr(record).partition("offset")[0] for record in other.records
+    (unix_run,) = read(io.BytesIO(LOG.encode()))
+    (windows_run,) = read(io.BytesIO(LOG.replace("\n", "\r\n").encode()))
+    assert [repr(record).partition("offset")[0] for record in unix_run.records] == [
+        repr(record).partition("offset")[0] for record in windows_run.records
     ]
-    assert one.outcome is not None
-    assert other.outcome is not None
-    assert (one.outcome.line, one.outcome.text) == (other.outcome.line, other.outcome.text)
+    assert unix_run.outcome is not None
+    assert windows_run.outcome is not None
+    assert (unix_run.outcome.line, unix_run.outcome.text) == (
+        windows_run.outcome.line,
+        windows_run.outcome.text,
+    )
 
 
 def test_processes_change_nothing(tmp_path: Path) -> None:

@@ -93,10 +93,10 @@ def test_the_last_step_is_shown_as_the_line_that_ends_a_run() -> None:
 def test_while_a_log_is_being_written_its_last_run_has_no_outcome() -> None:
     """Earlier runs in the log have an outcome."""
     log = START + megatron(10, 20) + START + megatron(10)
-    one, two = read(io.BytesIO(log.encode()), complete=False)
-    assert one.outcome is not None
-    assert one.outcome.kind is TRUNCATED
-    assert two.outcome is None
+    first, last = read(io.BytesIO(log.encode()), complete=False)
+    assert first.outcome is not None
+    assert first.outcome.kind is TRUNCATED
+    assert last.outcome is None
 
 
 NOT_UNDERSTOOD = {

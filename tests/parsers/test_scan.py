@@ -97,5 +97,5 @@ def iterations(records: object) -> list[int]:
 
 def _steps(records: object) -> list[Step]:
     assert hasattr(records, "__iter__")
-    found: list[Record] = list(records)
-    return [record for record in found if isinstance(record, Step)]
+    all_records: list[Record] = list(records)
+    return [record for record in all_records if isinstance(record, Step)]

@@ -98,10 +98,10 @@ def digits(value: float) -> str:
 
 def values_in(text: str) -> set[float]:
     """Return every number that can be read in a text, from any start to any end."""
-    found = {
+    numbers = {
         part for match in set(NUMBERS.findall(text.replace(",", "") + " " + text)) for part in match
     }
-    values = {float(number) for number in found}
+    values = {float(number) for number in numbers}
     for days, *clock in DURATION.findall(text):
         hours, minutes, seconds, hundredths = map(int, clock)
         minutes += 60 * (hours + 24 * int(days or 0))
@@ -137,13 +137,15 @@ class Text:
         # A number in the middle between two that have as many digits may be rounded to either.
         near = [value, value * (1 + 1e-12), value * (1 - 1e-12)]
         if any(
-            digits(one * 1024.0**power) in self.digits for power in range(-4, 5) for one in near
+            digits(number * 1024.0**power) in self.digits
+            for power in range(-4, 5)
+            for number in near
         ):
             return True
         # Counts of parameters and of tokens are rounded to whole ones.
         return isinstance(value, int) and any(
-            abs(one * unit - value) <= 0.5
-            for one in self.values
+            abs(number * unit - value) <= 0.5
+            for number in self.values
             for unit in (2**10, 2**20, 2**30, 10**3, 10**6, 10**9, 10**12)
         )
 
@@ -154,7 +156,9 @@ def check(log: bytes) -> None:
     runs = read(io.BytesIO(log))
     steps = [run.steps for run in runs]
     assert time.process_time() - begun < HANGS_SECONDS
-    assert all(len(one) <= len(run.records) for one, run in zip(steps, runs, strict=True))
+    assert all(
+        len(run_steps) <= len(run.records) for run_steps, run in zip(steps, runs, strict=True)
+    )
     for run in runs:
         summarise(run, Warmup(rule="first"))
     records = [record for run in runs for record in run.records]
@@ -164,8 +168,8 @@ def check(log: bytes) -> None:
     for record in records:
         assert 0 <= record.offset < len(log)
         if isinstance(record, Setting) and record.value not in text.text:
-            one = record.value
-            assert text.holds(float(one) if "." in one else int(one)), record
+            setting = record.value
+            assert text.holds(float(setting) if "." in setting else int(setting)), record
         for name, number in numbers_of(record):
             assert text.holds(number), (name, number)
 

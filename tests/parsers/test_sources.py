@@ -49,12 +49,12 @@ PACKS: dict[str, Pack] = {
 
 def plain(log: LogPath, piece: int = 2**16) -> tuple[bytes, list[str]]:
     """Return all decompressed bytes of a log, and its problems."""
-    found = bytearray()
+    content = bytearray()
     view = memoryview(bytearray(piece))
     with open_source(log) as source:
         while count := source.read(view):
-            found += view[:count]
-        return bytes(found), source.notes
+            content += view[:count]
+        return bytes(content), source.notes
 
 
 @pytest.mark.parametrize("pack", PACKS.values(), ids=PACKS)

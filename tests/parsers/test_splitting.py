@@ -174,30 +174,39 @@ def test_runs_and_restarts_are_distinguished(log: str, expected: list[list[list[
 def test_every_byte_belongs_to_one_segment() -> None:
     """A segment is from the first line that a launch prints to that of the next launch."""
     first, second = "noise\n" + START + megatron(10, 20) + KILL, START + megatron(10) + "noise\n"
-    one, two = runs_of(first + second)
-    assert (one.index, one.begin, one.end) == (0, 0, len(first))
-    assert (two.index, two.begin, two.end) == (1, len(first), len(first + second))
+    first_run, second_run = runs_of(first + second)
+    assert (first_run.index, first_run.begin, first_run.end) == (0, 0, len(first))
+    assert (second_run.index, second_run.begin, second_run.end) == (
+        1,
+        len(first),
+        len(first + second),
+    )
 
 
 def test_each_run_has_its_own_settings_and_outcome() -> None:
     """For example, a script lowers the micro-batch size until the model fits."""
     killed = OMP + INIT + ARGUMENTS.format(32) + KILL
-    one, two = runs_of(killed + OMP + INIT + ARGUMENTS.format(8) + RESULT * 4)
-    assert (one.config["micro_batch_size"], two.config["micro_batch_size"]) == ("32", "8")
-    assert one.outcome is not None
-    assert two.outcome is not None
-    assert (one.outcome.kind, one.outcome.line) == (KILLED, 5)
-    assert (two.outcome.kind, two.outcome.line) == (COMPLETED, 11)
-    assert len(two.totals) == 1
+    first_run, second_run = runs_of(killed + OMP + INIT + ARGUMENTS.format(8) + RESULT * 4)
+    assert (first_run.config["micro_batch_size"], second_run.config["micro_batch_size"]) == (
+        "32",
+        "8",
+    )
+    assert first_run.outcome is not None
+    assert second_run.outcome is not None
+    assert (first_run.outcome.kind, first_run.outcome.line) == (KILLED, 5)
+    assert (second_run.outcome.kind, second_run.outcome.line) == (COMPLETED, 11)
+    assert len(second_run.totals) == 1
 
 
 def test_what_a_script_echoes_belongs_to_the_launch_that_it_prepares() -> None:
     """`set -x` prints the variables of the next run behind the end of the last one."""
     echo = "+ MICRO_BATCH_SIZE={}\n"
     first = echo.format(32) + START + megatron(10) + KILL
-    one, two = runs_of(first + echo.format(8) + "+ srun train\n" + OMP + SIZES + megatron(10))
-    assert two.begin == len(first)
-    assert [run.config["micro_batch_size"] for run in (one, two)] == ["4", "8"]
+    first_run, second_run = runs_of(
+        first + echo.format(8) + "+ srun train\n" + OMP + SIZES + megatron(10)
+    )
+    assert second_run.begin == len(first)
+    assert [run.config["micro_batch_size"] for run in (first_run, second_run)] == ["4", "8"]
 
 
 def test_what_a_script_echoes_at_its_end_is_no_launch() -> None:

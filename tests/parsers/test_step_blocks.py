@@ -28,7 +28,8 @@ from parsers.summary.run import summarise
 from parsers.summary.warmup import Warmup
 
 ONE_BY_ONE = tuple(
-    replace(one, parse_lines=None) if isinstance(one, LogFormat) else one for one in ALL_FORMATS
+    replace(log_format, parse_lines=None) if isinstance(log_format, LogFormat) else log_format
+    for log_format in ALL_FORMATS
 )
 CORE = (
     "{front} iteration {iteration:8d}/{of:8d} | consumed samples: {samples:12d} |"
@@ -69,8 +70,8 @@ FRONTS = ("", "0: ", "[default7]:", " [2026-01-02 03:04:05.123456]", "\x1b[92m",
 def line(layout: str, iteration: int, **values: object) -> str:
     """Return the line of a report."""
     usual = {"front": "", "of": 10**6, "ms": f"{1000 + iteration % 7}.5", "loss": "2.5E+00"}
-    known = {"samples": 512 * iteration, "skipped": 0, **usual, **values}
-    return layout.format(iteration=iteration, **known)
+    fields = {"samples": 512 * iteration, "skipped": 0, **usual, **values}
+    return layout.format(iteration=iteration, **fields)
 
 
 def learn() -> None:
@@ -84,7 +85,7 @@ def runs_of(log: bytes, formats: Sequence[object] = ALL_FORMATS) -> list[LogRun]
     return read(io.BytesIO(log), formats)  # type: ignore[arg-type]
 
 
-def told(runs: Sequence[LogRun]) -> str:
+def read_values(runs: Sequence[LogRun]) -> str:
     """Return all records of a log's runs, with NaN equal to NaN."""
     summaries = [summarise(run, Warmup(rule="auto")) for run in runs]
     return repr(
@@ -103,9 +104,9 @@ def stretches(draw: st.DrawFn) -> list[str]:
     first = draw(st.integers(0, 60))
     mixed = st.lists(st.sampled_from([1, 1, 1, 1, 2, 2, 0, -1, -9]), max_size=12)
     rises = draw(mixed | st.integers(3, 12).map(lambda count: [1] * count))
-    iterations = [max(one, 0) for one in accumulate(rises, initial=first)]
+    iterations = [max(iteration, 0) for iteration in accumulate(rises, initial=first)]
     usual = {"front": front, "of": draw(st.sampled_from([10**6, 10**6, 70, 10**17]))}
-    lines = [line(layout, one, **usual) for one in iterations]
+    lines = [line(layout, iteration, **usual) for iteration in iterations]
     odd = st.fixed_dictionaries(
         {},
         optional={
@@ -136,12 +137,12 @@ def test_blocks_give_the_same_records_as_single_lines(
     parts: list[list[str]], changes: list[tuple[int, int, bytes]], newline: bytes
 ) -> None:
     """Any text may be between the reports; some reports are unusual or damaged."""
-    log = newline.join(one.encode() for part in parts for one in part) + newline
+    log = newline.join(text.encode() for part in parts for text in part) + newline
     learn()
     for at, length, change in changes:
         place = at % (len(log) + 1)
         log = log[:place] + change + log[place + length :]
-    assert told(runs_of(log)) == told(runs_of(log, ONE_BY_ONE))
+    assert read_values(runs_of(log)) == read_values(runs_of(log, ONE_BY_ONE))
     assert [*map(repr, read_records(io.BytesIO(log), ALL_FORMATS))] == [
         *map(repr, read_records(io.BytesIO(log), ONE_BY_ONE))
     ]
@@ -190,7 +191,7 @@ def test_reports_are_read_at_once_around_an_odd_one(odd: dict[str, Any], at_once
     runs = runs_of(log)
     blocks = [part for run in runs for part in run.parts if isinstance(part, StepBlock)]
     assert sum(map(len, blocks)) == at_once
-    assert told(runs) == told(runs_of(log, ONE_BY_ONE))
+    assert read_values(runs) == read_values(runs_of(log, ONE_BY_ONE))
 
 
 def test_a_launch_that_begins_within_a_block_begins_at_its_line() -> None:
@@ -199,7 +200,7 @@ def test_a_launch_that_begins_within_a_block_begins_at_its_line() -> None:
     first = [line(CORE, at, samples=7) for at in range(1, 9)]
     log = "\n".join([*first, NOISE[1], *(line(CORE, at) for at in range(5, 15))]).encode()
     runs = runs_of(log)
-    assert told(runs) == told(runs_of(log, ONE_BY_ONE))
+    assert read_values(runs) == read_values(runs_of(log, ONE_BY_ONE))
     assert sum(len(run.segments) for run in runs) == 2
     assert sum(run.lines for run in runs) == 19
 
@@ -210,13 +211,13 @@ def test_processes_read_the_same(tmp_path: Path) -> None:
     noise = "x" * 20_000
     log = tmp_path / "slurm-1.out"
     log.write_text("".join(f"{noise}\n{line(CORE, at)}\n" for at in range(1, 2000)))
-    (one,), (two,), (slow,) = (
+    (alone,), (parallel,), (slow,) = (
         read(log, processes=1),
         read(log, processes=2),
         read(log, ONE_BY_ONE, processes=1),
     )
-    assert one == two == slow
-    assert sum(isinstance(part, StepBlock) for part in one.parts) > 2
+    assert alone == parallel == slow
+    assert sum(isinstance(part, StepBlock) for part in alone.parts) > 2
 
 
 def test_records_behave_like_a_sequence() -> None:
@@ -240,7 +241,11 @@ def test_blocks_are_joined_by_field() -> None:
 
 
 assert printed_declared
-AT_ONCE = [one.name for one in DECLARED if one.parse_lines is not None and one.name in PRINTERS]
+AT_ONCE = [
+    log_format.name
+    for log_format in DECLARED
+    if log_format.parse_lines is not None and log_format.name in PRINTERS
+]
 
 
 @pytest.mark.parametrize("name", AT_ONCE)

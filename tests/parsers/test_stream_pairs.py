@@ -44,14 +44,14 @@ def titan_metrics(step: int, loss: float) -> str:
 @pytest.fixture
 def console(tmp_path: Path) -> Path:
     log = tmp_path / "slurm-1.out"
-    log.write_text("".join(f"{titan(*one)}\n" for one in LOSSES.items()))
+    log.write_text("".join(f"{titan(*step)}\n" for step in LOSSES.items()))
     return log
 
 
 def test_a_step_of_both_counts_once(console: Path) -> None:
     """The step has the console's values, and those of the stream that the console lacks."""
     stream = console.with_name("metrics.jsonl")
-    stream.write_text("".join(f"{titan_metrics(*one)}\n" for one in LOSSES.items()))
+    stream.write_text("".join(f"{titan_metrics(*step)}\n" for step in LOSSES.items()))
     (run,) = read_together(console, stream)
     assert [step.iteration for step in run.steps] == [*LOSSES]
     assert [step.learning_rate for step in run.steps] == [at / 1e6 for at in LOSSES]
@@ -86,13 +86,13 @@ def test_after_a_restart_the_stream_is_that_of_both_launches(
     again = [(at, 9.02 - at / 8) for at in range(7, 13)]
     start = "Setting OMP_NUM_THREADS environment variable for each process to be 1 in default"
     console.write_text(
-        "\n".join([*(titan(*one) for one in first), start, *(titan(*one) for one in again), ""])
+        "\n".join([*(titan(*step) for step in first), start, *(titan(*step) for step in again), ""])
     )
     written = [*first, *again] if appended else [*first[:6], *again]
-    stream.write_text("".join(f"{titan_metrics(*one)}\n" for one in written))
+    stream.write_text("".join(f"{titan_metrics(*step)}\n" for step in written))
     (run,) = read_together(console, stream)
     launches = [segment.steps for segment in run.segments]
-    assert [[step.iteration for step in one] for one in launches] == [
+    assert [[step.iteration for step in steps] for steps in launches] == [
         [*range(1, 9)],
         [*range(7, 13)],
     ]

@@ -134,9 +134,9 @@ SWIFT = (swift(10, 3.0, "30s"), swift(20, 2.5, "50s"), swift(40, 2.25, "1m 30s")
 @pytest.mark.parametrize("as_json", [True, False])
 def test_mean_speeds_since_the_start_give_the_time_of_each_interval(as_json: bool) -> None:
     """In the test, 10, 10 and 20 steps take 30, 20 and 40 seconds."""
-    lines = [json.dumps(one) if as_json else str(one) for one in SWIFT]
+    lines = [json.dumps(values) if as_json else str(values) for values in SWIFT]
     run_summary = summarise(run_of(*lines), NONE)
-    assert [one.step_seconds for one in run_summary.reported] == [None, 2.0, 2.0]
+    assert [report.step_seconds for report in run_summary.reported] == [None, 2.0, 2.0]
     assert run_summary.outcome.kind is OutcomeKind.COMPLETED
     assert run_summary.peak_memory_gib == 20.5
 
@@ -168,7 +168,7 @@ def test_llama_factory_has_its_tokens_over_its_seconds() -> None:
         )
     ]
     run_summary = summarise(run_of(*lines), NONE)
-    assert [one.step_seconds for one in run_summary.reported] == [
+    assert [report.step_seconds for report in run_summary.reported] == [
         None,
         pytest.approx(0.98999, rel=1e-4),
     ]
@@ -310,7 +310,9 @@ def test_lines_of_json_read_together_give_the_same_records(form: str, odd: str) 
     lines = [form.format(at=at, mem=odd if at == 20 else f"{at}.25") for at in range(10, 40)]
     alone = [step for line in lines for step in run_of("", line, "").records]
     together = run_of(*lines).records
-    assert [replace(one, offset=0) for one in together] == [replace(one, offset=0) for one in alone]
+    assert [replace(step, offset=0) for step in together] == [
+        replace(step, offset=0) for step in alone
+    ]
     assert len(together) in {29, 30}
 
 

@@ -66,7 +66,7 @@ def test_warm_up_and_skipped_updates_are_left_out(
     run_summary = summary(log, text, warmup, keep_skipped=keep_skipped)
     assert run_summary.step_seconds == StepSeconds.of(counted)
     assert (run_summary.dropped, run_summary.skipped) == (dropped, skipped)
-    assert [one.step_seconds for one in run_summary.reported if one.counted] == counted
+    assert [report.step_seconds for report in run_summary.reported if report.counted] == counted
     assert run_summary.reports == 4
 
 
@@ -91,7 +91,7 @@ def test_a_mangled_time_is_none(log: Path, times: list[float]) -> None:
     )
     for warmup in ("none", "auto"):
         run_summary = summary(log, text, warmup)
-        assert [one.step_seconds for one in run_summary.reported] == [
+        assert [report.step_seconds for report in run_summary.reported] == [
             1.0 if ms == 1000.0 else None for ms in times
         ]
 
@@ -177,7 +177,7 @@ def test_every_launch_of_a_run_has_its_warm_up(log: Path) -> None:
     first = start + "".join(line(at, ms) for at, ms in ((1, 9000), (2, 1000), (3, 1000)))
     second = start + resumed + "".join(line(at, ms) for at, ms in ((4, 8000), (5, 1000)))
     run_summary = summary(log, first + second)
-    assert [one.launch for one in run_summary.reported] == [0, 0, 0, 1, 1]
+    assert [report.launch for report in run_summary.reported] == [0, 0, 0, 1, 1]
     assert run_summary.dropped == 2
     assert run_summary.step_seconds.max == 1.0
 
@@ -193,7 +193,7 @@ def test_a_cumulative_count_of_skipped_steps_is_read_by_its_rises(log: Path) -> 
         for at, skipped in ((1, 0), (2, 1), (3, 1), (4, 2), (5, 2))
     )
     run_summary = summary(log, '  "train_batch_size": 16,\n' + text)
-    assert [one.counted for one in run_summary.reported] == [False, False, True, False, True]
+    assert [report.counted for report in run_summary.reported] == [False, False, True, False, True]
     assert run_summary.skipped == 2
     assert run_summary.peak_memory_mib == 2048
 

@@ -152,7 +152,7 @@ def squared_errors(observations: list[float]) -> list[float]:
     for left_out in range(len(observations) - 5 + 1):
         rest = observations[left_out:]
         mean = statistics.fmean(rest)
-        errors.append(sum((one - mean) ** 2 for one in rest) / len(rest) ** 2)
+        errors.append(sum((value - mean) ** 2 for value in rest) / len(rest) ** 2)
     return errors
 
 

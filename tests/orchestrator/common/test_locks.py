@@ -77,10 +77,10 @@ def holder(lock: Path) -> Iterator[Callable[..., Holder]]:
         return started[-1]
 
     yield start
-    for one in started:
-        one.kill()
-        if one.child:
-            os.kill(one.child, signal.SIGKILL)
+    for process in started:
+        process.kill()
+        if process.child:
+            os.kill(process.child, signal.SIGKILL)
 
 
 def free_at_last(lock: Path) -> bool:
@@ -96,9 +96,9 @@ def test_of_many_that_come_at_once_one_gets_the_lock(
 ) -> None:
     """Of many processes that start at once, only one gets the lock."""
     holders = [holder() for _ in range(6)]
-    for one in holders:
-        one.go()
-    assert sorted(one.has_it() for one in holders) == [False] * 5 + [True]
+    for process in holders:
+        process.go()
+    assert sorted(process.has_it() for process in holders) == [False] * 5 + [True]
     assert locks.is_held(lock)
     assert locks.acquire(lock) is None
 

@@ -7,18 +7,18 @@ from orchestrator.common.text import counted, natural, printable, shortened
 
 
 @pytest.mark.parametrize(
-    ("number", "said"),
+    ("number", "text"),
     [(0, "0 runs"), (1, "1 run"), (2, "2 runs"), (1000, "1,000 runs")],
 )
-def test_a_noun_agrees_with_its_number(number: int, said: str) -> None:
-    assert counted(number, "run") == said
+def test_a_noun_agrees_with_its_number(number: int, text: str) -> None:
+    assert counted(number, "run") == text
 
 
 @pytest.mark.parametrize(
-    ("number", "said"), [(0, "0 runs are"), (1, "1 run is"), (2, "2 runs are")]
+    ("number", "text"), [(0, "0 runs are"), (1, "1 run is"), (2, "2 runs are")]
 )
-def test_a_verb_agrees_too(number: int, said: str) -> None:
-    assert counted(number, "run is", "runs are") == said
+def test_a_verb_agrees_too(number: int, text: str) -> None:
+    assert counted(number, "run is", "runs are") == text
 
 
 def test_terminal_control_characters_are_not_printed() -> None:

@@ -110,22 +110,27 @@ def test_numbers_that_occur_once_are_numbers_elsewhere(folder: Path):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [("[.inf]", "'.inf' is not a finite number"), ("&a [*a]", "found unconstructable recursive")],
 )
-def test_an_invalid_argument_is_refused(folder: Path, text: str, said: str):
+def test_an_invalid_argument_is_refused(folder: Path, text: str, message: str):
     """An invalid argument is refused like an invalid value of any other key."""
     path = folder / "some.yaml"
     path.write_text(f"arguments: {text}\n")
-    with pytest.raises(UserError, match=re.escape(said)):
+    with pytest.raises(UserError, match=re.escape(message)):
         read_yaml(path, "a campaign file", arguments=frozenset({"arguments"}))
 
 
 def test_what_occurs_once_can_be_used_twice(folder: Path):
     """Anchors, aliases and merges work; a key after a merge overwrites the merged one."""
     text = "a: &a {x: 1, y: 2}\nb: *a\nc: {<<: *a, y: 3}\nd: [*a, *a]\n"
-    one = {"x": 1, "y": 2}
-    assert read(folder, text) == {"a": one, "b": one, "c": {"x": 1, "y": 3}, "d": [one, one]}
+    mapping = {"x": 1, "y": 2}
+    assert read(folder, text) == {
+        "a": mapping,
+        "b": mapping,
+        "c": {"x": 1, "y": 3},
+        "d": [mapping, mapping],
+    }
 
 
 REFUSED = {
@@ -187,8 +192,10 @@ def test_control_characters_are_refused_with_their_key(folder: Path):
     )
     with pytest.raises(UserError) as caught:
         read(folder, text)
-    said = [problem.removeprefix(f"{folder / 'some.yaml'}: ") for problem in caught.value.problems]
-    assert said == [
+    problems = [
+        problem.removeprefix(f"{folder / 'some.yaml'}: ") for problem in caught.value.problems
+    ]
+    assert problems == [
         f"{where} contains a control character or a line break"
         for where in (
             "a: 'b\\x1b[31mc'",

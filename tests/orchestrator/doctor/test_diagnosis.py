@@ -156,7 +156,7 @@ def test_a_table_writes_a_shared_remedy_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ok", "optional", "found", "state"),
+    ("ok", "optional", "version", "state"),
     [
         (True, True, "1", "ok"),
         (True, False, "1", "ok"),
@@ -167,10 +167,10 @@ def test_a_table_writes_a_shared_remedy_once() -> None:
     ],
 )
 def test_the_state_distinguishes_a_lack_from_a_problem(
-    ok: bool, optional: bool, found: str | None, state: str
+    ok: bool, optional: bool, version: str | None, state: str
 ) -> None:
     """A missing item is not the same as a problem, and required items differ from optional ones."""
-    finding = Finding("topic", "name", ok, optional, found, None if ok else "type this")
+    finding = Finding("topic", "name", ok, optional, version, None if ok else "type this")
     assert diagnosis.finding_table([finding]).rows[0][2] == state
     assert diagnosis.finding_records([finding]) == [asdict(finding)]
     assert state in as_text(diagnosis.finding_table([finding]))

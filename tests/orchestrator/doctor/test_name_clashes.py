@@ -37,9 +37,9 @@ def test_a_distribution_that_overwrites_our_files_is_named(
     """Two packages of one name in one folder are a mixture of files."""
     site = copy_packages(tmp_path / "site")
     install(site, "impostor", "1.5", "parsers/more.py")
-    found = examine(tmp_path, PYTHONPATH=site)
-    assert found.one("name clash", "parsers").found == "impostor 1.5"
-    assert found.one("name clash", "orchestrator").ok
+    examination = examine(tmp_path, PYTHONPATH=site)
+    assert examination.one("name clash", "parsers").found == "impostor 1.5"
+    assert examination.one("name clash", "orchestrator").ok
 
 
 def test_a_distribution_that_says_its_packages_is_believed(
@@ -48,9 +48,9 @@ def test_a_distribution_that_says_its_packages_is_believed(
     """The editable installs of setuptools list no files, but name their packages."""
     site = install(tmp_path / "site", "impostor", "1.5")
     (site / "impostor-1.5.dist-info" / "top_level.txt").write_text("other\nteralog\n")
-    found = examine(tmp_path, PYTHONPATH=site)
-    assert found.one("name clash", "teralog").found == "impostor 1.5"
-    assert found.one("name clash", "orchestrator").ok
+    examination = examine(tmp_path, PYTHONPATH=site)
+    assert examination.one("name clash", "teralog").found == "impostor 1.5"
+    assert examination.one("name clash", "orchestrator").ok
 
 
 def test_an_editable_distribution_is_looked_for_where_its_path_file_points(
@@ -64,9 +64,9 @@ def test_an_editable_distribution_is_looked_for_where_its_path_file_points(
     (site / "impostor.pth").write_text(f"import os\n{tmp_path / 'gone'}\n{project}\n")
     origin = {"url": project.as_uri(), "dir_info": {"editable": True}}
     (site / "impostor-1.5.dist-info" / "direct_url.json").write_text(json.dumps(origin))
-    found = examine(tmp_path, PYTHONPATH=site)
-    assert found.one("name clash", "teralog").found == "impostor 1.5"
-    assert found.one("name clash", "slurm_templates").ok
+    examination = examine(tmp_path, PYTHONPATH=site)
+    assert examination.one("name clash", "teralog").found == "impostor 1.5"
+    assert examination.one("name clash", "slurm_templates").ok
 
 
 @pytest.mark.parametrize("package", PACKAGES[1:])
@@ -89,8 +89,8 @@ def test_names_that_only_look_alike_are_no_clash(
         "my_teralog.py",
     )  # fmt: skip
     (tmp_path / "teralog").mkdir()  # without __init__.py it gives way to ours
-    found = examine(tmp_path, PYTHONPATH=site)
-    assert all(each.ok for each in found.findings if each.topic == "name clash")
+    examination = examine(tmp_path, PYTHONPATH=site)
+    assert all(each.ok for each in examination.findings if each.topic == "name clash")
 
 
 @pytest.mark.parametrize(
@@ -129,8 +129,8 @@ def test_a_copy_of_teralog_is_not_the_one_that_is_installed(
 ) -> None:
     """A forgotten copy on the path before the installed packages is reported; a checkout is not."""
     copy = copy_packages(tmp_path / "copy")
-    found = examine(tmp_path, PYTHONPATH=copy)
-    assert found.one("name clash", "teralog").found == str(copy / "teralog")
+    examination = examine(tmp_path, PYTHONPATH=copy)
+    assert examination.one("name clash", "teralog").found == str(copy / "teralog")
     (copy / "pyproject.toml").write_text('[project]\nname = "teralog"\n')
     checkout = examine(tmp_path, PYTHONPATH=copy)
     assert checkout.one("name clash", "teralog").found == str(copy / "teralog" / "__init__.py")
@@ -154,5 +154,5 @@ def test_a_working_folder_that_was_deleted_is_no_traceback(
     """The shell's current folder may be deleted; doctor then shows no traceback."""
     gone = tmp_path / "gone"
     gone.mkdir()
-    found = examine(gone, prelude="import os; os.rmdir(os.getcwd())\n")
-    assert all(each.ok for each in found.findings if each.topic == "name clash")
+    examination = examine(gone, prelude="import os; os.rmdir(os.getcwd())\n")
+    assert all(each.ok for each in examination.findings if each.topic == "name clash")

@@ -31,16 +31,16 @@ def test_without_programs_all_is_missing_but_only_bash_is_needed(
 ) -> None:
     """With an empty PATH, each missing program has a remedy, and there is no traceback."""
     (tmp_path / "bin").mkdir()
-    found = examine(tmp_path, PATH=tmp_path / "bin", CXX=None, CUDA_VISIBLE_DEVICES="")
-    assert found.one("shell", "bash") == Finding(
+    examination = examine(tmp_path, PATH=tmp_path / "bin", CXX=None, CUDA_VISIBLE_DEVICES="")
+    assert examination.one("shell", "bash") == Finding(
         "shell", "bash", False, False, None, "apt install bash"
     )
-    assert found.one("compiler", "C++").remedy == "apt install g++"
-    slurm = [each for each in found.findings if each.topic == "Slurm"]
+    assert examination.one("compiler", "C++").remedy == "apt install g++"
+    slurm = [each for each in examination.findings if each.topic == "Slurm"]
     assert {(each.ok, each.optional, each.found) for each in slurm} == {(False, True, None)}
     assert all("apt install slurm-client" in (each.remedy or "") for each in slurm)
     assert all("cluster: local" in (each.remedy or "") for each in slurm)
-    assert not found.one("GPU", "nvidia-smi").ok
+    assert not examination.one("GPU", "nvidia-smi").ok
     status, _, errors = doctor(tmp_path, PATH=tmp_path / "bin")
     assert (status, errors) == (1, "")
 
@@ -50,8 +50,8 @@ def test_slurm_is_named_with_its_version(
 ) -> None:
     """The finding shows the version that Slurm's command prints."""
     program(tmp_path / "bin", "sacct", 'test "$1" = --version && echo slurm 23.11.4')
-    found = examine(tmp_path, PATH=f"{tmp_path / 'bin'}:{os.environ['PATH']}")
-    assert found.one("Slurm", "sacct") == Finding(
+    examination = examine(tmp_path, PATH=f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    assert examination.one("Slurm", "sacct") == Finding(
         "Slurm", "sacct", True, True, "slurm 23.11.4", None
     )
 
@@ -89,11 +89,11 @@ NVIDIA_SMI = [
 ]
 
 
-@pytest.mark.parametrize(("script", "found", "reason"), NVIDIA_SMI)
+@pytest.mark.parametrize(("script", "gpus", "reason"), NVIDIA_SMI)
 def test_gpus_of_nvidia_smi_or_its_failure_are_reported(
     tmp_path: Path,
     script: str,
-    found: str | None,
+    gpus: str | None,
     reason: str | None,
     examine: Callable[..., Any],
     program: Callable[..., Path],
@@ -101,7 +101,7 @@ def test_gpus_of_nvidia_smi_or_its_failure_are_reported(
     """The finding counts GPUs by name. If nvidia-smi fails, there is no traceback."""
     program(tmp_path / "bin", "nvidia-smi", script)
     finding = examine(tmp_path, PATH=tmp_path / "bin").one("GPU", "nvidia-smi")
-    assert (finding.ok, finding.found) == (reason is None, found)
+    assert (finding.ok, finding.found) == (reason is None, gpus)
     assert (finding.remedy is None) if reason is None else (reason in (finding.remedy or ""))
 
 
@@ -164,12 +164,14 @@ def test_nvcc_matters_only_next_to_a_gpu(
     assert examine(tmp_path, CUDA_VISIBLE_DEVICES="").all("compiler", "nvcc") == []
     nvcc = program(tmp_path / "cuda" / "bin", "nvcc", "true")
     bare = program(tmp_path / "bin", "sbatch", "true").parent
-    found = examine(tmp_path, PATH=bare, CUDA_VISIBLE_DEVICES="0", CUDA_HOME=tmp_path / "cuda")
-    assert found.one("compiler", "nvcc").found == str(nvcc)
+    examination = examine(
+        tmp_path, PATH=bare, CUDA_VISIBLE_DEVICES="0", CUDA_HOME=tmp_path / "cuda"
+    )
+    assert examination.one("compiler", "nvcc").found == str(nvcc)
 
 
 @pytest.mark.parametrize(
-    ("programs", "chosen", "ok", "found", "remedy"),
+    ("programs", "chosen", "ok", "compiler", "remedy"),
     [
         (("c++", "g++"), None, True, "c++", None),
         (("g++",), None, False, "g++", "export CXX={folder}/g++"),
@@ -184,7 +186,7 @@ def test_the_compiler_is_the_one_that_torch_would_call(
     programs: tuple[str, ...],
     chosen: str | None,
     ok: bool,
-    found: str | None,
+    compiler: str | None,
     remedy: str | None,
     examine: Callable[..., Any],
     program: Callable[..., Path],
@@ -195,7 +197,7 @@ def test_the_compiler_is_the_one_that_torch_would_call(
         program(tmp_path / "bin", name, "true")
     finding = examine(tmp_path, PATH=tmp_path / "bin", CXX=chosen).one("compiler", "C++")
     assert (finding.ok, finding.optional) == (ok, True)
-    assert finding.found == (found and str(tmp_path / "bin" / found))
+    assert finding.found == (compiler and str(tmp_path / "bin" / compiler))
     assert finding.remedy == (remedy and remedy.format(folder=tmp_path / "bin"))
 
 
@@ -208,10 +210,10 @@ def test_ninja_next_to_python_comes_before_that_on_the_path(
     venv = tmp_path / "venv"
     prelude = f"import sys; sys.executable = {str(venv / 'bin' / 'python')!r}\n"
 
-    def found(path: Path) -> Any:
+    def ninja(path: Path) -> Any:
         return examine(tmp_path, prelude=prelude, PATH=path).one("compiler", "ninja").found
 
-    assert found(tmp_path / "none") is None
-    assert found(on_path.parent) == str(on_path)
+    assert ninja(tmp_path / "none") is None
+    assert ninja(on_path.parent) == str(on_path)
     beside = program(venv / "bin", "ninja", "true")
-    assert found(on_path.parent) == found(tmp_path / "none") == str(beside)
+    assert ninja(on_path.parent) == ninja(tmp_path / "none") == str(beside)

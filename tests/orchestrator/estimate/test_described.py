@@ -43,7 +43,7 @@ def test_a_described_model_is_counted(
     assert record["active_parameters"] == 12_879_925_248
     flops = json.loads(run("flops", *options, length, "--global-batch-size=2", "--json").stdout)
     model = named.model(4096)
-    by_name = {one["convention"]: one for one in flops}
+    by_name = {record["convention"]: record for record in flops}
     assert by_name["model"]["flops"] == count_flops(model, sequences=2).model
     assert by_name["narayanan"]["flops"] is None
     text = run("flops", *options, length, "--global-batch-size=2").stdout

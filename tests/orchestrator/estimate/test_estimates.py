@@ -134,13 +134,16 @@ FLOPS = (*GPT2, "--global-batch-size=8")
 def test_flops_have_one_entry_a_convention():
     """Every convention has its FLOPs and all terms of its formula."""
     records = of_json("flops", *FLOPS)
-    assert [record["convention"] for record in records] == [one.name for one in FORMULA_CONVENTIONS]
+    assert [record["convention"] for record in records] == [
+        convention.name for convention in FORMULA_CONVENTIONS
+    ]
     by_name = {record["convention"]: record for record in records}
     assert by_name["bigscience"]["flops"] == 124_439_808 * 3 * 2 * 1024 * 8
     assert by_name["narayanan"]["flops"] == by_name["model"]["flops"]
     assert {record["tflops_per_gpu"] for record in records} == {None}
     again = {
-        one["convention"]: one for one in of_json("flops", *FLOPS, "--activation-checkpointing")
+        record["convention"]: record
+        for record in of_json("flops", *FLOPS, "--activation-checkpointing")
     }
     assert again["bigscience"]["flops"] == 124_439_808 * 4 * 2 * 1024 * 8
     assert again["model"]["flops"] == by_name["model"]["flops"]
@@ -171,7 +174,7 @@ def test_with_time_and_ranks_there_are_tflops_and_with_a_gpu_utilization():
 
 
 @pytest.mark.parametrize(
-    ("options", "peak", "said"),
+    ("options", "peak", "sentence"),
     [
         (("--gpu=V100",), None, "MFU and HFU unknown: 'V100' may be"),
         (("--gpu=V100-SXM2", "--precision=bf16"), None, "no bf16 peak is known for V100 SXM2"),
@@ -181,20 +184,20 @@ def test_with_time_and_ranks_there_are_tflops_and_with_a_gpu_utilization():
     ],
 )
 def test_an_unknown_peak_gives_no_utilization_and_shows_the_reason(
-    options: tuple[str, ...], peak: float | None, said: str
+    options: tuple[str, ...], peak: float | None, sentence: str
 ):
     """Without a known peak, the user can give one, and that one is used."""
     records = of_json("flops", *FLOPS, *SPEED, *options)
     assert {record["peak_tflops"] for record in records} == {peak}
     assert all((record["mfu"] or record["hfu"]) is None for record in records) == (peak is None)
     text = estimate("flops", *FLOPS, *SPEED, *options).stdout
-    assert said in text
+    assert sentence in text
     assert ("MFU %" in text) == (peak is not None)
 
 
 def test_a_convention_without_a_formula_for_the_model_is_reported():
     """If a convention has no formula for a model, it has no number, and its assumption is shown."""
-    by_name = {one["convention"]: one for one in of_json("flops", *FLOPS, "--gated-mlp")}
+    by_name = {record["convention"]: record for record in of_json("flops", *FLOPS, "--gated-mlp")}
     assert by_name["narayanan"]["flops"] is None
     assert by_name["narayanan"]["formula"] is None
     text = estimate("flops", *FLOPS, "--gated-mlp").stdout
@@ -265,12 +268,12 @@ def test_a_campaign_has_every_run_with_a_model(campaign: str):
     labels = ["activation_checkpointing=false", "activation_checkpointing=true"]
     assert [record["label"] for record in records] == labels
     flops = of_json("flops", campaign, "--step-seconds=0.01")
-    hardware = [one for one in flops if one["convention"] == "hardware"]
-    assert [one["label"] for one in hardware] == labels
-    assert [one["flops"] for one in hardware] == [2 * 226_492_416, 2 * 285_212_672]
+    hardware = [record for record in flops if record["convention"] == "hardware"]
+    assert [record["label"] for record in hardware] == labels
+    assert [record["flops"] for record in hardware] == [2 * 226_492_416, 2 * 285_212_672]
     assert hardware[0]["hfu"] == pytest.approx(226_492_416 / 0.01 / 125e12)
     times = of_json("time", campaign, "--step-seconds=0.01")
-    assert [one["seconds"] for one in times] == [0.5, 0.5]
+    assert [record["seconds"] for record in times] == [0.5, 0.5]
 
 
 def test_runs_with_the_same_model_share_a_derivation(campaign: str):
@@ -389,7 +392,7 @@ def test_a_number_that_is_not_above_zero_is_refused(option: str, number: str) ->
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "is_reported"),
     [
         ("--gpu H200", True),
         ("--step-seconds 2", True),
@@ -398,11 +401,11 @@ def test_a_number_that_is_not_above_zero_is_refused(option: str, number: str) ->
         ("", False),
     ],
 )
-def test_a_speed_that_cannot_be_worked_out_is_reported(options: str, told: bool) -> None:
+def test_a_speed_that_cannot_be_worked_out_is_reported(options: str, is_reported: bool) -> None:
     """An option is never ignored silently: the message shows why there is no speed."""
     done = estimate("flops", "--model", "52B", "--global-batch-size", "8", *options.split())
     assert done.exit_code == 0
-    assert ("need both --world-size and --step-seconds" in done.stderr) == told
+    assert ("need both --world-size and --step-seconds" in done.stderr) == is_reported
 
 
 COUNTS: dict[str, int | None] = {

@@ -87,10 +87,10 @@ def test_the_fewest_changes_that_fit_are_suggested(
     run, cluster = campaign.runs[0].run, campaign.cluster
     room = capacity(run, cluster)
     assert room is not None
-    found = nearest_fitting(run, cluster, campaign.warmup, room)
-    assert [dict(one.settings) for one in found] == expected
-    for one in found:
-        changed = with_settings(run, one.settings)
+    suggestions = nearest_fitting(run, cluster, campaign.warmup, room)
+    assert [dict(suggestion.settings) for suggestion in suggestions] == expected
+    for suggestion in suggestions:
+        changed = with_settings(run, suggestion.settings)
         assert fits(run_forecast(changed, cluster), room) == "yes"
         assert changed.batch.global_batch_size == run.batch.global_batch_size
 

@@ -35,7 +35,7 @@ def test_a_config_is_counted_as_the_named_model(
 
 
 @pytest.mark.parametrize(
-    ("config", "said"),
+    ("config", "message"),
     [
         ("{", "is not JSON"),
         ("[]", "must contain a JSON object"),
@@ -47,13 +47,13 @@ def test_a_config_is_counted_as_the_named_model(
         ('{"model_type": "mixtral", "num_local_experts": -1}', "must be a whole number"),
     ],
 )
-def test_a_config_that_cannot_be_counted_is_refused(tmp_path: Path, config: str, said: str):
+def test_a_config_that_cannot_be_counted_is_refused(tmp_path: Path, config: str, message: str):
     """The message about a config.json names the key and what is wrong with it."""
     file = tmp_path / "config.json"
     file.write_text(config)
     result = CliRunner().invoke(main, ["models", str(file)])
     assert result.exit_code == 1
-    assert said in result.stderr
+    assert message in result.stderr
 
 
 def test_a_missing_file_is_refused(tmp_path: Path):

@@ -188,9 +188,9 @@ def test_the_sweep_has_all_of_gpus_strategies_models_and_batches(sweep: Campaign
     assert not any(planned.refusals for planned in sweep.runs)
     series = {planned.series for planned in sweep.runs}
     assert len(series) == 180
-    for one in series:
-        assert one is not None
-        assert one.values == (1, 2, 4, 8, 16, 32, 64, 128, 256)
+    for run_series in series:
+        assert run_series is not None
+        assert run_series.values == (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
 def test_the_script_starts_the_command_of_the_benchmarks_page(sweep: Campaign):
@@ -210,5 +210,5 @@ def test_the_script_starts_the_command_of_the_benchmarks_page(sweep: Campaign):
 def test_the_campaign_of_opt_has_every_model_with_and_without_lora():
     campaign = load_campaign(EXAMPLES / "colossalai-opt-lora.yaml")
     assert not any(planned.refusals for planned in campaign.runs)
-    found = {(run.run.model_name, run.run.options.lora_rank) for run in campaign.runs}
-    assert found == {(key, rank) for key in presets.OPT for rank in (0, 4)}
+    models_and_ranks = {(run.run.model_name, run.run.options.lora_rank) for run in campaign.runs}
+    assert models_and_ranks == {(key, rank) for key in presets.OPT for rank in (0, 4)}

@@ -65,8 +65,8 @@ def filled_in(run: Run, content: dict[str, Any]) -> dict[str, Any]:
     config = HfTrainerDeepSpeedConfig(content)
     config.trainer_config_process(arguments)
     config.trainer_config_finalize(arguments, model, run.training.train_iters)
-    found: dict[str, Any] = config.config
-    return found
+    settings: dict[str, Any] = config.config
+    return settings
 
 
 @pytest.mark.train

@@ -37,13 +37,13 @@ MAY_NAME_A_FRAMEWORK = {
     "model/megatron_arguments.py": "a Python module of Megatron is an argument",
 }
 
-every_framework = pytest.mark.parametrize("known", FRAMEWORKS.values(), ids=FRAMEWORKS)
+every_framework = pytest.mark.parametrize("entry", FRAMEWORKS.values(), ids=FRAMEWORKS)
 
 
 def fitting(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
     """Return values that fit a JSON schema of the kinds that options have."""
     if "anyOf" in schema:  # or no value, which means leaving it out
-        return fitting(next(one for one in schema["anyOf"] if one != {"type": "null"}))
+        return fitting(next(choice for choice in schema["anyOf"] if choice != {"type": "null"}))
     if "enum" in schema:
         return st.sampled_from(schema["enum"])
     match schema["type"]:
@@ -71,10 +71,10 @@ def fitting(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
 @functools.cache
 def options(framework_name: str) -> st.SearchStrategy[dict[str, Any]]:
     """Return options of a framework, including all that it requires."""
-    known = FRAMEWORKS[framework_name]
+    entry = FRAMEWORKS[framework_name]
     needed, free = {}, {}
-    for field in dataclasses.fields(known.options):
-        values = fitting(TypeAdapter(field_types(known.options)[field.name]).json_schema())
+    for field in dataclasses.fields(entry.options):
+        values = fitting(TypeAdapter(field_types(entry.options)[field.name]).json_schema())
         required = field.default is dataclasses.MISSING
         required &= field.default_factory is dataclasses.MISSING
         (needed if required else free)[field.name] = values
@@ -105,10 +105,10 @@ def choices(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @every_framework
-def test_a_framework_is_found_by_its_name(known: Framework):
+def test_a_framework_is_found_by_its_name(entry: Framework):
     """The key in the table of frameworks is the name in the campaign file."""
-    assert FRAMEWORKS[known.name] is known
-    assert framework(known.name) is known
+    assert FRAMEWORKS[entry.name] is entry
+    assert framework(entry.name) is entry
 
 
 def test_an_unknown_framework_is_refused_with_the_nearest_name():
@@ -124,50 +124,50 @@ def test_an_unknown_framework_is_refused_with_the_nearest_name():
 
 
 @every_framework
-def test_options_are_frozen_and_each_is_described(known: Framework):
+def test_options_are_frozen_and_each_is_described(entry: Framework):
     """Checks, schema and documentation all use the option's type, limits and description."""
-    assert known.options.__dataclass_params__.frozen
-    for name, annotation in field_types(known.options).items():
+    assert entry.options.__dataclass_params__.frozen
+    for name, annotation in field_types(entry.options).items():
         schema = TypeAdapter(annotation).json_schema()
         assert schema["description"].endswith("."), name
 
 
 @every_framework
-def test_an_option_left_out_has_a_value_that_fits(known: Framework):
+def test_an_option_left_out_has_a_value_that_fits(entry: Framework):
     """A default is a valid value, or None if the option is absent by default."""
-    for field in dataclasses.fields(known.options):
+    for field in dataclasses.fields(entry.options):
         default = field.default
         if field.default_factory is not dataclasses.MISSING:
             default = field.default_factory()
         if default is not dataclasses.MISSING and default is not None:
-            assert not list(field_problems(field.name, known.options, field.name, default))
+            assert not list(field_problems(field.name, entry.options, field.name, default))
 
 
 @every_framework
-def test_description_is_one_line(known: Framework):
+def test_description_is_one_line(entry: Framework):
     """The documents show the description in one line of a table."""
-    assert known.description == known.description.strip(" .")
-    assert known.description.isprintable()
-    assert "|" not in known.description
+    assert entry.description == entry.description.strip(" .")
+    assert entry.description.isprintable()
+    assert "|" not in entry.description
 
 
 @every_framework
-def test_options_that_label_a_run_are_options(known: Framework):
+def test_options_that_label_a_run_are_options(entry: Framework):
     """A label shows the values of these options without their names."""
-    assert set(known.labelled_by) <= set(field_types(known.options))
+    assert set(entry.labelled_by) <= set(field_types(entry.options))
 
 
 @every_framework
-def test_the_template_is_there(known: Framework):
+def test_the_template_is_there(entry: Framework):
     """The template of every framework's script ships with the package."""
-    assert (files("slurm_templates") / known.start.template).is_file()
+    assert (files("slurm_templates") / entry.start.template).is_file()
 
 
 @every_framework
-def test_a_log_can_be_read(known: Framework):
+def test_a_log_can_be_read(entry: Framework):
     """Each log format has anchors, and accepts any line without an exception."""
-    assert known.log.formats
-    for log_format in known.log.formats:
+    assert entry.log.formats
+    for log_format in entry.log.formats:
         assert log_format.anchors
         for anchor in log_format.anchors:
             assert b"\n" not in anchor
@@ -177,10 +177,10 @@ def test_a_log_can_be_read(known: Framework):
 
 
 @every_framework
-def test_a_sample_log_shows_how_fast_the_run_was(known: Framework):
+def test_a_sample_log_shows_how_fast_the_run_was(entry: Framework):
     """Each step has its seconds or a rate; otherwise the whole run has a rate."""
-    log = LOGS / f"{known.name}.log"
-    records = list(read_records(log, known.log.formats, complete=True))
+    log = LOGS / f"{entry.name}.log"
+    records = list(read_records(log, entry.log.formats, complete=True))
     steps = merged_steps(records).steps()
     assert all(step.step_seconds or step.samples_per_second for step in steps)
     assert len(steps) > 2 or any(
@@ -189,17 +189,17 @@ def test_a_sample_log_shows_how_fast_the_run_was(known: Framework):
 
 
 @every_framework
-def test_columns_have_titles_and_names_of_their_own(known: Framework):
+def test_columns_have_titles_and_names_of_their_own(entry: Framework):
     """The columns of all frameworks can appear in one table."""
-    assert len({column.title for column in known.report.chosen}) == len(known.report.chosen)
-    assert len({column.name for column in known.report.chosen}) == len(known.report.chosen)
-    assert all(column.title and column.name.isidentifier() for column in known.report.chosen)
+    assert len({column.title for column in entry.report.chosen}) == len(entry.report.chosen)
+    assert len({column.name for column in entry.report.chosen}) == len(entry.report.chosen)
+    assert all(column.title and column.name.isidentifier() for column in entry.report.chosen)
 
 
 @every_framework
-def test_the_vocabulary_is_padded_to_something(known: Framework):
+def test_the_vocabulary_is_padded_to_something(entry: Framework):
     """The vocabulary is padded to a multiple of some number; 1 pads nothing."""
-    assert known.model.vocab_size_multiple >= 1
+    assert entry.model.vocab_size_multiple >= 1
 
 
 @given(choices())
@@ -222,12 +222,12 @@ def test_warnings_are_sentences_too(run_of: RunOf, values: dict[str, Any]):
 
 
 @every_framework
-def test_the_options_that_are_paths_are_options(known: Framework):
+def test_the_options_that_are_paths_are_options(entry: Framework):
     """The files that a run opens follow from these options."""
-    names = field_types(known.options)
-    assert set(known.start.paths) <= set(names)
-    for path in known.start.files({name: f"/{name}" for name in known.start.paths}):
-        assert path.startswith(tuple(f"/{name}" for name in known.start.paths))
+    names = field_types(entry.options)
+    assert set(entry.start.paths) <= set(names)
+    for path in entry.start.files({name: f"/{name}" for name in entry.start.paths}):
+        assert path.startswith(tuple(f"/{name}" for name in entry.start.paths))
 
 
 @given(choices())
@@ -287,7 +287,11 @@ def test_what_cannot_be_split_is_named(run_of: RunOf, name: str) -> None:
         ),
     ):
         run = run_of(**given, **{option: 2})
-        problems = [one for one in FRAMEWORKS[name].checks.problems(run) if " cannot split " in one]
+        problems = [
+            problem
+            for problem in FRAMEWORKS[name].checks.problems(run)
+            if " cannot split " in problem
+        ]
         assert problems == [f"framework {name} cannot split {what}"]
 
 

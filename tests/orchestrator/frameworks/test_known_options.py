@@ -204,10 +204,10 @@ def test_the_record_of_run_clm_equals_transformers_parser():
     pytest.importorskip("accelerate", reason="needs the hf extra")
     from record_options_of_parsers import PROGRAMS
 
-    recorded, found = (
+    recorded, current = (
         json.loads((RECORDS / "hf-run-clm.json").read_text()),
         PROGRAMS["hf-run-clm"](),
     )
-    if found["program"] != recorded["program"]:
-        pytest.skip(f"options of {recorded['program']} are recorded, not of {found['program']}")
-    assert found == recorded
+    if current["program"] != recorded["program"]:
+        pytest.skip(f"options of {recorded['program']} are recorded, not of {current['program']}")
+    assert current == recorded

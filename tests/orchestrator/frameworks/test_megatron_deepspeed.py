@@ -399,13 +399,13 @@ def test_a_launcher_that_hands_on_no_local_rank_is_reported_as_a_warning(
     run_of: RunOf, launcher: str
 ):
     """DeepSpeed of 2021 stops without a local rank; Megatron alone needs none."""
-    said = [
+    warnings = [
         (
             f"launcher={launcher} does not pass --local_rank, which DeepSpeed of 2021 (0.3) needs; "
             "use launcher=launch"
         )
     ]
-    expected = [] if launcher == "launch" else said
+    expected = [] if launcher == "launch" else warnings
     assert list(run_warnings(run_of(**zero(launcher=launcher)), FAR, Path())) == expected
     assert list(run_warnings(run_of(**three_d(launcher=launcher)), FAR, Path())) == expected
     assert not list(

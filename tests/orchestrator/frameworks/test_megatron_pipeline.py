@@ -86,7 +86,7 @@ def test_megatron_2_has_even_stages_alone(run_of: RunOf):
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "option"),
     [
         (in_chunks(32), ("--num-layers-per-virtual-pipeline-stage", "4")),
         (in_chunks(30, EMBEDDING, LOSS), ("--num-virtual-stages-per-pipeline-rank", "2")),
@@ -95,12 +95,12 @@ def test_megatron_2_has_even_stages_alone(run_of: RunOf):
     ids=["even", "counted", "ends"],
 )
 def test_chunks_of_uneven_stages_are_reported_by_their_number(
-    campaign_of: Callable[[str], Campaign], values: dict[str, Any], said: tuple[str, str]
+    campaign_of: Callable[[str], Campaign], values: dict[str, Any], option: tuple[str, str]
 ):
     """A message reports the number of such chunks, and how many layers each has."""
     campaign = campaign_of(f"name: chunks\ninclude: [{values}]\n")
     words = job_script(campaign.runs[0], campaign, Path("/results/chunks/run")).split()
-    assert [pair for pair in pairwise(words) if "-virtual-" in pair[0]] == [said]
+    assert [pair for pair in pairwise(words) if "-virtual-" in pair[0]] == [option]
 
 
 @pytest.mark.parametrize("option", [f"{FIRST}=7", f"{LAYOUT}=Et*7|t*9|t*8|t*8L"])

@@ -60,8 +60,8 @@ def oneflow(run_of: RunOf, **values: Any) -> Run:
     ],
 )
 def test_what_the_program_cannot_do_is_reported(run_of: RunOf, values: dict[str, Any], begins: str):
-    (said,) = FRAMEWORKS["oneflow_gpt"].checks.problems(oneflow(run_of, **values))
-    assert said.startswith(begins)
+    (problem,) = FRAMEWORKS["oneflow_gpt"].checks.problems(oneflow(run_of, **values))
+    assert problem.startswith(begins)
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_the_command_is_that_of_the_page():
     ):  # fmt: skip
         assert f"  {option}\n" in script
     assert "node_ips" not in script
-    assert "# One process a node, which takes all its GPUs." in script
+    assert "# One process per node, which uses all GPUs of the node." in script
 
 
 def log(memory: int, throughput: float) -> str:
@@ -210,7 +210,7 @@ def test_a_run_whose_partner_is_not_there_or_has_failed_is_compared_with_nothing
 
 
 @pytest.mark.parametrize(
-    ("cells", "said"),
+    ("cells", "expected"),
     [
         (("3849", "5603"), "(-1754,↓31.3%)"),
         (("12,345", "10,000"), "(+2345,↑23.4%)"),
@@ -223,8 +223,8 @@ def test_a_run_whose_partner_is_not_there_or_has_failed_is_compared_with_nothing
         (("5", "inf"), None),
     ],
 )
-def test_a_change_is_worked_out_from_what_is_shown(cells: tuple[str, str], said: str | None):
-    assert change(*cells, difference=True) == said
+def test_a_change_is_worked_out_from_what_is_shown(cells: tuple[str, str], expected: str | None):
+    assert change(*cells, difference=True) == expected
 
 
 @given(st.integers(1, 10**6), st.integers(1, 10**6), st.booleans())

@@ -221,12 +221,12 @@ OVERLAYS: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize(("overlay", "said"), OVERLAYS.values(), ids=OVERLAYS)
-def test_an_overlay_cannot_contradict_the_run(run_of: RunOf, overlay: dict[str, Any], said: str):
+@pytest.mark.parametrize(("overlay", "setting"), OVERLAYS.values(), ids=OVERLAYS)
+def test_an_overlay_cannot_contradict_the_run(run_of: RunOf, overlay: dict[str, Any], setting: str):
     """Otherwise the table would describe a run with other settings than its parameters."""
     run = run_of(**gpt(strategy="zero3", deepspeed=overlay))
     [problem] = FRAMEWORKS["gpt"].checks.problems(run)
-    assert problem.startswith(f"deepspeed: {said} contradicts the run's ")
+    assert problem.startswith(f"deepspeed: {setting} contradicts the run's ")
 
 
 def test_an_overlay_may_repeat_what_the_run_says(run_of: RunOf):

@@ -135,10 +135,10 @@ def test_a_peak_is_the_profile_s_or_that_of_the_gpu_that_was_there(
     profile: dict[str, Any], precision: str, device: str | None, peak: float | None
 ):
     """The GPU in the log takes precedence over the profile's, and no peak is guessed."""
-    found = Cluster(name="a", **profile).peak_tflops(precision, device)
-    assert found is not None
-    assert found.value == peak
-    assert found.said
+    figure = Cluster(name="a", **profile).peak_tflops(precision, device)
+    assert figure is not None
+    assert figure.value == peak
+    assert figure.said
 
 
 @pytest.mark.parametrize(

@@ -52,10 +52,10 @@ def test_options_of_slurm_and_of_pyxis_are_taken(command: str, line: str) -> Non
     assert free_line_problem(command, line) is None
 
 
-@pytest.mark.parametrize(("command", "line", "said"), BAD)
-def test_others_are_answered_with_what_to_write(command: str, line: str, said: str) -> None:
+@pytest.mark.parametrize(("command", "line", "message"), BAD)
+def test_others_are_answered_with_what_to_write(command: str, line: str, message: str) -> None:
     """Other options are refused with what to write instead, above all those that teralog sets."""
-    assert said in (free_line_problem(command, line) or "")
+    assert message in (free_line_problem(command, line) or "")
 
 
 def test_an_option_of_a_plug_in_is_known_where_sbatch_lists_it(

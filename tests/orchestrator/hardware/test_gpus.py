@@ -86,7 +86,7 @@ def test_a_name_has_the_figures_that_all_it_may_be_agree_on(
 
 
 @pytest.mark.parametrize(
-    ("name", "precision", "said"),
+    ("name", "precision", "sentence"),
     [
         ("V100-SXM2-32GB", "fp16", "125 TFLOP/s in dense fp16, V100 SXM2: NVIDIA V100 data sheet"),
         (
@@ -106,9 +106,11 @@ def test_a_name_has_the_figures_that_all_it_may_be_agree_on(
         ("A10G", "fp16", "'A10G' is not in the table of GPUs; give gpu_peak_tflops"),
     ],
 )
-def test_a_figure_shows_where_it_is_from_or_why_there_is_none(name: str, precision: str, said: str):
+def test_a_figure_shows_where_it_is_from_or_why_there_is_none(
+    name: str, precision: str, sentence: str
+):
     """A sentence for the report states the source, or why there is no figure."""
-    assert peak_tflops(name, precision).said.startswith(said)
+    assert peak_tflops(name, precision).said.startswith(sentence)
 
 
 @pytest.mark.parametrize(

@@ -75,11 +75,11 @@ def supervised(tmp_path: Path) -> Iterator[Callable[..., Supervised]]:
         return started[-1]
 
     yield start
-    for one in started:
-        one.process.kill()
-        one.process.communicate()
-        if one.attempt().started is not None:
-            for process in one.left():
+    for supervised_job in started:
+        supervised_job.process.kill()
+        supervised_job.process.communicate()
+        if supervised_job.attempt().started is not None:
+            for process in supervised_job.left():
                 process.kill()
 
 
@@ -110,30 +110,30 @@ def test_the_supervisor_of_a_running_attempt_is_recorded(
     supervised: Callable[..., Supervised],
 ) -> None:
     """The job gets its devices, the mark, and the path of its attempt's folder."""
-    one = supervised('echo "$CUDA_VISIBLE_DEVICES" "$TERALOG_ATTEMPT"; pwd; echo x >&2; sleep 600')
-    one.wait_for("x")
-    attempt = one.attempt()
+    job = supervised('echo "$CUDA_VISIBLE_DEVICES" "$TERALOG_ATTEMPT"; pwd; echo x >&2; sleep 600')
+    job.wait_for("x")
+    attempt = job.attempt()
     assert attempt.ended is None
     assert attempt.started is not None
-    assert (attempt.started.pid, attempt.started.devices) == (one.process.pid, ("3", "5"))
-    assert attempt.log.read_text() == f"3,5 {attempt.started.token}\n{one.folder}\nx\n"
-    assert one.left() != []
+    assert (attempt.started.pid, attempt.started.devices) == (job.process.pid, ("3", "5"))
+    assert attempt.log.read_text() == f"3,5 {attempt.started.token}\n{job.folder}\nx\n"
+    assert job.left() != []
 
 
-def end_by_signal(one: Supervised) -> None:
+def end_by_signal(job: Supervised) -> None:
     """Send SIGTERM to the supervisor."""
-    one.process.send_signal(signal.SIGTERM)
+    job.process.send_signal(signal.SIGTERM)
 
 
-def end_by_interrupt(one: Supervised) -> None:
+def end_by_interrupt(job: Supervised) -> None:
     """Send SIGINT to the supervisor."""
-    one.process.send_signal(signal.SIGINT)
+    job.process.send_signal(signal.SIGINT)
 
 
-def end_by_leaving(one: Supervised) -> None:
+def end_by_leaving(job: Supervised) -> None:
     """Close the pipe that only the submit holds open, as when the submit is killed."""
-    assert one.process.stdin is not None
-    one.process.stdin.close()
+    assert job.process.stdin is not None
+    job.process.stdin.close()
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def end_by_leaving(one: Supervised) -> None:
         (end_by_signal, 600, "CANCELLED"),
         (end_by_interrupt, 600, "INTERRUPTED"),
         (end_by_leaving, 600, "INTERRUPTED"),
-        (lambda one: None, 1, "TIMEOUT"),
+        (lambda job: None, 1, "TIMEOUT"),
     ],
 )
 def test_a_job_that_is_stopped_is_recorded_as_such(
@@ -152,30 +152,30 @@ def test_a_job_that_is_stopped_is_recorded_as_such(
     state: str,
 ) -> None:
     """No process of the stopped job is left in any session."""
-    one = supervised("setsid sleep 600 & echo here; wait", limit)
-    one.wait_for("here")
-    stop(one)
-    ended = one.wait().ended
+    job = supervised("setsid sleep 600 & echo here; wait", limit)
+    job.wait_for("here")
+    stop(job)
+    ended = job.wait().ended
     assert ended is not None
     assert (ended.state, ended.exit_code, ended.signal) == (state, None, None)
-    assert one.left() == []
+    assert job.left() == []
 
 
 def test_processes_left_by_a_job_are_ended(supervised: Callable[..., Supervised]) -> None:
     """An attempt ends when its script ends, so processes left by the script are killed."""
-    one = supervised("setsid sleep 600 & echo here")
-    ended = one.wait().ended
+    job = supervised("setsid sleep 600 & echo here")
+    ended = job.wait().ended
     assert ended is not None
     assert ended.state == "COMPLETED"
-    assert one.left() == []
+    assert job.left() == []
 
 
 def test_nothing_is_started_for_a_submit_that_is_gone(
     supervised: Callable[..., Supervised],
 ) -> None:
     """The submit was killed before its supervisor started the job, so no job starts."""
-    one = supervised("echo here")
-    end_by_leaving(one)
-    attempt = one.wait()
+    job = supervised("echo here")
+    end_by_leaving(job)
+    attempt = job.wait()
     assert (attempt.started, attempt.ended) == (None, None)
-    assert list(one.folder.iterdir()) == []
+    assert list(job.folder.iterdir()) == []

@@ -105,9 +105,9 @@ def test_a_log_without_configuration_has_claims_of_equal_work_only() -> None:
     """Without a configuration only the work of the step reports can be compared."""
     line = "completed step: {}, seconds: 3.4, TFLOP/s/device: 413.4, Tokens/s/device: 7138.9, "
     log = "".join(line.format(n) + "total_weights: 1, loss: 2.136\n" for n in range(5))
-    found = claims_of(log)
-    assert {*found} == {"tflops_per_gpu", "tokens_per_second_per_gpu"}
-    assert not any(claim.contradicted for claim in found.values())
+    claims = claims_of(log)
+    assert {*claims} == {"tflops_per_gpu", "tokens_per_second_per_gpu"}
+    assert not any(claim.contradicted for claim in claims.values())
 
 
 BRIDGE = "Step Time : {seconds:.2f}s GPU utilization: {tflops:.1f}MODEL_TFLOP/s/GPU\n"

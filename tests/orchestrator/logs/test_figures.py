@@ -436,9 +436,11 @@ def test_arguments_of_forks_change_the_model(
     """True means that the figure differs from the plain model's; None, that there is no figure."""
     Path("plain.log").write_text(log(ARGUMENTS))
     Path("run.log").write_text(log(ARGUMENTS | changed))
-    plain, found = figures("plain.log"), figures("run.log")
+    plain, changed_figures = figures("plain.log"), figures("run.log")
     for name, differs in (("tflops_per_gpu", tflops), ("parameters", parameters)):
-        assert (None if found[name] is None else found[name] != plain[name]) is differs
+        assert (
+            None if changed_figures[name] is None else changed_figures[name] != plain[name]
+        ) is differs
 
 
 TIMER = (
@@ -495,7 +497,7 @@ def test_lines_that_were_not_understood_have_an_object_each(folder: Path) -> Non
         (("-",), "-", Path("run.log").read_text()),
     ):
         result = CliRunner().invoke(main, ["parse", "--unparsed", "--json", *arguments], text)
-        assert [(one["path"], one["line"]) for one in json.loads(result.stdout)] == [
+        assert [(record["path"], record["line"]) for record in json.loads(result.stdout)] == [
             (name, 1),
             (name, last),
         ]

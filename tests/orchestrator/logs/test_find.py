@@ -86,16 +86,16 @@ def test_output_and_errors_of_one_run_are_one_log_in_any_order(folder: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("path", "said"),
+    ("path", "message"),
     [("empty", "empty: contains no log"), ("*.zst", "*.zst: there is no file")],
 )
-def test_a_path_without_a_log_is_reported(folder: Path, path: str, said: str) -> None:
+def test_a_path_without_a_log_is_reported(folder: Path, path: str, message: str) -> None:
     """A path without a log is reported, and the other paths are still searched."""
     (folder / "empty").mkdir()
     logs = find_logs([path, "train.o1234"], Path())
     assert [str(log.path) for log in logs.logs] == ["train.o1234"]
     (problem,) = logs.problems
-    assert problem.startswith(said)
+    assert problem.startswith(message)
 
 
 def test_standard_input_and_missing_files_are_for_the_reader(folder: Path) -> None:
@@ -105,12 +105,12 @@ def test_standard_input_and_missing_files_are_for_the_reader(folder: Path) -> No
 
 def streams_of(folder: Path) -> dict[str, list[str]]:
     """Return the logs in a folder, each with its output and error files."""
-    found = find_logs([str(folder)], folder / "unpacked")
+    logs = find_logs([str(folder)], folder / "unpacked")
     return {
         str(log.path.relative_to(folder)): [
-            str(Path(str(one)).relative_to(folder)) for one in log.streams
+            str(Path(str(stream)).relative_to(folder)) for stream in log.streams
         ]
-        for log in found.logs
+        for log in logs.logs
         if isinstance(log.path, Path)
     }
 

@@ -258,10 +258,12 @@ def test_many_logs_are_shared_by_processes(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("shell", "said"),
+    ("shell", "message"),
     [("exec 0<&-; teralog parse -", "standard input is closed"), ("teralog parse - < x", None)],
 )
-def test_standard_input_is_called_by_its_dash(folder: Path, shell: str, said: str | None) -> None:
+def test_standard_input_is_called_by_its_dash(
+    folder: Path, shell: str, message: str | None
+) -> None:
     """In the table, standard input has the name `-`, whatever its content."""
     (folder / "x").write_text(RUN)
     start = f"{sys.executable} -c 'from orchestrator.cli.main import main; main()'"
@@ -272,9 +274,9 @@ def test_standard_input_is_called_by_its_dash(folder: Path, shell: str, said: st
         check=False,
         timeout=60,
     )
-    if said:
+    if message:
         assert done.returncode == 1
-        assert done.stderr == f"teralog: -: cannot be read: {said}\n"
+        assert done.stderr == f"teralog: -: cannot be read: {message}\n"
     else:
         assert done.stdout.splitlines()[-1].startswith("-    Megatron")
 

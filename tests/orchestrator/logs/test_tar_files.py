@@ -101,16 +101,14 @@ def test_the_logs_of_an_archive_are_read(ending: str) -> None:
             for member in members:
                 tar.addfile(member, io.BytesIO(MEMBERS[member.name].encode()))
     before = sorted(Path().iterdir())
-    found = objects(path.name)
-    assert [
-        (run["path"], run["step_seconds"]["mean"], run["outcome"]["kind"]) for run in found
-    ] == [
+    runs = objects(path.name)
+    assert [(run["path"], run["step_seconds"]["mean"], run["outcome"]["kind"]) for run in runs] == [
         (f"{path}:logs/long-{'x' * 120}.out", 5.0, "completed"),
         (f"{path}:logs/slurm-1.out", 1.0, "gpu_out_of_memory"),
         (f"{path}:logs/slurm-2.out", 2.0, "completed"),
     ]
     assert sorted(Path().iterdir()) == before
-    assert [run["path"] for run in objects(".")] == [run["path"] for run in found]
+    assert [run["path"] for run in objects(".")] == [run["path"] for run in runs]
 
 
 def test_names_that_lead_out_of_the_archive_write_nothing(folder: Path) -> None:

@@ -93,17 +93,17 @@ done
 @pytest.fixture
 def calls(playground: Any) -> Path:
     """Put a stand-in for nvidia-smi on the PATH; return the file of its pid and arguments."""
-    found = playground.path / "calls"
+    calls_file = playground.path / "calls"
     folder = playground.path / "bin"
     folder.mkdir()
-    (folder / "nvidia-smi").write_text(NVIDIA_SMI.format(calls=found))
+    (folder / "nvidia-smi").write_text(NVIDIA_SMI.format(calls=calls_file))
     (folder / "nvidia-smi").chmod(0o755)
     playground.environment |= {
         "PATH": f"{folder}:{os.environ['PATH']}",
         "CUDA_VISIBLE_DEVICES": "0,1",
         "GPUS": "2",
     }
-    return found
+    return calls_file
 
 
 def write_campaign(playground: Any, body: str) -> None:

@@ -198,8 +198,8 @@ def test_a_summary_has_what_the_log_shows_and_nothing_else(
     run_of: RunOf, records: list[Record], expected: dict[str, Any]
 ):
     """Numbers that the log does not give are absent."""
-    found = dataclasses.asdict(summary_of(run_of(**TINY), records, Warmup(2)))
-    assert found == dataclasses.asdict(Summary()) | expected
+    summary = dataclasses.asdict(summary_of(run_of(**TINY), records, Warmup(2)))
+    assert summary == dataclasses.asdict(Summary()) | expected
 
 
 @pytest.mark.parametrize("loss", [math.nan, math.inf, -math.inf])

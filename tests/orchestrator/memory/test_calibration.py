@@ -35,15 +35,15 @@ def test_frameworks_are_calibrated_apart():
 
 def test_a_calibrated_forecast_is_where_the_peaks_lay():
     """A calibrated interval is that of the logged peaks, extended by 5 %."""
-    found = calibrations(measured(9, 10, 11))["gpt"].apply(FORECAST)
-    assert found.tensors.low_gib == pytest.approx(10 * 0.9 * 0.95)
-    assert found.tensors.high_gib == pytest.approx(10 * 1.1 * 1.05)
-    assert found.high_gib == pytest.approx(10 * 1.1 * 1.05 + 3)
-    assert sum(part.high_gib for part in found.parts) == pytest.approx(found.high_gib)
-    assert "3 finished runs" in found.parts[-1].why
+    calibrated = calibrations(measured(9, 10, 11))["gpt"].apply(FORECAST)
+    assert calibrated.tensors.low_gib == pytest.approx(10 * 0.9 * 0.95)
+    assert calibrated.tensors.high_gib == pytest.approx(10 * 1.1 * 1.05)
+    assert calibrated.high_gib == pytest.approx(10 * 1.1 * 1.05 + 3)
+    assert sum(part.high_gib for part in calibrated.parts) == pytest.approx(calibrated.high_gib)
+    assert "3 finished runs" in calibrated.parts[-1].why
 
 
 def test_the_peak_of_a_process_without_a_gpu_is_that_of_everything_in_it():
     """The peak of such a process includes Python and torch, so the whole forecast is compared."""
-    found = calibrations(measured(12, 12, 12, whole_process=True))["gpt"].apply(FORECAST)
-    assert (found.low_gib, found.high_gib) == pytest.approx((12 * 0.95, 12 * 1.05))
+    calibrated = calibrations(measured(12, 12, 12, whole_process=True))["gpt"].apply(FORECAST)
+    assert (calibrated.low_gib, calibrated.high_gib) == pytest.approx((12 * 0.95, 12 * 1.05))

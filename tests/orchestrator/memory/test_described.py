@@ -52,9 +52,9 @@ def test_tensor_parallelism_leaves_routers_and_norms_whole(split_run: RunOf) -> 
 def needs(split_run: RunOf, name: str) -> MemoryForecast:
     """Return the forecast of a named model on 64 GPUs."""
     model = named_model(name).model(4096)
-    found = forecast(split_run(described_shape(model), 64), megatron_placement("bf16"))
-    assert found is not None
-    return found
+    memory = forecast(split_run(described_shape(model), 64), megatron_placement("bf16"))
+    assert memory is not None
+    return memory
 
 
 def test_layers_whose_kernels_are_not_known_never_surely_fit(split_run: RunOf) -> None:
@@ -69,9 +69,9 @@ def test_bf16_optimizer_adds_gradients_up_in_fp32(split_run: RunOf) -> None:
     run = split_run("1.3B", 64)
     ends = []
     for sure in (True, False):
-        found = forecast(run, bf16_optimizer_placement(1, sure=sure))
-        assert found is not None
-        copies = next(one for one in found.parts if one.name == "gradient copies")
+        memory = forecast(run, bf16_optimizer_placement(1, sure=sure))
+        assert memory is not None
+        copies = next(part for part in memory.parts if part.name == "gradient copies")
         ends.append((copies.low_gib, copies.high_gib))
     assert run.parameters is not None
     whole = 4 * run.parameters / 2**30

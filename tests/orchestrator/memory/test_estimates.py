@@ -21,8 +21,8 @@ def record(*arguments: str) -> dict[str, Any]:
     """Return the JSON object of one model's memory."""
     result = memory(*arguments, "--json")
     assert result.exit_code == 0, result.output
-    (found,) = json.loads(result.stdout)
-    return dict(found)
+    (model,) = json.loads(result.stdout)
+    return dict(model)
 
 
 @pytest.mark.parametrize(("stage", "fits"), [("2", "no"), ("3", "yes")])
@@ -95,7 +95,7 @@ def test_every_memory_that_a_gpu_may_have_gets_a_verdict(
 ):
     """Half a name may mean several GPUs; capacity_gib and fits are null if these differ."""
     measured = record(*LARGE, "--zero-stage", "3", *options)
-    assert [(one["gib"], one["fits"]) for one in measured["capacities"]] == verdicts
+    assert [(capacity["gib"], capacity["fits"]) for capacity in measured["capacities"]] == verdicts
     assert measured["capacity_gib"] == (verdicts[0][0] if len(verdicts) == 1 else None)
     different = {verdict for _, verdict in verdicts}
     assert measured["fits"] == (different.pop() if len(different) == 1 else None)

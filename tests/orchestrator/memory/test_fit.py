@@ -49,8 +49,8 @@ def test_a_rank_can_have_its_gpu_or_its_share_of_this_machine(
     run_of: RunOf, cluster: Cluster, gib: float | None
 ):
     """A rank on a GPU has that GPU's memory, one on this machine its share; else unknown."""
-    found = capacity(run_of(gpus_per_node=2), cluster)
-    assert (found and found.gib) == gib
+    room = capacity(run_of(gpus_per_node=2), cluster)
+    assert (room and room.gib) == gib
 
 
 @pytest.mark.parametrize(
@@ -87,8 +87,8 @@ def test_every_framework_that_places_a_run_gives_a_forecast(name: str):
     campaign = load_campaign(SCRIPTS / f"{name}-v100.yaml")
     for planned in campaign.runs:
         placed = FRAMEWORKS[name].model.placement(planned.run) is not None
-        known = planned.run.model is not None
-        assert (run_forecast(planned.run, campaign.cluster) is not None) == (placed and known)
+        has_model = planned.run.model is not None
+        assert (run_forecast(planned.run, campaign.cluster) is not None) == (placed and has_model)
 
 
 def test_a_script_without_a_model_has_no_forecast(campaign_of: CampaignOf):

@@ -48,9 +48,9 @@ def made(run: Run, placement: Placement = FP16, **changed: Any) -> MemoryForecas
     return memory
 
 
-def part(found: MemoryForecast, name: str) -> tuple[float, float]:
-    """Return the low and high end of a part in GiB, or None if the forecast lacks it."""
-    ends = [(one.low_gib, one.high_gib) for one in found.parts if one.name == name]
+def part(memory: MemoryForecast, name: str) -> tuple[float, float]:
+    """Return the low and high end of a part in GiB, or zeros if the forecast lacks it."""
+    ends = [(portion.low_gib, portion.high_gib) for portion in memory.parts if portion.name == name]
     return ends[0] if ends else (0.0, 0.0)
 
 
@@ -93,19 +93,19 @@ def test_a_rank_has_as_many_parameters_as_megatron_deepspeed_logs():
 
 def test_the_ends_are_the_sums_of_the_parts(split_run: RunOf):
     """The sum of the parts is the forecast, so every GiB has an explanation."""
-    found = made(split_run("18B", 16, tensor=4, pipeline=4, micro_batches=8))
-    assert found.low_gib == pytest.approx(sum(one.low_gib for one in found.parts))
-    assert found.high_gib == pytest.approx(sum(one.high_gib for one in found.parts))
-    assert all(0 <= one.low_gib <= one.high_gib and one.why for one in found.parts)
-    assert found.tensors.high_gib < found.high_gib
+    memory = made(split_run("18B", 16, tensor=4, pipeline=4, micro_batches=8))
+    assert memory.low_gib == pytest.approx(sum(portion.low_gib for portion in memory.parts))
+    assert memory.high_gib == pytest.approx(sum(portion.high_gib for portion in memory.parts))
+    assert all(0 <= portion.low_gib <= portion.high_gib and portion.why for portion in memory.parts)
+    assert memory.tensors.high_gib < memory.high_gib
 
 
 def test_with_unknown_savings_only_the_high_end_is_known(split_run: RunOf):
     """No option saves the CUDA context, so its low end is known."""
     run = split_run("18B", 16, tensor=4, pipeline=4, micro_batches=8)
-    found, saving = made(run), made(run, may_save=True)
-    assert saving.high_gib == found.high_gib
-    assert saving.low_gib == part(saving, "context")[0] == part(found, "context")[0]
+    plain, saving = made(run), made(run, may_save=True)
+    assert saving.high_gib == plain.high_gib
+    assert saving.low_gib == part(saving, "context")[0] == part(plain, "context")[0]
 
 
 def test_an_unknown_model_or_split_has_no_forecast(split_run: RunOf):
@@ -135,9 +135,9 @@ def test_the_states_that_stay_are_those_of_the_published_tables(
 ):
     """Sources: ZeRO paper, section 3.1 and figure 1; Megatron's 18, and 6 + 12 / DP bytes."""
     run = split_run(MODEL, 8)
-    found = made(run, placement)
+    memory = made(run, placement)
     staying = ("weights", "gradient copies", "optimizer")
-    total = sum(part(found, name)[0] for name in staying)
+    total = sum(part(memory, name)[0] for name in staying)
     assert total * GIB == pytest.approx(each * (run.parameters or 0))
 
 
@@ -214,8 +214,8 @@ def test_activations_are_those_of_korthikanti_table_2(
     The high end includes dropout masks.
     """
     run = split_run("52B", 4, tensor=4)
-    found = made(run, recomputation=mode, sequence_parallel=sequence_parallel)
-    assert part(found, "activations")[1] * GIB == pytest.approx(each * 1024 * 8192 * 64)
+    memory = made(run, recomputation=mode, sequence_parallel=sequence_parallel)
+    assert part(memory, "activations")[1] * GIB == pytest.approx(each * 1024 * 8192 * 64)
 
 
 @pytest.mark.parametrize(

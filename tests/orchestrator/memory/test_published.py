@@ -143,7 +143,7 @@ LOGGED = (
         for gpus, micro_batch, mib in rows
     ),
 )
-WITH_LOG = [one for one in LOGGED if one.log]
+WITH_LOG = [logged for logged in LOGGED if logged.log]
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,19 +293,19 @@ RAN = [row for row in ROWS if row.ran]
 UNDECIDED = "ZeRO-3 52B, 64 GPUs, TP 1, micro-batch 22, a checkpoint every 2 layers"
 
 
-def error(one: Logged, split_run: RunOf) -> float:
+def error(logged: Logged, split_run: RunOf) -> float:
     """Return the distance of the forecast's middle from the peak, as a fraction of the peak."""
-    return one.forecast(split_run).middle_gib / one.peak_gib - 1
+    return logged.forecast(split_run).middle_gib / logged.peak_gib - 1
 
 
 def logged_lines(split_run: RunOf) -> Iterator[str]:
     """Yield the lines of the documentation's table of logged peaks."""
-    for one in LOGGED:
-        memory = one.forecast(split_run)
-        counted = "device" if one.whole_device else "tensors"
+    for logged in LOGGED:
+        memory = logged.forecast(split_run)
+        counted = "device" if logged.whole_device else "tensors"
         ends = f"{memory.low_gib:.1f} | {memory.high_gib:.1f}"
-        middle = f"{memory.middle_gib:.1f} | {error(one, split_run):+.1%}"
-        yield f"| {one.name} | {counted} | {one.peak_gib:.1f} | {ends} | {middle} |"
+        middle = f"{memory.middle_gib:.1f} | {error(logged, split_run):+.1%}"
+        yield f"| {logged.name} | {counted} | {logged.peak_gib:.1f} | {ends} | {middle} |"
 
 
 def page_lines(split_run: RunOf) -> Iterator[str]:
@@ -317,12 +317,12 @@ def page_lines(split_run: RunOf) -> Iterator[str]:
         yield f"| {row.name} | {row.memory_gib} | {ends} | {row.fits(split_run)} | {ran} |"
 
 
-@pytest.mark.parametrize("one", LOGGED, ids=lambda one: one.name)
-def test_a_logged_peak_is_within_the_forecast(split_run: RunOf, one: Logged):
+@pytest.mark.parametrize("logged", LOGGED, ids=lambda logged: logged.name)
+def test_a_logged_peak_is_within_the_forecast(split_run: RunOf, logged: Logged):
     """The peak is within 7 % of the middle, or 12 % for programs not used to build the forecast."""
-    memory = one.forecast(split_run)
-    assert memory.low_gib <= one.peak_gib <= memory.high_gib
-    assert abs(error(one, split_run)) < (0.12 if one.whole_device else 0.07)
+    memory = logged.forecast(split_run)
+    assert memory.low_gib <= logged.peak_gib <= memory.high_gib
+    assert abs(error(logged, split_run)) < (0.12 if logged.whole_device else 0.07)
 
 
 @pytest.mark.parametrize("row", RAN, ids=lambda row: row.name)
@@ -345,13 +345,15 @@ def test_the_other_row_that_ran_out_of_memory_is_not_reported_to_fit(split_run: 
 
 
 @pytest.mark.skipif(not LOGS.is_dir(), reason="the published logs are not here")
-@pytest.mark.parametrize("one", WITH_LOG, ids=lambda one: one.name)
-def test_the_peaks_are_those_of_the_published_logs(one: Logged):
+@pytest.mark.parametrize("logged", WITH_LOG, ids=lambda logged: logged.name)
+def test_the_peaks_are_those_of_the_published_logs(logged: Logged):
     """The test reads the published logs if they are next to the checkout."""
-    assert one.log
-    (run, *_) = read(LOGS / one.log)
+    assert logged.log
+    (run, *_) = read(LOGS / logged.log)
     peaks = [report.max_memory_allocated_gib for report in run.memory_reports]
-    assert max(peak for peak in peaks if peak is not None) == pytest.approx(one.peak_gib, abs=1e-3)
+    assert max(peak for peak in peaks if peak is not None) == pytest.approx(
+        logged.peak_gib, abs=1e-3
+    )
 
 
 def test_the_documentation_shows_what_the_forecast_says(split_run: RunOf):

@@ -93,7 +93,7 @@ def test_a_campaign_without_repeats_has_a_row_for_each_run(
     shown = report_for_people(campaign, report, runs)
     assert [row[1:] for row in shown.table.rows] == list(report.table.rows)
     assert shown.provenance == report.provenance
-    assert [len(one.runs) for one in configurations(runs)] == [1, 1]
+    assert [len(configuration.runs) for configuration in configurations(runs)] == [1, 1]
 
 
 @pytest.mark.parametrize(

@@ -174,5 +174,5 @@ def test_compare_knows_described_models(finished: tuple[Campaign, list[Path]]) -
     compared = json.loads(
         call("compare", "models.yaml", "--by", "activation_checkpointing", "--json")
     )
-    speeds = [one["ratio"] for one in compared]
+    speeds = [comparison["ratio"] for comparison in compared]
     assert speeds == pytest.approx([8 / 10, 4 / 5, 5 / 6.5], rel=1e-3)

@@ -182,15 +182,17 @@ def test_the_json_has_every_size_and_every_number(reported: Callable[..., Report
     assert waiting["step_seconds_mean"] is None
 
 
-@pytest.mark.parametrize(("loss", "said"), [("nan", "nan"), ("inf", "inf"), ("-inf", "-inf")])
+@pytest.mark.parametrize(
+    ("loss", "text_of_loss"), [("nan", "nan"), ("inf", "inf"), ("-inf", "-inf")]
+)
 def test_a_loss_that_is_no_number_is_shown_and_is_a_text_in_json(
-    reported: Callable[..., Reported], loss: str, said: str
+    reported: Callable[..., Reported], loss: str, text_of_loss: str
 ):
     """JSON has no literal for NaN, and other programs stop at one."""
     campaign, runs, report = reported("", {"log": log(1.0, 1.0, loss=loss), "state": "COMPLETED"})
-    assert f" {said} " in report_markdown(campaign, report, runs, [])
+    assert f" {text_of_loss} " in report_markdown(campaign, report, runs, [])
     text = json.dumps(report_json(campaign, report, runs), allow_nan=False)
-    assert json.loads(text)["runs"][0]["final_loss"] == said
+    assert json.loads(text)["runs"][0]["final_loss"] == text_of_loss
 
 
 START = (

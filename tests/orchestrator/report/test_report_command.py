@@ -212,13 +212,13 @@ WRONG_FILES = {
 }
 
 
-@pytest.mark.parametrize(("name", "code", "said"), WRONG_FILES.values(), ids=WRONG_FILES)
+@pytest.mark.parametrize(("name", "code", "message"), WRONG_FILES.values(), ids=WRONG_FILES)
 def test_a_file_that_cannot_be_written_is_a_sentence(
-    campaign: Path, name: str, code: int, said: str
+    campaign: Path, name: str, code: int, message: str
 ) -> None:
     """After the message, no file is left."""
     before = files(campaign.parent)
-    assert said in report("-o", name, code=code).stderr
+    assert message in report("-o", name, code=code).stderr
     assert files(campaign.parent) == before
 
 
@@ -264,14 +264,14 @@ SKIPPED = (
 
 
 @pytest.mark.parametrize(
-    ("skips", "mean", "told"),
+    ("skips", "mean", "warning"),
     [
         ((1, 1, 0), 2.0, None),
         ((1, 1, 1), None, "1 completed run has a skipped update in every report after"),
     ],
 )
 def test_reports_with_skipped_updates_are_left_out_and_reported(
-    playground, skips: tuple[int, ...], mean: float | None, told: str | None
+    playground, skips: tuple[int, ...], mean: float | None, warning: str | None
 ) -> None:
     """A step whose gradients overflowed does less work; `parse` leaves it out too."""
     times = (9000.0, 1000.0, 2000.0)
@@ -291,13 +291,13 @@ def test_reports_with_skipped_updates_are_left_out_and_reported(
     assert run["step_seconds_mean"] == mean
     left_out = "1 report with skipped updates left out; "
     all_left_out = "2 reports with skipped updates left out, which are all reports of megatron; "
-    assert (all_left_out if told else left_out) in done.stdout
-    assert (told is None) == ("skipped update" not in done.stderr)
-    assert told is None or told in done.stderr
+    assert (all_left_out if warning else left_out) in done.stdout
+    assert (warning is None) == ("skipped update" not in done.stderr)
+    assert warning is None or warning in done.stderr
     every = "skipped update in every report after its warm-up"
-    assert (told is None) == (every not in playground.teralog("noise", "campaign.yaml").stdout)
+    assert (warning is None) == (every not in playground.teralog("noise", "campaign.yaml").stdout)
     every = "every report after the warm-up contains a skipped update: megatron"
-    assert (told is None) == (every not in playground.teralog("watch", "campaign.yaml").stdout)
+    assert (warning is None) == (every not in playground.teralog("watch", "campaign.yaml").stdout)
 
 
 @pytest.mark.parametrize("warmup", [4, 500])

@@ -130,12 +130,12 @@ def test_conventions_differ_by_what_they_leave_out(name: str):
     model = SHAPES[name]
     exact = flops("model", model)
     again = flops("bigscience", model, recomputed=True) / flops("hardware", model, recomputed=True)
-    others = (flops(one, model) / exact for one in ("bigscience", "palm", "megatron-core"))
+    others = (flops(name, model) / exact for name in ("bigscience", "palm", "megatron-core"))
     assert (again, *others) == pytest.approx(APART[name], abs=6e-4)
 
 
 TINY = ModelShape(2, 64, 4, 512, 64)
-EVERY = frozenset(one.name for one in FORMULA_CONVENTIONS)
+EVERY = frozenset(convention.name for convention in FORMULA_CONVENTIONS)
 # What is changed, and the conventions in which that costs something else. narayanan's equation is
 # not for a layer that is not GPT-2's, and gives no number then.
 CHANGES: dict[str, tuple[dict[str, Any], frozenset[str]]] = {
@@ -163,7 +163,9 @@ def test_every_field_of_a_shape_counts_where_it_should(
     other = iteration_of(replace(TINY, **changed))
     plain = iteration_of(TINY)
     differing = {
-        one.name for one in FORMULA_CONVENTIONS if flops_by(one, other) != flops_by(one, plain)
+        convention.name
+        for convention in FORMULA_CONVENTIONS
+        if flops_by(convention, other) != flops_by(convention, plain)
     }
     assert differing == expected
 
@@ -180,9 +182,15 @@ def test_every_field_of_a_shape_counts_where_it_should(
 def test_padding_batch_and_recomputation_count(changed: dict[str, Any], expected: frozenset[str]):
     """Recomputation counts only in conventions that include it."""
     plain, other = iteration_of(TINY), iteration_of(TINY, **changed)
-    more = {one.name for one in FORMULA_CONVENTIONS if flops_by(one, other) > flops_by(one, plain)}
+    more = {
+        convention.name
+        for convention in FORMULA_CONVENTIONS
+        if flops_by(convention, other) > flops_by(convention, plain)
+    }
     assert more == expected
-    assert {name for name, one in CONVENTIONS.items() if one.counts_recomputation} == RECOMPUTING
+    assert {
+        name for name, convention in CONVENTIONS.items() if convention.counts_recomputation
+    } == RECOMPUTING
 
 
 shapes = st.builds(
@@ -246,7 +254,9 @@ def test_equation_3_is_not_for_every_model():
     convention = CONVENTIONS["narayanan"]
     assert flops_by(convention, iteration_of(replace(TINY, gated_mlp=True))) is None
     assert "an MLP of two matrices 4h wide" in convention.assumes
-    assert not any(one.assumes for name, one in CONVENTIONS.items() if name != "narayanan")
+    assert not any(
+        convention.assumes for name, convention in CONVENTIONS.items() if name != "narayanan"
+    )
 
 
 def test_every_convention_has_its_name_and_title():
@@ -262,7 +272,9 @@ def test_every_convention_has_its_name_and_title():
         "nanotron",
         "palm",
     ]
-    assert all(one.name == name and one.title for name, one in CONVENTIONS.items())
+    assert all(
+        convention.name == name and convention.title for name, convention in CONVENTIONS.items()
+    )
 
 
 def test_a_run_is_counted_as_its_iteration(run_of: RunOf):

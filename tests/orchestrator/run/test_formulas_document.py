@@ -44,7 +44,7 @@ def test_the_table_of_differences_is_there():
 def test_every_convention_is_in_it():
     """The table of conventions in the page has every convention by its name."""
     assert re.findall(r"^\| `([a-z][a-z-]+)` \|", TEXT, re.MULTILINE) == [
-        one.name for one in FORMULA_CONVENTIONS
+        convention.name for convention in FORMULA_CONVENTIONS
     ]
 
 

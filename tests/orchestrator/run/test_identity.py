@@ -115,12 +115,12 @@ SAME = {
 }
 
 
-@pytest.mark.parametrize(("one", "other"), SAME.values(), ids=SAME)
+@pytest.mark.parametrize(("values", "other_values"), SAME.values(), ids=SAME)
 def test_equal_parameters_have_one_identity_however_they_are_spelled(
-    run_of: RunOf, one: dict[str, Any], other: dict[str, Any]
+    run_of: RunOf, values: dict[str, Any], other_values: dict[str, Any]
 ):
     """If a user tidies up the campaign file, its results are still found."""
-    assert run_id(run_of(**one)) == run_id(run_of(**other))
+    assert run_id(run_of(**values)) == run_id(run_of(**other_values))
 
 
 changes = st.fixed_dictionaries(
@@ -164,9 +164,9 @@ def measured(run: Run) -> dict[str, Any]:
 
 @given(changes, changes)
 def test_runs_have_one_identity_exactly_when_they_measure_the_same(
-    run_of: RunOf, one: dict[str, Any], other: dict[str, Any]
+    run_of: RunOf, values: dict[str, Any], other_values: dict[str, Any]
 ):
     """A change of any parameter makes another run, except those that only request resources."""
-    first, second = run_of(**one), run_of(**other)
+    first, second = run_of(**values), run_of(**other_values)
     same = measured(first) == measured(second)
     assert (run_id(first) == run_id(second)) == same

@@ -72,15 +72,15 @@ def test_a_preset_has_the_published_numbers(key: str, shape: tuple[int, ...]):
 
     The MLP has the usual width.
     """
-    found = preset(key)
+    model = preset(key)
     assert (
-        found.num_layers,
-        found.hidden_size,
-        found.num_attention_heads,
-        found.vocab_size,
-        found.seq_length,
+        model.num_layers,
+        model.hidden_size,
+        model.num_attention_heads,
+        model.vocab_size,
+        model.seq_length,
     ) == shape
-    assert found.ffn_width == 4 * found.hidden_size
+    assert model.ffn_width == 4 * model.hidden_size
 
 
 def test_no_preset_is_unknown_here():

@@ -49,19 +49,19 @@ def test_runs_that_ask_for_the_same_go_together(
 ) -> None:
     """Runs stay in their order, and an array has no more than the allowed number."""
     scripts = [script(name, nodes=2 if name in "ce" else 1) for name in "abcdef"]
-    ids = [[one.run_id for one in group] for group in batches(scripts, size, arrays=arrays)]
+    ids = [[member.run_id for member in group] for group in batches(scripts, size, arrays=arrays)]
     assert ids == groups
 
 
 def test_runs_come_after_tasks_of_one_array_with_their_indices() -> None:
     """Runs that depend on different jobs, or on none, are in separate arrays."""
     places = {"a": Place("7", 0), "b": Place("7", 3), "c": Place("9"), "d": Place("8", 1)}
-    scripts = [replace(script(f"after-{one}"), after=one) for one in "dabc"] + [script("e")]
-    ids = [[one.run_id for one in group] for group in batches(scripts, 10, places=places)]
+    scripts = [replace(script(f"after-{name}"), after=name) for name in "dabc"] + [script("e")]
+    ids = [[member.run_id for member in group] for group in batches(scripts, 10, places=places)]
     assert ids == [["after-d"], ["after-a", "after-b"], ["after-c"], ["e"]]
 
 
-@pytest.mark.parametrize("said", ["7", "7_3"])
-def test_a_place_is_written_as_slurm_does(said: str) -> None:
+@pytest.mark.parametrize("text", ["7", "7_3"])
+def test_a_place_is_written_as_slurm_does(text: str) -> None:
     """Parsing the written place returns the same place."""
-    assert Place.of(said).said == said
+    assert Place.of(text).said == text

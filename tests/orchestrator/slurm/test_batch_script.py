@@ -119,7 +119,7 @@ def test_a_job_records_its_exit_code_and_its_times(tmp_path: Path, ends: str, co
     assert (record.job_id, record.exit_code) == ("8_0", code)
     assert record.ended_at is not None
     assert record.started_at <= record.ended_at
-    assert [one.name for one in (tmp_path / "an attempt").iterdir() if one.name[0] == "."] == []
+    assert [path.name for path in (tmp_path / "an attempt").iterdir() if path.name[0] == "."] == []
 
 
 @pytest.mark.parametrize("name", ["SIGHUP", "SIGINT", "SIGTERM", "SIGUSR1", "SIGUSR2"])

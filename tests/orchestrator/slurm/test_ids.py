@@ -34,7 +34,7 @@ def test_ids_that_slurm_has_put_into_one_are_taken_apart(text: str, ids: list[st
 def test_compact_ids_are_those_that_were_put_in(indices: set[int], job: int) -> None:
     """Combining and separating returns the same ids, for any indices."""
     assert list(expand(f"{job}_[{compact(indices)}]")) == [
-        f"{job}_{one}" for one in sorted(indices)
+        f"{job}_{index}" for index in sorted(indices)
     ]
 
 

@@ -20,10 +20,10 @@ REFUSALS = {
 }
 
 
-@pytest.mark.parametrize(("said", "limit", "fewer"), REFUSALS.values(), ids=REFUSALS)
+@pytest.mark.parametrize(("message", "limit", "fewer"), REFUSALS.values(), ids=REFUSALS)
 def test_only_limits_on_submitted_jobs_may_accept_fewer_runs(
-    said: str, limit: str | None, fewer: bool
+    message: str, limit: str | None, fewer: bool
 ) -> None:
     """If sbatch does not name the limit, the number of accepted tasks shows which it is."""
-    refused = RefusedError(said)
+    refused = RefusedError(message)
     assert (refused.limit, refused.may_accept_fewer) == (limit, fewer)

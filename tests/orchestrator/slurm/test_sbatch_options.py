@@ -10,15 +10,15 @@ from orchestrator.slurm.sbatch_options import SbatchOptions, dependency, sbatch_
 
 def test_options_contain_name_log_folder_and_what_the_user_asked_for() -> None:
     """An option that the user did not give is left out."""
-    told = {"name": "n", "comment": "c", "output": "o", "folder": "f"}
+    required = {"name": "n", "comment": "c", "output": "o", "folder": "f"}
     usual = ["--job-name=n", "--comment=c", "--output=o", "--open-mode=append", "--chdir=f"]
-    assert sbatch_options(**told, options=SbatchOptions()) == usual
-    assert sbatch_options(**told, indices=range(4), options=SbatchOptions()) == [
+    assert sbatch_options(**required, options=SbatchOptions()) == usual
+    assert sbatch_options(**required, indices=range(4), options=SbatchOptions()) == [
         *usual,
         "--array=0-3",
     ]
     everything = SbatchOptions(throttle=2, dependency="afterok:1", hold=True, exclude="n[1-2]")
-    assert sbatch_options(**told, indices=range(4), options=everything) == [
+    assert sbatch_options(**required, indices=range(4), options=everything) == [
         *usual,
         "--array=0-3%2",
         "--dependency=afterok:1",
@@ -29,10 +29,10 @@ def test_options_contain_name_log_folder_and_what_the_user_asked_for() -> None:
 
 def test_chained_array_depends_on_the_array_before_and_on_the_user_s_jobs() -> None:
     """If tasks of the earlier array fail, Slurm cancels the tasks that depend on them."""
-    told = {"name": "n", "comment": "c", "output": "o", "folder": "f"}
+    required = {"name": "n", "comment": "c", "output": "o", "folder": "f"}
     options = SbatchOptions(dependency="afterok:1")
-    found = sbatch_options(**told, indices=(0, 1, 3), after="aftercorr:7", options=options)
-    assert found[5:] == [
+    words = sbatch_options(**required, indices=(0, 1, 3), after="aftercorr:7", options=options)
+    assert words[5:] == [
         "--array=0-1,3",
         "--dependency=afterok:1,aftercorr:7",
         "--kill-on-invalid-dep=yes",
@@ -40,7 +40,7 @@ def test_chained_array_depends_on_the_array_before_and_on_the_user_s_jobs() -> N
 
 
 @pytest.mark.parametrize(
-    ("before", "said"),
+    ("before", "option"),
     [
         ([], None),
         ([Place("7")], "afterok:7"),
@@ -49,10 +49,10 @@ def test_chained_array_depends_on_the_array_before_and_on_the_user_s_jobs() -> N
     ],
 )
 def test_dependency_names_the_jobs_that_must_complete_first(
-    before: list[Place], said: str | None
+    before: list[Place], option: str | None
 ) -> None:
     """Each task of an array waits for the earlier task with the same index."""
-    assert dependency(before) == said
+    assert dependency(before) == option
 
 
 @pytest.mark.parametrize(

@@ -50,18 +50,18 @@ SACCT = {
 @pytest.mark.parametrize(("text", "expected"), SACCT.values(), ids=SACCT)
 def test_sacct_shows_the_last_start_and_sums_up_those_before(text: str, expected: tuple) -> None:
     """The state has Slurm's words, and unknown values are None."""
-    [one] = read_sacct(text.splitlines()).values()
+    [job] = read_sacct(text.splitlines()).values()
     assert (
-        one.job_id,
-        one.state,
-        one.exit_code,
-        one.signal,
-        one.seconds,
-        one.nodes,
-        one.restarts,
-        one.earlier_seconds,
+        job.job_id,
+        job.state,
+        job.exit_code,
+        job.signal,
+        job.seconds,
+        job.nodes,
+        job.restarts,
+        job.earlier_seconds,
     ) == expected
-    assert one.by == "sacct"
+    assert job.by == "sacct"
 
 
 def test_a_running_job_has_the_same_state_at_every_query() -> None:
@@ -96,9 +96,9 @@ MINE = "7|mine|FAILED|1:0|2026-01-01T00:00:00|2026-01-01T00:00:05|5|n2|None"
 @pytest.mark.parametrize("lines", [(SOMEONE_S, MINE), (MINE, SOMEONE_S)])
 def test_another_job_that_had_the_same_id_is_none_of_a_job_s_starts(lines: tuple[str, ...]):
     """Accounting keeps jobs from before the cluster counted ids from 1 again."""
-    [one] = read_sacct(lines, {"mine"}).values()
-    assert (one.name, one.word, one.seconds) == ("mine", "FAILED", 5.0)
-    assert (one.restarts, one.earlier_seconds) == (0, 0.0)
+    [job] = read_sacct(lines, {"mine"}).values()
+    assert (job.name, job.word, job.seconds) == ("mine", "FAILED", 5.0)
+    assert (job.restarts, job.earlier_seconds) == (0, 0.0)
 
 
 def test_a_task_that_is_listed_has_a_state_of_its_own() -> None:
@@ -107,7 +107,7 @@ def test_a_task_that_is_listed_has_a_state_of_its_own() -> None:
         "1_0|a|COMPLETED|0:0|2026-11-21T13:35:23|2026-11-21T13:35:26|3|n0|None",
         "1_[1-2%2]|a|PENDING|0:0|Unknown|Unknown|0|None assigned|JobArrayTaskLimit",
     )
-    assert {one.job_id: one.word for one in read_sacct(lines).values()} == {
+    assert {job.job_id: job.word for job in read_sacct(lines).values()} == {
         "1_0": "COMPLETED",
         "1_1": "PENDING",
         "1_2": "PENDING",
@@ -146,16 +146,16 @@ SQUEUE = {
 @pytest.mark.parametrize(("line", "expected"), SQUEUE.values(), ids=SQUEUE)
 def test_squeue_times_in_the_future_are_ignored(line: str, expected: tuple) -> None:
     """A start or an end that Slurm only expects does not count."""
-    [one] = read_squeue([line]).values()
+    [job] = read_squeue([line]).values()
     assert (
-        one.state,
-        one.started_at,
-        one.ended_at,
-        one.nodes,
-        one.exit_code,
-        one.signal,
-        one.restarts,
-        one.reason,
+        job.state,
+        job.started_at,
+        job.ended_at,
+        job.nodes,
+        job.exit_code,
+        job.signal,
+        job.restarts,
+        job.reason,
     ) == expected
 
 
@@ -228,8 +228,8 @@ def test_scontrol_lists_the_tasks_that_wait() -> None:
 )
 def test_only_known_states_are_final(state: str, word: str, final: bool) -> None:
     """An unknown word does not mean an end."""
-    one = JobState(job_id="1", name="a", state=state, by="sacct")
-    assert (one.word, one.final) == (word, final)
+    job = JobState(job_id="1", name="a", state=state, by="sacct")
+    assert (job.word, job.final) == (word, final)
     assert (word in FINAL) == final
 
 
@@ -247,4 +247,4 @@ def test_a_job_that_sbatch_was_refused_is_distinguished_from_one_that_failed(
     line: str, refused: bool
 ) -> None:
     """Slurm keeps a record of some jobs that it refused, and for which it gave no id."""
-    assert {one.refused for one in read_squeue([line]).values()} == {refused}
+    assert {job.refused for job in read_squeue([line]).values()} == {refused}

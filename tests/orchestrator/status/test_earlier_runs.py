@@ -34,6 +34,6 @@ def test_a_damaged_file_of_another_campaign_leaves_its_run_out(
         attempt = attempt_in(store.run(planned.run_id), log=log, state="COMPLETED")
         if other == "damaged":
             (attempt.folder / name).write_text("{")
-    found = EarlierRuns(campaign, campaign_store(tmp_path / "results", "now"))
-    (times,) = found.times(kind_of(planned.run))
+    earlier = EarlierRuns(campaign, campaign_store(tmp_path / "results", "now"))
+    (times,) = earlier.times(kind_of(planned.run))
     assert times.median_seconds == pytest.approx(0.2)

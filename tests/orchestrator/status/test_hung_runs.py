@@ -198,9 +198,9 @@ def test_a_clock_of_this_machine_that_is_wrong_flags_no_run(
     clock = FileClock(store.path)
     for ahead in (3600, -3600):
         monkeypatch.setattr(silent_logs.time, "time", lambda ahead=ahead: real() + ahead)
-        for one in (clock, FileClock(store.path)):
+        for file_clock in (clock, FileClock(store.path)):
             statuses = run_statuses(campaign, store)
-            assert find_hung_runs(statuses, one, lambda _: 0.2) == {}
+            assert find_hung_runs(statuses, file_clock, lambda _: 0.2) == {}
 
 
 def test_without_a_file_of_its_own_the_newest_log_is_the_clock(
@@ -211,10 +211,10 @@ def test_without_a_file_of_its_own_the_newest_log_is_the_clock(
     begin(0, steps(0.2), 3600)
     assert find_hung_runs(run_statuses(campaign, store), clock, lambda _: 0.2) == {}
     begin(1, steps(0.2), 0)
-    found = find_hung_runs(run_statuses(campaign, store), clock, lambda _: 0.2)
-    [one] = found.values()
-    assert one.label == "seed=1"
-    assert one.silent_seconds == pytest.approx(3600, abs=60)
+    hung_runs = find_hung_runs(run_statuses(campaign, store), clock, lambda _: 0.2)
+    [hung_run] = hung_runs.values()
+    assert hung_run.label == "seed=1"
+    assert hung_run.silent_seconds == pytest.approx(3600, abs=60)
 
 
 def test_the_clock_leaves_no_file_behind(tmp_path: Path) -> None:

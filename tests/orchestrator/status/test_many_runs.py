@@ -47,12 +47,12 @@ STATES: dict[int, dict[str, Any]] = {
 def store(campaign_of: CampaignOf, attempt_in: AttemptIn, tmp_path: Path) -> CampaignStore:
     """Return the results of 50 runs: one failed, one out of memory, two not started."""
     campaign = campaign_of(CAMPAIGN)
-    found = campaign_store(tmp_path / "results", campaign.name)
+    new_store = campaign_store(tmp_path / "results", campaign.name)
     for number, planned in enumerate(campaign.runs):
         values = STATES.get(number, {"state": "COMPLETED", "log": ""})
         if values:
-            attempt_in(found.run(planned.run_id), **values)
-    return found
+            attempt_in(new_store.run(planned.run_id), **values)
+    return new_store
 
 
 @pytest.fixture
@@ -68,9 +68,9 @@ def with_job(status: RunStatus, state: str, **values: Any) -> RunStatus:
 
 
 def hung(status: RunStatus) -> dict[str, HungRun]:
-    """Return that this run hangs."""
-    found = object.__new__(HungRun)
-    return {status.planned.run_id: found}
+    """Return the hung runs, of which this run is the only one, by run id."""
+    hung_run = object.__new__(HungRun)
+    return {status.planned.run_id: hung_run}
 
 
 def status_of(tmp_path: Path, *arguments: str) -> Result:
@@ -160,7 +160,7 @@ def test_configurations_never_look_the_same(
 @pytest.mark.parametrize(("count", "last"), [(5, "r5"), (30, "and 25 more hang: --state hung")])
 def test_of_many_runs_that_hang_the_first_are_reported(count: int, last: str) -> None:
     """If a file system is unavailable, all runs look hung."""
-    one = HungRun(
+    hung_run = HungRun(
         label="",
         node_list=None,
         silent_since=datetime.now(UTC),
@@ -168,7 +168,7 @@ def test_of_many_runs_that_hang_the_first_are_reported(count: int, last: str) ->
         report_seconds=0.2,
         last_line=None,
     )
-    lines = hung_lines([replace(one, label=f"r{number + 1}") for number in range(count)])
+    lines = hung_lines([replace(hung_run, label=f"r{number + 1}") for number in range(count)])
     assert len(lines) <= 6
     assert lines[-1].startswith(last)
 
@@ -229,8 +229,8 @@ def test_an_unknown_state_is_a_sentence(texts: list[str], problems: list[str]) -
     with pytest.raises(UserError) as caught:
         parse_states(texts)
     assert len(caught.value.problems) == len(problems)
-    for found, part in zip(caught.value.problems, problems, strict=True):
-        assert part in found
+    for problem, part in zip(caught.value.problems, problems, strict=True):
+        assert part in problem
 
 
 def test_reasons_are_explained_only_for_jobs_that_wait(statuses: list[RunStatus]) -> None:

@@ -60,7 +60,7 @@ def test_a_log_that_grows_in_pieces_shows_what_the_whole_log_shows(
         if before.state is not None:
             assert so_far.state.offset >= before.state.offset
             new = [record for record in so_far.records if record not in before.records]
-            assert all(one.offset >= before.state.offset for one in new)
+            assert all(record.offset >= before.state.offset for record in new)
     so_far = read_on(log, planned, so_far, complete=True)
     assert so_far.state is not None
     assert so_far.state.offset == len(data)

@@ -25,9 +25,9 @@ def speeds(*runs: Placed, deviation: float = 0.0) -> dict[str, NodeSpeed]:
     return {speed.node: speed for speed in node_speeds(timed)}
 
 
-def slow(found: dict[str, NodeSpeed]) -> list[str]:
+def slow(by_node: dict[str, NodeSpeed]) -> list[str]:
     """Return the names of the slow nodes."""
-    return [speed.node for speed in found.values() if speed.slow]
+    return [speed.node for speed in by_node.values() if speed.slow]
 
 
 def test_a_node_is_slow_whose_runs_are() -> None:
@@ -78,9 +78,9 @@ def test_a_run_on_several_nodes_counts_for_each() -> None:
 )
 def test_where_nothing_can_be_compared_no_node_is_slow(runs: list[Placed]) -> None:
     """The table still lists the nodes and their runs."""
-    found = speeds(*runs)
-    assert slow(found) == []
-    assert set(found) == {nodes for _, nodes, _ in runs if nodes}
+    by_node = speeds(*runs)
+    assert slow(by_node) == []
+    assert set(by_node) == {nodes for _, nodes, _ in runs if nodes}
 
 
 def test_a_machine_whose_steps_vary_much_makes_no_node_slow() -> None:
@@ -115,10 +115,10 @@ def test_the_table_marks_the_slow_node() -> None:
 )
 def test_no_node_and_no_run_is_lost(runs: list[Placed]) -> None:
     """Every run counts on each of its nodes, and the slowest node comes first."""
-    found = speeds(*runs)
+    by_node = speeds(*runs)
     nodes = {"n1": ["n1"], "n2": ["n2"], "n[1-3]": ["n1", "n2", "n3"], "n[2,4]": ["n2", "n4"]}
     placed = sum(len(nodes[where or ""]) for _, where, _ in runs)
-    assert sum(speed.runs for speed in found.values()) == placed
-    ratios = [speed.ratio or 0.0 for speed in found.values()]
+    assert sum(speed.runs for speed in by_node.values()) == placed
+    ratios = [speed.ratio or 0.0 for speed in by_node.values()]
     assert ratios == sorted(ratios, reverse=True)
-    assert all(speed.compared <= speed.runs for speed in found.values())
+    assert all(speed.compared <= speed.runs for speed in by_node.values())

@@ -29,7 +29,10 @@ def run(seconds: float | None, *, deviation: float = 0.0, **values: Any) -> Time
 
 def slow(*seconds: float | None, deviation: float = 0.0) -> list[int]:
     """Return the numbers of those siblings that are slow."""
-    runs = {str(place): run(one, deviation=deviation) for place, one in enumerate(seconds)}
+    runs = {
+        str(place): run(step_seconds, deviation=deviation)
+        for place, step_seconds in enumerate(seconds)
+    }
     return [int(place) for place in slow_runs(runs)]
 
 
@@ -91,7 +94,7 @@ def test_a_run_is_compared_with_other_campaigns_if_no_closer_runs_exist() -> Non
     """Other campaigns show that all runs of this campaign are equally slow."""
     before = (StepTimes(0.20, 0.0), StepTimes(0.22, 0.0))
     all_slow = {"a": run(0.42, elsewhere=before), "b": run(0.43, elsewhere=before)}
-    assert {one.others for one in slow_runs(all_slow).values()} == {"earlier runs"}
+    assert {slow_run.others for slow_run in slow_runs(all_slow).values()} == {"earlier runs"}
     assert slow_runs({"a": run(0.21, elsewhere=before)}) == {}
     nearer = run(0.42, elsewhere=before, earlier=before)
     assert slow_runs({"a": nearer})["a"].others == "earlier attempts"
@@ -158,13 +161,13 @@ def test_times_are_those_of_three_reports_or_more(
     seconds: list[float], times: StepTimes | None
 ) -> None:
     """One slow step changes neither the median nor the median deviation."""
-    found = StepTimes.of(seconds)
+    step_times = StepTimes.of(seconds)
     if times is None:
-        assert found is None
+        assert step_times is None
     else:
-        assert found is not None
-        assert found.median_seconds == pytest.approx(times.median_seconds)
-        assert found.deviation_seconds == pytest.approx(times.deviation_seconds)
+        assert step_times is not None
+        assert step_times.median_seconds == pytest.approx(times.median_seconds)
+        assert step_times.deviation_seconds == pytest.approx(times.deviation_seconds)
 
 
 sound = st.floats(0.1, 10.0)

@@ -49,8 +49,8 @@ def test_the_time_before_a_requeue_counts_if_the_job_never_starts_again(
 def test_a_status_is_that_of_the_last_attempt(standing: list[RunStatus]):
     """Statuses are in the order of the campaign."""
     assert [
-        (one.state, one.outcome, len(one.attempts), one.seconds, one.unsuccessful)
-        for one in standing
+        (status.state, status.outcome, len(status.attempts), status.seconds, status.unsuccessful)
+        for status in standing
     ] == [
         ("COMPLETED", "completed", 2, 12.3456, False),
         ("FAILED", "failed", 1, 1.5, True),
@@ -133,8 +133,8 @@ def test_a_record_shows_all_of_the_last_attempt(standing: list[RunStatus]):
         },
     }
     assert failed["exit_code"] == 3
-    known = {"run_id", "label", "rehearsed", "state", "attempts", "gpu_hours_asked"}
-    assert {value for key, value in waiting.items() if key not in known} == {None}
+    present = {"run_id", "label", "rehearsed", "state", "attempts", "gpu_hours_asked"}
+    assert {value for key, value in waiting.items() if key not in present} == {None}
 
 
 @pytest.mark.parametrize(

@@ -275,7 +275,7 @@ def look(campaign: Campaign, store: CampaignStore, runs: Supervised) -> Look:
     return Watch(campaign, store).look()
 
 
-def said(looks: list[Look]) -> tuple[list[str], list[str]]:
+def plain_output(looks: list[Look]) -> tuple[list[str], list[str]]:
     """Return the output of some updates on a pipe, and the messages on stderr."""
     texts: list[str] = []
     complaints: list[str] = []
@@ -292,11 +292,11 @@ def test_a_pipe_gets_only_changes(look: Look) -> None:
     """All runs are printed at first and at the end; without changes, nothing between."""
     going = replace(look.runs[0], progress=Progress(iteration=13, iterations=20))
     later = replace(look, runs=(going, *look.runs[1:]))
-    texts, _ = said([look, look, later, replace(later, under_way=False)])
+    texts, _ = plain_output([look, look, later, replace(later, under_way=False)])
     assert [labels(text) for text in texts] == [["r1", "r2", "r3", "r4"], ["r1"]]
     ended = replace(going, progress=Progress(iteration=20, iterations=20))
     last = replace(later, runs=(ended, *look.runs[1:]), under_way=False)
-    texts, _ = said([look, later, last])
+    texts, _ = plain_output([look, later, last])
     assert [len(labels(text)) for text in texts] == [4, 1, 4]
     assert "4 runs: 1 running, 1 completed, 1 failed, 1 not started" in texts[0]
     assert "gpt r1 on here: 0.50 s per step, 2.5" in texts[0]
@@ -305,7 +305,7 @@ def test_a_pipe_gets_only_changes(look: Look) -> None:
 def test_a_note_is_reported_once(look: Look) -> None:
     """The note is printed again if it has changed."""
     noted = [replace(look, notes=(note,)) for note in ("silent", "silent", "still silent")]
-    assert said(noted)[1] == ["silent", "still silent"]
+    assert plain_output(noted)[1] == ["silent", "still silent"]
 
 
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (160, 50), (40, 10), (80, 8), (300, 20)])
@@ -313,10 +313,10 @@ def test_the_picture_fits_the_terminal(look: Look, width: int, height: int) -> N
     """No line is too long, and there are not too many lines, for any content."""
     many = tuple(
         replace(
-            one,
-            status=replace(one.status, planned=replace(one.status.planned, label=f"{'x' * 70} r7")),
+            run,
+            status=replace(run.status, planned=replace(run.status.planned, label=f"{'x' * 70} r7")),
         )
-        for one in look.runs * 25
+        for run in look.runs * 25
     )
     for shown in (look, Look(many, ("a note " * 30,) * 9, under_way=True)):
         console = Console(width=width, height=height, file=io.StringIO())
@@ -343,7 +343,7 @@ def test_text_from_a_file_does_not_control_the_terminal(look: Look) -> None:
     assert "[bold]note" in text
     assert "\x1b" not in text
     assert "\x07" not in text
-    assert "\x1b" not in said([shown])[0][0]
+    assert "\x1b" not in plain_output([shown])[0][0]
 
 
 def state(run: WatchedRun, word: str, outcome: str | None = None, **seen: Any) -> WatchedRun:
@@ -401,8 +401,8 @@ def test_a_run_that_waits_is_of_less_interest_than_one_that_has_ended(
 @given(seconds=st.floats(1e-90, 1e99))
 def test_a_mangled_step_time_stops_no_watch(seconds: float) -> None:
     """A log may contain any number, so an end beyond the calendar is shown as unknown."""
-    found = Progress(iteration=1, iterations=20, step_seconds=seconds)
-    run = WatchedRun(_Running(), None, found, None)
+    progress = Progress(iteration=1, iterations=20, step_seconds=seconds)
+    run = WatchedRun(_Running(), None, progress, None)
     text = left_text(run)
     assert text is None or re.fullmatch(r"(\d+ days?, )?\d+:\d\d:\d\d", text)
 

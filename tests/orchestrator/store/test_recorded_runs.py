@@ -103,10 +103,10 @@ def test_a_folder_shows_what_its_campaign_file_shows(
     runs, warmup = recorded_campaign(store)
     assert [run.label for run in runs] == ["seed=3", "seed=1"]
     assert warmup == campaign.warmup
-    told, whole = collect_runs(runs, warmup, store), collect_campaign(campaign, store)[:2]
-    for one, other in zip(told, whole, strict=True):
-        assert one == replace(other, planned=one.planned)
-        assert one.planned.run == other.planned.run
+    recorded, whole = collect_runs(runs, warmup, store), collect_campaign(campaign, store)[:2]
+    for shown, collected in zip(recorded, whole, strict=True):
+        assert shown == replace(collected, planned=shown.planned)
+        assert shown.planned.run == collected.planned.run
 
 
 def test_a_folder_without_a_run_is_none(tmp_path: Path) -> None:

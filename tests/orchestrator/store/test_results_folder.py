@@ -40,7 +40,7 @@ def teralog(*words: str) -> Result:
 
 
 @pytest.mark.parametrize(
-    ("folders", "file", "found"),
+    ("folders", "file", "expected"),
     [
         pytest.param([], "a/b", "a/b/results", id="a new one beside the file"),
         pytest.param(["a/b/results", "a/results"], "a/b", "a/b/results", id="the nearest"),
@@ -54,14 +54,14 @@ def teralog(*words: str) -> Result:
     ],
 )
 def test_the_nearest_folder_counts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folders: list[str], file: str, found: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folders: list[str], file: str, expected: str
 ) -> None:
     """The search goes up to the root of the repository, or to the home directory."""
     home = tmp_path / "home"
     monkeypatch.setenv("HOME", str(home))
-    for one in (file, *folders):
-        (home / one).mkdir(parents=True, exist_ok=True)
-    assert results_folder(home / file) == (home / found).resolve()
+    for folder in (file, *folders):
+        (home / folder).mkdir(parents=True, exist_ok=True)
+    assert results_folder(home / file) == (home / expected).resolve()
 
 
 def test_a_file_named_results_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

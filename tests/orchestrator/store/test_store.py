@@ -70,7 +70,7 @@ def test_attempts_are_numbered_from_one(run: RunFolder) -> None:
     """Attempts are listed in the order of their numbers: the tenth comes after the ninth."""
     assert run.attempts() == []
     assert [run.new_attempt().number for _ in range(11)] == list(range(1, 12))
-    assert [one.number for one in run.attempts()] == list(range(1, 12))
+    assert [attempt.number for attempt in run.attempts()] == list(range(1, 12))
 
 
 def test_an_attempt_is_read_back_as_recorded(run: RunFolder) -> None:
@@ -143,17 +143,17 @@ def test_the_state_is_that_of_the_last_attempt(
 @pytest.fixture
 def submitted(tmp_path: Path) -> CampaignStore:
     """Return a store with a batch of two claimed runs, tasks 3 and 5 of an array."""
-    found = CampaignStore(tmp_path)
+    store = CampaignStore(tmp_path)
     intent = Intent("batch", "here", "2026-01-02T03:04:05+00:00")
-    with found.shared_intent(intent) as written:
+    with store.shared_intent(intent) as written:
         for name in ("one", "two"):
-            assert found.run(name).claim(1, intent, name, written=written)
+            assert store.run(name).claim(1, intent, name, written=written)
     members = (("one", 1), ("two", 1))
     batch = RunBatch(
         intent.batch, intent.host, intent.created_at, members, array=True, indices=(3, 5)
     )
-    assert found.new_batch(batch, "script") is not None
-    return found
+    assert store.new_batch(batch, "script") is not None
+    return store
 
 
 def test_a_run_is_submitted_from_the_receipt_of_its_batch_on(submitted: CampaignStore) -> None:
@@ -262,7 +262,7 @@ def test_a_deleted_attempt_is_found_by_the_index_of_its_task(submitted: Campaign
     submitted.batch("batch").close(Receipt("7", "2026-01-02T03:04:06+00:00"))
     assert list(submitted.deleted_attempts()) == []
     shutil.rmtree(submitted.run("two").path)
-    assert [one[1:] for one in submitted.deleted_attempts()] == [("7_5", "two", 1)]
+    assert [task[1:] for task in submitted.deleted_attempts()] == [("7_5", "two", 1)]
 
 
 def test_a_run_is_saved_with_its_parameters_and_its_files(
@@ -285,10 +285,10 @@ def test_a_submission_is_remembered(campaign_of: Callable[[str], Campaign], tmp_
     campaign = campaign_of(
         "name: c\ndefaults: {framework: gpt, model: s}\nmatrix: {seed: [7, 8]}\n"
     )
-    found = CampaignStore(tmp_path)
-    assert found.submitted_runs() == {}
-    found.save_submission(campaign)
-    assert found.submitted_runs() == {run.run_id: run.label for run in campaign.runs}
+    store = CampaignStore(tmp_path)
+    assert store.submitted_runs() == {}
+    store.save_submission(campaign)
+    assert store.submitted_runs() == {run.run_id: run.label for run in campaign.runs}
 
 
 def test_runs_that_have_left_the_campaign_are_reported(
@@ -297,13 +297,13 @@ def test_runs_that_have_left_the_campaign_are_reported(
     """Only runs that were started are reported; others have no results."""
     text = "name: c\ndefaults: {framework: gpt, model: s}\nmatrix: {seed: [%s]}\n"
     before = campaign_of(text % "1, 2, 3")
-    found = CampaignStore(tmp_path / "results")
+    store = CampaignStore(tmp_path / "results")
     for planned in before.runs:
-        found.save_run(planned, found.run_record(planned, before))
+        store.save_run(planned, store.run_record(planned, before))
     for planned in before.runs[1:]:
-        found.run(planned.run_id).new_attempt()
-    assert found.other_runs(before) == []
-    assert found.other_runs(campaign_of(text % "3")) == ["seed=2"]
+        store.run(planned.run_id).new_attempt()
+    assert store.other_runs(before) == []
+    assert store.other_runs(campaign_of(text % "3")) == ["seed=2"]
 
 
 @pytest.mark.parametrize(

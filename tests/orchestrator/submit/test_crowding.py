@@ -52,7 +52,9 @@ def test_oversubscribed_runs_start_and_are_marked(strict) -> None:
     assert refused.returncode == 1
     assert PROBLEM in refused.stderr
     strict.teralog("retry", "campaign.yaml", "--oversubscribe")
-    counts = [(one["ranks"], one["cores"], one["other_runs"]) for one in recorded(strict.path)]
+    counts = [
+        (record["ranks"], record["cores"], record["other_runs"]) for record in recorded(strict.path)
+    ]
     assert counts == [(MANY, cores(), 0)] * 2
     shown = json.loads(strict.teralog("report", "campaign.yaml", "--json").stdout)
     assert shown["runs"][0]["crowded"].startswith(f"{MANY} ranks on {cores()} core")
@@ -87,7 +89,7 @@ def test_runs_at_once_count_each_other(playground) -> None:
     assert [submit.wait(60) for submit in submits] == [0, 0]
     playground.write_campaign("true", matrix="seed: [1, 3]")
     playground.teralog("submit", "campaign.yaml", "--accept-changes")
-    by_run = {one["run"]: one["crowded"] for one in playground_report(playground)}
+    by_run = {run["run"]: run["crowded"] for run in playground_report(playground)}
     assert list(by_run.values()) == ["1 other run at once", None]
 
 

@@ -50,8 +50,8 @@ def folders(disk: Disk) -> set[str]:
 def test_a_full_disk_is_one_sentence(disk: Disk, command: str) -> None:
     """After the message, no half-written or temporary file is left."""
     disk.fill()
-    said = the_sentence(disk.teralog(command, *COMMANDS[command]))
-    assert said.endswith(f": cannot be written: {FULL}")
+    sentence = the_sentence(disk.teralog(command, *COMMANDS[command]))
+    assert sentence.endswith(f": cannot be written: {FULL}")
     assert disk.files() == {}
     assert folders(disk) <= {".", "play"}
 
@@ -100,7 +100,9 @@ def test_commands_that_look_print_the_same_on_a_read_only_and_a_full_disk(disk: 
 
     def looked() -> dict[str, tuple[int, str, str]]:
         done = {name: disk.teralog(*words) for name, words in LOOKING.items()}
-        return {name: (one.returncode, one.stdout, one.stderr) for name, one in done.items()}
+        return {
+            name: (result.returncode, result.stdout, result.stderr) for name, result in done.items()
+        }
 
     before = looked()
     assert {name for name, (code, out, _) in before.items() if code or not out} <= {"compare"}

@@ -73,14 +73,14 @@ EDITS = {
 }
 
 
-@pytest.mark.parametrize(("text", "instead", "said"), EDITS.values(), ids=EDITS)
+@pytest.mark.parametrize(("text", "instead", "changes"), EDITS.values(), ids=EDITS)
 def test_edits_of_a_campaign_are_reported(
     campaign_of: CampaignOf,
     attempt_in: AttemptIn,
     tmp_path: Path,
     text: str,
     instead: str,
-    said: list[str],
+    changes: list[str],
 ) -> None:
     """Runs are matched by label; runs without a match are new or removed."""
     store = CampaignStore(tmp_path / "results")
@@ -90,13 +90,13 @@ def test_edits_of_a_campaign_are_reported(
     for planned in campaign.runs:
         attempt_in(store.run(planned.run_id), state="COMPLETED")
     edited = campaign_of(RAN.replace(text, instead))
-    assert edits(edited, store) == said
-    if not said:
+    assert edits(edited, store) == changes
+    if not changes:
         refuse_edited(edited, store)
         return
     with pytest.raises(UserError) as caught:
         refuse_edited(edited, store)
-    assert f"was submitted: {' and '.join(said)}; nothing was started" in str(caught.value)
+    assert f"was submitted: {' and '.join(changes)}; nothing was started" in str(caught.value)
 
 
 def test_more_than_a_few_runs_are_counted(

@@ -43,7 +43,11 @@ def test_a_run_is_given_up_when_and_only_when_one_of_its_series_with_less_has_fa
     failed = data.draw(st.sets(st.sampled_from(sorted(ids))))
     series = all_series("n", [(run_id, rest, value) for run_id, (rest, value) in ids.items()])
     for run_id, (rest, value) in ids.items():
-        below = [ids[one][1] for one in failed if ids[one][0] == rest and ids[one][1] < value]
+        below = [
+            ids[failed_id][1]
+            for failed_id in failed
+            if ids[failed_id][0] == rest and ids[failed_id][1] < value
+        ]
         why = series[run_id].given_up(run_id, failed.__contains__)
         assert why == (f"given up: n={min(below)} failed" if below else None)
 
@@ -78,7 +82,7 @@ def test_a_series_is_of_runs_that_differ_in_the_parameter_alone(campaign_of: Cam
     ids = {run.run_id: run.label for run in campaign.runs}
     run = by_label["zero2 mb4 r2"]
     assert run.series is not None
-    assert [ids[one] for one in run.series.before(run.run_id)] == [
+    assert [ids[run_id] for run_id in run.series.before(run.run_id)] == [
         "zero2 mb1 r2",
         "zero2 mb2 r2",
     ]
@@ -139,20 +143,20 @@ def test_only_failures_that_a_larger_value_cannot_fix_give_up_runs(
 ):
     """Given-up runs have no records. If a retry of the failed run completes, they can start."""
     campaign, store = campaign_of(SWEEP), CampaignStore(tmp_path / "results")
-    one = next(run for run in campaign.runs if run.label == "ddp mb1")
+    smallest = next(run for run in campaign.runs if run.label == "ddp mb1")
     if first is not None:
-        attempt_in(store.run(one.run_id), **first)
+        attempt_in(store.run(smallest.run_id), **first)
     labels = [run.label for run in campaign.runs]
-    found = dict(zip(labels, endings(campaign.runs, store), strict=True))
+    by_label = dict(zip(labels, endings(campaign.runs, store), strict=True))
     why = "given up: micro_batch_size=1 failed" if given_up else None
     for label in ("ddp mb2", "ddp mb4"):
-        assert found[label].given_up == why
-        assert found[label].state == ("GIVEN_UP" if given_up else "NOT_STARTED")
-    assert found["zero2 mb4"].given_up is None
+        assert by_label[label].given_up == why
+        assert by_label[label].state == ("GIVEN_UP" if given_up else "NOT_STARTED")
+    assert by_label["zero2 mb4"].given_up is None
     missing = {run.label for run in missing_runs(campaign.runs, store)}
     assert ("ddp mb4" in missing) != given_up
     if given_up:
-        attempt_in(store.run(one.run_id), state="COMPLETED")
+        attempt_in(store.run(smallest.run_id), state="COMPLETED")
         assert not any(end.given_up for end in endings(campaign.runs, store))
 
 
@@ -173,8 +177,8 @@ def test_status_and_report_keep_the_row_and_say_why(
 ):
     """The failed run is listed with its log, and the given-up runs are not listed again."""
     campaign, store = campaign_of(SWEEP), CampaignStore(tmp_path / "results")
-    one = next(run for run in campaign.runs if run.label == "ddp mb2")
-    attempt_in(store.run(one.run_id), state="FAILED", log=OOM_LOG)
+    failed = next(run for run in campaign.runs if run.label == "ddp mb2")
+    attempt_in(store.run(failed.run_id), state="FAILED", log=OOM_LOG)
     statuses = run_statuses(campaign, store)
     (record,) = [each for each in status_records(statuses, {}, {}) if each["state"] == "GIVEN_UP"]
     assert (record["label"], record["outcome"]) == ("ddp mb4", "given_up")

@@ -192,8 +192,8 @@ def test_a_retry_before_any_failure_is_reported(playground) -> None:
         "node_fail or preempted; `teralog submit campaign.yaml` starts the missing runs\n"
     )
     playground.teralog("submit", "campaign.yaml")
-    one = playground.teralog("retry", "campaign.yaml", "seed=1", "--only", "failed")
-    assert one.stderr.startswith("nothing to start again: none of these runs ended with failed\n")
+    retry = playground.teralog("retry", "campaign.yaml", "seed=1", "--only", "failed")
+    assert retry.stderr.startswith("nothing to start again: none of these runs ended with failed\n")
 
 
 def test_cancel_reports_only_the_runs_that_it_ended(playground) -> None:
@@ -211,7 +211,7 @@ def test_cancel_reports_only_the_runs_that_it_ended(playground) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "code", "said"),
+    ("options", "code", "message"),
     [
         ((), 1, "no run given; give ids or labels, --state STATE, or --all"),
         (("--rehearsed",), 1, "no run given; "),
@@ -222,12 +222,12 @@ def test_cancel_reports_only_the_runs_that_it_ended(playground) -> None:
     ],
 )
 def test_cancel_ends_only_what_it_is_given(
-    playground, options: tuple[str, ...], code: int, said: str
+    playground, options: tuple[str, ...], code: int, message: str
 ) -> None:
     """`cancel` without a run, or for a campaign that never started, cancels nothing."""
     playground.write_campaign("true", matrix="seed: [1, 2]")
     result = playground.teralog("cancel", "campaign.yaml", *options)
-    assert (result.returncode, said in result.stderr) == (code, True), result.stderr
+    assert (result.returncode, message in result.stderr) == (code, True), result.stderr
     assert playground.states() == ["NOT_STARTED"] * 2
 
 
@@ -297,8 +297,8 @@ def test_a_submit_that_finds_no_room_says_that_it_waits(playground) -> None:
     wait_until(lambda: bool(playground.events()))
     submit = playground.start("submit", "campaign.yaml")
     assert submit.stderr is not None
-    *_, said = [submit.stderr.readline() for _ in range(3)]
-    assert said.endswith(": waits for 1 GPU to be free\n"), said
+    *_, line = [submit.stderr.readline() for _ in range(3)]
+    assert line.endswith(": waits for 1 GPU to be free\n"), line
     (playground.path / "go").touch()
     assert holder.wait(60) == 0
     rest = submit.communicate(timeout=60)[1]
@@ -478,14 +478,14 @@ def test_submit_retry_and_cancel_have_json(playground) -> None:
     playground.write_campaign("exit 1", matrix="seed: [1, 2, 3]")
     added = playground.teralog("submit", "campaign.yaml", "--json", "--accept-changes")
     assert added.returncode == 1
-    assert [one["outcome"] for one in json.loads(added.stdout)] == ["completed"] * 2 + ["failed"]
+    assert [run["outcome"] for run in json.loads(added.stdout)] == ["completed"] * 2 + ["failed"]
     retry = playground.teralog("retry", "campaign.yaml", "--json")
-    assert [(one["label"], one["state"]) for one in json.loads(retry.stdout)] == [
+    assert [(run["label"], run["state"]) for run in json.loads(retry.stdout)] == [
         ("seed=3", "FAILED")
     ]
     playground.write_campaign("true", matrix="seed: [1, 4]")
     cancel = playground.teralog("cancel", "campaign.yaml", "seed=4", "--json")
-    assert [(one["label"], one["state"]) for one in json.loads(cancel.stdout)] == [
+    assert [(run["label"], run["state"]) for run in json.loads(cancel.stdout)] == [
         ("seed=4", "CANCELLED")
     ]
 

@@ -44,8 +44,8 @@ def test_all_imports_of_our_programs_are_declared(
     loaded = re.findall(r"^(?:import|from) (\w+)|\bload_module\(\s*\"(\w+)", source, re.MULTILINE)
     imported = {name for names in loaded for name in names if name} - sys.stdlib_module_names
     run = run_of(**values)
-    told = set(rehearsal_order(run, Cluster(name="far"), {}, [])["imports"])
-    assert told - {"teralog"} == imported - ({"deepspeed"} if run.zero_stage is None else set())
+    checked = set(rehearsal_order(run, Cluster(name="far"), {}, [])["imports"])
+    assert checked - {"teralog"} == imported - ({"deepspeed"} if run.zero_stage is None else set())
 
 
 @pytest.mark.train

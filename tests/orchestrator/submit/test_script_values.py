@@ -314,7 +314,7 @@ def test_the_launcher_of_a_node_gets_the_number_of_its_node(
         values |= {"data_path": "d", "vocab_file": "v", "merge_file": "m", "precision": "fp16"}
     run = run_of(framework=framework, launcher=launcher, nodes=2, gpus_per_node=4, **values)
     sandbox.run(script_of(run, sandbox.cluster(gpus_per_node=4), Path("/results")))
-    told = list(pairwise(sandbox.given("arguments")))
+    pairs = list(pairwise(sandbox.given("arguments")))
     for option, values_given in {
         "--node_rank": ["0", "1"],
         "--nnodes": ["2", "2"],
@@ -322,4 +322,4 @@ def test_the_launcher_of_a_node_gets_the_number_of_its_node(
         "--master_addr": ["node1", "node1"],
         "--master_port": ["22345", "22345"],
     }.items():
-        assert [after for word, after in told if word == option] == values_given
+        assert [after for word, after in pairs if word == option] == values_given

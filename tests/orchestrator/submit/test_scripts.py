@@ -78,8 +78,8 @@ def test_difference_that_does_not_fit_its_base_is_an_error() -> None:
 
 LAUNCHERS = [
     (name, launcher)
-    for name, known in FRAMEWORKS.items()
-    for launcher in TypeAdapter(field_types(known.options).get("launcher", str))
+    for name, framework in FRAMEWORKS.items()
+    for launcher in TypeAdapter(field_types(framework.options).get("launcher", str))
     .json_schema()
     .get("enum", [])
 ]

@@ -191,15 +191,15 @@ def test_an_unknown_release_is_refused(version: str):
 
 @pytest.mark.parametrize("release", releases.RECORDED)
 def test_every_release_has_its_record(release: str):
-    found = recorded(releases.record_name(f"core-{release}"))
-    assert found.program.startswith("Megatron core")
-    assert len(found.options) > 400
-    assert found.options["--num-layers"]["type"] == "int"
+    record = recorded(releases.record_name(f"core-{release}"))
+    assert record.program.startswith("Megatron core")
+    assert len(record.options) > 400
+    assert record.options["--num-layers"]["type"] == "int"
 
 
 def test_a_rehearsal_checks_against_the_same_options(run_of: RunOf, fork: Path):
     run = run_of(framework="megatron", source="fork")
-    found = accepted_options(run, {"source": str(fork)})
-    assert found is not None
-    assert found.own
-    assert found.options.keys() == {"--use-mup", "--style", "--log-interval"}
+    accepted = accepted_options(run, {"source": str(fork)})
+    assert accepted is not None
+    assert accepted.own
+    assert accepted.options.keys() == {"--use-mup", "--style", "--log-interval"}

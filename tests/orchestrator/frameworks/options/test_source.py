@@ -110,7 +110,7 @@ def test_each_way_to_add_an_option_is_understood(
 
 
 def test_functions_of_other_modules_are_followed(tmp_path: Path):
-    found = options_of(
+    options = options_of(
         tmp_path,
         train="""
             from pack import pretrain
@@ -134,7 +134,7 @@ def test_functions_of_other_modules_are_followed(tmp_path: Path):
             """,
         pack__more="def add_more(parser):\n  parser.add_argument('--more')\n  return parser",
     )
-    assert found == {"--layers": {"type": "int"}, "--more": {}}
+    assert options == {"--layers": {"type": "int"}, "--more": {}}
 
 
 FACTORY = """
@@ -177,7 +177,7 @@ FIELDS: dict[str, tuple[str, dict[str, Takes]]] = {
 def test_fields_of_a_dataclass_become_options(
     tmp_path: Path, fields: str, expected: dict[str, Takes]
 ):
-    found = options_of(
+    options = options_of(
         tmp_path,
         factory=FACTORY,
         config=(
@@ -191,7 +191,7 @@ def test_fields_of_a_dataclass_become_options(
         + "made = ArgumentGroupFactory(Config, exclude=['hidden'])\n"
         + "made.build_group(parser, 'x')\n",
     )
-    assert found == dict(sorted(expected.items()))
+    assert options == dict(sorted(expected.items()))
 
 
 def test_nothing_of_the_program_is_run(tmp_path: Path):
@@ -231,11 +231,11 @@ def test_what_is_read_is_what_argparse_makes_of_it(
     )
     parser = argparse.ArgumentParser(add_help=False)
     exec(calls, {"parser": parser})
-    found = options_of(tmp_path_factory.mktemp("program"), train=HEAD + calls)
-    assert found.keys() == {name for one in parser._actions for name in one.option_strings}
+    options = options_of(tmp_path_factory.mktemp("program"), train=HEAD + calls)
+    assert options.keys() == {name for action in parser._actions for name in action.option_strings}
     for action in parser._actions:
         (name,) = action.option_strings
-        takes = found[name]
+        takes = options[name]
         assert takes.get("values", 1) == (1 if action.nargs is None else action.nargs)
         assert takes.get("type") == getattr(action.type, "__name__", None)
         assert takes.get("default") == action.default

@@ -35,7 +35,8 @@ def points(page: Any, title: str) -> int:
     plot.scroll_into_view_if_needed()
     plot.locator(".main-svg").first.wait_for()
     return plot.locator(".plot").evaluate(
-        "plot => plot.data.filter(one => one.mode === 'markers').flatMap(one => one.x).length"
+        "plot => plot.data.filter(trace => trace.mode === 'markers')"
+        ".flatMap(trace => trace.x).length"
     )
 
 

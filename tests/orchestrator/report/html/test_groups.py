@@ -94,9 +94,9 @@ def test_runs_are_grouped_where_all_else_is_equal(
     way: str,
 ):
     """Sizes that follow from it may change in one of two ways, and the group names the way."""
-    found = groups([sizes(run_of(**values)) for values in given], size)
-    assert list(found.of) == expected
-    assert way in found.way
+    grouping = groups([sizes(run_of(**values)) for values in given], size)
+    assert list(grouping.of) == expected
+    assert way in grouping.way
 
 
 def test_efficiency_is_relative_to_the_fewest_gpus(run_of: Callable[..., Run]):

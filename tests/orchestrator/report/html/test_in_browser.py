@@ -112,7 +112,8 @@ def test_scaling_is_compared_to_the_fewest_gpus(stages: Path, opened: Opened):
     page = opened(stages)
     assert points(page, "Scaling efficiency") == 4
     values = page.get_by_role("img", name="Scaling efficiency").evaluate(
-        "plot => plot.data.filter(one => one.mode === 'markers').map(one => one.y.map(Math.round))"
+        "plot => plot.data.filter(trace => trace.mode === 'markers')"
+        ".map(trace => trace.y.map(Math.round))"
     )
     assert values == [[100, 200], [100, 30]]
 
@@ -144,7 +145,7 @@ def test_lines_go_through_the_median_of_repeats(written: Written, opened: Opened
     page = opened(path)
     assert points(page, "Scaling efficiency") == 6
     lines = page.get_by_role("img", name="Scaling efficiency").evaluate(
-        "plot => plot.data.filter(one => one.mode === 'lines').map(one => [one.x, one.y])"
+        "plot => plot.data.filter(trace => trace.mode === 'lines').map(trace => [trace.x, trace.y])"
     )
     ideal = [[1, 2], [100, 100]]
     assert lines == [[[1, 2, None], [100, 50, None]], ideal]
@@ -166,7 +167,9 @@ def test_a_configuration_has_its_median_its_runs_and_their_range(written: Writte
     for title in PLOTS:
         assert points(page, title) >= 0
     plot = page.get_by_role("img", name="TFLOPs/GPU by configuration")
-    dots, middles, values = plot.evaluate("plot => plot.data.map(one => [one.x.length, one.text])")
+    dots, middles, values = plot.evaluate(
+        "plot => plot.data.map(trace => [trace.x.length, trace.text])"
+    )
     assert (dots[0], middles[0]) == (6, 2)
     middle, low, high = map(float, re.findall(r"[0-9.]+", values[1][0]))
     assert (low / middle, high / middle) == pytest.approx((0.5, 2.0), rel=2e-3)
@@ -180,9 +183,9 @@ def test_curves_have_the_colour_that_is_chosen_and_missing_ones_are_counted(
     attempts = [done(1.0), done(2.0), done(3.0), {"log": silent, "state": "COMPLETED"}]
     page = opened(written("matrix: {strategy: [ddp, zero1]}\nrepeats: 2\n", *attempts))
     assert points(page, "Step time per iteration") == 0
-    colours = "plot => plot.data.map(one => one.line.color)"
-    found = page.get_by_role("img", name="Step time per iteration").evaluate(colours)
-    assert [found.count(colour) for colour in dict.fromkeys(found)] == [2, 1]
+    colours = "plot => plot.data.map(trace => trace.line.color)"
+    line_colours = page.get_by_role("img", name="Step time per iteration").evaluate(colours)
+    assert [line_colours.count(colour) for colour in dict.fromkeys(line_colours)] == [2, 1]
     note = page.locator("figcaption", has_text="1 of 4 runs has no curve")
     assert note.count() == 2
 
@@ -232,18 +235,18 @@ def test_a_run_has_a_view_of_its_own(stages: Path, opened: Opened):
 
 
 @pytest.mark.parametrize(
-    ("attempt", "said"),
+    ("attempt", "sentence"),
     [(None, "The log is empty."), ({"state": "COMPLETED"}, "There is no log file.")],
     ids=["not begun", "completed"],
 )
 def test_a_log_that_is_gone_is_not_one_that_was_never_written(
-    written: Written, opened: Opened, attempt: dict[str, Any] | None, said: str
+    written: Written, opened: Opened, attempt: dict[str, Any] | None, sentence: str
 ):
     """A run that has ended had a log, which may have been deleted since."""
     page = opened(written("", attempt))
     page.locator("#table tbody a").click()
     page.locator("#run h1").wait_for()
-    assert page.locator("h2:text-is('Log') + p").inner_text() == said
+    assert page.locator("h2:text-is('Log') + p").inner_text() == sentence
 
 
 def test_an_address_opens_its_run(stages: Path, opened: Opened, tmp_path: Path):
@@ -338,7 +341,7 @@ def test_plots_fit_on_paper_whether_they_were_in_view_or_not(stages: Path, opene
     until(lambda: page.locator("figure .main-svg:visible").count() > 0, page)
     before = page.locator("figure").first.bounding_box()
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    widths = "all => all.map(one => one.offsetWidth)"
+    widths = "cells => cells.map(cell => cell.offsetWidth)"
     figures = page.locator("figure:not(.empty)").count()
     until(
         lambda: page.locator(".svg-container").evaluate_all(widths) == [480] * figures,
@@ -346,8 +349,8 @@ def test_plots_fit_on_paper_whether_they_were_in_view_or_not(stages: Path, opene
     )
     page.emulate_media(media="print")
     assert page.locator(".plot").evaluate_all(
-        """all => all.every(one => [...one.querySelectorAll(".main-svg")].every(
-             drawn => drawn.getBoundingClientRect().height <= one.offsetHeight))"""
+        """plots => plots.every(plot => [...plot.querySelectorAll(".main-svg")].every(
+             drawn => drawn.getBoundingClientRect().height <= plot.offsetHeight))"""
     )
     page.emulate_media(media="screen")
     page.evaluate("dispatchEvent(new Event('afterprint'))")

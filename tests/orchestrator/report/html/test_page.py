@@ -111,7 +111,9 @@ def test_micro_batches_have_their_throughput_and_what_ran_out_of_memory(
     """A run out of memory is shown as a cross, because it has no throughput."""
     oom = {"log": "torch.OutOfMemoryError: CUDA out of memory.\n", "state": "FAILED"}
     page = page_of(reported("matrix: {micro_batch_size: [1, 2, 4]}\n", *[ended(2.0)] * 2, oom))
-    (plot,) = (one for one in page.plots if one.title == "Throughput against micro-batch")
+    (plot,) = (
+        candidate for candidate in page.plots if candidate.title == "Throughput against micro-batch"
+    )
     assert (plot.x, plot.y, plot.failed) == ((1, 2, 4), (1.0, 2.0, None), (False, False, True))
     assert plot.note.endswith("Crosses: out of memory.")
 
@@ -120,7 +122,9 @@ def test_strong_scaling_has_a_speed_up_and_its_ideal(reported: Callable[..., Rep
     """Twice the GPUs in 0.6 of the time are 1.67 times as fast; 2 would be ideal."""
     matrix = "matrix: {gpus_per_node: [1, 2], global_batch_size: [8]}\n"
     page = page_of(reported(matrix, ended(1.0), ended(0.6)))
-    (plot,) = (one for one in page.plots if one.title == "Strong-scaling speed-up")
+    (plot,) = (
+        candidate for candidate in page.plots if candidate.title == "Strong-scaling speed-up"
+    )
     assert plot.y == pytest.approx((1.0, 1 / 0.6))
     assert plot.ideal == ((1, 1.0), (2, 2.0))
 
@@ -131,7 +135,7 @@ def test_more_than_ideal_efficiency_is_warned_of(
 ):
     """The page warns only if noise does not explain the efficiency."""
     page = page_of(reported("matrix: {gpus_per_node: [1, 2]}\n", ended(1.0), ended(seconds)))
-    (plot,) = (one for one in page.plots if one.title == "Scaling efficiency")
+    (plot,) = (candidate for candidate in page.plots if candidate.title == "Scaling efficiency")
     assert ("Above 100 %" in plot.note) == warned
     assert plot.ideal == ((1, 100.0), (2, 100.0))
 
@@ -237,7 +241,11 @@ def test_tflops_of_a_framework_s_own_are_plotted(tmp_path: Path, attempt_in: Cal
         attempt_in(store.run(planned.run_id), log=PHASES.read_text(), state="COMPLETED")
     runs = collect_campaign(campaign, store)
     page = make_page(campaign, make_report(campaign, runs, "2026-01-02"), runs, [])
-    (plot,) = [one for one in page.plots if "learn" in one.title and one.x_title == "GPUs"]
+    (plot,) = [
+        candidate
+        for candidate in page.plots
+        if "learn" in candidate.title and candidate.x_title == "GPUs"
+    ]
     assert plot.y == (48.022, 48.022)
     assert page.best is None
 
@@ -307,7 +315,7 @@ def test_a_campaign_s_page_and_one_of_tables_do_not_replace_each_other(
     campaign = ["report", str(tmp_path / "campaign.yaml"), "--results", str(tmp_path / "results")]
     folder = tmp_path / "results" / "stages"
     place, tables = folder / "report.html", ["report", str(folder / "report.md"), "--html"]
-    for first, second, said in (
+    for first, second, message in (
         ([*campaign, "--html"], tables, "is the page of a campaign; copy report.md elsewhere"),
         (tables, [*campaign, "--html"], "is a page of tables; move it elsewhere first"),
     ):
@@ -317,7 +325,7 @@ def test_a_campaign_s_page_and_one_of_tables_do_not_replace_each_other(
         page = place.read_bytes()
         done = CliRunner().invoke(main, second)
         assert done.exit_code == 1
-        assert done.stderr.startswith(f"teralog: {place}: {said}")
+        assert done.stderr.startswith(f"teralog: {place}: {message}")
         assert place.read_bytes() == page
         place.unlink()
 

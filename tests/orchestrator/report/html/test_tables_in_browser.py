@@ -137,7 +137,9 @@ def test_on_a_phone_nothing_but_the_table_scrolls_sideways(
     for choice in page.locator(".choice").all():
         choice.locator("summary").click()
         assert page.evaluate(wide) == 375
-        assert choice.locator("> div").evaluate("one => one.getBoundingClientRect().left") >= 0
+        assert (
+            choice.locator("> div").evaluate("element => element.getBoundingClientRect().left") >= 0
+        )
         choice.locator("summary").click()
     page.locator("#table tbody a").first.click()
     page.locator("#run h1").wait_for()
@@ -174,7 +176,7 @@ def test_a_plot_has_no_button_that_sends_it_away(gpt2: Path, opened: Opened):
     titles = (
         page.locator("figure")
         .first.locator(".modebar-btn")
-        .evaluate_all("all => all.map(one => one.dataset.title)")
+        .evaluate_all("elements => elements.map(element => element.dataset.title)")
     )
     assert titles == ["Zoom", "Pan", "Zoom in", "Zoom out", "Reset axes"]
 

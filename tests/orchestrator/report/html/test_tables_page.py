@@ -143,9 +143,9 @@ def test_the_view_of_a_row_shows_where_it_stands_and_what_is_wrong():
     place = next(at for at, run in enumerate(page.runs) if run.run_id == "16")
     detail = details[place]
     assert detail.place == "docs/speed.md:16"
-    (said,) = detail.findings
-    assert said.startswith("Global batch 4, but Micro-batch 1")
-    assert said.endswith("= 16; Global batch 16 or Chunks 1 or DP 1 would fit")
+    (finding,) = detail.findings
+    assert finding.startswith("Global batch 4, but Micro-batch 1")
+    assert finding.endswith("= 16; Global batch 16 or Chunks 1 or DP 1 would fit")
     assert detail.said == {"Sequence length": "1024 (line 7)", "TP": "4 (line 8)"}
     assert page.runs[place].shown[-1] == "global-batch-size"
     assert "7 contradictions in 7 rows" in page.provenance
@@ -197,7 +197,7 @@ def test_a_page_of_another_author_is_not_written_over(page: Path):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ([], "add --html to write it as an HTML page next to it"),
         (["--html", "--by-node"], "--by-node: applies to a campaign"),
@@ -208,31 +208,31 @@ def test_a_page_of_another_author_is_not_written_over(page: Path):
     ],
 )
 def test_options_that_mean_nothing_for_a_page_are_refused(
-    page: Path, options: list[str], said: str
+    page: Path, options: list[str], message: str
 ):
     """The message about an option that a page cannot use names the options that apply."""
     done = report("speed.md", *options)
     assert done.exit_code == 2
-    assert said in done.stderr
+    assert message in done.stderr
     assert not page.with_suffix(".html").exists()
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("# No table\n", "speed.md: contains no table with a row"),
         ("<!-- teralog: gpus=many -->\n", "speed.md:1: "),
     ],
 )
 def test_a_page_without_a_table_or_with_a_wrong_comment_is_reported(
-    page: Path, text: str, said: str
+    page: Path, text: str, message: str
 ):
     """A page without a table, or with a wrong comment, gives a sentence without a traceback."""
     pytest.importorskip("plotly")
     page.write_text(text if "No" in text else text + TABLE[9:] + GPUS)
     done = report("speed.md", "--html")
     assert done.exit_code == 1
-    assert done.stderr.startswith(f"teralog: {said}")
+    assert done.stderr.startswith(f"teralog: {message}")
 
 
 def test_a_page_that_is_not_there_is_reported(page: Path):
