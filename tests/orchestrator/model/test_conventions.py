@@ -60,8 +60,8 @@ PRINTED = {
 @pytest.mark.parametrize(("name", "convention"), PRINTED)
 def test_convention_is_what_the_program_counts(name: str, convention: str):
     """The models have e.g. latent attention, windows, experts, Mamba-2 or the delta rule."""
-    found = count_by_convention(CONVENTIONS[convention], named_model(name).model(), sequences=4)
-    assert found.flops == PRINTED[name, convention]
+    count = count_by_convention(CONVENTIONS[convention], named_model(name).model(), sequences=4)
+    assert count.flops == PRINTED[name, convention]
 
 
 @pytest.mark.parametrize("convention", CONVENTIONS.values(), ids=CONVENTIONS)
@@ -70,16 +70,18 @@ def test_reasons_add_up_to_the_difference(convention, recomputed: bool):
     """Each difference has a reason, and so does each model that is not counted."""
     for named in named_models().values():
         model = replace(named.model(), adapters=Adapters(rank=8, targets=("query", "MLP up")))
-        for one in (named.model(), model):
-            found = count_by_convention(convention, one, sequences=2, recomputed=recomputed)
-            exact = count_flops(one, sequences=2, recomputed=recomputed)
-            assert found.exact == (
+        for counted_model in (named.model(), model):
+            count = count_by_convention(
+                convention, counted_model, sequences=2, recomputed=recomputed
+            )
+            exact = count_flops(counted_model, sequences=2, recomputed=recomputed)
+            assert count.exact == (
                 exact.hardware if convention.counts_recomputation else exact.model
             )
-            assert (found.flops is None) == (found.unsuited is not None)
-            if found.flops is not None:
-                assert found.flops == found.exact + sum(more for _, more in found.deviations)
-                assert found.flops > 0
+            assert (count.flops is None) == (count.unsuited is not None)
+            if count.flops is not None:
+                assert count.flops == count.exact + sum(more for _, more in count.deviations)
+                assert count.flops > 0
 
 
 SHAPES = st.builds(
@@ -112,11 +114,14 @@ def test_formulas_and_parts_count_the_same(shape: ModelShape, padded: int, recom
     for convention in FORMULA_CONVENTIONS:
         iterations = [
             Iteration(
-                model=one, padded_vocab_size=vocabulary, global_batch_size=3, recomputed=recomputed
+                model=sized,
+                padded_vocab_size=vocabulary,
+                global_batch_size=3,
+                recomputed=recomputed,
             )
-            for one in (shape, other)
+            for sized in (shape, other)
         ]
-        by_formula, by_parts = (flops_by(convention, one) for one in iterations)
+        by_formula, by_parts = (flops_by(convention, iteration) for iteration in iterations)
         assert by_formula == by_parts, convention.name
 
 
@@ -128,7 +133,7 @@ def trained_and_frozen() -> tuple[Model, Model]:
 
 def test_frozen_matrices_cost_no_gradients_of_weights():
     """One of two backward products is left; those of attention have no weights and stay."""
-    model, frozen = (count_flops(one, sequences=1) for one in trained_and_frozen())
+    model, frozen = (count_flops(described, sequences=1) for described in trained_and_frozen())
     kinds = {term.part.name: term for term in model.terms}
     for term in frozen.terms:
         if term.part.name in kinds:

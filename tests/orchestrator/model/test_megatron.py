@@ -44,9 +44,9 @@ def test_arguments_build_the_model_that_they_are_from(name: str):
         with pytest.raises(ConfigError, match="Megatron core has no arguments for"):
             megatron_arguments(model)
         return
-    found = named_arguments(words_of(megatron_arguments(model)))
+    options = named_arguments(words_of(megatron_arguments(model)))
     sizes = {"seq_length": str(model.seq_length), "padded_vocab_size": str(model.vocab_size)}
-    assert model_of_megatron({**found, **sizes}) == model
+    assert model_of_megatron({**options, **sizes}) == model
 
 
 def test_defaults_are_those_of_megatron():
@@ -113,8 +113,8 @@ def test_only_learned_positions_have_a_table(arguments: str, rows: int | None):
 def test_pattern_of_experts(arguments: str, sparse: str):
     """A number n means every nth layer, from the first on."""
     model = model_of(f"--num-experts 8 --moe-ffn-hidden-size 32 {arguments}")
-    found = "".join(str(int(isinstance(layer.mlp, Experts))) for layer in model.layers)
-    assert found == sparse
+    pattern = "".join(str(int(isinstance(layer.mlp, Experts))) for layer in model.layers)
+    assert pattern == sparse
 
 
 def test_windows_skip_every_nth_layer():

@@ -57,7 +57,7 @@ def test_sizes_are_those_of_the_real_class(named: NamedModel):
     config = transformers.AutoConfig.for_model(kind, **keys)
     with torch.device("meta"):
         real = transformers.AutoModelForCausalLM.from_config(config)
-    assert parameters(named.model()) == sum(one.numel() for one in real.parameters())
+    assert parameters(named.model()) == sum(tensor.numel() for tensor in real.parameters())
 
 
 def test_a_name_is_found_in_any_spelling():

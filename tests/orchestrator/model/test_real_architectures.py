@@ -278,7 +278,7 @@ def test_parameters_are_those_of_the_real_class(transformers: Any, name: str):
 
     with torch.device("meta"):
         real, model = build(transformers, name)
-    assert parameters(model) == sum(one.numel() for one in real.parameters())
+    assert parameters(model) == sum(tensor.numel() for tensor in real.parameters())
 
 
 def counted(transformers: Any, name: str, *, recomputed: bool, attention: str) -> tuple[int, Model]:
@@ -295,7 +295,9 @@ def counted(transformers: Any, name: str, *, recomputed: bool, attention: str) -
     with FlopCounterMode(display=False) as counter:
         real(input_ids=tokens, labels=tokens, use_cache=False).loss.backward()
     by_operation = counter.get_flop_counts()["Global"]
-    products = sum(count for one, count in by_operation.items() if "convolution" not in str(one))
+    products = sum(
+        count for operation, count in by_operation.items() if "convolution" not in str(operation)
+    )
     return products - _pairs_of_chunks(model, recomputed) + _ends_of_chunks(model), model
 
 

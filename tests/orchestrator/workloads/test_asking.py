@@ -34,7 +34,7 @@ def answer_of(name, folder, *, program=None, arguments=(), config=None, world_si
 
 def blamed(answer):
     """Return the reasons why the program refuses, by argument."""
-    return {one["argument"]: one["message"] for one in answer["problems"]}
+    return {problem["argument"]: problem["message"] for problem in answer["problems"]}
 
 
 def test_each_cause_is_found_by_leaving_it_out():
@@ -43,13 +43,13 @@ def test_each_cause_is_found_by_leaving_it_out():
             return [ProgramRefusal("no b here")]
         return [ProgramRefusal("something else")] if "d" in things else []
 
-    found = list(asking.problems_of("abcd", ask, str))
-    assert found == [ProgramRefusal("no b here", "b"), ProgramRefusal("something else", "d")]
+    refusals = list(asking.problems_of("abcd", ask, str))
+    assert refusals == [ProgramRefusal("no b here", "b"), ProgramRefusal("something else", "d")]
 
 
 def test_a_refusal_without_a_cause_is_reported_once():
-    found = list(asking.problems_of("ab", lambda things: [ProgramRefusal("never")], str))
-    assert found == [ProgramRefusal("never")]
+    refusals = list(asking.problems_of("ab", lambda things: [ProgramRefusal("never")], str))
+    assert refusals == [ProgramRefusal("never")]
 
 
 def test_what_is_refused_only_without_the_cause_is_not_reported():
@@ -84,7 +84,7 @@ def test_an_argument_that_the_program_needs_is_not_the_cause():
     ],
 )
 def test_arguments_are_read_from_the_words_of_argparse(message, arguments):
-    assert [one.argument for one in asking.argparse_refusals(message)] == arguments
+    assert [refusal.argument for refusal in asking.argparse_refusals(message)] == arguments
 
 
 PARSER = """
@@ -127,9 +127,9 @@ def test_a_parser_is_asked_without_the_packages_of_its_program(program, tmp_path
 
 def test_all_that_a_parser_refuses_is_reported(program, tmp_path):
     arguments = ["--strategy", "zero9", "--batch", "many", "--unknown", "3"]
-    found = blamed(answer_of("argparse", tmp_path, program=program, arguments=arguments))
-    assert list(found) == ["--strategy", "--batch", "--unknown"]
-    assert "invalid int value: 'many'" in found["--batch"]
+    reasons = blamed(answer_of("argparse", tmp_path, program=program, arguments=arguments))
+    assert list(reasons) == ["--strategy", "--batch", "--unknown"]
+    assert "invalid int value: 'many'" in reasons["--batch"]
 
 
 def test_a_program_that_changes_its_source_is_stopped(program, tmp_path):

@@ -39,9 +39,9 @@ def kind(
 
 def test_name_contains_what_people_look_for(tmp_path: Path) -> None:
     """The name of the folder is made without importing torch, which takes seconds."""
-    found = kind(tmp_path, version=VERSION.format("2.6.0+cu126", "'12.6'"))
+    folder_name = kind(tmp_path, version=VERSION.format("2.6.0+cu126", "'12.6'"))
     tag = re.escape(str(sys.implementation.cache_tag))
-    assert re.fullmatch(rf"{tag}-torch-2\.6\.0\+cu126-12\.6-[0-9a-f]{{10}}", found)
+    assert re.fullmatch(rf"{tag}-torch-2\.6\.0\+cu126-12\.6-[0-9a-f]{{10}}", folder_name)
 
 
 def test_name_differs_if_a_part_differs_and_only_then(tmp_path: Path) -> None:

@@ -115,7 +115,7 @@ def test_the_program_itself_is_opened_though_no_file_is_named(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("files", "said"),
+    ("files", "message"),
     [
         ({"run.sh": "srun python train.py\n"}, "SyntaxError: invalid syntax (run.sh, line 1)"),
         ({"train": "\0"}, "Error: source code string cannot contain null bytes"),
@@ -126,16 +126,16 @@ def test_the_program_itself_is_opened_though_no_file_is_named(tmp_path: Path) ->
     ],
 )
 def test_a_program_has_to_be_python_whatever_it_is_called(
-    tmp_path: Path, files: dict[str, str], said: str | None
+    tmp_path: Path, files: dict[str, str], message: str | None
 ) -> None:
     """The check leaves no file next to the program."""
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     (program,) = tmp_path.iterdir()
-    found = list(rehearsal._program_problems(str(program)))
-    assert len(found) == (said is not None)
-    assert said is None or said.format(program=program) in found[0]
+    problems = list(rehearsal._program_problems(str(program)))
+    assert len(problems) == (message is not None)
+    assert message is None or message.format(program=program) in problems[0]
     assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.*")) == sorted(
         name for name in files if "." in name
     )
@@ -174,14 +174,14 @@ def test_a_word_of_the_launcher_that_is_refused_fails_too(tmp_path: Path) -> Non
     script = tmp_path / "train.py"
     script.touch()
     for word, code in (("--local_rank=0", 0), ("--local-rank=0", 2)):
-        found = list(rehearsal._problems({**order, "launcher": "node"}, str(script), [word]))
-        assert [line.split(" ")[0] for line in found] == (
+        problems = list(rehearsal._problems({**order, "launcher": "node"}, str(script), [word]))
+        assert [line.split(" ")[0] for line in problems] == (
             ["train.py:", "[rehearsal]"] if code else []
         ), word
 
 
 @pytest.mark.parametrize(
-    ("module", "said"),
+    ("module", "messages"),
     [
         ("orchestrator.workloads.gpt", []),
         ("json.tool", []),
@@ -189,9 +189,9 @@ def test_a_word_of_the_launcher_that_is_refused_fails_too(tmp_path: Path) -> Non
         ("nowhere.gpt", ["No module named 'nowhere'"]),
     ],
 )
-def test_a_module_that_python_does_not_find_is_reported(module: str, said: list[str]) -> None:
-    found = list(rehearsal._module_problems([module]))
-    assert found == [f"ModuleNotFoundError: {one}" for one in said]
+def test_a_module_that_python_does_not_find_is_reported(module: str, messages: list[str]) -> None:
+    problems = list(rehearsal._module_problems([module]))
+    assert problems == [f"ModuleNotFoundError: {message}" for message in messages]
 
 
 def test_a_python_without_the_module_s_imports_fails_as_in_training() -> None:

@@ -21,9 +21,9 @@ NUMBERS = st.builds("{:.{}f}".format, st.floats(0.001, 2000), DECIMALS).filter(f
 
 def number(text: str) -> Printed:
     """Return the number in a cell."""
-    found = plain_number(text)
-    assert found is not None
-    return found
+    printed = plain_number(text)
+    assert printed is not None
+    return printed
 
 
 @given(
@@ -46,8 +46,8 @@ def test_a_change_follows_from_any_where_it_follows_from_one(
     true_percent = f"{float(abs(drawn - old) / old * 100):.1f}"
     numbers = in_order(map(number, others))
     true_arrow = "↑" if drawn > old else "↓"
-    for said in (f"{arrow}{percent}%", f"{true_arrow}{true_percent}%", f"{arrow}{percent}"):
-        change = read_change(f"{value}({said})", title)
+    for shown in (f"{arrow}{percent}%", f"{true_arrow}{true_percent}%", f"{arrow}{percent}"):
+        change = read_change(f"{value}({shown})", title)
         if change is not None:
             each = [not misfits(change, other) for other in numbers]
             assert follows_from_any(change, numbers) == any(each)

@@ -20,9 +20,9 @@ def page(model: str, *rows: str, titles: str = TITLES, above: str = "") -> bytes
     return "\n".join([above, f"#### Model: {model}", "", titles, DASHES, *rows, ""]).encode()
 
 
-def found(data: bytes) -> list[tuple[FindingKind, str]]:
+def findings_of(data: bytes) -> list[tuple[FindingKind, str]]:
     """Return the type and the message of each finding on a page."""
-    return [(one.kind, one.message) for one in check_page(read_page(data))]
+    return [(finding.kind, finding.message) for finding in check_page(read_page(data))]
 
 
 def row(tokens: str, tflops: str, seq: str = "8192", gpus: int = 7) -> str:
@@ -38,12 +38,12 @@ def llama(tokens: int, factor: float = 1.0) -> str:
 def test_tflops_that_follow_from_the_model_are_right() -> None:
     """Thousands separators, bold text, footnotes and `K` do not change the result."""
     tflops = f"**{12_345 * LLAMA3_8B / 1e12:.0f}**[^1]"
-    assert found(page("LLAMA3_8B", llama(12_345), row("12,345", tflops, "8K"))) == []
+    assert findings_of(page("LLAMA3_8B", llama(12_345), row("12,345", tflops, "8K"))) == []
 
 
 def test_a_row_off_by_a_fifth_is_found() -> None:
     """The message about wrong TFLOP/s has both FLOPs per token, and the right TFLOP/s."""
-    [(kind, message)] = found(page("Llama 3 8B", llama(12_345), llama(12_345, 1.3)))
+    [(kind, message)] = findings_of(page("Llama 3 8B", llama(12_345), llama(12_345, 1.3)))
     assert kind is FindingKind.MODEL_FLOPS
     assert "implies 66.91 GFLOPs per token" in message
     assert "llama3-8b has 51.47 at 8192 tokens" in message
@@ -69,7 +69,7 @@ def test_a_known_convention_is_named(model: str, tokens: int, tflops: float, why
     length = "8192" if "Nano" in model else "4096"
     causal = page("Llama3 8B", llama(12_345), llama(10_007)).decode()
     data = causal + page(model, row(str(tokens), str(tflops), length)).decode()
-    [(kind, message)] = found(data.encode())
+    [(kind, message)] = findings_of(data.encode())
     assert kind is FindingKind.MODEL_FLOPS
     assert why in message
 
@@ -80,31 +80,33 @@ def test_multi_token_prediction_counts() -> None:
     Both are right.
     """
     rows = [row("6289", f"{6289 * 0.2600:.0f}", "4096"), row("4912", "1277", "4096")]
-    assert found(page("DeepSeekV3", *rows)) == []
-    assert found(page("DeepSeekV3 (w/o MTP)", row("6289", f"{6289 * 0.2498:.0f}", "4096"))) == []
+    assert findings_of(page("DeepSeekV3", *rows)) == []
+    assert (
+        findings_of(page("DeepSeekV3 (w/o MTP)", row("6289", f"{6289 * 0.2498:.0f}", "4096"))) == []
+    )
 
 
 def test_adapters_have_no_gradients_of_frozen_weights() -> None:
     """If a heading or cell names LoRA, two thirds of the FLOPs are right."""
     rows = [row("2643", "735", "4096"), row("2551", "710", "4096")]
-    assert found(page("LLAMA3_70B", *rows, above="### LoRA Performance")) == []
-    assert len(found(page("LLAMA3_70B", *rows))) == 2
+    assert findings_of(page("LLAMA3_70B", *rows, above="### LoRA Performance")) == []
+    assert len(findings_of(page("LLAMA3_70B", *rows))) == 2
 
 
 def test_rows_of_a_model_that_is_not_known_must_agree() -> None:
     """TFLOP/s over tokens/s is one number for one model and one sequence length."""
     rows = [row(str(tokens), str(tokens // 10)) for tokens in (1000, 2000, 3000)]
-    [(kind, message)] = found(page("Secret 1T", *rows, row("1000", "120")))
+    [(kind, message)] = findings_of(page("Secret 1T", *rows, row("1000", "120")))
     assert kind is FindingKind.UNEQUAL_FLOPS
     assert "120 GFLOPs per token, but 3 other rows" in message
-    assert found(page("Secret 1T", *rows, row("1000", "120", "4096"))) == []
+    assert findings_of(page("Secret 1T", *rows, row("1000", "120", "4096"))) == []
 
 
 def test_speeds_in_whole_sequences_are_coarse() -> None:
     """A speed of 39 sequences of 8192 by 8 GPUs may be anything from 38.5 to 39.5."""
     rows = [row("39936", "1000", gpus=8), row("39936", "1024", gpus=8)]
-    assert found(page("Secret 1T", *rows)) == []
-    assert len(found(page("Secret 1T", row("39937", "1000"), row("39937", "1024")))) == 1
+    assert findings_of(page("Secret 1T", *rows)) == []
+    assert len(findings_of(page("Secret 1T", row("39937", "1000"), row("39937", "1024")))) == 1
 
 
 def test_tflops_from_step_time_and_batch() -> None:
@@ -114,7 +116,7 @@ def test_tflops_from_step_time_and_batch() -> None:
     tflops = 512 * 8192 * LLAMA3_8B / 20 / 16 / 1e12
     right = f"| Llama3 8B | 16 | 512 | 8192 | 20.000 | {tflops:.0f} |"
     wrong = f"| Llama3 8B | 16 | 512 | 8192 | 20.000 | {tflops * 1.2:.0f} |"
-    messages = found(f"# P\n{titles}\n{dashes}\n{right}\n{wrong}\n".encode())
+    messages = findings_of(f"# P\n{titles}\n{dashes}\n{right}\n{wrong}\n".encode())
     assert [kind for kind, _ in messages] == [FindingKind.MODEL_FLOPS]
 
 
@@ -124,7 +126,7 @@ PAGE = Path(__file__).parents[5] / "shared/data/tables/megatron-bridge-performan
 @pytest.mark.skipif(not PAGE.exists(), reason="the shared page is not here")
 def test_the_shared_page_has_one_model_counted_otherwise() -> None:
     """Of the page's nine models, one has Mamba layers that are counted otherwise."""
-    [(kind, message)] = found(PAGE.read_bytes())
+    [(kind, message)] = findings_of(PAGE.read_bytes())
     assert kind is FindingKind.MODEL_FLOPS
     assert "nemotron3-nano" in message
     assert "inner width of 2h" in message
@@ -147,9 +149,11 @@ def test_tflops_above_the_peak_of_the_row(
     """Each row has its own GPU and number format; an unknown peak gives no finding."""
     titles = "| System | Precision | Model TFLOP / sec / GPU |"
     data = f"# P\n\n{titles}\n|---|---|---|\n| {gpu} | {precision} | {tflops} |\n".encode()
-    assert [kind for kind, _ in found(data)] == [FindingKind.TFLOPS_ABOVE_PEAK] * bool(above)
+    assert [kind for kind, _ in findings_of(data)] == [FindingKind.TFLOPS_ABOVE_PEAK] * bool(above)
     assert all(
-        f"peak of {gpu.split('-')[1][:4]}" in said for _, said in found(data) if "DGX" in gpu
+        f"peak of {gpu.split('-')[1][:4]}" in message
+        for _, message in findings_of(data)
+        if "DGX" in gpu
     )
 
 
@@ -166,5 +170,5 @@ MPT = """# MPT Training Benchmarks
 @pytest.mark.parametrize(("tflops", "findings"), [("460", 0), ("560", 1)])
 def test_a_size_in_a_row_is_completed_by_a_heading(tflops: str, findings: int) -> None:
     """The heading names the family; T/s/GPU are tokens, as in llm-foundry's tables."""
-    kinds = [kind for kind, _ in found(MPT.format(tflops=tflops).encode())]
+    kinds = [kind for kind, _ in findings_of(MPT.format(tflops=tflops).encode())]
     assert kinds == [FindingKind.MODEL_FLOPS] * findings

@@ -26,7 +26,7 @@ def table(titles: str, *rows: str, before: str = "", after: str = "") -> str:
     return f"{before}\n\n{cells}\n\n{after}\n"
 
 
-def found(page: str, gpus: tuple[Gpu, ...] = ()) -> list[TableFinding]:
+def findings_of(page: str, gpus: tuple[Gpu, ...] = ()) -> list[TableFinding]:
     """Return the findings of a page."""
     return check_page(read_page(page.encode()), gpus)
 
@@ -128,7 +128,7 @@ CONTRADICTIONS = {
 def test_a_contradiction_is_named_with_both_numbers(case: str) -> None:
     """A contradiction gives one finding of its type, on the line of the row."""
     page, kind, sentence = CONTRADICTIONS[case]
-    (finding,) = found(page)
+    (finding,) = findings_of(page)
     assert (finding.kind, finding.last_digit_only) == (kind, False)
     assert sentence in finding.message.replace(TIMES, "x")
     rows = [number for number, line in enumerate(page.split("\n"), 1) if line.startswith("|")]
@@ -187,7 +187,7 @@ FINE = {
 @pytest.mark.parametrize("case", FINE)
 def test_rows_that_may_be_right_give_no_finding(case: str) -> None:
     """After one false alarm, readers would ignore the next finding."""
-    assert found(FINE[case]) == []
+    assert findings_of(FINE[case]) == []
 
 
 RATED = (
@@ -208,7 +208,7 @@ def test_tflops_must_follow_as_they_do_in_the_other_rows(
     tflops: str, likely: str | None, last_digit_only: bool | None
 ) -> None:
     """The rows of a table must agree, even if the formula and the sequence length are unknown."""
-    findings = found(table(*RATED).format(tflops))
+    findings = findings_of(table(*RATED).format(tflops))
     assert [(finding.line, finding.kind, finding.last_digit_only) for finding in findings] == (
         [(8, "tflops", last_digit_only)] if likely else []
     )
@@ -219,20 +219,20 @@ def test_tflops_must_follow_as_they_do_in_the_other_rows(
 @pytest.mark.parametrize("tflops", ["2.5", "6.8", "1.7"])
 def test_tflops_worked_out_with_another_factor_are_not_doubted(tflops: str) -> None:
     """A factor of 3 instead of 4 means no recomputation; twice as much, another sequence length."""
-    assert found(table(*RATED).format(tflops)) == []
+    assert findings_of(table(*RATED).format(tflops)) == []
 
 
 def test_tflops_worked_out_with_the_size_in_2_30_are_called_that() -> None:
     """A size of 78 · 10**9 is 72.6 · 2**30, and the message names that unit."""
     rows = [*RATED[:4], "256 78B 4 2.953s 3.149", *RATED[5:]]
-    (finding,) = found(table(*rows))
+    (finding,) = findings_of(table(*rows))
     assert finding.message.endswith("(a size in units of 2**30 would give the printed value)")
 
 
 def test_a_table_too_small_to_show_is_held_against_its_page() -> None:
     """A table of one row is compared with the other tables of the page."""
     page = table(*RATED).format("3.4") + table(RATED[0], "64 30B 4 1.439s 12.9")
-    (finding,) = found(page)
+    (finding,) = findings_of(page)
     assert "as in 5 other rows it is 10.7" in finding.message
 
 
@@ -240,7 +240,7 @@ def test_a_model_smaller_than_those_that_agree_is_not_doubted() -> None:
     """An exact formula counts more for a small model than size · batch."""
     rows = [f"64 52B 1024 {seconds}s {52 * 8388.608 / seconds / 64:.1f}" for seconds in (125, 217)]
     page = table(RATED[0], *rows, rows[0], "64 1.3B 1024 3.00s 60.1")
-    assert found(page) == []
+    assert findings_of(page) == []
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ def test_what_is_off_in_the_last_digit_is_distinguished(
     cell: str, last_digit_only: bool | None
 ) -> None:
     """A change from 717 to 742 is 3.487 %, so 3.4 % and 3.5 % are only rounded differently."""
-    findings = found(table("Speed", "717", cell))
+    findings = findings_of(table("Speed", "717", cell))
     assert [finding.last_digit_only for finding in findings] == (
         [] if last_digit_only is None else [last_digit_only]
     )
@@ -259,22 +259,22 @@ def test_what_is_off_in_the_last_digit_is_distinguished(
 
 def test_where_both_parts_of_a_change_agree_the_other_row_is_suspected() -> None:
     """In this table, two digits of the other row's number were exchanged."""
-    (finding,) = found(table("Mem", "11089", "9082(-2727,↓23.1%)"))
+    (finding,) = findings_of(table("Mem", "11089", "9082(-2727,↓23.1%)"))
     assert finding.message.endswith("both would follow from 11809 there")
 
 
 def test_slow_rows_are_named_only_for_a_gpu_that_is_asked_about() -> None:
     """A slow run does not contradict anything, so --gpu has to ask for it."""
     page = table("TFLOPs", "24.9", "25.1", "60", before="V100")
-    assert found(page) == []
-    (finding,) = found(page, V100)
+    assert findings_of(page) == []
+    (finding,) = findings_of(page, V100)
     assert (finding.kind, finding.line) == ("tflops-mistuned", 5)
 
 
 def test_an_unknown_setting_of_a_page_is_reported() -> None:
     """A misspelt comment on a page must not be ignored silently."""
     with pytest.raises(UserError, match="tensor_parallel_siz"):
-        found(table("GPUs", "1", before="<!-- teralog: tensor_parallel_siz=4 -->"))
+        findings_of(table("GPUs", "1", before="<!-- teralog: tensor_parallel_siz=4 -->"))
 
 
 @pytest.mark.parametrize(
@@ -287,12 +287,12 @@ def test_an_unknown_setting_of_a_page_is_reported() -> None:
 )
 def test_text_too_long_for_a_number_is_ignored(page: str) -> None:
     """Python itself refuses to read so many digits as a number."""
-    assert found(page) == []
+    assert findings_of(page) == []
 
 
 def test_control_characters_of_a_page_do_not_reach_the_terminal() -> None:
     """Messages quote cells and titles without control characters."""
-    (finding,) = found(table(f"Run {GPUS}", "a\x1b[2J 64 4 8 1"))
+    (finding,) = findings_of(table(f"Run {GPUS}", "a\x1b[2J 64 4 8 1"))
     assert "\x1b" not in finding.message
 
 
@@ -345,7 +345,9 @@ def test_a_computed_table_has_no_finding(
         )
     titles = "GPUs Size TP PP DP Chunks MBS GBS Time TFLOPs Speed"
     # A rate is compared with a time to a hundredth, which a few digits may not tell.
-    assert [one for one in found(table(titles, *lines)) if one.kind != "throughput"] == []
+    assert [
+        finding for finding in findings_of(table(titles, *lines)) if finding.kind != "throughput"
+    ] == []
 
 
 @pytest.fixture
@@ -418,7 +420,7 @@ REPORT = """\
 
 def test_averages_of_a_report_of_ours_contradict_nothing() -> None:
     """The mean and the median of a run differ. The report's TFLOPs count recomputed products."""
-    assert found(REPORT) == []
+    assert findings_of(REPORT) == []
     # As people's own, the same numbers are held against each other.
     theirs = REPORT.replace("samples/s (last)", "Notes").replace("median (s)", "Time (s)")
-    assert {one.kind for one in found(theirs)} == {"throughput", "tflops"}
+    assert {finding.kind for finding in findings_of(theirs)} == {"throughput", "tflops"}

@@ -61,10 +61,10 @@ def test_in_the_first_documents_all_contradictions_are_found_and_nothing_else(na
     if not SEEDS.is_dir():
         pytest.skip("needs ../shared/seeds")
     findings = check_page(read_page((SEEDS / name).read_bytes()))
-    found = [(finding.kind, finding.line, finding.last_digit_only) for finding in findings]
-    assert found == [(kind, line, last) for kind, line, _, last in BY_HAND[name]]
-    for one, (_, _, sentence, _) in zip(findings, BY_HAND[name], strict=True):
-        assert sentence in one.message.replace("\N{MULTIPLICATION SIGN}", "x")
+    places = [(finding.kind, finding.line, finding.last_digit_only) for finding in findings]
+    assert places == [(kind, line, last) for kind, line, _, last in BY_HAND[name]]
+    for finding, (_, _, sentence, _) in zip(findings, BY_HAND[name], strict=True):
+        assert sentence in finding.message.replace("\N{MULTIPLICATION SIGN}", "x")
 
 
 def test_slow_rows_of_the_v100_page_are_named_when_asked_for() -> None:
@@ -151,8 +151,8 @@ def test_the_document_s_example_is_what_the_command_prints() -> None:
     document = (ROOT / "docs" / "how-to" / "check-tables.md").read_text()
     for page in SOURCES:
         file = f"results/published/{page}.md"
-        for one in check_page(read_page((ROOT / file).read_bytes())):
-            assert f"\n{file}:{one.line}: {one.message}\n" in document
+        for finding in check_page(read_page((ROOT / file).read_bytes())):
+            assert f"\n{file}:{finding.line}: {finding.message}\n" in document
 
 
 def test_every_file_of_figures_belongs_to_a_page() -> None:

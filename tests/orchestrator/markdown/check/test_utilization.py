@@ -7,12 +7,12 @@ from orchestrator.markdown.check.page import check_page
 from orchestrator.markdown.meaning.benchmark_pages import read_page
 
 
-def found(titles: str, *rows: str) -> list[str]:
+def messages_about(titles: str, *rows: str) -> list[str]:
     """Return the messages about utilizations in a table."""
     dashes = "|" + "---|" * (titles.count("|") + 1)
     data = "\n".join((f"| {titles} |", dashes, *(f"| {row} |" for row in rows))).encode()
     findings = check_page(read_page(data))
-    return [one.message for one in findings if one.kind is FindingKind.UTILIZATION]
+    return [finding.message for finding in findings if finding.kind is FindingKind.UTILIZATION]
 
 
 @pytest.mark.parametrize(
@@ -36,14 +36,14 @@ def test_utilization_follows_from_a_peak_of_the_gpu(
     titles: str, row: str, peak: str | None
 ) -> None:
     """TFLOPs over MFU must be a peak of the GPU; a title may leave recomputation open."""
-    messages = found(titles, row)
+    messages = messages_about(titles, row)
     assert len(messages) == (peak is not None)
     assert peak is None or f"a peak of {peak}" in messages[0]
 
 
 def test_more_than_everything_is_impossible() -> None:
     """A utilization above 100 % has a wrong denominator."""
-    [message] = found("Model | MFU", "Llama 3 8B | 133%")
+    [message] = messages_about("Model | MFU", "Llama 3 8B | 133%")
     assert "MFU 133% is above 100 %" in message
 
 
@@ -51,7 +51,7 @@ def test_rows_of_an_unknown_accelerator_must_agree() -> None:
     """Most rows of one accelerator show its peak."""
     titles = "Accelerator Type | TFLOP/chip/sec | MFU"
     rows = ("x9-128 | 3.23e+02 | 70.31%", "x9-256 | 315 | 68.68%", "x9-512 | 316 | 68.82%")
-    assert found(titles, *rows) == []
-    [message] = found(titles, *rows, "x9-2048 | 2.49e+02 | 64.05%")
+    assert messages_about(titles, *rows) == []
+    [message] = messages_about(titles, *rows, "x9-2048 | 2.49e+02 | 64.05%")
     assert "implies a peak of 388.8 TFLOP/s, but 3 other rows imply 459" in message
-    assert found(titles, *rows[:2], "x9-2048 | 249 | 64.05%") == []
+    assert messages_about(titles, *rows[:2], "x9-2048 | 249 | 64.05%") == []

@@ -7,7 +7,7 @@ from orchestrator.markdown.document.tables import read_document
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "text"),
     [
         ("# Results", "Results"),
         ("   ### Results of C# ", "Results of C#"),
@@ -21,9 +21,9 @@ from orchestrator.markdown.document.tables import read_document
         ("text # Results", None),
     ],
 )
-def test_a_heading_is_the_text_after_its_signs(line: str, said: str | None):
+def test_a_heading_is_the_text_after_its_signs(line: str, text: str | None):
     """A line that is not a heading gives None."""
-    assert heading(line) == said
+    assert heading(line) == text
 
 
 def test_headings_in_code_and_comments_are_none():

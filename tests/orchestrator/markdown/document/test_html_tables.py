@@ -130,9 +130,9 @@ LLAMA = """### Model: Llama3 70B
 def test_check_tables_reads_html() -> None:
     """A contradiction in an HTML table is found, with the line of its row."""
     assert check_page(read_page(LLAMA.format(first=728, second=364).encode())) == []
-    [found] = check_page(read_page(LLAMA.format(first=728, second=464).encode()))
-    assert found.line == 10
-    assert "implies 572.8 GFLOPs per token" in found.message
+    [finding] = check_page(read_page(LLAMA.format(first=728, second=464).encode()))
+    assert finding.line == 10
+    assert "implies 572.8 GFLOPs per token" in finding.message
 
 
 def test_regenerate_corrects_only_numbers_of_html() -> None:
@@ -140,7 +140,9 @@ def test_regenerate_corrects_only_numbers_of_html() -> None:
     wrong = LLAMA.format(first=728, second=464).encode()
     made = regenerate(wrong, PageSettings())
     assert made.data == LLAMA.format(first=728, second=364).encode()
-    assert [(one.line, one.old, one.new) for one in made.changes] == [(10, "464", "364")]
+    assert [(change.line, change.old, change.new) for change in made.changes] == [
+        (10, "464", "364")
+    ]
     assert regenerate(made.data, PageSettings()).data == made.data
 
 

@@ -98,13 +98,13 @@ OURS = ["samples/s (avg)", "samples/s (last)", "step mean (s)", "median (s)", "s
 
 def test_a_report_of_ours_shows_its_median_first() -> None:
     """The report's TFLOPs use the median; if there is none, the mean, and then the rates."""
-    columns = [one for one in read_columns(OURS) if one.meaning is Meaning.PACE]
-    columns.sort(key=lambda one: one.rank)
+    columns = [column for column in read_columns(OURS) if column.meaning is Meaning.PACE]
+    columns.sort(key=lambda column: column.rank)
     assert [column.title for column in columns] == [
         *("median (s)", "step mean (s)", "samples/s (avg)", "samples/s (last)")
     ]
     assert [column.unit for column in columns[:2]] == [SECONDS, SECONDS]
-    assert [one.meaning for one in read_columns(OURS)[-2:]] == [Meaning.STATISTIC] * 2
+    assert [column.meaning for column in read_columns(OURS)[-2:]] == [Meaning.STATISTIC] * 2
 
 
 @pytest.mark.parametrize("titles", [["median (s)", "n", "spread (s)"], ["n", "GPUs"]])

@@ -89,8 +89,8 @@ def test_every_row_is_there_but_blank_ones():
 def test_sizes_next_to_a_table_hold_for_its_rows():
     """Each row has the sizes, and the number of the line that contains them."""
     first, _, other, _ = joined(PAGE).rows
-    said = first.numbers[Meaning.TENSOR_PARALLEL_SIZE]
-    assert (said.whole, said.line) == (2, 5)
+    size = first.numbers[Meaning.TENSOR_PARALLEL_SIZE]
+    assert (size.whole, size.line) == (2, 5)
     assert Meaning.TENSOR_PARALLEL_SIZE not in other.numbers
 
 
@@ -149,8 +149,8 @@ def test_a_table_is_called_as_its_heading(page: str, names: list[str]):
 def test_a_cell_is_sorted_by_its_number(title: str, text: str, value: object):
     """Cells with a number are sorted by it, others by text; absent values come last."""
     (column,) = read_columns([title])
-    found = cell_value(column, text)
-    assert found == (pytest.approx(value) if isinstance(value, float) else value)
+    key = cell_value(column, text)
+    assert key == (pytest.approx(value) if isinstance(value, float) else value)
 
 
 @given(st.sampled_from(["Size", "GPUs", "Time", "TFLOPs", "x"]), st.text())

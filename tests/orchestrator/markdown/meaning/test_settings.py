@@ -21,7 +21,7 @@ def settings_of(page: bytes) -> PageSettings:
     return with_comment(PageSettings(), comment, page)
 
 
-def said(page: bytes) -> tuple[int, int] | None:
+def seq_length_of(page: bytes) -> tuple[int, int] | None:
     """Return the sequence length in a page's prose, and its line number."""
     return said_seq_length(read_document(page), page)
 
@@ -102,7 +102,7 @@ def test_every_key_can_be_set(key: str) -> None:
 )
 def test_prose_names_the_sequence_length(line: str) -> None:
     """Prose counts if it has the words that people use for a sequence length."""
-    assert said(f"# Page\n\n{line}\n".encode()) == (1024, 3)
+    assert seq_length_of(f"# Page\n\n{line}\n".encode()) == (1024, 3)
 
 
 @pytest.mark.parametrize(
@@ -118,18 +118,18 @@ def test_prose_names_the_sequence_length(line: str) -> None:
 )
 def test_a_note_that_is_not_plain_is_ignored(page: bytes) -> None:
     """Two different lengths are ignored, and so is one in code, a comment or a cell."""
-    assert said(page) is None
+    assert seq_length_of(page) is None
 
 
 def test_a_length_said_twice_is_one() -> None:
     """If a page names the same length twice, the first line is reported."""
-    assert said(b"Seq length is 1024\n\nSeq length is 1024\n") == (1024, 1)
+    assert seq_length_of(b"Seq length is 1024\n\nSeq length is 1024\n") == (1024, 1)
 
 
 def test_a_page_that_sets_an_option_otherwise_is_noticed() -> None:
     """A message appears if the user's option and the page's comment differ."""
     given = PageSettings(factor=3, constants={Meaning.SEQ_LENGTH: 1024, Meaning.NODES: 2})
-    said = {Meaning.SEQ_LENGTH: 2048, Meaning.NODES: 2}
-    page = PageSettings(factor=4, decimals=1, constants=said)
+    constants = {Meaning.SEQ_LENGTH: 2048, Meaning.NODES: 2}
+    page = PageSettings(factor=4, decimals=1, constants=constants)
     assert list(overridden(given, page)) == ["factor=4", "seq_length=2048"]
     assert list(overridden(PageSettings(), page)) == []

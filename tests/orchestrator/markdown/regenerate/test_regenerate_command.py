@@ -98,7 +98,7 @@ def test_rows_that_are_not_understood_are_listed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["--in-place", "--check", "x.md"], "--in-place cannot be used with --diff or --check"),
         (["--in-place", "-"], "--in-place cannot write to standard input"),
@@ -108,11 +108,11 @@ def test_rows_that_are_not_understood_are_listed(tmp_path: Path) -> None:
         ([], "Missing argument 'FILE...'"),
     ],
 )
-def test_options_that_make_no_sense_are_usage_errors(arguments: list[str], told: str) -> None:
+def test_options_that_make_no_sense_are_usage_errors(arguments: list[str], message: str) -> None:
     """Options that contradict each other exit with code 2."""
     done = run(*arguments)
     assert done.exit_code == 2
-    assert told in done.stderr
+    assert message in done.stderr
 
 
 def test_a_gpu_that_is_not_known_is_reported() -> None:
