@@ -53,7 +53,7 @@ def finite_json(value: object) -> float | None:
 
 def json_numbers(values: Mapping[str, object]) -> dict[str, float]:
     """Return the numbers of a JSON object, also nan and inf."""
-    numbers = ((name, json_float(one)) for name, one in values.items())
+    numbers = ((name, json_float(value)) for name, value in values.items())
     return {name: number for name, number in numbers if number is not None}
 
 

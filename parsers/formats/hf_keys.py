@@ -63,19 +63,19 @@ def integration_fields(
     numbers: those of a report, by key. elapsed: the time since the start, as text. step: of the
     report.
     """
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for key, name in NUMBERS.items():
         if math.isfinite(value := numbers.get(key, math.nan)):
-            found.setdefault(name, value)
+            fields.setdefault(name, value)
     for key in TOKENS:
         value = numbers.get(key, math.nan)
         if value.is_integer() and value >= 0:
-            found.setdefault("consumed_tokens", int(value))
+            fields.setdefault("consumed_tokens", int(value))
     seconds = _since_start(numbers, step)
     whole = _seconds(elapsed)
     if seconds is not None and whole is not None and abs(seconds - whole) <= _AGREE_SECONDS:
-        found["train_seconds"] = seconds
-    return found
+        fields["train_seconds"] = seconds
+    return fields
 
 
 def _since_start(numbers: Mapping[str, float], step: int | None) -> float | None:

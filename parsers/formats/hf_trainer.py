@@ -177,20 +177,20 @@ def _parse(offset: int, text: str) -> Iterator[Step | LossReport]:
         for values, dictionary in dictionaries(part):
             epoch, loss = finite(values.get("epoch")), _optional(values.get("loss"))
             texts = {item["name"]: item["value"] for item in _TEXT.finditer(dictionary[0])}
-            told = next((one for name in STEPS if (one := step_of(texts.get(name)))), None)
-            if loss is None or (epoch is None and told is None):
+            steps = next((pair for name in STEPS if (pair := step_of(texts.get(name)))), None)
+            if loss is None or (epoch is None and steps is None):
                 continue
             rest = [part[dictionary.end() :], *parts[number + 1 :], *following.split("\r")]
-            behind = next((_BAR.match(one) for one in rest if not _NOTHING.match(one)), None)
+            behind = next((_BAR.match(piece) for piece in rest if not _NOTHING.match(piece)), None)
             rate, norm = (_optional(values.get(name)) for name in ("learning_rate", "grad_norm"))
-            if told is None and behind and _goes_on(before, behind):
-                told = int(behind["step"]), int(behind["steps"])
-            known = _exact_numbers(values)
-            more = integration_fields(known, texts.get(ELAPSED), told[0] if told else None)
-            if told is not None:
+            if steps is None and behind and _goes_on(before, behind):
+                steps = int(behind["step"]), int(behind["steps"])
+            numbers = _exact_numbers(values)
+            more = integration_fields(numbers, texts.get(ELAPSED), steps[0] if steps else None)
+            if steps is not None:
                 yield Step(
-                    iteration=told[0],
-                    iterations=told[1],
+                    iteration=steps[0],
+                    iterations=steps[1],
                     loss=loss,
                     learning_rate=rate,
                     grad_norm=norm,
@@ -198,7 +198,7 @@ def _parse(offset: int, text: str) -> Iterator[Step | LossReport]:
                     **more,
                 )
             elif epoch is not None:
-                kept = {name: one for name, one in more.items() if name in _OF_LOSS_REPORTS}
+                kept = {name: value for name, value in more.items() if name in _OF_LOSS_REPORTS}
                 yield LossReport(
                     epoch=epoch,
                     loss=loss,
@@ -211,11 +211,11 @@ def _parse(offset: int, text: str) -> Iterator[Step | LossReport]:
 
 def _exact_numbers(values: Mapping[str, str]) -> dict[str, float]:
     """Return the finite numbers, except token counts rounded to few digits."""
-    numbers = ((name, finite(one)) for name, one in values.items())
+    numbers = ((name, finite(text)) for name, text in values.items())
     return {
-        name: one
-        for name, one in numbers
-        if one is not None and (name not in TOKENS or _WHOLE.fullmatch(values[name]))
+        name: number
+        for name, number in numbers
+        if number is not None and (name not in TOKENS or _WHOLE.fullmatch(values[name]))
     }
 
 

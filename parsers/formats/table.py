@@ -62,7 +62,7 @@ DECLARED: tuple[LogFormat, ...] = (
 """Formats of one line for each report."""
 
 _CONFIGURATION = (*SETTINGS, *ENVIRONMENT, TRAINER_STATE_SETTINGS)
-CONFIGURATION_FORMATS = frozenset(one.name for one in _CONFIGURATION)
+CONFIGURATION_FORMATS = frozenset(log_format.name for log_format in _CONFIGURATION)
 """Names of those that tell how a run was set up, and nothing of how it went."""
 
 _OF_SPEED: tuple[AnyFormat, ...] = (
@@ -82,7 +82,7 @@ _OF_SPEED: tuple[AnyFormat, ...] = (
     *DECLARED,
 )
 
-SPEED_FORMATS = tuple(one.name for one in _OF_SPEED)
+SPEED_FORMATS = tuple(log_format.name for log_format in _OF_SPEED)
 """Names of those in which programs say how fast they are, by the first of which a log is known."""
 
 ALL_FORMATS: tuple[AnyFormat, ...] = (

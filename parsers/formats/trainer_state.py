@@ -44,13 +44,15 @@ def _parse(offset: int, text: str) -> Iterator[Step | RunTotals]:
         return
     step, loss = count_of(values.get("step")), json_float(values.get("loss"))
     if step is not None and loss is not None:
-        told = next((one for name in STEPS if (one := step_of(values.get(name)))), None)
+        steps = next((pair for name in STEPS if (pair := step_of(values.get(name)))), None)
         numbers = {
-            name: number for name, one in values.items() if (number := json_float(one)) is not None
+            name: number
+            for name, value in values.items()
+            if (number := json_float(value)) is not None
         }
         yield Step(
             iteration=step,
-            iterations=told[1] if told else None,
+            iterations=steps[1] if steps else None,
             loss=loss,
             learning_rate=finite_json(values.get("learning_rate")),
             grad_norm=json_float(values.get("grad_norm")),

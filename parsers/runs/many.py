@@ -96,9 +96,9 @@ class _Left:
 
 
 def _told(batch: list[Read[T]], tell: Tell) -> Iterator[Read[T]]:
-    for path, found in batch:
+    for path, result in batch:
         tell(_size(path))
-        yield path, found
+        yield path, result
 
 
 def _read_batch(read_one: _ReadOne[T], batch: Sequence[LogPaths]) -> list[Read[T]]:
@@ -125,8 +125,8 @@ def _read_one(
     if not isinstance(path, tuple):
         return digest(read_alone(path, processes=processes))
     output, *others = path
-    streams = [one for one in others if is_stream(str(one))]
-    errors = [one for one in others if one not in streams]
+    streams = [other for other in others if is_stream(str(other))]
+    errors = [other for other in others if other not in streams]
     runs = (
         read_pair(
             output, errors[0], formats, count_lines=count_lines, processes=processes, tell=tell

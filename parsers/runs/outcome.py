@@ -81,12 +81,12 @@ class EndDetector:
 
         Only lines with one of END_ANCHORS can be.
         """
-        found = False
+        is_end = False
         for weight, outcome in self._evidence(candidate):
             self.first.setdefault(weight, outcome)
             self._steps_since = 0
-            found = True
-        return found
+            is_end = True
+        return is_end
 
     def read_step(self, step: Step, candidate: Candidate) -> None:
         """Process a step of the run, and the step's line: the last step ends the run."""
@@ -158,9 +158,9 @@ class EndDetector:
         # Between the two lines stands a line end, of one byte or two.
         if harmless_end is not None and candidate.offset - harmless_end <= 2:
             return None
-        if not (found := exception_line(candidate.line + candidate.following)):
+        if not (exception := exception_line(candidate.line + candidate.following)):
             return None
-        offset, line_number, line = found
+        offset, line_number, line = exception
         if LOST_CONNECTION.search(line):
             kind, weight = OutcomeKind.COMMUNICATION_FAILURE, Weight.CONSEQUENCE
         elif line.startswith("KeyboardInterrupt"):

@@ -43,10 +43,10 @@ def read(
     `processes`: how many share a large file; by default one per processor, but at most four. `tell`
     is called with the number of bytes read each time, after decompression. Raises OSError.
     """
-    one = isinstance(logs, str) or not isinstance(logs, Sequence)
+    single = isinstance(logs, str) or not isinstance(logs, Sequence)
     bounds = Bounds(complete=complete)
     runs: list[LogRun] = []
-    for log in cast("Sequence[LogPath]", (logs,) if one else logs):
+    for log in cast("Sequence[LogPath]", (logs,) if single else logs):
         with open_source(log) as source, _collector_paused():
             runs += _read(
                 source,

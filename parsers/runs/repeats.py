@@ -75,8 +75,8 @@ class Reported:
         return self._by_iteration
 
 
-def is_copy(one: Step | LossReport, other: Step | LossReport) -> bool:
+def is_copy(report: Step | LossReport, other: Step | LossReport) -> bool:
     """Return whether another rank has printed the same report: only its offset differs."""
-    if isinstance(one, Step) and isinstance(other, Step) and _said(one) == _said(other):
+    if isinstance(report, Step) and isinstance(other, Step) and _said(report) == _said(other):
         return True
-    return repr(replace(one, offset=other.offset)) == repr(other)  # a nan equals no other
+    return repr(replace(report, offset=other.offset)) == repr(other)  # a nan equals no other

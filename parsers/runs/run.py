@@ -116,7 +116,7 @@ class LogRun:
     def config(self) -> dict[str, str]:
         """The configuration of the run, with one value per name."""
         return merge_settings(
-            [one for part in self.segments for one in settings_among(part.records)]
+            [setting for part in self.segments for setting in settings_among(part.records)]
         )
 
     @property

@@ -43,7 +43,7 @@ _MARKS = frozenset(MARKS)
 # Who reports what a device does, whether or not a program runs on it.
 _SAMPLED_BESIDE = frozenset({UsageSource.NVIDIA_SMI, UsageSource.ONEFLOW})
 
-Found = list[tuple[AnyFormat, Sequence[Record]]]
+Readings = list[tuple[AnyFormat, Sequence[Record]]]
 
 
 @dataclass(slots=True)
@@ -75,19 +75,19 @@ class RunSplitter:
 
     def read(self, line: ReadLine) -> None:
         """Process a line that was found by a search with MARKS among its anchors."""
-        candidate, found = line
+        candidate, readings = line
         if not _MARKS.isdisjoint(candidate.anchors):
             place = 0
             for sign, part in launch_signs(candidate):
                 if sign and self._detector.begins_another(sign):
-                    found = self._read_before(candidate, place, found)
+                    readings = self._read_before(candidate, place, readings)
                     self._begin(candidate.offset)
                 self._read_marks(sign, part)
                 place += len(part.line)
         if candidate.steps is None:
-            self._read_found(candidate, found)
+            self._read_records(candidate, readings)
         else:
-            self._read_block(candidate, candidate.steps, found[0][0])
+            self._read_block(candidate, candidate.steps, readings[0][0])
 
     def runs(self, path: str, end: int, *, complete: bool, notes: Sequence[str]) -> list[LogRun]:
         """Return the runs of a log that ends at byte `end`.
@@ -144,25 +144,25 @@ class RunSplitter:
         self._detector.ended |= launch.ends.read(part)
         self._detector.progress |= Weight.FINISHED in launch.ends.first
 
-    def _read_before(self, candidate: Candidate, place: int, found: Found) -> Found:
+    def _read_before(self, candidate: Candidate, place: int, readings: Readings) -> Readings:
         """Read the part of a line before another launch begins on it; return the rest."""
         if not place:
-            return found
+            return readings
         text = decode(candidate.line[:place])
-        rest: Found = []
-        for log_format, records in found:
+        rest: Readings = []
+        for log_format, records in readings:
             count = len(records)
             if isinstance(log_format, LogFormat):
                 count = len(list(log_format.parse(candidate.offset, text)))
-            self._read_found(candidate, [(log_format, records[:count])])
+            self._read_records(candidate, [(log_format, records[:count])])
             rest.append((log_format, records[count:]))
         return rest
 
-    def _read_found(self, candidate: Candidate, found: Found) -> None:
+    def _read_records(self, candidate: Candidate, readings: Readings) -> None:
         if candidate.batch is None:
-            self._launches[-1].lines += any(records for _, records in found)
+            self._launches[-1].lines += any(records for _, records in readings)
         line = -1
-        for log_format, records in found:
+        for log_format, records in readings:
             if candidate.batch is not None and records[0].offset != line:
                 line = records[0].offset
                 self._launches[-1].lines += 1
@@ -218,7 +218,7 @@ class RunSplitter:
         is_counted = _is_counted(log_format)
         if not is_counted and not launch.reported[log_format.name].add_block(block):
             for step in block.steps():
-                self._read_found(candidate._replace(offset=step.offset), [(log_format, [step])])
+                self._read_records(candidate._replace(offset=step.offset), [(log_format, [step])])
             return
         launch.lines += len(block)
         launch.formats[log_format.name] = None
@@ -308,5 +308,5 @@ def _goes_on(before: RunSegment, segment: RunSegment) -> bool:
     return len(interval) == 2 and first.iteration > interval[1] - interval[0]
 
 
-def _differ(one: int | None, other: int | None) -> bool:
-    return one is not None and other is not None and one != other
+def _differ(a: int | None, b: int | None) -> bool:
+    return a is not None and b is not None and a != b

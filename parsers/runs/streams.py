@@ -35,11 +35,11 @@ def with_stream(
 
     If no run, or several runs, may belong to the stream, the runs of the stream follow.
     """
-    launches = [one for run in streamed for one in _launches(run)]
+    launches = [launch for run in streamed for launch in _launches(run)]
     combined = {
-        at: found
+        at: joined_run
         for at, run in enumerate(runs)
-        if (found := _with_launches(console, run, launches)) is not None
+        if (joined_run := _with_launches(console, run, launches)) is not None
     }
     if len(combined) != 1:
         return [*runs, *streamed]
@@ -47,16 +47,16 @@ def with_stream(
     both = (runs[same], *streamed)
     run = replace(
         run,
-        lines=sum(one.lines for one in both),
-        formats=tuple(dict.fromkeys(name for one in both for name in one.formats)),
-        not_understood=tuple(one for part in both for one in part.not_understood),
-        notes=tuple(dict.fromkeys(note for one in both for note in one.notes)),
+        lines=sum(log_run.lines for log_run in both),
+        formats=tuple(dict.fromkeys(name for log_run in both for name in log_run.formats)),
+        not_understood=tuple(report for log_run in both for report in log_run.not_understood),
+        notes=tuple(dict.fromkeys(note for log_run in both for note in log_run.notes)),
     )
-    return [run if at == same else one for at, one in enumerate(runs)]
+    return [run if at == same else other for at, other in enumerate(runs)]
 
 
 def _launches(run: LogRun) -> list[LogRun]:
-    return [replace(run, segments=(one,)) for one in run.segments]
+    return [replace(run, segments=(segment,)) for segment in run.segments]
 
 
 def _with_launches(console: LogPath, run: LogRun, streamed: Sequence[LogRun]) -> LogRun | None:
@@ -79,18 +79,20 @@ def _is_same(run: LogRun, stream: LogRun) -> bool:
     steps = [*{step.iteration: step for step in run.steps}.values()]
     streamed = stream.steps
     if not steps:
-        losses = [one.loss for one in run.reports if isinstance(one, LossReport)]
-        pairs = [*zip(losses, (one.loss for one in streamed), strict=False)]
+        losses = [report.loss for report in run.reports if isinstance(report, LossReport)]
+        pairs = [*zip(losses, (step.loss for step in streamed), strict=False)]
         return len(pairs) >= min(_FEWEST_ALIKE, len(streamed)) > 0 and all(
-            _alike(one, other) for one, other in pairs
+            _alike(a, b) for a, b in pairs
         )
-    known = {step.iteration: step for step in streamed}
-    common = [(step, known[step.iteration]) for step in steps if step.iteration in known]
-    compared = [(_values(one), _values(other)) for one, other in common]
+    by_iteration = {step.iteration: step for step in streamed}
+    common = [
+        (step, by_iteration[step.iteration]) for step in steps if step.iteration in by_iteration
+    ]
+    compared = [(_values(step), _values(streamed_step)) for step, streamed_step in common]
     agreements = [
-        all(_alike(one[name], other[name]) for name in both)
-        for one, other in compared
-        if (both := [name for name in _COMPARED if name in one and name in other])
+        all(_alike(a[name], b[name]) for name in both)
+        for a, b in compared
+        if (both := [name for name in _COMPARED if name in a and name in b])
     ]
     return all(agreements) and len(agreements) >= max(
         1, min(_FEWEST_ALIKE, len(steps), len(streamed))
@@ -102,10 +104,10 @@ def _values(step: Step) -> dict[str, float]:
     return {name: value for name, value in values if value is not None}
 
 
-def _alike(one: float | None, other: float | None) -> bool:
-    if one is None or other is None:
+def _alike(a: float | None, b: float | None) -> bool:
+    if a is None or b is None:
         return False
-    return repr(one) == repr(other) or math.isclose(one, other, rel_tol=_ROUNDING, abs_tol=1e-4)
+    return repr(a) == repr(b) or math.isclose(a, b, rel_tol=_ROUNDING, abs_tol=1e-4)
 
 
 def _combined(console: LogPath, run: LogRun, stream: LogRun) -> LogRun:
@@ -117,9 +119,9 @@ def _combined(console: LogPath, run: LogRun, stream: LogRun) -> LogRun:
         first = next(iter(segment.step_columns.column("iteration")), None)
         mine: list[Record] = []
         rest: list[Record] = []
-        for one in left:
-            later = isinstance(one, Step) and first is not None and one.iteration >= first
-            (mine if later or number == 0 else rest).append(one)
+        for record in left:
+            later = isinstance(record, Step) and first is not None and record.iteration >= first
+            (mine if later or number == 0 else rest).append(record)
         left = rest
         segments.append(replace(segment, records=Records([*record_parts(segment.records), *mine])))
     last, *earlier = segments

@@ -25,8 +25,8 @@ def unparsed_lines(
     reader = LineReader(formats)
     with open_source(log) as source:
         lines = Pass(source, reader.wanted, Bounds(), count_lines=True)
-        for candidate, found in reader.read(iter(lines)):
-            for log_format, records in found:
+        for candidate, readings in reader.read(iter(lines)):
+            for log_format, records in readings:
                 if (
                     not records
                     and isinstance(log_format, LogFormat)

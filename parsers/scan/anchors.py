@@ -66,24 +66,24 @@ class AnchorSearch:
         A line ends at \n; `begin` is the beginning of one. `view` is a view of the buffer.
         """
         line_begin = line_end = begin
-        found = hidden = 0
+        bits = hidden = 0
         for number, position in self._matches(view[begin:end]):
             at = begin + position
             if at >= line_end:
-                if found and (line := self._line(buffer, line_begin, line_end, found, hidden)):
+                if bits and (line := self._line(buffer, line_begin, line_end, bits, hidden)):
                     yield line
                 line_begin = buffer.rfind(b"\n", line_end, at) + 1 or line_end
                 line_end = buffer.find(b"\n", at, end)
                 if line_end < 0:
                     line_end = end
-                found = hidden = 0
-            found |= 1 << number
+                bits = hidden = 0
+            bits |= 1 << number
             place = at + self._lengths[number]
             anywhere, by_next = self._hidden[number]
             hidden |= anywhere
             if place < end and (others := by_next.get(buffer[place])):
                 hidden |= others
-        if found and (line := self._line(buffer, line_begin, line_end, found, hidden)):
+        if bits and (line := self._line(buffer, line_begin, line_end, bits, hidden)):
             yield line
 
     def places(self, view: memoryview) -> list[int]:
@@ -91,28 +91,28 @@ class AnchorSearch:
         return [begin for _, begin in self._matches(view)]
 
     def _matches(self, view: memoryview) -> list[tuple[int, int]]:
-        found = []
+        groups = []
         for numbers, search in self._groups:
             if matches := search.find_matches_as_indexes(view):
-                found.append([(numbers[index], begin) for index, begin, _ in matches])
-        return found[0] if len(found) == 1 else sorted(chain.from_iterable(found), key=_position)
+                groups.append([(numbers[index], begin) for index, begin, _ in matches])
+        return groups[0] if len(groups) == 1 else sorted(chain.from_iterable(groups), key=_position)
 
     def _line(
-        self, buffer: bytes | bytearray, begin: int, end: int, found: int, hidden: int
+        self, buffer: bytes | bytearray, begin: int, end: int, bits: int, hidden: int
     ) -> AnchoredLine | None:
         """Return a line with the anchors that count on it; None without such anchors."""
-        if hidden := hidden & ~found:
+        if hidden := hidden & ~bits:
             for number in _numbers(hidden):
                 if buffer.find(self.anchors[number], begin, end) >= 0:
-                    found |= 1 << number
-        if found & self._doubtful:
+                    bits |= 1 << number
+        if bits & self._doubtful:
             for bit, pattern in self._only:
-                if found & bit and not pattern.search(buffer, begin, end):
-                    found ^= bit
-            if not found:
+                if bits & bit and not pattern.search(buffer, begin, end):
+                    bits ^= bit
+            if not bits:
                 return None
-        if (anchors := self._known.get(found)) is None:
-            anchors = self._known[found] = tuple(self.anchors[one] for one in _numbers(found))
+        if (anchors := self._known.get(bits)) is None:
+            anchors = self._known[bits] = tuple(self.anchors[number] for number in _numbers(bits))
         return begin, end, anchors
 
 

@@ -84,9 +84,9 @@ class Pass:
     def _search_lines(self, window: Window, place: int) -> Generator[Candidate, None, int | None]:
         """Yield candidates from a place on; return where to continue with changed anchors."""
         search = self._wanted.search
-        found = search.lines(window.buffer, window.view, place, window.end)
+        lines = search.lines(window.buffer, window.view, place, window.end)
         read_lines = self._wanted.read_lines
-        for together, group in groupby(found, key=lambda line: read_lines(line[2]) is not None):
+        for together, group in groupby(lines, key=lambda line: read_lines(line[2]) is not None):
             for several, (begin, end, anchors) in (
                 self._read_at_once(window, [*group]) if together else _alone(group)
             ):
@@ -178,8 +178,8 @@ class Pass:
         """Yield the contents of the first lines, or the first line; return their number."""
         reader = self._wanted.read_lines(lines[0][2])
         if reader and (text := self._text(window, lines)):
-            known = [(window.offset + begin, anchors) for begin, _, anchors in lines]
-            batch = reader.batch(known, text)
+            offsets_and_anchors = [(window.offset + begin, anchors) for begin, _, anchors in lines]
+            batch = reader.batch(offsets_and_anchors, text)
             if batch.lines:
                 yield {"batch": batch}, lines[0]
                 return batch.lines

@@ -105,7 +105,7 @@ class ReadLine(NamedTuple):
     """
 
     candidate: Candidate
-    found: list[tuple[AnyFormat, Sequence[Record]]]
+    readings: list[tuple[AnyFormat, Sequence[Record]]]
 
 
 @dataclass(slots=True)
@@ -132,8 +132,10 @@ class LineReader:
         more_anchors: lines with any of these are returned too, each with this number of following
         lines. headers: those of tables that begin before the part that will be read.
         """
-        self._log_formats = [one for one in formats if isinstance(one, LogFormat)]
-        self._tables = [one for one in formats if isinstance(one, TableFormat)]
+        self._log_formats = [
+            log_format for log_format in formats if isinstance(log_format, LogFormat)
+        ]
+        self._tables = [table for table in formats if isinstance(table, TableFormat)]
         self._more_anchors = dict(more_anchors or {})
         self._open: dict[str, _OpenTable] = {}
         self._columns: dict[str, ReadColumns] = {}
@@ -148,7 +150,7 @@ class LineReader:
         """Yield the candidates of a pass that searches for `wanted`, parsed."""
         for candidate in candidates:
             if candidate.batch is not None:
-                yield ReadLine(candidate, [*candidate.batch.found])
+                yield ReadLine(candidate, [*candidate.batch.readings])
                 continue
             log_formats, tables = self._concerned(candidate.anchors)
             if candidate.steps is not None:
@@ -156,34 +158,40 @@ class LineReader:
                 continue
             offset, line = candidate[:2]
             text = decode(line)
-            found: list[tuple[AnyFormat, Sequence[Record]]] = [
-                (one, [*one.parse(offset, _block(candidate, one) if one.following else text)])
-                for one in log_formats
-            ]
+            readings: list[tuple[AnyFormat, Sequence[Record]]] = []
+            for log_format in log_formats:
+                block = _block(candidate, log_format) if log_format.following else text
+                readings.append((log_format, [*log_format.parse(offset, block)]))
             if tables or self._open:
-                found += self._read_tables(candidate, text, tables)
-            yield ReadLine(candidate, found)
+                readings += self._read_tables(candidate, text, tables)
+            yield ReadLine(candidate, readings)
 
-    def _concerned(self, found: tuple[bytes, ...]) -> tuple[list[LogFormat], list[TableFormat]]:
+    def _concerned(self, key: tuple[bytes, ...]) -> tuple[list[LogFormat], list[TableFormat]]:
         """Return the formats that may read lines with these anchors, except formats of rows."""
-        if (known := self._known.get(found)) is None:
-            anchors = set(found)
-            known = self._known[found] = (
-                [one for one in self._log_formats if not anchors.isdisjoint(one.anchors)],
-                [one for one in self._tables if one.header in anchors],
+        if (formats := self._known.get(key)) is None:
+            anchors = set(key)
+            formats = self._known[key] = (
+                [
+                    log_format
+                    for log_format in self._log_formats
+                    if not anchors.isdisjoint(log_format.anchors)
+                ],
+                [table for table in self._tables if table.header in anchors],
             )
-        return known
+        return formats
 
     def _read_lines(self, anchors: tuple[bytes, ...]) -> ReadLines | None:
         """Return the function that reads many lines with these anchors at once, or None."""
         log_formats, _ = self._concerned(anchors)
-        others = {*anchors}.difference(*(one.anchors for one in log_formats))
-        of_tables = (anchor for one in self._open.values() for anchor in one.table.anchors)
+        others = {*anchors}.difference(*(log_format.anchors for log_format in log_formats))
+        of_tables = (
+            anchor for open_table in self._open.values() for anchor in open_table.table.anchors
+        )
         if (
             others
-            or any(one.following for one in log_formats)
+            or any(log_format.following for log_format in log_formats)
             or not self._more_anchors.keys().isdisjoint(anchors)
-            or not {*anchors}.isdisjoint([*of_tables, *(one.header for one in self._tables)])
+            or not {*anchors}.isdisjoint([*of_tables, *(table.header for table in self._tables)])
         ):
             return None
         columns = self._read_columns(log_formats[0]) if len(log_formats) == 1 else None
@@ -200,32 +208,32 @@ class LineReader:
 
     def _read_batch(self, lines: Sequence[tuple[int, tuple[bytes, ...]]], text: bytes) -> LineBatch:
         """Return the contents of lines, up to the first that may end a run or cannot be parsed."""
-        found: list[tuple[AnyFormat, Sequence[Record]]] = []
+        readings: list[tuple[AnyFormat, Sequence[Record]]] = []
         for number, ((offset, anchors), line) in enumerate(
             zip(lines, decode(text).split("\n"), strict=False)
         ):
-            said = []
-            for one in self._concerned(anchors)[0]:
-                records = [*one.parse(offset, line.removesuffix("\r"))]
+            line_readings = []
+            for log_format in self._concerned(anchors)[0]:
+                records = [*log_format.parse(offset, line.removesuffix("\r"))]
                 if records:
-                    said.append((one, records))
+                    line_readings.append((log_format, records))
                 if not all(map(_just_goes_on, records)) or (
-                    not records and one.looks_like_report(line)
+                    not records and log_format.looks_like_report(line)
                 ):
-                    return LineBatch(found, number)
-            found += said
-        return LineBatch(found, len(lines))
+                    return LineBatch(readings, number)
+            readings += line_readings
+        return LineBatch(readings, len(lines))
 
     def _only(self) -> dict[bytes, re.Pattern[bytes]]:
         """Return a pattern for lines with an anchor, for anchors with a single use."""
-        users = Counter(anchor for one in self._log_formats for anchor in one.anchors)
+        users = Counter(anchor for log_format in self._log_formats for anchor in log_format.anchors)
         users.update(self._more_anchors)
         users.update(anchor for table in self._tables for anchor in (table.header, *table.anchors))
         return {
-            anchor: one.only
-            for one in self._log_formats
-            for anchor in one.anchors
-            if one.only is not None and users[anchor] == 1
+            anchor: log_format.only
+            for log_format in self._log_formats
+            for anchor in log_format.anchors
+            if log_format.only is not None and users[anchor] == 1
         }
 
     def _read_tables(
@@ -257,9 +265,9 @@ class LineReader:
     def _anchors(self) -> dict[bytes, int]:
         """Return the anchors to search for, each with the number of lines that belong to it."""
         anchors = dict(self._more_anchors)
-        for one in self._log_formats:
-            for anchor in one.anchors:
-                anchors[anchor] = max(anchors.get(anchor, 0), one.following)
+        for log_format in self._log_formats:
+            for anchor in log_format.anchors:
+                anchors[anchor] = max(anchors.get(anchor, 0), log_format.following)
         for table in self._tables:
             anchors.setdefault(table.header, 0)
         for rows in self._open.values():
@@ -287,8 +295,8 @@ def read_records(
     with open_source(path) as source:
         reader = LineReader(formats)
         lines = Pass(source, reader.wanted, bounds, begin=start)
-        for _, found in reader.read(iter(lines)):
-            for _, records in found:
+        for _, readings in reader.read(iter(lines)):
+            for _, records in readings:
                 yield from records
 
 
@@ -317,4 +325,4 @@ def _block(candidate: Candidate, log_format: LogFormat) -> str:
     """Return a line with the following lines that belong to it."""
     count = 1 + log_format.following
     lines = (candidate.line + candidate.following).split(b"\n", count)[:count]
-    return decode(b"\n".join(one.removesuffix(b"\r") for one in lines))
+    return decode(b"\n".join(line.removesuffix(b"\r") for line in lines))

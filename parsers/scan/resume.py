@@ -66,8 +66,8 @@ def read_appended(
     completely each time that it has changed. Raises OSError.
     """
     with open_source(Path(path)) as source:
-        found = os.fstat(source.file)
-        restarted = state and _reason_to_restart(state, found, source)
+        file_status = os.fstat(source.file)
+        restarted = state and _reason_to_restart(state, file_status, source)
         begin = state.offset if state and not restarted else 0
         reader = LineReader(formats, headers=dict(state.headers) if state and begin else None)
         lines = Pass(
@@ -84,13 +84,13 @@ def read_appended(
             for _, line_records in parts
             for record in line_records
         )
-        head = os.pread(source.file, min(_HEAD_BYTES, found.st_size), 0)
+        head = os.pread(source.file, min(_HEAD_BYTES, file_status.st_size), 0)
         return Appended(
             records=records,
             state=ReadState(
-                device=found.st_dev,
-                inode=found.st_ino,
-                size=found.st_size,
+                device=file_status.st_dev,
+                inode=file_status.st_ino,
+                size=file_status.st_size,
                 offset=lines.position,
                 within_line=lines.within_line,
                 head_bytes=len(head),
@@ -101,17 +101,17 @@ def read_appended(
         )
 
 
-def _reason_to_restart(state: ReadState, found: os.stat_result, source: Source) -> str | None:
+def _reason_to_restart(state: ReadState, file_status: os.stat_result, source: Source) -> str | None:
     """Return why a log cannot be read further from the last position; None if it can."""
-    if (found.st_dev, found.st_ino) != (state.device, state.inode):
+    if (file_status.st_dev, file_status.st_ino) != (state.device, state.inode):
         return "is another file than before; reading it from the beginning"
     plain = source.descriptor is not None
-    if found.st_size < (state.offset if plain else state.size):
+    if file_status.st_size < (state.offset if plain else state.size):
         return "has become shorter; reading it from the beginning"
     head = os.pread(source.file, state.head_bytes, 0)
     if hashlib.sha256(head).hexdigest() != state.head_sha256:
         return "begins differently than before; reading it from the beginning"
-    if not plain and found.st_size != state.size:
+    if not plain and file_status.st_size != state.size:
         return "is compressed and has changed; reading it from the beginning"
     if (
         plain

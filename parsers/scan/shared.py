@@ -28,11 +28,11 @@ WORTH_SHARING_BYTES = 2**24
 
 
 class _Packed(NamedTuple):
-    """A `ReadLine` whose formats are numbers, as one process sends it to another."""
+    """A `ReadLine` as one process sends it to another: each format is replaced by its number."""
 
     candidate: Candidate
     lines: int
-    found: list[tuple[int, Sequence[Record]]]
+    numbered: list[tuple[int, Sequence[Record]]]
 
 
 class _Segment(NamedTuple):
@@ -66,7 +66,7 @@ class SegmentReader:
     def __init__(self, file: SharedFile) -> None:
         """Prepare to read any segment."""
         self._file = file
-        self._numbers = {one.name: number for number, one in enumerate(file.formats)}
+        self._numbers = {log_format.name: number for number, log_format in enumerate(file.formats)}
         self._reader = LineReader(file.formats, file.more_anchors)
 
     def read(self, start: int, stop: int | None) -> _Segment:
@@ -83,9 +83,9 @@ class SegmentReader:
         return _Segment(lines, None, segment.newlines, segment.position)
 
     def _packed(self, line: ReadLine) -> _Packed:
-        candidate, found = line
+        candidate, readings = line
         lines = candidate.batch.lines if candidate.batch else 0
-        numbered = [(self._numbers[one.name], records) for one, records in found]
+        numbered = [(self._numbers[log_format.name], records) for log_format, records in readings]
         return _Packed(candidate._replace(batch=None), lines, numbered)
 
 
@@ -135,17 +135,17 @@ class SharedPass:
                 self._tell(segment.position - self.position)
                 self.position = segment.position
         finally:
-            for one in pending:
-                one.cancel()
+            for future in pending:
+                future.cancel()
 
     def _unpacked(self, packed: _Packed, lines: int) -> ReadLine:
-        candidate, count, found = packed
-        known = [(self._file.formats[number], records) for number, records in found]
+        candidate, count, numbered = packed
+        readings = [(self._file.formats[number], records) for number, records in numbered]
         if count:
-            return ReadLine(candidate._replace(batch=LineBatch(known, count)), known)
+            return ReadLine(candidate._replace(batch=LineBatch(readings, count)), readings)
         if candidate.number is not None:
             candidate = candidate._replace(number=lines + candidate.number)
-        return ReadLine(candidate, known)
+        return ReadLine(candidate, readings)
 
     def _alone(self, first: Candidate, lines: int) -> Iterator[ReadLine]:
         """Read from a line on in this process.

@@ -12,10 +12,10 @@ from parsers.steps.blocks import StepBlock
 class LineBatch(NamedTuple):
     """The contents of some consecutive lines, parsed one by one and passed on together.
 
-    found: the formats and their records, in the order of the lines. lines: the number of lines.
+    readings: the formats and their records, in the order of the lines. lines: the number of lines.
     """
 
-    found: Sequence[tuple[Any, Sequence[Record]]]
+    readings: Sequence[tuple[Any, Sequence[Record]]]
     lines: int
 
 
@@ -76,7 +76,7 @@ class Wanted:
 
     def change(self, anchors: Mapping[bytes, int]) -> None:
         """Search for these anchors from now on."""
-        only = ((anchor, one) for anchor, one in self._only.items() if anchor in anchors)
+        only = ((anchor, pattern) for anchor, pattern in self._only.items() if anchor in anchors)
         self.search = anchor_search(tuple(anchors), tuple(only))
         self._following = dict(anchors)
         self._known: dict[tuple[bytes, ...], int] = {}

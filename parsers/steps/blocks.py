@@ -32,7 +32,9 @@ class StepBlock:
     def of(cls, steps: Sequence[Step]) -> "StepBlock":
         """Return step reports as columns."""
         columns = dict(zip(STEP_FIELDS, zip(*map(_values, steps), strict=True), strict=bool(steps)))
-        partial = {name: one for name, one in columns.items() if one.count(None) < len(one)}
+        partial = {
+            name: column for name, column in columns.items() if column.count(None) < len(column)
+        }
         return cls(partial or _NO_STEPS)
 
     def __len__(self) -> int:
@@ -81,13 +83,15 @@ class StepBlock:
     def at(self, places: Sequence[int]) -> "StepBlock":
         """Return the reports with these indices, in their order."""
         return StepBlock(
-            {name: [*map(one.__getitem__, places)] for name, one in self.columns.items()}
+            {name: [*map(column.__getitem__, places)] for name, column in self.columns.items()}
         )
 
     def only(self, kept: Iterable[bool]) -> "StepBlock":
         """Return the reports that a mask selects."""
         which = list(kept)
-        return StepBlock({name: [*compress(one, which)] for name, one in self.columns.items()})
+        return StepBlock(
+            {name: [*compress(column, which)] for name, column in self.columns.items()}
+        )
 
     def step(self, at: int) -> Step:
         """Return the report with this index."""

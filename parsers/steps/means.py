@@ -25,17 +25,17 @@ def step_means(parts: Sequence[Part], resumed_from: int | None) -> StepBlock:
     """
     steps = joined_steps(parts)
     iterations, totals = steps.column("iteration"), steps.column("iterations")
-    skipped, known = steps.column("skipped_iterations"), steps.column("log_interval")
+    skipped, logged_intervals = steps.column("skipped_iterations"), steps.column("log_interval")
     configured = _configured_interval(parts)
     of_megatron = (
-        number for number, one in zip(iterations, skipped, strict=True) if one is not None
+        number for number, count in zip(iterations, skipped, strict=True) if count is not None
     )
     extra = _extra(sorted({*of_megatron}), configured, resumed_from)
     if resumed_from is None and extra is not None:
         resumed_from = extra - 1
     is_mean = [
         seconds is not None and interval is None
-        for seconds, interval in zip(steps.column("step_seconds"), known, strict=True)
+        for seconds, interval in zip(steps.column("step_seconds"), logged_intervals, strict=True)
     ]
     # Of Megatron-DeepSpeed's two programs, which may report at different intervals, one knows how
     # many iterations there are to be.
@@ -45,14 +45,18 @@ def step_means(parts: Sequence[Part], resumed_from: int | None) -> StepBlock:
     intervals_of_others = _intervals(sorted(others), None, resumed_from)
     intervals_of_ours = _intervals(sorted(ours), configured, resumed_from)
     intervals = [
-        (intervals_of_others if total is None else intervals_of_ours).get(number) if mean else told
-        for number, total, mean, told in zip(iterations, totals, is_mean, known, strict=True)
+        (intervals_of_others if total is None else intervals_of_ours).get(number)
+        if mean
+        else interval
+        for number, total, mean, interval in zip(
+            iterations, totals, is_mean, logged_intervals, strict=True
+        )
     ]
     result = StepBlock({**steps.columns, "log_interval": intervals})
     if extra is None:
         return result
     return result.only(
-        number != extra or one is None for number, one in zip(iterations, skipped, strict=True)
+        number != extra or count is None for number, count in zip(iterations, skipped, strict=True)
     )
 
 

@@ -50,7 +50,7 @@ def merged_steps(records: Iterable[Part], *, resumed_from: int | None = None) ->
     launch continued from, if known. If there are reports of the whole iteration, those of single
     engines keep no time and no rate.
     """
-    interval = [one for one in settings_among(records) if one.name == "log_interval"]
+    interval = [setting for setting in settings_among(records) if setting.name == "log_interval"]
     means = step_means([*_whole_iterations(reports_among(records)), *interval], resumed_from)
     if means.rises:
         return means
@@ -94,11 +94,11 @@ def merge_skipped(records: Iterable[Part]) -> list[SkippedStep]:
 
     If several ranks report skipped steps, the rank with the most reports counts.
     """
-    told: dict[int | None, list[SkippedStep]] = {}
+    by_rank: dict[int | None, list[SkippedStep]] = {}
     for record in reports_among(records):
         if isinstance(record, SkippedStep):
-            told.setdefault(record.rank, []).append(record)
-    return max(told.values(), key=len, default=[])
+            by_rank.setdefault(record.rank, []).append(record)
+    return max(by_rank.values(), key=len, default=[])
 
 
 def merge_totals(records: Iterable[Part]) -> list[RunTotals]:
@@ -109,7 +109,7 @@ def merge_totals(records: Iterable[Part]) -> list[RunTotals]:
     """
     kept: list[RunTotals] = []
     for record in reports_among(records):
-        if isinstance(record, RunTotals) and not any(_is_copy(record, one) for one in kept):
+        if isinstance(record, RunTotals) and not any(_is_copy(record, other) for other in kept):
             kept.append(record)
     return kept
 
@@ -150,14 +150,14 @@ def _merged(reports: Sequence[Step]) -> Step:
     return first
 
 
-def _is_copy(one: RunTotals, other: RunTotals) -> bool:
+def _is_copy(totals: RunTotals, other: RunTotals) -> bool:
     tolerance = _ROUNDING
-    if one.train_seconds:
-        tolerance = max(tolerance, _NODES_APART_SECONDS / one.train_seconds)
+    if totals.train_seconds:
+        tolerance = max(tolerance, _NODES_APART_SECONDS / totals.train_seconds)
     for field in dataclasses.fields(RunTotals):
         if field.name == "offset":
             continue
-        mine, theirs = getattr(one, field.name), getattr(other, field.name)
+        mine, theirs = getattr(totals, field.name), getattr(other, field.name)
         if isinstance(mine, float) and isinstance(theirs, float):
             alike = math.isclose(mine, theirs, rel_tol=tolerance) or repr(mine) == repr(theirs)
         else:

@@ -98,7 +98,7 @@ class RunReports:
     @property
     def iterations_told(self) -> int | None:
         """The number of iterations of the run, from the last report with it."""
-        totals = [one for one in self.every("iterations") if one is not None]
+        totals = [total for total in self.every("iterations") if total is not None]
         return totals[-1] if totals else None
 
     def statistics(self, totals: Iterable[RunTotals], batch: int | None) -> StepSeconds:
@@ -172,7 +172,9 @@ def launch_reports(
 
 def _iterations_told(steps: StepBlock) -> int | None:
     """Return the number of iterations of a run, from its last report with it."""
-    return next((one for one in reversed(steps.column("iterations")) if one is not None), None)
+    return next(
+        (total for total in reversed(steps.column("iterations")) if total is not None), None
+    )
 
 
 def _step_seconds(steps: StepBlock, batch: int | None) -> list[float | None]:

@@ -74,7 +74,7 @@ def run_row(summary: RunSummary) -> Row:
         if name == "config":
             continue
         if isinstance(value, dict):
-            row |= {f"{name}_{part}": one for part, one in value.items()}
+            row |= {f"{name}_{part}": item for part, item in value.items()}
         else:
             row[name] = ", ".join(value) if isinstance(value, list) else value
     return row
@@ -86,15 +86,15 @@ def step_rows(summary: RunSummary) -> Iterator[Row]:
     `step_seconds` is computed from the rate if the log contains no time; `counted` is whether the
     run's numbers use the report.
     """
-    for one in summary.reported:
-        values = {field.name: getattr(one.step, field.name) for field in fields(Step)}
+    for report in summary.reported:
+        values = {field.name: getattr(report.step, field.name) for field in fields(Step)}
         yield {
             "path": _shown(summary.path),
             "run": summary.run,
-            "launch": one.launch,
+            "launch": report.launch,
             **values,
-            "step_seconds": one.step_seconds,
-            "counted": one.counted,
+            "step_seconds": report.step_seconds,
+            "counted": report.counted,
         }
 
 

@@ -203,7 +203,9 @@ def _batch_by_rates(run: LogRun) -> int | None:
         return None
     middle = products[len(products) // 4 : len(products) - len(products) // 4]
     size = round(middle[0])
-    return size if size and max(abs(one - size) for one in middle) < _LEAST_FRACTION else None
+    return (
+        size if size and max(abs(product - size) for product in middle) < _LEAST_FRACTION else None
+    )
 
 
 def _formats(run: LogRun) -> tuple[str, ...]:
@@ -238,22 +240,24 @@ def _mean_rate(reports: RunReports, name: str) -> float | None:
     ]
     if timed:
         return fmean(*zip(*timed, strict=True))
-    known = _known(rates)
-    return harmonic_mean(known) if known and min(known) >= 0 else None
+    sound_rates = _known(rates)
+    return harmonic_mean(sound_rates) if sound_rates and min(sound_rates) >= 0 else None
 
 
 def _rate_of_losses(run: LogRun) -> float | None:
     """Return the mean rate of reports without an iteration, except the first one."""
-    rates = (one.tokens_per_second_per_gpu for one in run.reports if isinstance(one, LossReport))
-    known = [rate for rate in _known(rates) if rate > 0][1:]
-    return harmonic_mean(known) if known else None
+    rates = (
+        report.tokens_per_second_per_gpu for report in run.reports if isinstance(report, LossReport)
+    )
+    sound_rates = [rate for rate in _known(rates) if rate > 0][1:]
+    return harmonic_mean(sound_rates) if sound_rates else None
 
 
 def _tokens_a_sample(reports: RunReports) -> float | None:
     """Return the sequence length between the first and the last report that count."""
     tokens, samples = reports.column("consumed_tokens"), reports.column("consumed_samples")
-    told = [*zip(tokens, samples, strict=True)]
-    match (*told[:1], *told[-1:]):
+    counts = [*zip(tokens, samples, strict=True)]
+    match (*counts[:1], *counts[-1:]):
         case ((int(tokens_before), int(samples_before)), (int(tokens_now), int(samples_now))):
             if tokens_now > tokens_before and samples_now > samples_before:
                 return (tokens_now - tokens_before) / (samples_now - samples_before)
@@ -266,8 +270,10 @@ def _engine_rate(run: LogRun) -> float | None:
     if not any(whole_iterations):
         return None
     rates = zip(step_column(run.reports, "samples_per_second"), whole_iterations, strict=True)
-    known = [rate for rate in _known(rate for rate, is_whole in rates if not is_whole) if rate > 0]
-    return harmonic_mean(known) if known else None
+    sound_rates = [
+        rate for rate in _known(rate for rate, is_whole in rates if not is_whole) if rate > 0
+    ]
+    return harmonic_mean(sound_rates) if sound_rates else None
 
 
 def _world_size(run: LogRun, config: Mapping[str, str]) -> int | None:
@@ -287,32 +293,34 @@ def _world_size(run: LogRun, config: Mapping[str, str]) -> int | None:
 
 def _set_up(run: LogRun, name: str) -> Any:
     """Return a value of the program's set-up report; if it is repeated, the last one."""
-    values = [value for one in run.totals if (value := getattr(one, name)) is not None]
+    values = [value for totals in run.totals if (value := getattr(totals, name)) is not None]
     return values[-1] if values else None
 
 
 def _total(run: LogRun, name: str) -> float | None:
     """Return the last rate for the whole run, over all GPUs, that its program reports."""
-    whole = (one for one in run.totals if not one.per_gpu and one.phase in {None, "overall"})
-    return _last(getattr(one, name) for one in whole)
+    whole = (
+        totals for totals in run.totals if not totals.per_gpu and totals.phase in {None, "overall"}
+    )
+    return _last(getattr(totals, name) for totals in whole)
 
 
 def _peak_gib(run: LogRun) -> float | None:
     parts = run.reports
-    reports = [one for one in parts if isinstance(one, Usage | RunTotals)]
-    losses = [one for one in parts if isinstance(one, LossReport)]
+    reports = [report for report in parts if isinstance(report, Usage | RunTotals)]
+    losses = [report for report in parts if isinstance(report, LossReport)]
     peaks = _known(step_column(parts, "max_memory_allocated_gib"))
-    peaks += _known(one.max_memory_allocated_gib for one in (*reports, *losses))
+    peaks += _known(report.max_memory_allocated_gib for report in (*reports, *losses))
     peaks = peaks or [
         *_known(step_column(parts, "max_memory_reserved_gib")),
-        *_known(one.max_memory_reserved_gib for one in losses),
+        *_known(report.max_memory_reserved_gib for report in losses),
     ]
     if peaks:
         return max(peaks)
     # If a job script runs nvidia-smi before the training, its output is not a peak of the training.
     begin = min(step_column(parts, "offset"), default=0)
-    sampled = (one for one in reports if isinstance(one, Usage) and one.offset >= begin)
-    return max(_known(one.memory_allocated_gib for one in sampled), default=None) or None
+    sampled = (report for report in reports if isinstance(report, Usage) and report.offset >= begin)
+    return max(_known(usage.memory_allocated_gib for usage in sampled), default=None) or None
 
 
 def _known(values: Iterable[float | None]) -> list[float]:
@@ -324,7 +332,7 @@ def _last(values: Iterable[float | None]) -> float | None:
 
 
 def _last_count(values: Iterable[int | None]) -> int | None:
-    return next((one for one in reversed(list(values)) if one), None)
+    return next((count for count in reversed(list(values)) if count), None)
 
 
 def _product(rate: float | None, count: float | None) -> float | None:

@@ -120,9 +120,9 @@ class Warmup:
 
 def _steady_state(step_seconds: Sequence[float | None]) -> tuple[int, bool]:
     """Apply `steady_state` to reports, some of which have no time."""
-    known = [(at, time) for at, time in enumerate(step_seconds) if time is not None]
-    times, steady = steady_state([time for _, time in known])
-    return known[times - 1][0] + 1 if times else 0, steady
+    timed = [(at, time) for at, time in enumerate(step_seconds) if time is not None]
+    times, steady = steady_state([time for _, time in timed])
+    return timed[times - 1][0] + 1 if times else 0, steady
 
 
 def steady_state(observations: Sequence[float]) -> tuple[int, bool]:

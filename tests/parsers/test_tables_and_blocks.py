@@ -111,7 +111,9 @@ def test_neither_chunks_nor_segments_change_what_is_read(
         path=str(log), formats=formats, more_anchors={}, bounds=Bounds(chunk_bytes=chunk_bytes)
     )
     shared = SharedPass(file, log.stat().st_size, InThisProcess(file), segment_bytes=segment_bytes)
-    shared_records = [record for line in shared for _, records in line.found for record in records]
+    shared_records = [
+        record for line in shared for _, records in line.readings for record in records
+    ]
     whole = list(read_records(log, formats))
     assert shared_records == whole
     assert shared.position == log.stat().st_size

@@ -82,8 +82,8 @@ class LinePattern:
         texts = zip(*rows, strict=True)
         try:
             return {
-                name: convert(one)
-                for name, convert, one in zip(self.names, self.converts, texts, strict=True)
+                name: convert(column)
+                for name, convert, column in zip(self.names, self.converts, texts, strict=True)
             }
         except ValueError:
             return None
@@ -94,7 +94,7 @@ def example_pattern(example: Example) -> LinePattern:
     parts = [
         (example.head_begin, 0, example.head_begin, rf"(?={example.head})"),
         (example.whole_begin, 1, example.whole_begin, rf"(?={example.whole})"),
-        *((one.begin, 2, one.end, one.pattern) for one in example.fields),
+        *((field.begin, 2, field.end, field.pattern) for field in example.fields),
     ]
     pieces: list[str] = []
     place = 0
@@ -107,8 +107,8 @@ def example_pattern(example: Example) -> LinePattern:
     # What follows the last field means nothing: of each field the first one counts.
     return LinePattern(
         "".join(["^", *pieces, r"[^\n]*$"]),
-        [*example.counts, *(one.name for one in fields)],
-        [*[_counts] * len(example.counts), *(one.convert for one in fields)],
+        [*example.counts, *(field.name for field in fields)],
+        [*[_counts] * len(example.counts), *(field.convert for field in fields)],
     )
 
 

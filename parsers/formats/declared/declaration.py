@@ -87,7 +87,7 @@ def line_format(declaration: Declaration) -> LogFormat:
         head=re.compile(declaration.head),
         whole=re.compile(declaration.whole),
         never=re.compile(declaration.never),
-        patterns=tuple((one, _pattern(one)) for one in declaration.fields),
+        patterns=tuple((field, _pattern(field)) for field in declaration.fields),
     )
     return LogFormat(
         name=declaration.name,
@@ -131,7 +131,7 @@ class DeclarationReader:
     def _is_all(self, names: Container[str], text: str) -> bool:
         """Return whether all fields that the text has are in `names`."""
         return not any(
-            one.name not in names and pattern.search(text) for one, pattern in self.patterns
+            field.name not in names and pattern.search(text) for field, pattern in self.patterns
         )
 
     def _pattern_for(self, line: str) -> LinePattern | None:
@@ -149,18 +149,18 @@ class DeclarationReader:
         if begun is None or whole is None or None in begun.groupdict().values():
             return None
         read: dict[str, ReadField] = {}
-        for one, pattern in self.patterns:
-            if one.name in read or not (match := pattern.search(line, begun.start())):
+        for declared_field, pattern in self.patterns:
+            if declared_field.name in read or not (match := pattern.search(line, begun.start())):
                 continue
             suffix = match["suffix"] or ""
             end = match.end("suffix" if suffix else "value")
             value = NUMBER.format(name="value").replace("?P<value>", "")
-            read[one.name] = ReadField(
-                name=one.name,
-                pattern=rf"(?:{one.before}){value}{suffix}(?={one.after})",
+            read[declared_field.name] = ReadField(
+                name=declared_field.name,
+                pattern=rf"(?:{declared_field.before}){value}{suffix}(?={declared_field.after})",
                 begin=match.start(),
                 end=end + line.startswith(")", end),
-                convert=partial(_column, one, _SUFFIXES.get(suffix, 1.0)),
+                convert=partial(_column, declared_field, _SUFFIXES.get(suffix, 1.0)),
             )
         return Example(
             line=line,
@@ -193,12 +193,12 @@ class DeclarationReader:
     def _values(self, part: str, begin: int) -> dict[str, Any] | None:
         """Return the fields of a report; None if a needed one is missing."""
         values: dict[str, Any] = {"log_interval": self.declaration.log_interval}
-        for one, pattern in self.patterns:
+        for declared_field, pattern in self.patterns:
             match = pattern.search(part, begin)
-            value = None if match is None else _value(one, match)
+            value = None if match is None else _value(declared_field, match)
             if value is not None:
-                values.setdefault(one.name, value)
-            elif one.needed:
+                values.setdefault(declared_field.name, value)
+            elif declared_field.needed:
                 return None
         _spread_interval(values)
         return values
@@ -213,43 +213,43 @@ def _spread_interval(values: dict[str, Any]) -> None:
         values |= {"step_seconds": seconds / count, "log_interval": count}
 
 
-def _pattern(one: Field) -> re.Pattern[str]:
+def _pattern(field: Field) -> re.Pattern[str]:
     number = NUMBER.format(name="value")
-    return re.compile(rf"(?:{one.before}){number}(?P<suffix>[KMBT](?![\w/]))?(?:{one.after})")
+    return re.compile(rf"(?:{field.before}){number}(?P<suffix>[KMBT](?![\w/]))?(?:{field.after})")
 
 
-def _value(one: Field, match: re.Match[str]) -> float | int | None:
+def _value(field: Field, match: re.Match[str]) -> float | int | None:
     """Return the number of a match in the field's unit; None for nan and inf, unless allowed."""
     number = float(match["value"].replace(",", "")) * _SUFFIXES.get(match["suffix"] or "", 1.0)
     if not math.isfinite(number):
-        return number if one.name in _ANY_NUMBER else None
-    if one.name in _COUNTS and not number.is_integer():
+        return number if field.name in _ANY_NUMBER else None
+    if field.name in _COUNTS and not number.is_integer():
         return None
-    return _scaled(one, [number])[0]
+    return _scaled(field, [number])[0]
 
 
-def _scaled(one: Field, numbers: Sequence[float]) -> Sequence[float] | Sequence[int]:
+def _scaled(field: Field, numbers: Sequence[float]) -> Sequence[float] | Sequence[int]:
     """Return finite numbers in the field's unit."""
-    if one.name in _COUNTS:
-        return [int(number * one.scale) for number in numbers]
-    if 0 < one.scale < 1:
+    if field.name in _COUNTS:
+        return [int(number * field.scale) for number in numbers]
+    if 0 < field.scale < 1:
         # A division keeps the digits that a product with 0.001 loses.
-        divisor = round(1 / one.scale)
+        divisor = round(1 / field.scale)
         return [number / divisor for number in numbers]
-    return numbers if one.scale == 1 else [number * one.scale for number in numbers]
+    return numbers if field.scale == 1 else [number * field.scale for number in numbers]
 
 
-def _column(one: Field, factor: float, texts: Sequence[str]) -> Sequence[float] | Sequence[int]:
+def _column(field: Field, factor: float, texts: Sequence[str]) -> Sequence[float] | Sequence[int]:
     """Convert each text as `_value` does. Raises ValueError if a number must not be nan."""
     joined = " ".join(texts)
     if "," in joined:
         texts = joined.replace(",", "").split(" ")
     numbers = array("d", map(float, texts))
-    if one.name not in _ANY_NUMBER and not math.isfinite(sum(numbers)):
-        raise ValueError(one.name)
-    if one.name in _COUNTS and not all(map(float.is_integer, numbers)):
-        raise ValueError(one.name)
-    return _scaled(one, numbers if factor == 1 else [number * factor for number in numbers])
+    if field.name not in _ANY_NUMBER and not math.isfinite(sum(numbers)):
+        raise ValueError(field.name)
+    if field.name in _COUNTS and not all(map(float.is_integer, numbers)):
+        raise ValueError(field.name)
+    return _scaled(field, numbers if factor == 1 else [number * factor for number in numbers])
 
 
 def _spread_intervals(columns: dict[str, Sequence[Any]]) -> None:

@@ -56,8 +56,8 @@ def _own_step(values: Json) -> tuple[int | None, int | None]:
 
 
 def _of_steps(values: Json) -> tuple[int | None, int | None]:
-    told = next((one for name in STEPS if (one := step_of(values.get(name)))), (None, None))
-    return told if told[0] is not None else _own_step(values)
+    steps = next((pair for name in STEPS if (pair := step_of(values.get(name)))), (None, None))
+    return steps if steps[0] is not None else _own_step(values)
 
 
 def _current_steps(values: Json) -> tuple[int | None, int | None]:
@@ -100,13 +100,13 @@ class _ObjectReader:
             return None
         count = len(columns["iteration"])
         interval = self.declared.log_interval
-        known = {} if interval is None else {"log_interval": [interval] * count}
-        return StepBlock({**columns, **known, "offset": array("q", offsets[:count])})
+        more_columns = {} if interval is None else {"log_interval": [interval] * count}
+        return StepBlock({**columns, **more_columns, "offset": array("q", offsets[:count])})
 
     def __call__(self, offset: int, line: str) -> Iterator[Step]:
         """Yield the step that a line reports."""
         values, declared = json_object(line), self.declared
-        if values is None or any(values.get(key) != one for key, one in declared.only.items()):
+        if values is None or any(values.get(key) != value for key, value in declared.only.items()):
             return
         iteration, iterations = declared.step(values)
         metrics = values if declared.inner is None else values.get(declared.inner)
@@ -115,13 +115,13 @@ class _ObjectReader:
         # A report of a validation has none of them.
         if not declared.only and not any(key.strip('"') in metrics for key in declared.keys):
             return
-        found: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         for key, (name, divisor) in declared.fields.items():
             number = (json_float if name in _ANY_NUMBER else finite_json)(metrics.get(key))
             if number is not None:
-                found.setdefault(name, number / divisor if divisor != 1 else number)
+                fields.setdefault(name, number / divisor if divisor != 1 else number)
         if declared.integrations:
-            found |= integration_fields(json_numbers(metrics), metrics.get(ELAPSED), iteration)
+            fields |= integration_fields(json_numbers(metrics), metrics.get(ELAPSED), iteration)
         timestamp = values.get("timestamp")
         yield Step(
             iteration=iteration,
@@ -129,7 +129,7 @@ class _ObjectReader:
             log_interval=declared.log_interval,
             timestamp=timestamp if isinstance(timestamp, str) else None,
             offset=offset,
-            **found,
+            **fields,
         )
 
 

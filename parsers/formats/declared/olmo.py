@@ -56,7 +56,7 @@ def _parse(offset: int, text: str) -> Iterator[Step]:
     begun = None if is_quoted(head) else _HEAD.search(head)
     if begun is None:
         return
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for number, line in enumerate(lines, start=1):
         metric = _METRIC.match(line)
         if metric is None:
@@ -70,13 +70,13 @@ def _parse(offset: int, text: str) -> Iterator[Step]:
         # At the end of the log, 9,786 may be the beginning of 9,786,123.
         torn |= "," in metric["value"] and number == len(lines)
         if name is not None and not torn and (name in _ANY_NUMBER or math.isfinite(value)):
-            found.setdefault(name, value / divisor)
-    if found:
+            fields.setdefault(name, value / divisor)
+    if fields:
         yield Step(
             iteration=int(begun["step"]),
             iterations=int(begun["steps"]) if begun["steps"] else None,
             offset=offset,
-            **found,
+            **fields,
         )
 
 

@@ -101,7 +101,9 @@ class KnownLayouts:
 
     def read_lines(self, text: str, count: int) -> dict[str, Sequence[Any]] | None:
         """Return the values of the first of `count` lines, by column; None if none fits."""
-        layout = next((one for one in self._layouts.values() if one.begins(text)), None)
+        layout = next(
+            (candidate for candidate in self._layouts.values() if candidate.begins(text)), None
+        )
         return layout.read_lines(text, count) if layout else None
 
     def learn(self, report: str) -> None:
@@ -119,8 +121,8 @@ def _heads(report: str) -> tuple[str, ...]:
     heads = []
     for piece in report.split("|")[:-1]:
         separator = ":" if ":" in piece else "="
-        name, found, _ = piece.partition(separator)
-        if not found:
+        name, delimiter, _ = piece.partition(separator)
+        if not delimiter:
             return ()
-        heads.append(name + found)
-    return () if any(one in report for one in _WITH_CARE) else tuple(heads)
+        heads.append(name + delimiter)
+    return () if any(word in report for word in _WITH_CARE) else tuple(heads)
