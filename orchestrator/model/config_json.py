@@ -46,10 +46,10 @@ class Config:
         """
         value = self.get(*names)
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            said = (
+            problem = (
                 "is missing" if value is None else f"must be a whole number from 1 on ({value!r})"
             )
-            raise ConfigError(f"{names[0]}: {said}")
+            raise ConfigError(f"{names[0]}: {problem}")
         return value
 
     def optional_size(self, *names: str) -> int | None:

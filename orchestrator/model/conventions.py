@@ -5,6 +5,7 @@ how many FLOPs of a forward pass the other program adds or leaves out, and why. 
 difference always add up to it.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
@@ -65,19 +66,19 @@ def count_by_convention(
     if (unsuited := counting.unsuited(model)) is not None:
         return ConventionCount(convention=convention, exact=exact, flops=None, unsuited=unsuited)
     again = recomputed and convention.counts_recomputation
-    found: dict[str, int] = {}
+    flops_by_reason = Counter[str]()
     for part in parts(model):
         for rule in counting.rules:
             for reason, forward in rule(model, part):
                 passes = 4 if again and (counting.all_recomputed or _in_layers(part)) else 3
-                found[reason] = found.get(reason, 0) + passes * forward * sequences
+                flops_by_reason[reason] += passes * forward * sequences
     if counting.rules:
         for term in counted.terms:
             if not term.part.trained and term.part.kind != "product":
-                found[_FROZEN] = found.get(_FROZEN, 0) + term.forward
+                flops_by_reason[_FROZEN] += term.forward
             if again and counting.all_recomputed and not term.recomputed:
-                found[_HEAD_AGAIN] = found.get(_HEAD_AGAIN, 0) + term.forward
-    deviations = tuple((reason, flops) for reason, flops in found.items() if flops)
+                flops_by_reason[_HEAD_AGAIN] += term.forward
+    deviations = tuple((reason, flops) for reason, flops in flops_by_reason.items() if flops)
     flops = exact + sum(flops for _, flops in deviations)
     return ConventionCount(convention=convention, exact=exact, flops=flops, deviations=deviations)
 
@@ -161,9 +162,9 @@ def _linear_mixers(model: Model, part: ModelPart) -> Iterator[Deviation]:
         return
     for layer, count in layer_counts((*model.layers, *model.prediction_heads)):
         exact = {
-            one.name: _forward(model, one)
-            for one in parts(replace(model, layers=(replace(layer, mlp=None),), adapters=None))
-            if one.place == "layers"
+            part.name: _forward(model, part)
+            for part in parts(replace(model, layers=(replace(layer, mlp=None),), adapters=None))
+            if part.place == "layers"
         }
         scans = sum(flops for name, flops in exact.items() if name.startswith(("scan", "delta")))
         match layer.mixer:

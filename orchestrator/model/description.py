@@ -210,7 +210,10 @@ class Model:
     @property
     def attention(self) -> Attention | None:
         """The attention of the first layer that has attention; None if it is latent or absent."""
-        return next((one for one in self._attentions() if isinstance(one, Attention)), None)
+        return next(
+            (attention for attention in self._attentions() if isinstance(attention, Attention)),
+            None,
+        )
 
     @property
     def experts(self) -> Experts | None:

@@ -80,10 +80,10 @@ class _Arguments:
             return None
         if text.isdecimal():
             return int(text)
-        found = _list_of(text)
-        if found is None or len(found) < layers:
+        marks = _list_of(text)
+        if marks is None or len(marks) < layers:
             raise ConfigError(f"{name}: must be a number or a list of {layers} ({text!r})")
-        return found[:layers]
+        return marks[:layers]
 
 
 def layers_in_pattern(text: str, layers: int) -> tuple[bool, ...] | None:
@@ -94,8 +94,8 @@ def layers_in_pattern(text: str, layers: int) -> tuple[bool, ...] | None:
     """
     if text.isdecimal():
         return tuple(_in_pattern(int(text), index, skips=False) for index in range(layers))
-    found = _list_of(text)
-    return None if found is None or len(found) != layers else tuple(map(bool, found))
+    marks = _list_of(text)
+    return None if marks is None or len(marks) != layers else tuple(map(bool, marks))
 
 
 def _list_of(text: str) -> list[int] | None:
@@ -116,9 +116,9 @@ def _list_node(node: ast.expr) -> list[int] | None:
             first, second = _list_node(left), _list_node(right)
             return None if first is None or second is None else first + second
         case ast.BinOp(left=left, op=ast.Mult(), right=ast.Constant(value=int(times))):
-            found = _list_node(left)
-            fits = found is not None and 0 <= times * len(found) <= _MOST_LAYERS
-            return found * times if found is not None and fits else None
+            repeated = _list_node(left)
+            fits = repeated is not None and 0 <= times * len(repeated) <= _MOST_LAYERS
+            return repeated * times if repeated is not None and fits else None
     return None
 
 
@@ -343,22 +343,22 @@ def named_arguments(arguments: Sequence[str]) -> dict[str, str]:
     `--swiglu` becomes swiglu True, and `--disable-bias-linear` add_bias_linear False. An option
     without a value is a flag; `--option=value` is one option.
     """
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     option: str | None = None
     for word in arguments:
         if word.startswith("--"):
             name, equals, value = word.partition("=")
             if name in _NEGATIVE:
-                found[_NEGATIVE[name]] = "False"
+                values[_NEGATIVE[name]] = "False"
                 option = None
                 continue
             option = name[2:].replace("-", "_")
-            found[option] = value if equals else "True"
+            values[option] = value if equals else "True"
             if equals:
                 option = None
         elif option is not None:
-            found[option] = word if found[option] == "True" else f"{found[option]} {word}"
-    return found
+            values[option] = word if values[option] == "True" else f"{values[option]} {word}"
+    return values
 
 
 def read_megatron_arguments(path: Path) -> Model:

@@ -32,13 +32,13 @@ def megatron_arguments(model: Model) -> list[list[str]]:
     Raises ConfigError with all reasons if Megatron has no arguments for the model.
     """
     groups = _groups(model)
-    found = {
+    arguments = {
         **named_arguments([word for words in groups for word in words]),
         "seq_length": str(model.seq_length),
         "padded_vocab_size": str(model.vocab_size),
     }
     # What is built is what its own reader makes of the arguments; a difference has no argument.
-    built = replace(model_of_megatron(found), adapters=model.adapters)
+    built = replace(model_of_megatron(arguments), adapters=model.adapters)
     if built != model:
         differences = ", ".join(_differences(built, model))
         raise ConfigError(f"Megatron core has no arguments for this model: {differences}")
@@ -48,16 +48,16 @@ def megatron_arguments(model: Model) -> list[list[str]]:
 def _differences(built: Model, model: Model) -> list[str]:
     fields = ("norm", "tied_head", "head_bias", "position_rows", "embedding_norm",
               "embedding_size", "final_norm", "prediction_heads")  # fmt: skip
-    found = [name for name in fields if getattr(built, name) != getattr(model, name)]
+    differences = [name for name in fields if getattr(built, name) != getattr(model, name)]
     if built.layers != model.layers:
         kinds = {
             f"{name} of layers"
-            for one, other in zip(built.layers, model.layers, strict=False)
+            for built_layer, model_layer in zip(built.layers, model.layers, strict=False)
             for name in ("mixer", "mlp", "norms")
-            if getattr(one, name) != getattr(other, name)
+            if getattr(built_layer, name) != getattr(model_layer, name)
         }
-        found += sorted(kinds) or ["the number of layers"]
-    return found
+        differences += sorted(kinds) or ["the number of layers"]
+    return differences
 
 
 def _groups(model: Model) -> list[list[str]]:
@@ -92,7 +92,7 @@ def _hybrid_groups(model: Model) -> list[list[str]]:
         ["--spec", "megatron.core.models.mamba.mamba_layer_specs", "mamba_stack_spec"],
         ["--hybrid-layer-pattern", "".join(letters)],
     ]
-    mamba = next((one.mixer for one in model.layers if isinstance(one.mixer, Mamba2)), None)
+    mamba = next((layer.mixer for layer in model.layers if isinstance(layer.mixer, Mamba2)), None)
     if mamba is not None:
         groups += [
             ["--mamba-state-dim", str(mamba.state_size)],
@@ -136,21 +136,21 @@ def _mixer_groups(mixers: Sequence[Mixer | None]) -> list[list[str]]:
     groups: list[list[str]] = []
     full = [mixer for mixer in mixers if isinstance(mixer, Attention)]
     if full:
-        one = full[0]
-        groups.append(["--kv-channels", str(one.head_size)])
-        if one.key_value_heads != one.heads:
+        first = full[0]
+        groups.append(["--kv-channels", str(first.head_size)])
+        if first.key_value_heads != first.heads:
             groups.append(
-                ["--group-query-attention", "--num-query-groups", str(one.key_value_heads)]
+                ["--group-query-attention", "--num-query-groups", str(first.key_value_heads)]
             )
-        if one.biases != "all":
+        if first.biases != "all":
             groups.append(["--disable-bias-linear"])
-        if one.biases == "qkv":
+        if first.biases == "qkv":
             groups.append(["--add-qkv-bias"])
-        if one.query_key_norm == "head":
+        if first.query_key_norm == "head":
             groups.append(["--qk-layernorm"])
-        if one.output_gate:
+        if first.output_gate:
             groups.append(["--attention-output-gate"])
-        if one.sinks:
+        if first.sinks:
             groups.append(["--softmax-type", "learnable"])
         groups += _window_groups(mixers)
     linear = next((mixer for mixer in mixers if isinstance(mixer, GatedDeltaNet)), None)
@@ -173,12 +173,12 @@ def _mixer_groups(mixers: Sequence[Mixer | None]) -> list[list[str]]:
 
 def _window_groups(mixers: Sequence[Mixer | None]) -> list[list[str]]:
     windows = [mixer.window if isinstance(mixer, Attention) else None for mixer in mixers]
-    window = next((one for one in windows if one is not None), None)
+    window = next((size for size in windows if size is not None), None)
     if window is None:
         return []
     groups = [["--window-size", f"{window - 1},0"]]
     if None in windows:
-        pattern = [int(one is not None) for one in windows]
+        pattern = [int(size is not None) for size in windows]
         groups.append(["--window-attn-skip-freq", list_text(pattern)])
     return groups
 

@@ -46,10 +46,10 @@ class NamedModel:
 @cache
 def named_models() -> dict[str, NamedModel]:
     """Return all named models, by name, in the order of the files."""
-    found = {}
+    models = {}
     for file in sorted(_FOLDER.glob("*.toml")):
         for name, table in tomllib.loads(file.read_text("utf-8")).items():
-            found[name] = NamedModel(
+            models[name] = NamedModel(
                 name=name,
                 source=table["source"],
                 size=table["size"],
@@ -58,7 +58,7 @@ def named_models() -> dict[str, NamedModel]:
                 config=table["config"],
                 also=tuple(table.get("also", ())),
             )
-    return found
+    return models
 
 
 def named_model(name: str) -> NamedModel:
@@ -81,7 +81,7 @@ def is_named(name: str) -> bool:
 
 
 def _is_called(model: NamedModel, name: str) -> bool:
-    return any(_plain(known) == _plain(name) for known in (model.name, *model.also))
+    return any(_plain(own_name) == _plain(name) for own_name in (model.name, *model.also))
 
 
 def _plain(name: str) -> str:

@@ -127,13 +127,13 @@ def _parts(model: Model) -> Iterator[ModelPart]:
         yield from (replace(part, count=count) for part in _layer_parts(model, layer, "layers"))
     for layer, count in layer_counts(model.prediction_heads):
         place: Place = "prediction heads"
-        one = (
+        layer_parts = (
             _matrix(model, "prediction projection", (("2 hidden", 2 * h[1]),), (h,), place=place),
             *(part for _ in range(3) for part in norm.of("prediction norms", place, h)),
             *_layer_parts(model, layer, place),
             _head(model, (), width, vocabulary, place),
         )
-        yield from (replace(part, count=count) for part in one)
+        yield from (replace(part, count=count) for part in layer_parts)
     if model.final_norm:
         yield from norm.of("final norm", "head", h)
     if width != h:
@@ -349,11 +349,11 @@ def _experts(model: Model, experts: Experts, h: Factor) -> Iterator[ModelPart]:
         size = ("latent", experts.latent_size)
         yield _matrix(model, "latent down", (h,), (size,))
         yield _matrix(model, "latent up", (size,), (h,))
-    one = Mlp(width=experts.width, gated=experts.gated, biases=experts.biases)
+    expert = Mlp(width=experts.width, gated=experts.gated, biases=experts.biases)
     used: Factor = ("top-k", experts.top_k)
-    yield from _matrices_of_mlp(model, "expert", one, size, (number, used))
+    yield from _matrices_of_mlp(model, "expert", expert, size, (number, used))
     if experts.shared_width is not None:
-        shared = replace(one, width=experts.shared_width)
+        shared = replace(expert, width=experts.shared_width)
         yield from _matrices_of_mlp(model, "shared expert", shared, h)
     if experts.shared_gate:
         yield _matrix(model, "shared expert's gate", (h,), (("", 1),))
@@ -388,13 +388,13 @@ def _matrix(
 
     number: how many experts have it, and how many of those a token uses, if experts have it.
     """
-    one = (*inputs, *outputs)
-    active = one if number is None else (number[1], *one)
+    factors = (*inputs, *outputs)
+    active = factors if number is None else (number[1], *factors)
     return ModelPart(
         name=name,
         place=place,
         kind="matrix",
-        stored=one if number is None else (number[0], *one),
+        stored=factors if number is None else (number[0], *factors),
         active=active,
         multiplied=active,
         trained=model.adapters is None,

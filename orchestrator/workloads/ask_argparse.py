@@ -39,10 +39,10 @@ def _ask(order: asking.ProgramOrder) -> asking.ProgramAnswer:
 
     def refused(groups: Sequence[tuple[str, ...]]) -> list[asking.ProgramRefusal]:
         arguments = [argument for group in groups for argument in group]
-        found = asking.in_another_process(lambda: _answer_of(program, arguments))
-        if found["unparsed"] is not None:
-            raise asking.CannotAskError(f"{program}: {found['unparsed']}")
-        return [asking.ProgramRefusal(*one) for one in found["refusals"]]
+        reply = asking.in_another_process(lambda: _answer_of(program, arguments))
+        if reply["unparsed"] is not None:
+            raise asking.CannotAskError(f"{program}: {reply['unparsed']}")
+        return [asking.ProgramRefusal(*refusal) for refusal in reply["refusals"]]
 
     groups = asking.grouped(order.arguments)
     problems = list(asking.problems_of(groups, refused, asking.option_name))
@@ -66,7 +66,10 @@ def _answer_of(program: Path, arguments: Sequence[str]) -> dict[str, Any]:
         refusals = asking.argparse_refusals(str(error))
     except BaseException as error:  # noqa: BLE001  (the user's program may raise anything)
         unparsed = f"it fails before it parses its arguments: {asking.words(error)}"
-    return {"refusals": [(one.message, one.argument) for one in refusals], "unparsed": unparsed}
+    return {
+        "refusals": [(refusal.message, refusal.argument) for refusal in refusals],
+        "unparsed": unparsed,
+    }
 
 
 def _run_until_parsed(program: Path, arguments: Sequence[str]) -> None:

@@ -107,11 +107,11 @@ def config_answer(config: Mapping[str, Any], world_size: int) -> asking.ProgramA
                 lambda: _refusals(_with_types(with_leaves(leaves), config), world_size, engine)
             )
         )
-        return [asking.ProgramRefusal(*one) for one in answered[-1]["refusals"]]
+        return [asking.ProgramRefusal(*refusal) for refusal in answered[-1]["refusals"]]
 
-    found = asking.problems_of(leaves_of(config), refused, dotted, last=_SELECTORS)
-    answer.problems = list(found)
-    answer.not_asked += sorted({line for one in answered for line in one["not_asked"]})
+    problems = asking.problems_of(leaves_of(config), refused, dotted, last=_SELECTORS)
+    answer.problems = list(problems)
+    answer.not_asked += sorted({line for reply in answered for line in reply["not_asked"]})
     return answer
 
 
@@ -247,10 +247,10 @@ def _refusals(config: dict[str, Any], world_size: int, engine: bool) -> dict[str
     except BaseException as error:  # noqa: BLE001  (DeepSpeed raises anything)
         refused = list(_refusals_in(error, config))
         if not refused:
-            said = asking.words(error)
-            not_asked.append(f"DeepSpeed cannot be asked any further on a CPU: {said}")
+            reason = asking.words(error)
+            not_asked.append(f"DeepSpeed cannot be asked any further on a CPU: {reason}")
     return {
-        "refusals": [(one.message, one.argument) for one in refused],
+        "refusals": [(refusal.message, refusal.argument) for refusal in refused],
         "not_asked": not_asked,
     }
 
@@ -261,10 +261,10 @@ def _refusals_in(
     """Yield what an exception refuses; nothing if the exception is about this machine."""
     details = getattr(error, "errors", None)
     if callable(details) and hasattr(error, "title"):  # pydantic's ValidationError
-        for one in details():
-            where = _place(tuple(map(str, one["loc"])), str(error.title), config)
-            given = "" if where is None else f" (got {one['input']!r})"
-            yield asking.ProgramRefusal(f"{error.title}: {one['msg']}{given}", where)
+        for detail in details():
+            where = _place(tuple(map(str, detail["loc"])), str(error.title), config)
+            given = "" if where is None else f" (got {detail['input']!r})"
+            yield asking.ProgramRefusal(f"{error.title}: {detail['msg']}{given}", where)
         return
     message = asking.words(error)
     of_the_config = any(asking.names_argument(dotted(leaf), message) for leaf in leaves_of(config))
@@ -281,21 +281,21 @@ def _place(where: tuple[str, ...], title: str, config: Mapping[str, Any]) -> str
     title: the name of the section's class, which contains the section's name.
     """
     paths = [path for path, _ in leaves_of(config)]
-    found = [
+    candidates = [
         path
         for path in paths
         if any(path[at : at + len(where)] == where for at in range(len(path)))
         or path[-1] == where[-1]
     ]
-    if not found:
+    if not candidates:
         return None
 
     def alike(path: Any) -> int:
         words = "".join(path[:-1]).replace("_", "").lower()
         return sum(part in words for part in re.findall("[A-Z][a-z0-9]+", title.lower().title()))
 
-    exact = [path for path in found if path[-len(where) :] == where]
-    return ".".join(max(exact or found, key=alike))
+    exact = [path for path in candidates if path[-len(where) :] == where]
+    return ".".join(max(exact or candidates, key=alike))
 
 
 def _parse(config: dict[str, Any], world_size: int) -> None:
@@ -383,13 +383,13 @@ def _optimizer(model: Any, config: Mapping[str, Any]) -> Any:
 
 def leaves_of(config: Mapping[str, Any], path: tuple[str, ...] = ()) -> list[Leaf]:
     """Return the path and the value of each key that has no keys below it."""
-    found: list[Leaf] = []
+    leaves: list[Leaf] = []
     for key, value in config.items():
         if isinstance(value, Mapping) and value:
-            found += leaves_of(value, (*path, str(key)))
+            leaves += leaves_of(value, (*path, str(key)))
         else:
-            found.append(((*path, str(key)), value))
-    return found
+            leaves.append(((*path, str(key)), value))
+    return leaves
 
 
 def with_leaves(leaves: Sequence[Leaf]) -> dict[str, Any]:

@@ -84,7 +84,7 @@ def _ask(order: asking.ProgramOrder) -> asking.ProgramAnswer:
     version = f"transformers {transformers.__version__}"
     answer = asking.ProgramAnswer(asked=[f"{version}: TrainingArguments"], not_asked=list(remark))
     if classes:
-        names = ", ".join(one.__name__ for one in classes)
+        names = ", ".join(cls.__name__ for cls in classes)
         answer.asked = [f"{version}: HfArgumentParser of {names}"]
     elif program is None:
         answer.not_asked.append("options that are not TrainingArguments': the program is not known")
@@ -97,11 +97,11 @@ def _ask(order: asking.ProgramOrder) -> asking.ProgramAnswer:
         def question() -> dict[str, Any]:
             return _answer_of(program, classes, things, order)
 
-        found: dict[str, Any] = asking.in_another_process(question)
-        return found
+        reply: dict[str, Any] = asking.in_another_process(question)
+        return reply
 
     def refused(things: Sequence[_Thing]) -> list[asking.ProgramRefusal]:
-        return [asking.ProgramRefusal(*one) for one in answered(things)["refusals"]]
+        return [asking.ProgramRefusal(*refusal) for refusal in answered(things)["refusals"]]
 
     things: list[_Thing] = [*asking.grouped(order.arguments), *ask_deepspeed.leaves_of(config)]
     answer.problems = list(asking.problems_of(things, refused, _name, last=_SELECTORS))
@@ -122,7 +122,7 @@ def _without(
     things: Sequence[_Thing], problems: Sequence[asking.ProgramRefusal]
 ) -> Iterator[_Thing]:
     """Yield refusals, except those of keys that the Trainer fills in."""
-    messages = {one.argument: one.message for one in problems}
+    messages = {problem.argument: problem.message for problem in problems}
     for thing in things:
         message = messages.get(_name(thing))
         if message is None:
@@ -179,11 +179,11 @@ def _dataclasses_of(program: Path | None) -> tuple[list[Any], Iterator[str]]:
         except Exception as error:  # noqa: BLE001  (what is missing shows when it is needed)
             missing.add(f"line {statement.lineno}: {asking.words(error)}")
     try:
-        found = eval(compile(ast.Expression(given), str(program), "eval"), space)  # noqa: S307
+        value = eval(compile(ast.Expression(given), str(program), "eval"), space)  # noqa: S307
     except Exception as error:  # noqa: BLE001
         causes = "; ".join([asking.words(error), *sorted(missing)])
         return [], iter([f"the options that {program} adds cannot be read here: {causes}"])
-    return list(found) if isinstance(found, list | tuple) else [found], iter(())
+    return list(value) if isinstance(value, list | tuple) else [value], iter(())
 
 
 def _given_to_parser(tree: ast.Module) -> ast.expr | None:
@@ -217,7 +217,7 @@ def _answer_of(
     except (Exception, SystemExit) as error:  # noqa: BLE001  (they raise anything)
         refusals = list(_refusals_in(error))
     return {
-        "refusals": [(one.message, one.argument) for one in refusals],
+        "refusals": [(refusal.message, refusal.argument) for refusal in refusals],
         "config": filled,
     }
 
@@ -307,7 +307,9 @@ def _completed(parsed: Sequence[Any]) -> dict[str, Any] | None:
     from transformers import TrainingArguments
     from transformers.integrations import deepspeed as integration
 
-    training = next((one for one in parsed if isinstance(one, TrainingArguments)), None)
+    training = next(
+        (instance for instance in parsed if isinstance(instance, TrainingArguments)), None
+    )
     held = getattr(training, "hf_deepspeed_config", None)
     if training is None or held is None:
         return None
@@ -338,12 +340,13 @@ def _model_config(parsed: Sequence[Any]) -> Any:
     """Return the model's configuration if the arguments give all of it; else one of some width."""
     import transformers
 
-    known: Any = transformers.CONFIG_MAPPING
+    configs: Any = transformers.CONFIG_MAPPING
 
-    for one in parsed:
-        kind, changes = getattr(one, "model_type", None), getattr(one, "config_overrides", None)
-        if kind in known and changes:
-            config = known[kind]()
+    for instance in parsed:
+        kind = getattr(instance, "model_type", None)
+        changes = getattr(instance, "config_overrides", None)
+        if kind in configs and changes:
+            config = configs[kind]()
             config.update_from_string(changes)
             return config
     return SimpleNamespace(hidden_size=_SOME_WIDTH)

@@ -107,13 +107,13 @@ def answer_orders(
     sys.dont_write_bytecode = True
     # This folder has modules of general names, which are not those of the user's program.
     sys.path = [path for path in sys.path if Path(path) != Path(__file__).parent]
-    found = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    orders = [read_order(order) for order in (found if isinstance(found, list) else [found])]
+    content = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    orders = [read_order(order) for order in (content if isinstance(content, list) else [content])]
     with suppress(Exception):
         load(orders)
     given = [_answer(ask, order) for order in orders]
     sys.stdout.flush()
-    text = json.dumps(given if isinstance(found, list) else given[0])
+    text = json.dumps(given if isinstance(content, list) else given[0])
     os.write(answers, (text + "\n").encode())
     os._exit(0)
 
@@ -140,21 +140,21 @@ def _answer(ask: Callable[[ProgramOrder], ProgramAnswer], order: ProgramOrder) -
     return answer
 
 
-def read_order(found: Mapping[str, Any]) -> ProgramOrder:
+def read_order(values: Mapping[str, Any]) -> ProgramOrder:
     """Return an order that was read from JSON.
 
     If the order's program is `-m teralog.NAME`, its file is NAME.py next to this file.
     """
-    program = found.get("program")
+    program = values.get("program")
     if program is not None and program.startswith(_OWN_MODULE):
         program = str(Path(__file__).with_name(f"{program.removeprefix(_OWN_MODULE)}.py"))
     return ProgramOrder(
         program=program,
-        arguments=tuple(map(str, found.get("arguments") or ())),
-        world_size=found["world_size"],
-        gpus_per_node=found["gpus_per_node"],
-        deepspeed_config=found.get("deepspeed_config"),
-        compute_capability=tuple(found.get("compute_capability") or ()) or None,
+        arguments=tuple(map(str, values.get("arguments") or ())),
+        world_size=values["world_size"],
+        gpus_per_node=values["gpus_per_node"],
+        deepspeed_config=values.get("deepspeed_config"),
+        compute_capability=tuple(values.get("compute_capability") or ()) or None,
     )
 
 
@@ -258,11 +258,11 @@ def problems_of(
         refused = ask(left)
         if not refused:
             return
-        named = [one for one in refused if one.argument is not None]
-        known = {name(thing) for thing in left}
-        if named and all(one.argument in known for one in named):
+        named = [refusal for refusal in refused if refusal.argument is not None]
+        names = {name(thing) for thing in left}
+        if named and all(refusal.argument in names for refusal in named):
             yield from named
-            blamed = {one.argument for one in named}
+            blamed = {refusal.argument for refusal in named}
             left = [thing for thing in left if name(thing) not in blamed]
         else:
             cause = _cause(left, refused[0], ask, name, last)
@@ -296,10 +296,10 @@ def _cause(
     for some in (suspects, [thing for thing in things if not comes_first(thing)]):
         other = None
         for thing in sorted(some, key=likely, reverse=True):
-            rest = ask([one for one in things if one is not thing])
+            rest = ask([item for item in things if item is not thing])
             if not rest:
                 return thing
-            messages = [one.message for one in rest]
+            messages = [item.message for item in rest]
             if (
                 other is None
                 and refusal.message not in messages
@@ -363,8 +363,8 @@ def _is_option(argument: str) -> bool:
 def argparse_refusals(message: str) -> list[ProgramRefusal]:
     """Return the refusals in argparse's last line: `argument --x: …`, `unrecognized …: --y 3`."""
     message = message.strip()
-    if found := re.match(r"argument (\S+?)(?:/\S+)*: ", message):
-        return [ProgramRefusal(message, found[1])]
+    if match := re.match(r"argument (\S+?)(?:/\S+)*: ", message):
+        return [ProgramRefusal(message, match[1])]
     head, colon, rest = message.partition("unrecognized arguments: ")
     if colon and not head:
         options = [word for word in rest.split() if _is_option(word)]

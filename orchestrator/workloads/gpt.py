@@ -146,9 +146,9 @@ def load_deepspeed(settings: Settings, device: torch.device) -> tuple[Any, Any]:
         "fp16.enabled": settings.precision == "fp16",
     }
     for name, wanted in expected.items():
-        found = config_value(config, name)
-        if (found or type(wanted)()) != wanted:
-            sentence = f"{path}: {name} is {found}, but the arguments say {wanted}; make them agree"
+        value = config_value(config, name)
+        if (value or type(wanted)()) != wanted:
+            sentence = f"{path}: {name} is {value}, but the arguments say {wanted}; make them agree"
             raise SettingsError(sentence)
     os.environ["DS_ACCELERATOR"] = device.type  # otherwise it takes any GPU that it finds
     return load_module(

@@ -54,21 +54,21 @@ def rehearsal_main() -> None:
     order = json.loads(Path(order_file).read_text(encoding="utf-8"))
     answer = _asked(order, program, [*handed, *arguments])
     name = Path(program.removeprefix(_MODULE)).name
-    found = sorted({*_problems(order, program, [*handed, *arguments]), *_refusals(answer, name)})
-    exit_code = 2 if any(" error: " in problem for problem in found) else 1 if found else 0
+    problems = sorted({*_problems(order, program, [*handed, *arguments]), *_refusals(answer, name)})
+    exit_code = 2 if any(" error: " in problem for problem in problems) else 1 if problems else 0
     meeting = Path(folder)
     rank = _rank(order)
     if rank is None:
-        print(*found, sep="\n", flush=True)
+        print(*problems, sep="\n", flush=True)
         raise SystemExit(1)
     listening = _listen(rank)
-    told = {
+    report = {
         "node": _node(),
-        "problems": found,
+        "problems": problems,
         "master": _master(),
         "answers": list(_answer_lines(answer)),
     }
-    if not _register(meeting, rank, told):
+    if not _register(meeting, rank, report):
         print(
             (f"[rehearsal] rank {rank} was started twice, the second time on {_node()}"), flush=True
         )
@@ -244,10 +244,10 @@ def _module_problems(modules: Iterable[str]) -> Iterator[str]:
 
 def _module_problem(module: str) -> str | None:
     try:
-        found = importlib.util.find_spec(module)
+        spec = importlib.util.find_spec(module)
     except ImportError as error:
         return f"{type(error).__name__}: {error}"
-    return None if found else f"ModuleNotFoundError: No module named {module!r}"
+    return None if spec else f"ModuleNotFoundError: No module named {module!r}"
 
 
 def rank_problems(environment: Mapping[str, str], order: Mapping[str, Any]) -> Iterator[str]:
@@ -302,15 +302,15 @@ def option_problems(
     accepted: the values of each option: `values`, their number (0, a number, or argparse's "?", "*"
         and "+"; 1 if not given), their `type` ("int", "float", "str") and `choices`.
     """
-    found = given_options(arguments)
-    for option, values in found:
+    options = given_options(arguments)
+    for option, values in options:
         if option is None:
             yield f"unrecognized arguments: {' '.join(values)}"
         elif option not in accepted:
             yield f"unrecognized arguments: {' '.join((option, *values))}"
         else:
             yield from _value_problems(option, values, accepted[option])
-    given = [option for option, _ in found if option is not None]
+    given = [option for option, _ in options if option is not None]
     for option, takes in accepted.items():
         if takes.get("required") and option not in given:
             yield f"the following arguments are required: {option}"
@@ -318,16 +318,16 @@ def option_problems(
 
 def given_options(arguments: Sequence[str]) -> list[tuple[str | None, list[str]]]:
     """Return each option with its values; values before the first option have none."""
-    found: list[tuple[str | None, list[str]]] = []
+    options: list[tuple[str | None, list[str]]] = []
     for argument in arguments:
         if argument.startswith("-") and not _is_number(argument):
             option, equals, value = argument.partition("=")
-            found.append((option, [value] if equals else []))
-        elif found:
-            found[-1][1].append(argument)
+            options.append((option, [value] if equals else []))
+        elif options:
+            options[-1][1].append(argument)
         else:
-            found.append((None, [argument]))
-    return found
+            options.append((None, [argument]))
+    return options
 
 
 def _value_problems(option: str, values: list[str], takes: Mapping[str, Any]) -> Iterator[str]:
@@ -408,13 +408,13 @@ def _master_problems() -> Iterator[str]:
             return
 
 
-def _register(meeting: Path, rank: int, told: Mapping[str, Any]) -> bool:
+def _register(meeting: Path, rank: int, report: Mapping[str, Any]) -> bool:
     """Register a rank with its report in one step.
 
     Return False if the rank is registered already.
     """
     draft = meeting / f".{rank}-{_node()}-{os.getpid()}"
-    draft.write_text(json.dumps(told), encoding="utf-8")
+    draft.write_text(json.dumps(report), encoding="utf-8")
     try:
         (meeting / f"{rank}.json").hardlink_to(draft)
     except FileExistsError:
@@ -435,13 +435,13 @@ def _verdict(meeting: Path, order: Mapping[str, Any]) -> bool:
     ranks = _gather(meeting, expected)
     nodes: dict[str, list[int]] = {}
     problems: dict[str, list[str]] = {}
-    for rank, told in sorted(ranks.items()):
-        nodes.setdefault(told["node"], []).append(rank)
-        for problem in told["problems"]:
+    for rank, report in sorted(ranks.items()):
+        nodes.setdefault(report["node"], []).append(rank)
+        for problem in report["problems"]:
             places = problems.setdefault(problem, [])
-            if told["node"] not in places:
-                places.append(told["node"])
-    masters = {told["master"] for told in ranks.values()}
+            if report["node"] not in places:
+                places.append(report["node"])
+    masters = {report["master"] for report in ranks.values()}
     if len(ranks) < expected:
         missing = sorted(set(range(expected)) - ranks.keys())
         problems[f"only {len(ranks)} of {expected} ranks started; missing: {missing}"] = []
@@ -461,7 +461,7 @@ def _verdict(meeting: Path, order: Mapping[str, Any]) -> bool:
     if any(" error: " not in problem for problem in problems):
         # The same form as Python's own message, so that readers of logs recognize it.
         print(_TRACEBACK)
-    for problem, places in sorted(problems.items(), key=lambda one: " error: " in one[0]):
+    for problem, places in sorted(problems.items(), key=lambda item: " error: " in item[0]):
         where = f" (on {', '.join(places)})" if places and len(places) < len(nodes) else ""
         print(f"{problem}{where}")
     if not problems:
