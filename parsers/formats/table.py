@@ -8,7 +8,13 @@ from parsers.formats.declared.json_lines import JSON_LINES
 from parsers.formats.declared.litgpt import LITGPT
 from parsers.formats.declared.maxtext import MAXTEXT
 from parsers.formats.declared.mlperf import MLPERF
-from parsers.formats.declared.nanogpt import MODDED_NANOGPT, NANOCHAT, NANOGPT_MEMORY
+from parsers.formats.declared.nanogpt import (
+    LLM_C,
+    MODDED_NANOGPT,
+    NANOCHAT,
+    NANOGPT,
+    NANOGPT_MEMORY,
+)
 from parsers.formats.declared.nemo import MEGATRON_BRIDGE, NEMO
 from parsers.formats.declared.olmo import OLMO_CORE
 from parsers.formats.declared.paddle import PADDLE
@@ -49,6 +55,8 @@ DECLARED: tuple[LogFormat, ...] = (
     MAXTEXT,
     VERL,
     MLPERF,
+    NANOGPT,
+    LLM_C,
     NANOCHAT,
     MODDED_NANOGPT,
     LITGPT,

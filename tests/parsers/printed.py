@@ -217,7 +217,8 @@ def nanotron(random: Random) -> Printed:
     time, rate, flops = (number(random, ".2f") for _ in range(3))
     return Printed(
         f"08/31/2024 14:37:31 [INFO|DP=0|PP=0|TP=0]: iteration: {n} / {of} |"
-        f" elapsed_time_per_iteration_ms: {time} | tokens_per_sec: {rate}K | lm_loss: 5.25 |"
+        f" elapsed_time_per_iteration_ms: {time} | tokens_per_sec: {rate}K |"
+        f" tokens_per_sec_per_gpu: {rate} | lm_loss: 5.25 |"
         f" model_tflops_per_gpu: {flops} | hd_total_memory_tb: 2.13T",
         (
             Step(
@@ -226,6 +227,7 @@ def nanotron(random: Random) -> Printed:
                 step_seconds=float(time + "e-3"),
                 log_interval=1,
                 tokens_per_second=float(rate) * 1e3,
+                tokens_per_second_per_gpu=float(rate),
                 loss=5.25,
                 reported_tflops_per_gpu=float(flops),
                 timestamp="2024-08-31T14:37:31",

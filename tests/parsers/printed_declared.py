@@ -95,6 +95,40 @@ def verl(random: Random) -> Printed:
     )
 
 
+@prints("nanoGPT")
+def nanogpt(random: Random) -> Printed:
+    """Print a report of nanoGPT, with its MFU."""
+    n, value, milliseconds = count(random), loss(random, ".4f"), number(random, ".2f")
+    return _printed(
+        f"iter {n}: loss {value}, time {milliseconds}ms, mfu 15.34%",
+        iteration=n,
+        log_interval=1,
+        loss=float(value),
+        step_seconds=float(milliseconds) / 1000,
+        reported_mfu=15.34 / 100,
+    )
+
+
+@prints("llm.c")
+def llm_c(random: Random) -> Printed:
+    """Print a report of llm.c, with deviations of loss and gradient norm."""
+    n, of, rate = count(random), count(random), count(random, 10**8)
+    value, milliseconds = loss(random, ".6f"), number(random, ".2f")
+    return _printed(
+        f"step {n:4}/{of} | loss {value} (+0.52z)| norm 2.3100 (-0.11z)| lr 6.60e-05 | "
+        f"{milliseconds} ms | 53.2% bf16 MFU | {rate} tok/s",
+        iteration=n,
+        iterations=of,
+        log_interval=1,
+        loss=float(value),
+        grad_norm=2.31,
+        learning_rate=6.6e-05,
+        step_seconds=float(milliseconds) / 1000,
+        reported_mfu=53.2 / 100,
+        tokens_per_second=float(rate),
+    )
+
+
 @prints("nanochat")
 def nanochat(random: Random) -> Printed:
     """Print a report of nanochat, with the MFU as its last number."""

@@ -12,7 +12,7 @@ from parsers.formats.declared.json_lines import AUTOMODEL
 from parsers.formats.declared.litgpt import LITGPT
 from parsers.formats.declared.maxtext import MAXTEXT
 from parsers.formats.declared.mlperf import MLPERF
-from parsers.formats.declared.nanogpt import MODDED_NANOGPT, NANOCHAT
+from parsers.formats.declared.nanogpt import LLM_C, MODDED_NANOGPT, NANOCHAT, NANOGPT
 from parsers.formats.declared.nemo import MEGATRON_BRIDGE, NEMO
 from parsers.formats.declared.paddle import PADDLE
 from parsers.formats.declared.torchtitan import TORCHTITAN
@@ -143,6 +143,62 @@ LINES: dict[str, tuple[LogFormat, str, dict[str, float]]] = {
             "log_interval": 1,
         },
     ),
+    "nanoGPT": (
+        NANOGPT,
+        "2023-03-22 09:30:39 iter 2920: loss 3.9871, time 1099.31ms, mfu 15.34%",
+        {
+            "iteration": 2920,
+            "loss": 3.9871,
+            "step_seconds": 1.09931,
+            "reported_mfu": 0.1534,
+            "log_interval": 1,
+        },
+    ),
+    "nanoGPT before its fifth iteration": (
+        NANOGPT,
+        "iter 0: loss nan, time 9371.81ms, mfu -100.00%",
+        {"iteration": 0, "loss": float("nan"), "step_seconds": 9.37181, "log_interval": 1},
+    ),
+    "nanoGPT of January 2023": (
+        NANOGPT,
+        "iter 1631: loss 4.0861, time 561.93ms",
+        {"iteration": 1631, "loss": 4.0861, "step_seconds": 0.56193, "log_interval": 1},
+    ),
+    "llm.c": (
+        LLM_C,
+        (
+            "step   77/19560 | loss 7.012300 (-0.52z)| norm 2.3100 (+0.11z)| lr 6.60e-05 | "
+            "301.20 ms | 53.2% bf16 MFU | 174012 tok/s"
+        ),
+        {
+            "iteration": 77,
+            "iterations": 19560,
+            "loss": 7.0123,
+            "grad_norm": 2.31,
+            "learning_rate": 6.6e-05,
+            "step_seconds": 0.3012,
+            "reported_mfu": 0.532,
+            "tokens_per_second": 174012.0,
+            "log_interval": 1,
+        },
+    ),
+    "llm.c on a GPU without a known peak": (
+        LLM_C,
+        (
+            "step    1/74 | loss 10.9 (+nanz)| norm nan (+nanz)| lr 0.00e+00 | 301.20 ms | "
+            "-100.0% bf16 MFU | 9 tok/s"
+        ),
+        {
+            "iteration": 1,
+            "iterations": 74,
+            "loss": 10.9,
+            "grad_norm": float("nan"),
+            "learning_rate": 0.0,
+            "step_seconds": 0.3012,
+            "tokens_per_second": 9.0,
+            "log_interval": 1,
+        },
+    ),
     "nanochat": (
         NANOCHAT,
         (
@@ -268,6 +324,15 @@ NOTHING = {
     "the program of modded-nanogpt": (
         MODDED_NANOGPT,
         'print0(f"step:{step}/{train_steps} train_time:{time:.0f}ms step_avg:{time/step:.2f}ms")',
+    ),
+    "a validation of nanoGPT": (NANOGPT, "step 250: train loss 1.5440, val loss 1.7220"),
+    "a torn line of nanoGPT": (NANOGPT, "iter 10: loss 3.2202, time 893.7"),
+    "a torn line of llm.c": (
+        LLM_C,
+        (
+            "step    1/74 | loss 10.9 (+nanz)| norm 1.0 (+nanz)| lr 0.00e+00 | 301.20 ms | "
+            "53.2% bf16 MFU | 1740"
+        ),
     ),
     "a torn line of nanochat": (
         NANOCHAT,

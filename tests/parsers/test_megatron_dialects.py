@@ -151,6 +151,7 @@ NANOTRON_STEP = Step(
     step_seconds=4.75,
     log_interval=1,
     tokens_per_second=43500.0,
+    tokens_per_second_per_gpu=10900.0,
     consumed_tokens=1020,
     global_batch_size=512,
     loss=5.25,
@@ -158,6 +159,7 @@ NANOTRON_STEP = Step(
     grad_norm=2.75,
     reported_tflops_per_gpu=1.5e-5,
     memory_allocated_gib=67.5e6 / 2**30,
+    max_memory_reserved_gib=520e6 / 2**30,
     timestamp="2024-08-31T14:37:31",
     offset=7,
 )

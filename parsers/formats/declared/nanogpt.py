@@ -1,10 +1,16 @@
-"""Parse the lines of small GPT trainings in the manner of nanoGPT: nanochat and modded-nanogpt.
+"""Parse the lines of small GPT trainings: nanoGPT, llm.c, nanochat and modded-nanogpt.
 
+    iter 10: loss 3.2202, time 893.76ms, mfu 16.68%
+    step   77/19560 | loss 7.012300 (-0.52z)| norm 2.3100 (+0.11z)| lr 6.60e-05 | 301.20 ms |
+        53.2% bf16 MFU | 174012 tok/s
     step 00200/35280 (0.57%) | loss: 5.147944 | lrm: 1.00 | dt: 558.89ms | tok/sec: 58,679 |
         bf16_mfu: 0.00
     step:1390/1390 train_time:80605ms step_avg:57.99ms
     peak memory allocated: 30908 MiB reserved: 46472 MiB
 
+nanoGPT times each reported iteration alone, with the evaluation before it, if there is one. Its MFU
+is a running mean, and negative before the fifth iteration; older versions print none. llm.c's MFU
+is negative on a GPU that it does not know; its rate is a running mean over all ranks.
 nanochat's rate is of all ranks, and its MFU 0 on a device that it does not know. modded-nanogpt
 prints the time since the start of the training, or since step 10 in older versions; the time of a
 step is the difference of two reports. Lines with `val_loss` report a validation.
@@ -25,6 +31,47 @@ from parsers.formats.declared.declaration import (
 )
 from parsers.records import Usage, UsageSource
 from parsers.scan.reader import LogFormat
+
+NANOGPT = line_format(
+    Declaration(
+        name="nanoGPT",
+        anchors=(b", time ",),
+        head=rf"(?<!\w)iter {ITERATION}: loss ",
+        fields=(
+            Field(name="loss", before=r": loss ", after=r"(?=, )", needed=True),
+            Field(
+                name="step_seconds", before=r", time ", after="ms", scale=MILLISECONDS, needed=True
+            ),
+            Field(name="reported_mfu", before=r", mfu (?!-)", after="%", scale=PERCENT),
+        ),
+        whole=r", time [0-9]+\.[0-9]{2}ms",
+        log_interval=1,
+    )
+)
+
+LLM_C = line_format(
+    Declaration(
+        name="llm.c",
+        anchors=(b"bf16 MFU | ",),
+        head=rf"(?<!\w)step +{ITERATION}/{ITERATIONS} \| loss ",
+        fields=(
+            Field(name="loss", before=r"\| loss +", after=r"(?= \()", needed=True),
+            Field(name="grad_norm", before=r"\| norm +", after=r"(?= \()"),
+            Field(name="learning_rate", before=r"\| lr ", after=r"(?= \|)"),
+            Field(
+                name="step_seconds",
+                before=r"\| lr \S+ \| ",
+                after=r" ms(?= \|)",
+                scale=MILLISECONDS,
+                needed=True,
+            ),
+            Field(name="reported_mfu", before=r" ms \| (?!-)", after="% bf16 MFU", scale=PERCENT),
+            Field(name="tokens_per_second", before=r" MFU \| ", after=" tok/s"),
+        ),
+        whole=r" MFU \| [0-9]+ tok/s",
+        log_interval=1,
+    )
+)
 
 NANOCHAT = line_format(
     Declaration(

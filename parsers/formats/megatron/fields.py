@@ -177,9 +177,11 @@ NANOTRON_FIELDS = _spelt(
     _SHARED
     | {
         "tokens per sec": ("tokens_per_second", measured),
+        "tokens per sec per gpu": ("tokens_per_second_per_gpu", measured),
         "lr": ("learning_rate", parse_value),
         "model tflops per gpu": ("reported_tflops_per_gpu", measured),
         "cuda memory allocated": ("memory_allocated_gib", _bytes),
+        "cuda max memory reserved": ("max_memory_reserved_gib", _bytes),
     }
 )
 
