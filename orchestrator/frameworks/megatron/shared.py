@@ -66,7 +66,7 @@ _SET_BY_PARAMETERS = {
     "--deepspeed_config": "deepspeed",
 }
 # Likewise, where the framework has the parameter.
-_SAID_BY_OPTIONS = {
+_SET_BY_OPTIONS = {
     "--num-layers-per-virtual-pipeline-stage": "virtual_pipeline_parallel_size",
     "--num-virtual-stages-per-pipeline-rank": "virtual_pipeline_parallel_size",
     "--sequence-parallel": "sequence_parallel",
@@ -192,7 +192,7 @@ def megatron_option_problems(run: Run, free: Collection[str] = ()) -> Iterator[s
             f"checkpoint_num_layers={options.checkpoint_num_layers} "
             "needs activation_checkpointing=true"
         )
-    own = {option: name for option, name in _SAID_BY_OPTIONS.items() if hasattr(options, name)}
+    own = {option: name for option, name in _SET_BY_OPTIONS.items() if hasattr(options, name)}
     # A blend of data sets is more than `data_path` can say.
     free = {*free, DATA_PATH} if options.data_path is None else free
     setters = {

@@ -61,14 +61,14 @@ def _changes_below(title: str, columns: Sequence[_Cells]) -> Iterator[TableFindi
                 continue
             line, number = partner
             wrong = misfits(change, number)
-            said = " and ".join(misfit.said for misfit in wrong)
+            stated = " and ".join(misfit.stated for misfit in wrong)
             follows = " and ".join(misfit.follows for misfit in wrong)
             fits = fitting(change)
             hint = f"; both would follow from {_shown(fits)} there" if fits else ""
             yield finding(
                 row,
                 FindingKind.RELATIVE_CHANGE,
-                f"{title} {change.text} is {said}, but computed from {_shown(number)} (line "
+                f"{title} {change.text} is {stated}, but computed from {_shown(number)} (line "
                 f"{line}) it is {follows}{hint}",
                 last_digit_only=all(misfit.last_digit_only for misfit in wrong),
             )
@@ -108,14 +108,14 @@ def read_change(text: str, title: str = "") -> StatedChange | None:
     cell = _CELL.fullmatch(plain)
     if cell is None:
         return None
-    found: dict[bool, Printed] = {}
+    parts: dict[bool, Printed] = {}
     signs = set()
     for part in _PARTED.split(cell["change"][1:-1]):
         number = printed_number(part)
         signs.add(any(mark in part for mark in _UP) - any(mark in part for mark in _DOWN))
-        if number is None or not _PART.fullmatch(part) or ("%" in part) in found:
+        if number is None or not _PART.fullmatch(part) or ("%" in part) in parts:
             return None
-        found["%" in part] = number
+        parts["%" in part] = number
     value = printed_number(cell["value"])
     if value is None or len(signs) != 1 or 0 in signs:
         return None
@@ -123,8 +123,8 @@ def read_change(text: str, title: str = "") -> StatedChange | None:
         text=plain,
         value=value,
         sign=signs.pop(),
-        difference=found.get(False),
-        percent=found.get(True),
+        difference=parts.get(False),
+        percent=parts.get(True),
         is_of_percents="%" in title or "%" in (cell["unit"] or ""),
     )
 
@@ -132,8 +132,8 @@ def read_change(text: str, title: str = "") -> StatedChange | None:
 def plain_number(text: str) -> Printed | None:
     """Return the number of a cell that contains nothing else, or a comparison with another row."""
     plain = _text(text)
-    found = _PLAIN.fullmatch(plain) or _CELL.fullmatch(plain)
-    return printed_number(found["value"]) if found else None
+    match = _PLAIN.fullmatch(plain) or _CELL.fullmatch(plain)
+    return printed_number(match["value"]) if match else None
 
 
 def _text(text: str) -> str:
@@ -148,7 +148,7 @@ class Misfit:
     value, would explain it.
     """
 
-    said: str
+    stated: str
     follows: str
     last_digit_only: bool
 
@@ -160,18 +160,18 @@ def misfits(change: StatedChange, other: Printed) -> list[Misfit]:
     Neither number is 0.
     """
     value = change.value
-    said = [(change.difference, "", _difference)] if change.difference else []
+    parts = [(change.difference, "", _difference)] if change.difference else []
     if change.percent:
-        said.append((change.percent, "%", _percent))
-    found = []
-    for number, suffix, worked_out in said:
+        parts.append((change.percent, "%", _percent))
+    contradictions = []
+    for number, suffix, worked_out in parts:
         ways = [worked_out, _difference] if suffix and change.is_of_percents else [worked_out]
         if any(_follows(number, change.sign, way(value, other)) for way in ways):
             continue
         follows = worked_out(_as_it_stands(value), _as_it_stands(other)).low
-        found.append(
+        contradictions.append(
             Misfit(
-                said=f"{_arrow(change.sign)}{number.rounded(number.value)}{suffix}",
+                stated=f"{_arrow(change.sign)}{number.rounded(number.value)}{suffix}",
                 follows=f"{_arrow(follows)}{number.rounded(abs(follows))}{suffix}",
                 last_digit_only=_follows(
                     number, change.sign, worked_out(value, other), units=Fraction(3, 2)
@@ -179,7 +179,7 @@ def misfits(change: StatedChange, other: Printed) -> list[Misfit]:
                 or _follows(number, change.sign, worked_out(value, other, rounded=True)),
             )
         )
-    return found
+    return contradictions
 
 
 def in_order(numbers: Iterable[Printed]) -> list[Printed]:
@@ -202,15 +202,15 @@ def follows_from_any(change: StatedChange, numbers: Sequence[Printed]) -> bool:
 
 def _origins(change: StatedChange) -> Iterator[NumberRange]:
     """Yield ranges in which the other number may be; every range is slightly too wide."""
-    value, said = change.value, change.difference or change.percent
-    if said is None:
+    value, amount = change.value, change.difference or change.percent
+    if amount is None:
         return
-    slack = (value.unit + said.unit + 1) / 2
+    slack = (value.unit + amount.unit + 1) / 2
     if change.difference or change.is_of_percents:
-        other = value.value - change.sign * said.value
+        other = value.value - change.sign * amount.value
         yield NumberRange(other - slack, other + slack)
     if not change.difference:
-        part, half = 1 + change.sign * said.value / 100, said.unit / 200
+        part, half = 1 + change.sign * amount.value / 100, amount.unit / 200
         least, most = max(part - half, _LEAST_PART), max(part + half, _LEAST_PART)
         yield NumberRange(
             (value.value - slack) / most - slack, (value.value + slack) / least + slack
@@ -262,8 +262,8 @@ def _percent(value: Printed, other: Printed, *, rounded: bool = False) -> Number
 
 
 def _follows(
-    said: Printed, sign: int, worked_out: NumberRange, *, units: Fraction = Fraction(1, 2)
+    amount: Printed, sign: int, worked_out: NumberRange, *, units: Fraction = Fraction(1, 2)
 ) -> bool:
-    low, high = said.value - units * said.unit, said.value + units * said.unit
+    low, high = amount.value - units * amount.unit, amount.value + units * amount.unit
     signed = NumberRange(low, high) if sign > 0 else NumberRange(-high, -low)
     return signed.meets(worked_out)

@@ -81,7 +81,7 @@ def tflops_unlike_the_others(tables: Sequence[BenchmarkTable]) -> Iterator[Table
 
 
 def _rated(table: BenchmarkTable) -> list[_Rated]:
-    found = []
+    rated = []
     for row in table.rows:
         size = row.numbers.get(Meaning.PARAMETERS)
         tflops = row.numbers.get(Meaning.TFLOPS_PER_GPU)
@@ -93,8 +93,8 @@ def _rated(table: BenchmarkTable) -> list[_Rated]:
             # Only a column can differ between rows; what a note says is in some sections only.
             if length and length.line is None:
                 work *= length.printed.interval()
-            found.append(_Rated(row=row, tflops=tflops, size=size, work=work))
-    return found
+            rated.append(_Rated(row=row, tflops=tflops, size=size, work=work))
+    return rated
 
 
 def _agreement(rows: Sequence[_Rated]) -> _Agreement | None:

@@ -40,20 +40,22 @@ def named_model_flops(tables: Sequence[BenchmarkTable]) -> Iterator[TableFinding
     right: dict[Group, Way] = {}
     odd: dict[NamedModel, list[RatedRow]] = {}
     for group, way in ways_of_page(rated, keys).items():
-        rows = [one for one in rated if one.group == group]
+        rows = [rated_row for rated_row in rated if rated_row.group == group]
         accepted = _accepted(rows, way, keys)
         right[group] = accepted[0]
-        for one in rows:
-            if one.model and not any(fits_way(one, each) for each in accepted):
-                odd.setdefault(one.model, []).append(one)
+        for rated_row in rows:
+            if rated_row.model and not any(fits_way(rated_row, each) for each in accepted):
+                odd.setdefault(rated_row.model, []).append(rated_row)
     for model, rows in odd.items():
         explained = _explanations(model, rows, keys)
-        for one in rows:
-            yield _unlike_the_model(one, model, right[one.group], explained.get(one.row.line))
-    named = {one.row.line for rows in odd.values() for one in rows}
-    left = [one for one in rated if one.row.line not in named]
-    for group in {one.group: None for one in left}:
-        yield from _unequal([one for one in left if one.group == group])
+        for rated_row in rows:
+            yield _unlike_the_model(
+                rated_row, model, right[rated_row.group], explained.get(rated_row.row.line)
+            )
+    named = {rated_row.row.line for rows in odd.values() for rated_row in rows}
+    left = [rated_row for rated_row in rated if rated_row.row.line not in named]
+    for group in {rated_row.group: None for rated_row in left}:
+        yield from _unequal([rated_row for rated_row in left if rated_row.group == group])
 
 
 def _unequal(rows: Sequence[RatedRow]) -> Iterator[TableFinding]:
@@ -61,14 +63,15 @@ def _unequal(rows: Sequence[RatedRow]) -> Iterator[TableFinding]:
     count, common = common_flops(rows)
     half = SLACK / 2
     near = NumberRange(common.low * (1 - half), common.high * (1 + half))
-    unlike = [one for one in rows if not one.flops.meets(near)] if len(rows) > count else []
-    alike = [one for one in rows if one not in unlike]
-    for one in unlike:
+    unlike = [row for row in rows if not row.flops.meets(near)] if len(rows) > count else []
+    alike = [rated_row for rated_row in rows if rated_row not in unlike]
+    for rated_row in unlike:
         others = f"{len(alike)} other rows" if len(alike) > 1 else "another row"
         yield finding(
-            one.row,
+            rated_row.row,
             FindingKind.UNEQUAL_FLOPS,
-            f"{one.tflops.shown} at {one.rate.shown} implies {_implied(one)} GFLOPs per token, "
+            f"{rated_row.tflops.shown} at {rated_row.rate.shown} implies "
+            f"{_implied(rated_row)} GFLOPs per token, "
             f"but {others} of the same model (e.g. line {alike[0].row.line}) "
             f"{'imply' if len(alike) > 1 else 'implies'} {_giga(float(common.middle))}",
         )
@@ -83,10 +86,12 @@ def _accepted(rows: Sequence[RatedRow], way: Way | None, keys: Keys) -> list[Way
     if model is None or way is None:
         return []
     if rows[0].row.trains_adapters:
-        return [Way(way.keys, (one,)) for one in (ADAPTERS, PACKED_ADAPTERS)]
+        return [Way(way.keys, (difference,)) for difference in (ADAPTERS, PACKED_ADAPTERS)]
     accepted = [way, *honest_ways(model, keys)]
-    if not all(one.says_model_flops for one in rows):
-        accepted += [each for one in COUNTED_KEYS for each in honest_ways(model, one)]
+    if not all(rated_row.says_model_flops for rated_row in rows):
+        accepted += [
+            each for counted_keys in COUNTED_KEYS for each in honest_ways(model, counted_keys)
+        ]
         accepted += [each for each in other_ways(model, keys) if _recomputes_only(each)]
     return accepted
 
@@ -105,7 +110,7 @@ def _explanations(model: NamedModel, odd: Sequence[RatedRow], keys: Keys) -> dic
     while left:
         candidates = [
             (
-                sum(fits_way(one, way) for one in left),
+                sum(fits_way(rated_row, way) for rated_row in left),
                 -len(way.differences) - (way.keys != keys),
                 -distance,
                 way,
@@ -116,8 +121,8 @@ def _explanations(model: NamedModel, odd: Sequence[RatedRow], keys: Keys) -> dic
         if not candidates:
             break
         way = max(candidates, key=lambda each: each[:3])[3]
-        explained |= {one.row.line: way for one in left if fits_way(one, way)}
-        left = [one for one in left if one.row.line not in explained]
+        explained |= {rated_row.row.line: way for rated_row in left if fits_way(rated_row, way)}
+        left = [rated_row for rated_row in left if rated_row.row.line not in explained]
     return explained
 
 
@@ -127,36 +132,39 @@ def _distance(model: NamedModel, rows: Sequence[RatedRow], way: Way) -> float | 
     None if it explains no row.
     """
     distances = [
-        abs(float(one.flops.middle) / flops_per_token(model, one.seq_length, way) - 1)
-        for one in rows
-        if fits_way(one, way, _NEAR)
+        abs(float(rated_row.flops.middle) / flops_per_token(model, rated_row.seq_length, way) - 1)
+        for rated_row in rows
+        if fits_way(rated_row, way, _NEAR)
     ]
     return sum(distances) / len(distances) if distances else None
 
 
 def _unlike_the_model(
-    one: RatedRow, model: NamedModel, way: Way, explanation: Way | None
+    rated_row: RatedRow, model: NamedModel, way: Way, explanation: Way | None
 ) -> TableFinding:
-    flops = flops_per_token(model, one.seq_length, way)
-    likely = one.tflops.printed.rounded(one.tflops_if(flops))
+    flops = flops_per_token(model, rated_row.seq_length, way)
+    likely = rated_row.tflops.printed.rounded(rated_row.tflops_if(flops))
     counter = f"; {way.counter}" if way.differences else ""
     if explanation is None:
         why = "no known way to count gives what is printed"
     else:
         how = explanation.counter or "a counter"
         also = "" if explanation.keys == way.keys else f", with {explanation.words},"
-        why = f"{how}{also} gives {_giga(flops_per_token(model, one.seq_length, explanation))}"
+        why = (
+            f"{how}{also} gives {_giga(flops_per_token(model, rated_row.seq_length, explanation))}"
+        )
     return finding(
-        one.row,
+        rated_row.row,
         FindingKind.MODEL_FLOPS,
-        f"{one.tflops.shown} at {one.rate.shown} implies {_implied(one)} GFLOPs per token, but "
-        f"{model.name} has {_giga(flops)} at {one.seq_length} tokens ({way.words}{counter}), "
+        f"{rated_row.tflops.shown} at {rated_row.rate.shown} implies "
+        f"{_implied(rated_row)} GFLOPs per token, but {model.name} has {_giga(flops)} "
+        f"at {rated_row.seq_length} tokens ({way.words}{counter}), "
         f"which makes {likely} TFLOP/s; {why}",
     )
 
 
-def _implied(one: RatedRow) -> str:
-    return _giga(float(one.flops.middle))
+def _implied(rated_row: RatedRow) -> str:
+    return _giga(float(rated_row.flops.middle))
 
 
 def _giga(flops: float) -> str:

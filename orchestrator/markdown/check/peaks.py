@@ -61,11 +61,11 @@ def named_gpus(data: bytes) -> list[Gpu]:
 
 def gpus_called(name: str) -> list[Gpu]:
     """Return the GPUs that a name may mean. Raises UserError if there is none."""
-    found = matching(name)
-    if not found:
+    gpus = matching(name)
+    if not gpus:
         hint = did_you_mean(name, {gpu.name for gpu in GPUS})
         raise UserError(f"--gpu: the peak of {name!r} is not known{hint}")
-    return found
+    return gpus
 
 
 def gpus_of_row(row: BenchmarkRow) -> list[Gpu]:
@@ -124,8 +124,8 @@ def _highest_peak(gpus: Sequence[Gpu], precision: str | None) -> float | None:
 
 def _names_of(precision: str | None) -> frozenset[str]:
     """Return the names of the peaks that a precision such as FP8-MX may reach; none if unknown."""
-    found = _FORMAT.search(precision or "")
-    return _PEAKS[found[0].upper()] if found else frozenset()
+    match = _FORMAT.search(precision or "")
+    return _PEAKS[match[0].upper()] if match else frozenset()
 
 
 def _usual_tflops(gpus: Sequence[Gpu]) -> _Usual | None:

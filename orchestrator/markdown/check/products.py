@@ -66,17 +66,17 @@ def _product(
 ) -> Iterator[TableFinding]:
     """Yield a finding if the known factors do not give the product, or cannot be a part of it."""
     total = row.numbers.get(whole)
-    known = [factor for factor in factors if factor]
-    product = math.prod(factor.whole for factor in known)
-    if total is None or not known or total.whole == product:
+    given_factors = [factor for factor in factors if factor]
+    product = math.prod(factor.whole for factor in given_factors)
+    if total is None or not given_factors or total.whole == product:
         return
-    complete = len(known) == len(factors)
+    complete = len(given_factors) == len(factors)
     if not complete and total.whole % product == 0:
         return
-    shown = f" {_TIMES} ".join(factor.shown for factor in known)
-    equation = f"{shown} = {product}" if len(known) > 1 else shown
+    shown = f" {_TIMES} ".join(factor.shown for factor in given_factors)
+    equation = f"{shown} = {product}" if len(given_factors) > 1 else shown
     instead = [f"{total.title} {product}"] if complete else []
-    for factor in known:
+    for factor in given_factors:
         rest, remainder = divmod(total.whole * factor.whole, product)
         if complete and rest and not remainder:
             instead.append(f"{factor.title} {rest}")

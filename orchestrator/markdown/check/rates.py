@@ -53,18 +53,21 @@ def throughput(row: BenchmarkRow) -> Iterator[TableFinding]:
     Both describe one run: seconds · samples/s is the global batch size. A difference of one percent
     is accepted, because each may be a separate average.
     """
-    found = list(rates(row))
+    row_rates = list(rates(row))
     world = row.numbers.get(Meaning.WORLD_SIZE)
-    for index in range(1, len(found)):
-        first, other = found[0], found[index]
-        one = first.sequences_per_second * NumberRange(1 - _AVERAGES, 1 + _AVERAGES)
-        two = other.sequences_per_second
-        if one.meets(two):
+    for index in range(1, len(row_rates)):
+        first, other = row_rates[0], row_rates[index]
+        first_speed = first.sequences_per_second * NumberRange(1 - _AVERAGES, 1 + _AVERAGES)
+        other_speed = other.sequences_per_second
+        if first_speed.meets(other_speed):
             continue
         # A rate may be of one GPU without saying so.
         if world and any(
             (each * world.printed.interval()).meets(rest)
-            for number, each, rest in ((first.number, one, two), (other.number, two, one))
+            for number, each, rest in (
+                (first.number, first_speed, other_speed),
+                (other.number, other_speed, first_speed),
+            )
             if not number.per_gpu
         ):
             continue
@@ -72,8 +75,8 @@ def throughput(row: BenchmarkRow) -> Iterator[TableFinding]:
         yield finding(
             row,
             FindingKind.THROUGHPUT,
-            f"{first.number.shown} makes {float(one.middle):.4g} sequences per second, "
-            f"but {other.number.shown} makes {float(two.middle):.4g}",
+            f"{first.number.shown} makes {float(first_speed.middle):.4g} sequences per second, "
+            f"but {other.number.shown} makes {float(other_speed.middle):.4g}",
             last_digit_only=wider[0].meets(wider[index]),
         )
 

@@ -59,16 +59,16 @@ def utilizations(table: BenchmarkTable, gpus: Sequence[Gpu] = ()) -> Iterator[Ta
             share = _share(row, meaning)
             if share is None:
                 continue
-            known = gpus or gpus_of_row(row) or (matching(table.gpu) if table.gpu else [])
-            peaks = {peak * gpu.dies for gpu in known for peak in gpu.peak_tflops.values()}
+            candidates = gpus or gpus_of_row(row) or (matching(table.gpu) if table.gpu else [])
+            peaks = {peak * gpu.dies for gpu in candidates for peak in gpu.peak_tflops.values()}
             if not peaks:
                 unknown.append(share)
             elif not any(_meets(share, Fraction(peak)) for peak in peaks):
-                names = " or ".join(dict.fromkeys(gpu.name for gpu in known))
+                names = " or ".join(dict.fromkeys(gpu.name for gpu in candidates))
                 listed = ", ".join(f"{peak:g}" for peak in sorted(peaks, reverse=True))
                 yield _unlike(share, f"{names} has {listed}")
-    for name in {_gpu_words(one.row): None for one in unknown}:
-        yield from _unequal([one for one in unknown if _gpu_words(one.row) == name])
+    for name in {_gpu_words(share.row): None for share in unknown}:
+        yield from _unequal([share for share in unknown if _gpu_words(share.row) == name])
 
 
 def _share(row: BenchmarkRow, meaning: Meaning) -> _Share | None:
@@ -92,21 +92,22 @@ def _unequal(shares: Sequence[_Share]) -> Iterator[TableFinding]:
     if not shares:
         return
     count, common = most_common(
-        NumberRange(one.peak.low * (1 - _SLACK), one.peak.high * (1 + _SLACK)) for one in shares
+        NumberRange(share.peak.low * (1 - _SLACK), share.peak.high * (1 + _SLACK))
+        for share in shares
     )
     if count < _ALIKE or 2 * count <= len(shares):
         return
-    for one in shares:
-        if not one.accepted.meets(common):
-            yield _unlike(one, f"{count} other rows imply {float(common.middle):.4g}")
+    for share in shares:
+        if not share.accepted.meets(common):
+            yield _unlike(share, f"{count} other rows imply {float(common.middle):.4g}")
 
 
-def _unlike(one: _Share, but: str) -> TableFinding:
+def _unlike(share: _Share, but: str) -> TableFinding:
     return finding(
-        one.row,
+        share.row,
         FindingKind.UTILIZATION,
-        f"{one.tflops.shown} at {one.share.shown} implies a peak of "
-        f"{float(one.peak.middle):.4g} TFLOP/s, but {but}",
+        f"{share.tflops.shown} at {share.share.shown} implies a peak of "
+        f"{float(share.peak.middle):.4g} TFLOP/s, but {but}",
     )
 
 

@@ -20,10 +20,10 @@ def heading(line: str) -> str | None:
     """
     if "<" in line and (html := _HTML_HEADING.fullmatch(line)):
         return unescape(_TAG.sub("", html["text"])).strip()
-    found = _HEADING.fullmatch(line)
-    if found is None:
+    match = _HEADING.fullmatch(line)
+    if match is None:
         return None
-    text = (found["text"] or "").strip()
+    text = (match["text"] or "").strip()
     # Signs at its end close it if a blank parts them from the text.
     closed = text.rstrip("#")
     return closed.rstrip() if closed[-1:] in ("", " ", "\t") else text

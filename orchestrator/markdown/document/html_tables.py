@@ -94,18 +94,18 @@ def html_tables(data: bytes, covered: Sequence[tuple[int, int]]) -> Iterator[Htm
     masked = _masked(data, covered)
     is_page = _PAGE.match(masked) is not None
     opened: list[int] = []
-    for found in _TABLE.finditer(masked):
-        if found["closing"]:
+    for tag in _TABLE.finditer(masked):
+        if tag["closing"]:
             if opened and (begin := opened.pop()) >= 0:
-                end = masked.find(b">", found.end()) + 1 or len(masked)
+                end = masked.find(b">", tag.end()) + 1 or len(masked)
                 # What contains this table is layout.
                 opened = [-1 for _ in opened]
                 yield from _read(data, masked, begin, end)
         else:
-            line = masked.rfind(b"\n", 0, found.start()) + 1
+            line = masked.rfind(b"\n", 0, tag.start()) + 1
             inside = bool(opened) and opened[-1] >= 0
-            shown = is_page or inside or _BEFORE.fullmatch(masked, line, found.start())
-            opened.append(found.start() if shown else -1)
+            shown = is_page or inside or _BEFORE.fullmatch(masked, line, tag.start())
+            opened.append(tag.start() if shown else -1)
     if opened and opened[-1] >= 0:
         yield from _read(data, masked, opened[-1], len(masked))
 
@@ -113,7 +113,7 @@ def html_tables(data: bytes, covered: Sequence[tuple[int, int]]) -> Iterator[Htm
 def _masked(data: bytes, covered: Sequence[tuple[int, int]]) -> bytes:
     """Return a document of the same length with blanks in place of code and comments."""
     parts = bytearray(data)
-    comments = [found.span() for found in _COMMENT.finditer(data)]
+    comments = [match.span() for match in _COMMENT.finditer(data)]
     for begin, end in (*covered, *comments):
         parts[begin:end] = re.sub(rb"[^\n]", b" ", data[begin:end])
     return bytes(parts)
@@ -127,7 +127,7 @@ def _read(data: bytes, masked: bytes, begin: int, end: int) -> Iterator[HtmlTabl
     parser.feed(text)
     parser.close()
     parser.end_cell(len(text))
-    lines = [0, *(found.end() for found in re.finditer("\n", text))]
+    lines = [0, *(match.end() for match in re.finditer("\n", text))]
     grid = _grid(parser.rows)
     if grid is None:
         return
@@ -187,7 +187,7 @@ class _Parser(HTMLParser):
 
     def feed(self, data: str) -> None:
         """Read the table's text; it is given at once."""
-        self._lines += [found.end() for found in re.finditer("\n", data)]
+        self._lines += [match.end() for match in re.finditer("\n", data)]
         super().feed(data)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:

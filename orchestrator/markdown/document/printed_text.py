@@ -18,7 +18,7 @@ _DEPTH = 3
 
 def printed_text(markdown: str) -> str:
     """Return the text that a reader sees; every tag of HTML except <br> is text."""
-    text = _LINK.sub(lambda found: found["text"], _BREAK.sub(" ", markdown))
+    text = _LINK.sub(lambda match: match["text"], _BREAK.sub(" ", markdown))
     for _ in range(_DEPTH):
-        text = _PAIRED.sub(lambda found: found["text"], text)
+        text = _PAIRED.sub(lambda match: match["text"], text)
     return printable(_ESCAPED.sub(r"\1", text).strip())

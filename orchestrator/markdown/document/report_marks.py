@@ -74,10 +74,10 @@ def _not_closed(mark: _Mark, name: str) -> UserError:
 def _marks(page: bytes) -> Iterator[_Mark]:
     text_begin = len(_BYTE_ORDER_MARK) if page.startswith(_BYTE_ORDER_MARK) else 0
     for comment in read_document(page).texts:
-        found = _MARK.fullmatch(page, comment.begin, comment.end)
+        match = _MARK.fullmatch(page, comment.begin, comment.end)
         at_start = comment.begin == text_begin or page[comment.begin - 1 : comment.begin] == b"\n"
         next_line = page.find(b"\n", comment.end) + 1 or len(page)
-        if found and at_start and not page[comment.end : next_line].strip():
-            name = found["name"]
-            said = None if name is None else name.decode("utf-8", "replace")
-            yield _Mark(comment.line, comment.begin, next_line, said)
+        if match and at_start and not page[comment.end : next_line].strip():
+            name = match["name"]
+            text = None if name is None else name.decode("utf-8", "replace")
+            yield _Mark(comment.line, comment.begin, next_line, text)

@@ -109,8 +109,8 @@ def split_cells(content: bytes, pattern: "re.Pattern[bytes]" = _CELL) -> list[by
     else:
         raws, position = [], 0
         while position <= len(content):
-            found = pattern.match(content, position)
-            end = found.end() if found else len(content)
+            match = pattern.match(content, position)
+            end = match.end() if match else len(content)
             raws.append(content[position:end])
             position = end + 1
     if content.startswith(b"|"):
@@ -212,18 +212,18 @@ def edited(data: bytes, edits: Iterable[Edit]) -> bytes:
 
 def _blocks(data: bytes) -> Iterator[MarkdownTable | Text]:
     begin, line, counted = 0, 1, 0
-    while found := _BLOCK.search(data, begin):
-        line += data.count(b"\n", counted, found.start())
-        counted = found.start()
-        if found["delimiter"] is not None:
-            table = _table(data, found, begin, line)
-            end = table.end if table else found.end()
+    while match := _BLOCK.search(data, begin):
+        line += data.count(b"\n", counted, match.start())
+        counted = match.start()
+        if match["delimiter"] is not None:
+            table = _table(data, match, begin, line)
+            end = table.end if table else match.end()
             if table:
                 yield table
         else:
-            end = _end(data, found)
-            is_comment = found["raw"] == b"!--"
-            yield Text(line=line, begin=found.end("prefix"), end=end, is_comment=is_comment)
+            end = _end(data, match)
+            is_comment = match["raw"] == b"!--"
+            yield Text(line=line, begin=match.end("prefix"), end=end, is_comment=is_comment)
         begin = _next_line(data, end)
         if begin >= len(data):
             return
@@ -233,16 +233,16 @@ def _next_line(data: bytes, position: int) -> int:
     return data.find(b"\n", position) + 1 or len(data)
 
 
-def _end(data: bytes, found: "re.Match[bytes]") -> int:
+def _end(data: bytes, match: "re.Match[bytes]") -> int:
     """Return the end of code, a comment or raw HTML; if it is not closed, the document's end."""
-    fence, raw = found["fence"], found["raw"]
+    fence, raw = match["fence"], match["raw"]
     if fence:
         closing = rb"^[ \t>]*+%b{%d,}+[ \t]*+\r?$" % (re.escape(fence[:1]), len(fence))
-        begin = _next_line(data, found.end())
+        begin = _next_line(data, match.end())
     else:
         closing = rb"-->" if raw == b"!--" else rb"</%b>" % raw
-        begin = found.start("raw") + 1
-    if b">" in found["prefix"]:
+        begin = match.start("raw") + 1
+    if b">" in match["prefix"]:
         closing = rb"(?P<left>%b)|%b" % (_NO_QUOTE, closing)
     closed = re.compile(closing, re.MULTILINE | re.IGNORECASE).search(data, begin)
     if closed is None:
@@ -250,26 +250,26 @@ def _end(data: bytes, found: "re.Match[bytes]") -> int:
     return closed.start() - 1 if closed.groupdict().get("left") is not None else closed.end()
 
 
-def _table(data: bytes, found: "re.Match[bytes]", after: int, line: int) -> MarkdownTable | None:
+def _table(data: bytes, match: "re.Match[bytes]", after: int, line: int) -> MarkdownTable | None:
     """Return the table that begins above a row of dashes, if the line above contains titles."""
-    prefix = found["prefix"]
-    if found.start() <= after or prefix.strip(b" \t>"):
+    prefix = match["prefix"]
+    if match.start() <= after or prefix.strip(b" \t>"):
         return None
-    columns = _columns(found["delimiter"])
+    columns = _columns(match["delimiter"])
     quotes = prefix.count(b">")
-    begin = data.rfind(b"\n", after, found.start() - 1) + 1 or after
-    title_prefix = _PREFIX.match(data, begin, found.start())
+    begin = data.rfind(b"\n", after, match.start() - 1) + 1 or after
+    title_prefix = _PREFIX.match(data, begin, match.start())
     if not columns or not title_prefix or title_prefix[0].count(b">") != quotes:
         return None
-    content = data[title_prefix.end() : found.start()].rstrip()
+    content = data[title_prefix.end() : match.start()].rstrip()
     header = MarkdownRow(line - 1, title_prefix.end(), content, columns)
     indentation = 0 if title_prefix[0].strip() else _width(title_prefix[0])
     if len(header.raw_cells) != columns or (
         indentation > 3 and not _in_item(data, begin, indentation)
     ):
         return None
-    delimiter = MarkdownRow(line, found.start("delimiter"), found["delimiter"].rstrip(), columns)
-    rows = tuple(_rows(data, _next_line(data, found.end()), line + 1, columns, quotes))
+    delimiter = MarkdownRow(line, match.start("delimiter"), match["delimiter"].rstrip(), columns)
+    rows = tuple(_rows(data, _next_line(data, match.end()), line + 1, columns, quotes))
     return MarkdownTable(header=header, delimiter=delimiter, rows=rows)
 
 

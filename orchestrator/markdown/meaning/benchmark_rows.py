@@ -248,8 +248,8 @@ class BenchmarkRow:
             return cells[0] if len(cells) == 1 else None
         for heading in reversed(self.columns.headings):
             text = without_markup(heading)
-            if found := pattern.search(text):
-                return printable(found["name"].strip())
+            if match := pattern.search(text):
+                return printable(match["name"].strip())
             if is_name(text):
                 return printable(text)
         return None
@@ -480,11 +480,11 @@ def _paced(raw: bytes, unit: Unit | None) -> Pace:
 
 def _share_in(text: str, title: str) -> Printed | None:
     """Return a share of one: `0.41`, `41.2 %` or `41.2`; without a sign, above 2 is per cent."""
-    found = _SHARE.fullmatch(plain(text))
-    printed = printed_number(text) if found else None
-    if found is None or printed is None:
+    match = _SHARE.fullmatch(plain(text))
+    printed = printed_number(text) if match else None
+    if match is None or printed is None:
         return None
-    if found["percent"] or "%" in title or "percent" in title.lower() or printed.value > _MOST:
+    if match["percent"] or "%" in title or "percent" in title.lower() or printed.value > _MOST:
         return Printed(printed.value / 100, printed.unit / 100)
     return printed
 

@@ -77,18 +77,18 @@ def read_parameters(text: str, unit: Unit | None = None) -> int:
     `unit` is the unit in the title. Raises NotUnderstoodError.
     """
     plain = _plain(text)
-    found = _SIZE.fullmatch(plain)
-    if found is None or (found["unit"] and not size_unit(found["unit"])):
+    match = _SIZE.fullmatch(plain)
+    if match is None or (match["unit"] and not size_unit(match["unit"])):
         named = list(_SIZE_IN_NAME.finditer(plain))
         if len(named) != 1:
             raise NotUnderstoodError(f"{text!r} is not a size such as 7.5B or 350M")
-        found = named[0]
-    number = as_number(found["number"])
-    told = size_unit(found["unit"]) if found["unit"] else unit
-    if told is None:
+        match = named[0]
+    number = as_number(match["number"])
+    cell_unit = size_unit(match["unit"]) if match["unit"] else unit
+    if cell_unit is None:
         parameters = number if number >= _LEAST_COUNT else number * 1e9
     else:
-        parameters = number * told.scale
+        parameters = number * cell_unit.scale
     if not 1 <= parameters < _LARGEST:
         raise NotUnderstoodError(f"{text!r} is not a size such as 7.5B or 350M")
     return round(parameters)
@@ -96,11 +96,11 @@ def read_parameters(text: str, unit: Unit | None = None) -> int:
 
 def read_count(text: str) -> int:
     """Return the integer in a cell: `1,024`, `16x8`, `64 V100`. Raises NotUnderstoodError."""
-    found = _COUNT.fullmatch(_plain(text))
-    if found is None or not _THINGS.fullmatch(found["rest"]):
+    match = _COUNT.fullmatch(_plain(text))
+    if match is None or not _THINGS.fullmatch(match["rest"]):
         raise NotUnderstoodError(f"{text!r} is not a whole number")
-    number = as_number(found["number"])
-    for factor in re.findall(r"\d+", found["times"]):
+    number = as_number(match["number"])
+    for factor in re.findall(r"\d+", match["times"]):
         number *= int(factor)
     if not 1 <= number < _LARGEST or number != int(number):
         raise NotUnderstoodError(f"{text!r} is not a whole number above zero")
@@ -112,11 +112,11 @@ def read_length(text: str, unit: Unit | None = None) -> int:
 
     `unit` is the unit in the title. Raises NotUnderstoodError.
     """
-    found = _LENGTH.fullmatch(_plain(text))
-    if found is None:
+    match = _LENGTH.fullmatch(_plain(text))
+    if match is None:
         return read_count(text)
-    told = length_unit(found["unit"]) if found["unit"] else unit
-    tokens = as_number(found["number"]) * (told.scale if told else 1)
+    cell_unit = length_unit(match["unit"]) if match["unit"] else unit
+    tokens = as_number(match["number"]) * (cell_unit.scale if cell_unit else 1)
     if not 1 <= tokens < _LARGEST or tokens != int(tokens):
         raise NotUnderstoodError(f"{text!r} is not a number of tokens")
     return int(tokens)
@@ -128,26 +128,26 @@ def read_pace(text: str, unit: Unit | None = None) -> Pace:
     `unit` is the unit in the title, for cells without one. Raises NotUnderstoodError.
     """
     plain = _plain(text)
-    found = _PACE.fullmatch(plain)
-    if found is None and _RANGE.search(plain):
+    match = _PACE.fullmatch(plain)
+    if match is None and _RANGE.search(plain):
         raise NotUnderstoodError(f"{text!r} is a range; one number is needed")
-    if found is None:
+    if match is None:
         raise NotUnderstoodError(
             f"{text!r} is neither a time such as 0.66s nor a rate such as 104 samples/s"
         )
-    told = pace_unit(found["unit"]) if found["unit"] else unit
-    if told is None and found["unit"]:
-        raise NotUnderstoodError(f"{text!r}: the unit {found['unit']!r} is not known")
-    if told is None:
+    cell_unit = pace_unit(match["unit"]) if match["unit"] else unit
+    if cell_unit is None and match["unit"]:
+        raise NotUnderstoodError(f"{text!r}: the unit {match['unit']!r} is not known")
+    if cell_unit is None:
         raise NotUnderstoodError(
             f"{text!r} has no unit; write {plain}s, or (s) or (samples/s) in the title"
         )
-    value = as_number(found["number"]) * told.scale
-    if found["exponent"]:
-        value *= 10.0 ** int(found["exponent"])
+    value = as_number(match["number"]) * cell_unit.scale
+    if match["exponent"]:
+        value *= 10.0 ** int(match["exponent"])
     if not 0 < value < float("inf"):
         raise NotUnderstoodError(f"{text!r} is not above zero")
-    return Pace(told.quantity, value, told.per_gpu)
+    return Pace(cell_unit.quantity, value, cell_unit.per_gpu)
 
 
 def _plain(text: str) -> str:

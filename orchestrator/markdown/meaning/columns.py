@@ -167,7 +167,7 @@ _SECONDS = Unit(Quantity.STEP_SECONDS, 1.0)
 
 def without_markup(text: str) -> str:
     """Return the text of a cell without bold, links, code and footnotes."""
-    return _MARKUP.sub(lambda found: found["text"] or "", text).strip()
+    return _MARKUP.sub(lambda match: match["text"] or "", text).strip()
 
 
 def title_key(title: str) -> str:
@@ -194,8 +194,8 @@ def _as_given(column: TableColumn, name: str | None) -> TableColumn:
     if name is None:
         return column
     if name in _PACES:
-        told = _UNIT.fullmatch(without_markup(column.title))
-        text = (told and (told["round"] or told["square"] or told["comma"])) or ""
+        match = _UNIT.fullmatch(without_markup(column.title))
+        text = (match and (match["round"] or match["square"] or match["comma"])) or ""
         unit = pace_unit(text)
         if unit is None or unit.quantity != name:
             unit = Unit(_PACES[name], 1.0)
@@ -227,22 +227,22 @@ def _column(index: int, title: str) -> TableColumn:
     if (flops := _TFLOPS.search(whole)) is not None:
         rest = whole[: flops.start()] + whole[flops.end() :]
         return TableColumn(index, title, _meaning_of_tflops(rest), None)
-    name, told = text, ""
-    if found := _UNIT.fullmatch(text):
-        name = found["name"] or found["name_before_comma"] or ""
-        told = found["round"] or found["square"] or found["comma"] or ""
+    name, unit_text = text, ""
+    if match := _UNIT.fullmatch(text):
+        name = match["name"] or match["name_before_comma"] or ""
+        unit_text = match["round"] or match["square"] or match["comma"] or ""
     meaning = _MEANINGS.get(_NO_LETTER.sub("", name.lower()))
     if meaning is Meaning.PARAMETERS:
-        return TableColumn(index, title, meaning, size_unit(told))
+        return TableColumn(index, title, meaning, size_unit(unit_text))
     if meaning is Meaning.SEQ_LENGTH:
-        return TableColumn(index, title, meaning, length_unit(told))
+        return TableColumn(index, title, meaning, length_unit(unit_text))
     if meaning is Meaning.PACE:
         # A time without a unit is in seconds; a throughput without a unit may be anything.
-        unit = _SECONDS if "time" in name.lower() and not told else None
-        return TableColumn(index, title, meaning, pace_unit(told) or unit)
+        unit = _SECONDS if "time" in name.lower() and not unit_text else None
+        return TableColumn(index, title, meaning, pace_unit(unit_text) or unit)
     if meaning is None and (unit := pace_unit(name)):
         return TableColumn(index, title, Meaning.PACE, unit)
-    if name.lower() == "peak" and _MEMORY_UNIT.fullmatch(told):
+    if name.lower() == "peak" and _MEMORY_UNIT.fullmatch(unit_text):
         meaning = Meaning.MEMORY
     return TableColumn(index, title, meaning, None)
 

@@ -65,20 +65,20 @@ def rated_rows(tables: Iterable[BenchmarkTable]) -> list[RatedRow]:
 def rated_row(row: BenchmarkRow) -> RatedRow | None:
     """Return a row with its FLOPs per token; None if they do not follow from it."""
     length = row.numbers.get(Meaning.SEQ_LENGTH)
-    found = list(_tflops(row))
-    if length is None or len(found) != 1:
+    numbers = list(_tflops(row))
+    if length is None or len(numbers) != 1:
         return None
     group, speed = group_of(row, length.whole), tokens_per_second_per_gpu(row)
     if group is None or speed is None:
         return None
     rate, tokens = speed
-    work = found[0].printed.interval() / tokens
+    work = numbers[0].printed.interval() / tokens
     return RatedRow(
         row=row,
         group=group,
         model=row.model,
         seq_length=length.whole,
-        tflops=found[0],
+        tflops=numbers[0],
         rate=rate,
         tokens=tokens,
         flops=NumberRange(work.low * _TERA, work.high * _TERA),
@@ -115,8 +115,8 @@ def tokens_per_second_per_gpu(row: BenchmarkRow) -> tuple[RowNumber, NumberRange
 def keys_of_page(rated: Sequence[RatedRow]) -> Keys:
     """Return the attention keys that most rows of a page count; else the usual keys."""
     fitting = Counter[Keys]()
-    for one in rated:
-        counts = {keys: _fits(one, keys) for keys in COUNTED_KEYS}
+    for rated_row in rated:
+        counts = {keys: _fits(rated_row, keys) for keys in COUNTED_KEYS}
         # Without windows, all keys are those of the window.
         if not all(counts.values()):
             fitting.update(keys for keys, fits in counts.items() if fits)
@@ -131,29 +131,30 @@ def ways_of_page(rated: Sequence[RatedRow], keys: Keys | None = None) -> Mapping
     """
     keys = keys or keys_of_page(rated)
     ways = {}
-    for group in {one.group: None for one in rated}:
-        rows = [one for one in rated if one.group == group and one.model]
+    for group in {rated_row.group: None for rated_row in rated}:
+        rows = [rated_row for rated_row in rated if rated_row.group == group and rated_row.model]
         if rows and rows[0].model:
             ways[group] = max(
                 honest_ways(rows[0].model, keys),
-                key=lambda way: sum(fits_way(one, way) for one in rows),
+                key=lambda way: sum(fits_way(rated_row, way) for rated_row in rows),
             )
     return ways
 
 
-def fits_way(one: RatedRow, way: Way, slack: Fraction = SLACK) -> bool:
+def fits_way(rated_row: RatedRow, way: Way, slack: Fraction = SLACK) -> bool:
     """Return whether this way to count gives the FLOPs per token of a row, except for rounding."""
-    if one.model is None:
+    if rated_row.model is None:
         return False
-    flops = Fraction(flops_per_token(one.model, one.seq_length, way))
-    return one.flops.meets(NumberRange(flops * (1 - slack), flops * (1 + slack)))
+    flops = Fraction(flops_per_token(rated_row.model, rated_row.seq_length, way))
+    return rated_row.flops.meets(NumberRange(flops * (1 - slack), flops * (1 + slack)))
 
 
 def common_flops(rated: Sequence[RatedRow]) -> tuple[int, NumberRange]:
     """Return how many rows may have the same FLOPs per token, and which; one row is required."""
     half = SLACK / 2
     return most_common(
-        NumberRange(one.flops.low * (1 - half), one.flops.high * (1 + half)) for one in rated
+        NumberRange(rated_row.flops.low * (1 - half), rated_row.flops.high * (1 + half))
+        for rated_row in rated
     )
 
 
@@ -165,10 +166,10 @@ def group_of(row: BenchmarkRow, seq_length: int) -> Group | None:
     return title_key(name).removeprefix("model"), seq_length, row.trains_adapters
 
 
-def _fits(one: RatedRow, keys: Keys) -> bool:
-    if one.model is None or one.row.trains_adapters:
+def _fits(rated_row: RatedRow, keys: Keys) -> bool:
+    if rated_row.model is None or rated_row.row.trains_adapters:
         return False
-    return any(fits_way(one, way) for way in honest_ways(one.model, keys))
+    return any(fits_way(rated_row, way) for way in honest_ways(rated_row.model, keys))
 
 
 def _tflops(row: BenchmarkRow) -> Iterator[RowNumber]:

@@ -138,8 +138,8 @@ def _known_number(column: TableColumn, text: str) -> Cell:
 
 def _plain_number(text: str) -> Cell:
     shown = printed_text(text)
-    found = _NUMBER.fullmatch(shown) if len(shown) <= _LONGEST else None
-    if found is None:
+    match = _NUMBER.fullmatch(shown) if len(shown) <= _LONGEST else None
+    if match is None:
         return shown
-    number = as_number(found["digits"]) * 10.0 ** int(found["exponent"] or 0)
-    return -number if found["minus"] else number
+    number = as_number(match["digits"]) * 10.0 ** int(match["exponent"] or 0)
+    return -number if match["minus"] else number

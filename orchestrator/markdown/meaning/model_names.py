@@ -54,8 +54,8 @@ def model_called(text: str) -> NamedModel | None:
         return None
     fitting = list(dict.fromkeys(model for model, its in _names() if _fits(name, its, model)))
     exact = [model for model in fitting if _parts(model.name).size == name.size]
-    found = exact or fitting
-    return found[0] if len(found) == 1 else None
+    candidates = exact or fitting
+    return candidates[0] if len(candidates) == 1 else None
 
 
 @cache
@@ -70,7 +70,7 @@ def _parts(text: str) -> _Name:
         return _Name("", (), None, None)
     named = _NODES.sub(" ", _TITLE.sub("", without_markup(text)))
     plain = _PARENTHESES.sub(" ", _OWNER.sub("", named)).lower()
-    words = [found.groupdict() for found in _WORD.finditer(_VERSION_SIGN.sub("", plain))]
+    words = [match.groupdict() for match in _WORD.finditer(_VERSION_SIGN.sub("", plain))]
     sizes = [word["size"] for word in words if word["size"]]
     active = [word["active"] for word in words if word["active"]]
     letters = [word["letters"] for word in words if word["letters"]]

@@ -71,7 +71,7 @@ class TableNotes(NamedTuple):
 
 
 _ITEM = re.compile(r"\s*[-*+]\s+(?P<text>.*)")
-_SAID = re.compile(r"(?P<name>[A-Za-z][\w -]*?)\s*(?:=|:|\bis\b)\s*(?P<value>.+)")
+_STATED = re.compile(r"(?P<name>[A-Za-z][\w -]*?)\s*(?:=|:|\bis\b)\s*(?P<value>.+)")
 # What may follow a number that holds for all rows.
 _NUMBER = re.compile(
     r"(?P<number>\d{1,18})\b"
@@ -98,7 +98,7 @@ def read_notes(data: bytes, document: Document, sections: Sequence[Section]) -> 
     begins = [section.line for section in sections]
     comments = [text for text in document.texts if text.is_comment]
     settings = PageSettings()
-    said: dict[Meaning, Note] = {}
+    set_by_comments: dict[Meaning, Note] = {}
     notes = []
     for table in document.tables:
         while comments and comments[0].begin < table.header.begin:
@@ -106,9 +106,9 @@ def read_notes(data: bytes, document: Document, sections: Sequence[Section]) -> 
             before, settings = settings, with_comment(settings, comment, data)
             for meaning, value in settings.constants.items():
                 if before.constants.get(meaning) != value:
-                    said[meaning] = Note(comment.line, meaning, value)
+                    set_by_comments[meaning] = Note(comment.line, meaning, value)
         section = sections[bisect_right(begins, table.header.line) - 1]
-        sizes = {**section.sizes, **said}
+        sizes = {**section.sizes, **set_by_comments}
         notes.append(TableNotes(section.heading, sizes, settings.gpu, section.headings))
     return notes
 
@@ -121,7 +121,7 @@ def read_sections(data: bytes, document: Document) -> list[Section]:
     for number, line in markdown_lines(data, document):
         if (text := heading(line)) is not None:
             level = heading_level(line)
-            above = [*(one for one in above if one[0] < level), (level, text)]
+            above = [*(entry for entry in above if entry[0] < level), (level, text)]
             sections.append(Section(number, text, {}, tuple(each for _, each in above)))
         section = sections[-1]
         for meaning, note in _notes(number, line):
@@ -136,18 +136,18 @@ def read_sections(data: bytes, document: Document) -> list[Section]:
 def _notes(number: int, line: str) -> Iterator[tuple[Meaning, Note]]:
     item = _ITEM.match(line) if len(line) <= _LONGEST else None
     # A star may be a product's, so that it is not taken for markup.
-    said = _SAID.fullmatch(item["text"].replace("`", "").strip()) if item else None
-    meaning = _size(said["name"]) if said else None
-    if said is None or meaning is None:
+    match = _STATED.fullmatch(item["text"].replace("`", "").strip()) if item else None
+    meaning = _size(match["name"]) if match else None
+    if match is None or meaning is None:
         return
-    same = _size(said["value"])
-    if found := _NUMBER.fullmatch(said["value"]):
-        if int(found["number"]) > 0:
-            yield meaning, Note(number, said["name"], int(found["number"]))
+    same = _size(match["value"])
+    if number_match := _NUMBER.fullmatch(match["value"]):
+        if int(number_match["number"]) > 0:
+            yield meaning, Note(number, match["name"], int(number_match["number"]))
     elif same is not None and same is not meaning:
-        yield meaning, Note(number, said["name"], same)
+        yield meaning, Note(number, match["name"], same)
     elif meaning is Meaning.GLOBAL_BATCH_SIZE:
-        factors = {_size(factor) for factor in _FACTORS.split(said["value"])}
+        factors = {_size(factor) for factor in _FACTORS.split(match["value"])}
         if factors == _PRODUCT:
             yield Meaning.NUM_MICROBATCHES, Note(number, "chunks", 1)
 

@@ -79,14 +79,14 @@ def printed_number(text: str, value: float | None = None) -> Printed | None:
     """
     if len(text) > LONGEST:
         return None
-    found = [
+    numbers = [
         (Fraction(digits), _last_digit(digits))
         for each in _NUMBER.findall(without_markup(text))
         if Fraction(digits := each.replace(",", ""))
     ]
-    if value is None or not found:
-        return Printed(*found[0]) if found else None
-    scaled = [(_scale(value, literal), literal, unit) for literal, unit in found]
+    if value is None or not numbers:
+        return Printed(*numbers[0]) if numbers else None
+    scaled = [(_scale(value, literal), literal, unit) for literal, unit in numbers]
     scale, literal, unit = next((each for each in scaled if each[0] in _SCALES), scaled[0])
     return Printed(literal * scale, unit * scale)
 

@@ -79,7 +79,7 @@ KEYS = (
     "gpu",
     "gpu_peak_tflops",
     "attention",
-    *(one.value for one in CONSTANTS),
+    *(meaning.value for meaning in CONSTANTS),
 )
 
 # Fields that no comment sets by their own name.
@@ -102,11 +102,11 @@ def with_comment(settings: PageSettings, comment: Text, data: bytes) -> PageSett
     numbers would be computed with another value.
     """
     text = data[comment.begin : comment.end].decode("utf-8", "replace")
-    found = _COMMENT.match(text)
-    if not found:
+    match = _COMMENT.match(text)
+    if not match:
         return settings
     problems = []
-    for setting in _SETTING.finditer(found["settings"]):
+    for setting in _SETTING.finditer(match["settings"]):
         if setting["other"]:
             problems.append(f"{setting['other']!r} is not a setting such as seq_length=2048")
             continue
@@ -122,31 +122,31 @@ def with_comment(settings: PageSettings, comment: Text, data: bytes) -> PageSett
 
 def overridden(options: PageSettings, page: PageSettings) -> Iterator[str]:
     """Yield the page's settings that override options of the user."""
-    default, given, told = map(_values, (PageSettings(), options, page))
+    default, given, page_values = map(_values, (PageSettings(), options, page))
     for key, value in given.items():
-        if value not in {default.get(key), told[key]}:
-            yield f"{key}={told[key]}"
+        if value not in {default.get(key), page_values[key]}:
+            yield f"{key}={page_values[key]}"
 
 
 def _values(settings: PageSettings) -> dict[str, object]:
-    names = (one.name for one in fields(settings) if one.name not in _NO_SETTINGS)
+    names = (field.name for field in fields(settings) if field.name not in _NO_SETTINGS)
     constants = {str(meaning): number for meaning, number in settings.constants.items()}
     return {**{name: getattr(settings, name) for name in names}, **constants}
 
 
-def said_seq_length(document: Document, data: bytes) -> tuple[int, int] | None:
+def stated_seq_length(document: Document, data: bytes) -> tuple[int, int] | None:
     """Return the sequence length that the page's prose states, and its first line.
 
     None if the prose states no length, or several. With several, it is not known which table has
     which.
     """
     begins = [block.begin for block in document.blocks]
-    said: dict[int, int] = {}
-    for found in _SEQ_LENGTH.finditer(data):
-        before = bisect_right(begins, found.start()) - 1
-        if before < 0 or document.blocks[before].end <= found.start():
-            said.setdefault(int(found["number"].replace(b",", b"")), found.start())
-    match list(said.items()):
+    lengths: dict[int, int] = {}
+    for match in _SEQ_LENGTH.finditer(data):
+        before = bisect_right(begins, match.start()) - 1
+        if before < 0 or document.blocks[before].end <= match.start():
+            lengths.setdefault(int(match["number"].replace(b",", b"")), match.start())
+    match list(lengths.items()):
         case [(length, begin)] if length:
             return length, data.count(b"\n", 0, begin) + 1
     return None
@@ -155,14 +155,20 @@ def said_seq_length(document: Document, data: bytes) -> tuple[int, int] | None:
 def _with_setting(settings: PageSettings, key: str, value: str) -> PageSettings:
     match key:
         case "formula":
-            return replace(settings, formula=_one_of(value, {one.value: one for one in Formula}))
+            return replace(
+                settings, formula=_one_of(value, {formula.value: formula for formula in Formula})
+            )
         case "factor":
-            return replace(settings, factor=_one_of(value, {str(one): one for one in FACTORS}))
+            return replace(
+                settings, factor=_one_of(value, {str(factor): factor for factor in FACTORS})
+            )
         case "decimals":
             choices = {str(number): number for number in range(MOST_DECIMALS + 1)}
             return replace(settings, decimals=_one_of(value, choices))
         case "attention":
-            return replace(settings, attention=_one_of(value, {one: one for one in COUNTED_KEYS}))
+            return replace(
+                settings, attention=_one_of(value, {keys: keys for keys in COUNTED_KEYS})
+            )
         case "gpu":
             return replace(settings, gpu=value)
         case "gpu_peak_tflops":

@@ -115,7 +115,7 @@ def _without_mamba(model: Model) -> Model:
 def _mamba_by_megatron(model: Model) -> float:
     """Return the FLOPs per token, backward included, that Megatron gives to Mamba layers."""
     mixers = [layer.mixer for layer in model.layers if isinstance(layer.mixer, Mamba2)]
-    return 3.0 * sum(sum(megatron_mamba_flops(one, model.hidden_size)) for one in mixers)
+    return 3.0 * sum(sum(megatron_mamba_flops(mixer, model.hidden_size)) for mixer in mixers)
 
 
 def _each_layer(model: Model, change: Callable[[Layer], Layer]) -> Model:
@@ -182,7 +182,7 @@ class Way:
         """The differences in words: `a counter that ... and ...`; empty without differences."""
         if not self.differences:
             return ""
-        return "a counter that " + " and ".join(one.words for one in self.differences)
+        return "a counter that " + " and ".join(difference.words for difference in self.differences)
 
 
 def honest_ways(named: NamedModel, keys: Keys) -> tuple[Way, ...]:
@@ -197,7 +197,7 @@ def other_ways(named: NamedModel, keys: Keys) -> tuple[Way, ...]:
 
     keys: those that the page counts come first.
     """
-    order = (keys, *(one for one in COUNTED_KEYS if one != keys))
+    order = (keys, *(other_keys for other_keys in COUNTED_KEYS if other_keys != keys))
     return tuple(
         Way(each, some, way.predicting)
         for count in range(_MOST_DIFFERENCES + 1)
@@ -213,18 +213,18 @@ def flops_per_token(named: NamedModel, seq_length: int, way: Way) -> float:
     """Return the model FLOPs per token that a way of counting gives."""
     described = _described(named, seq_length, way.predicting)
     model = described
-    for one in way.differences:
-        model = one.change(model)
-    recomputes = any(one.recomputes for one in way.differences)
-    frozen = any(one.frozen for one in way.differences)
-    one_backward = any(one.one_backward for one in way.differences)
+    for difference in way.differences:
+        model = difference.change(model)
+    recomputes = any(difference.recomputes for difference in way.differences)
+    frozen = any(difference.frozen for difference in way.differences)
+    one_backward = any(difference.one_backward for difference in way.differences)
     flops = count_flops(model, sequences=1, keys=way.keys, recomputed=recomputes)
     total = sum(
         _work(term, frozen=frozen, one_backward=one_backward)
         for term in flops.terms
-        if all(one.counts(term) for one in way.differences)
+        if all(difference.counts(term) for difference in way.differences)
     )
-    return total / flops.tokens + sum(one.adds(described) for one in way.differences)
+    return total / flops.tokens + sum(difference.adds(described) for difference in way.differences)
 
 
 def _work(term: Term, *, frozen: bool, one_backward: bool) -> int:

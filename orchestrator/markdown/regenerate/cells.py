@@ -62,11 +62,11 @@ def number_in(raw: bytes) -> NumberInCell | None:
 
     Raises NotUnderstoodError if the cell contains other text, or more than one number.
     """
-    found = _NUMBER.search(raw)
-    rest = raw[: found.start()] + raw[found.end() :] if found else raw
-    if found and not _DIGIT.search(rest):
-        begin, end = found.span()
-        text = found[0].decode()
+    match = _NUMBER.search(raw)
+    rest = raw[: match.start()] + raw[match.end() :] if match else raw
+    if match and not _DIGIT.search(rest):
+        begin, end = match.span()
+        text = match[0].decode()
         return NumberInCell(begin, end, text, b"%" in rest)
     if is_blank(cell_text(raw)):
         return None

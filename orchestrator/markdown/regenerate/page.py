@@ -13,7 +13,7 @@ from orchestrator.markdown.meaning.notes import read_sections
 from orchestrator.markdown.meaning.settings import (
     PageSettings,
     overridden,
-    said_seq_length,
+    stated_seq_length,
     with_comment,
 )
 from orchestrator.markdown.regenerate.table import (
@@ -112,30 +112,30 @@ def _with_settings(
     """Yield each table with the settings that apply to it."""
     settings = options
     if Meaning.SEQ_LENGTH not in options.constants:
-        settings = _with_said_seq_length(document, data, options, notes)
+        settings = _with_stated_seq_length(document, data, options, notes)
     for block in document.blocks:
         if not isinstance(block, Text):
             yield block, settings
         elif block.is_comment:
             try:
-                told = with_comment(settings, block, data)
+                new_settings = with_comment(settings, block, data)
             except UserError as error:
                 problems += error.problems
                 continue
-            if told is not settings:
+            if new_settings is not settings:
                 notes += (
                     Remark(block.line, f"the page's {setting} overrides the option")
-                    for setting in overridden(options, told)
+                    for setting in overridden(options, new_settings)
                 )
-            settings = told
+            settings = new_settings
 
 
-def _with_said_seq_length(
+def _with_stated_seq_length(
     document: Document, data: bytes, options: PageSettings, notes: list[Remark]
 ) -> PageSettings:
-    said = said_seq_length(document, data)
-    if said is None:
+    stated_length = stated_seq_length(document, data)
+    if stated_length is None:
         return options
-    length, line = said
+    length, line = stated_length
     notes.append(Remark(line, f"seq_length={length}, as the page sets it here"))
     return replace(options, constants={**options.constants, Meaning.SEQ_LENGTH: length})

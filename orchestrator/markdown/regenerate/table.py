@@ -120,11 +120,11 @@ def regenerate_table(
 
 
 def _targets(columns: BenchmarkColumns, add: Sequence[str]) -> list[_Target]:
-    known = [column for same in columns.by_meaning.values() for column in same]
+    all_columns = [column for same in columns.by_meaning.values() for column in same]
     targets = []
     for name in dict.fromkeys(("tflops", "model_tflops", *add)):
         computed = COMPUTED[name]
-        match [column for column in known if computed.is_in(column)]:
+        match [column for column in all_columns if computed.is_in(column)]:
             case [first, second, *_]:
                 titles = f"{first.title!r} and {second.title!r}"
                 hint = "; add Reported to the title of one" if computed in _TFLOPS else ""
@@ -157,16 +157,16 @@ def _results(
     results = []
     for row in benchmark_rows(table, columns):
         raws = row.raw_cells
-        told = [raws[index] for index in telling if index < len(raws)]
+        result_cells = [raws[index] for index in telling if index < len(raws)]
         # A row without a number here holds no result: a separator, OOM.
-        if not any(map(_DIGIT.search, told)):
+        if not any(map(_DIGIT.search, result_cells)):
             continue
         try:
             results.append(_Result(row, _values(row, targets, settings)))
         except NotInTableError:
             raise
         except NotUnderstoodError as error:
-            if not any(map(_tells_failure, told)):
+            if not any(map(_tells_failure, result_cells)):
                 unclear.append(Remark(row.line, str(error)))
     return results
 

@@ -10,7 +10,7 @@ from orchestrator.markdown.meaning.settings import (
     Formula,
     PageSettings,
     overridden,
-    said_seq_length,
+    stated_seq_length,
     with_comment,
 )
 
@@ -23,7 +23,7 @@ def settings_of(page: bytes) -> PageSettings:
 
 def seq_length_of(page: bytes) -> tuple[int, int] | None:
     """Return the sequence length in a page's prose, and its line number."""
-    return said_seq_length(read_document(page), page)
+    return stated_seq_length(read_document(page), page)
 
 
 def test_a_comment_sets_what_holds_below_it() -> None:
