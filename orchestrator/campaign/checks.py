@@ -66,7 +66,7 @@ def run_warnings(run: Run, cluster: Cluster, folder: Path) -> Iterator[str]:
 def _gpu_warnings(cluster: Cluster, gpu: str, precision: str) -> Iterator[str]:
     if matching(gpu):
         if cluster.gpu_memory_gib is None and (room := memory_gib(gpu)).value is None:
-            yield f"gpu: {room.said}"
+            yield f"gpu: {room.explanation}"
         return
     missing = {}
     if precision not in (cluster.gpu_peak_tflops or {}):

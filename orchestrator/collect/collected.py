@@ -25,15 +25,16 @@ from parsers.summary.warmup import Warmup
 class Collected:
     """One run, according to its last attempt's log.
 
-    reports: every reported iteration, warm-up included. log: None if no attempt was started. told:
-    the failure message in the log of a failed run. given_up: why the run is not started. measures:
-    the framework's own values, by name. attempts: the run's starts, oldest first.
+    reports: every reported iteration, warm-up included. log: None if no attempt was started.
+    log_outcome: the failure message in the log of a failed run. given_up: why the run is not
+    started. measures: the framework's own values, by name. attempts: the run's starts, oldest
+    first.
     """
 
     planned: PlannedRun
     state: str
     outcome: RunOutcome | None
-    told: Outcome | None
+    log_outcome: Outcome | None
     reports: RunReports
     summary: Summary
     log: Path | None
@@ -86,7 +87,7 @@ def _collect_run(planned: PlannedRun, ending: Ending, warmup: Warmup) -> Collect
         planned,
         ending.state,
         ending.outcome,
-        ending.told,
+        ending.log_outcome,
         read.reports,
         summary,
         log,

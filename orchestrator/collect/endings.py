@@ -21,7 +21,7 @@ class Ending:
 
     state: str
     outcome: RunOutcome | None
-    told: Outcome | None = None
+    log_outcome: Outcome | None = None
     attempts: tuple[Attempt, ...] = ()
     given_up: str | None = None
 

@@ -39,8 +39,8 @@ class Kind:
 class Pairing:
     """Runs of A, runs of B to compare them with, and the names of both sides.
 
-    repeatable: whether B can have more runs; false for a published row. told: the sizes that a
-    published row contains.
+    repeatable: whether B can have more runs; false for a published row. stated_sizes: the sizes
+    that a published row contains.
     """
 
     title: str
@@ -48,7 +48,7 @@ class Pairing:
     runs: tuple[MeasuredRun, ...]
     others: tuple[MeasuredRun, ...]
     repeatable: bool = True
-    told: tuple[str, ...] = ()
+    stated_sizes: tuple[str, ...] = ()
 
     @property
     def differing(self) -> dict[str, tuple[object, object]]:

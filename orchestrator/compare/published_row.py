@@ -116,7 +116,9 @@ def _pairing(kind: Kind, file: str, row: BenchmarkRow) -> Pairing:
     numbers = tuple(
         number.value for number in row.numbers if isinstance(kind.size(number.value), int)
     )
-    return Pairing(kind.label, title, kind.runs, (published,), repeatable=False, told=numbers)
+    return Pairing(
+        kind.label, title, kind.runs, (published,), repeatable=False, stated_sizes=numbers
+    )
 
 
 def _seconds(kind: Kind, row: BenchmarkRow) -> float | None:

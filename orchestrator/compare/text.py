@@ -284,7 +284,7 @@ def _remarks(compared: Compared) -> Iterator[str]:
 def _difference(pairing: Pairing) -> Iterator[str]:
     """Yield how A and B differ, if their names do not show it."""
     if not pairing.repeatable:
-        sizes = ", ".join(pairing.told) or "no size"
+        sizes = ", ".join(pairing.stated_sizes) or "no size"
         yield (
             f"The published row contains {sizes} about its run; everything else is assumed to be "
             "as in A."
@@ -292,7 +292,9 @@ def _difference(pairing: Pairing) -> Iterator[str]:
         return
     if list(pairing.differing.values()) == [(pairing.title, pairing.baseline)]:
         return
-    differences = (f"{name} ({_said(a)}, {_said(b)})" for name, (a, b) in pairing.differing.items())
+    differences = (
+        f"{name} ({_as_text(a)}, {_as_text(b)})" for name, (a, b) in pairing.differing.items()
+    )
     differing = ", ".join(differences)
     if differing:
         yield f"They differ in {differing}."
@@ -300,7 +302,7 @@ def _difference(pairing: Pairing) -> Iterator[str]:
         yield ("A and B have the same parameters: they can differ by time, place, or chance.")
 
 
-def _said(value: object) -> str:
+def _as_text(value: object) -> str:
     return DASH if value is None else printable(str(value))
 
 

@@ -247,7 +247,7 @@ def flops_records(cases: Sequence[Case], step_seconds: float | None) -> list[dic
             "mfu": count.mfu,
             "hfu": count.hfu,
             "peak_tflops": count.case.peak and count.case.peak.value,
-            "peak": count.case.peak and count.case.peak.said,
+            "peak": count.case.peak and count.case.peak.explanation,
         }
         for count in _counts(cases, step_seconds)
     ]
@@ -346,5 +346,5 @@ def _peak_sentence(case: Case) -> str | None:
     if case.peak is None:
         return None
     if case.peak.value is None:
-        return f"MFU and HFU unknown: {printable(case.peak.said)}"
-    return f"MFU and HFU: over {printable(case.peak.said)}"
+        return f"MFU and HFU unknown: {printable(case.peak.explanation)}"
+    return f"MFU and HFU: over {printable(case.peak.explanation)}"

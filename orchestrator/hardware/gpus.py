@@ -81,10 +81,10 @@ _CAPACITY = "gpu_memory_gib"
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A number, and a sentence with its source; or None, and the reason."""
+    """A number, and an explanation with its source; or None, and an explanation why."""
 
     value: float | None
-    said: str
+    explanation: str
 
 
 def peak_tflops(name: str, precision: str, *, instead: str = _PEAK) -> Figure:

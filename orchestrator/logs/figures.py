@@ -155,7 +155,9 @@ def run_figures(summary: RunSummary, given: Given = NOTHING_GIVEN) -> Figures:
         model_tflops_per_gpu=model,
         mfu=utilization(model, peak.value),
         lacking=() if recomputed is not None else ("--[no-]activation-checkpointing",),
-        no_peak=peak.said if model is not None and peak.value is None and not on_cpu else None,
+        no_peak=peak.explanation
+        if model is not None and peak.value is None and not on_cpu
+        else None,
     )
 
 

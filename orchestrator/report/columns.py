@@ -38,9 +38,9 @@ def peaks_told(campaign: Campaign, runs: Sequence[Collected]) -> str:
         return ""
     peaks = dict.fromkeys(_peak(campaign, run) for run in runs)
     sentence = (
-        f"MFU unknown: {peak.said}; "
+        f"MFU unknown: {peak.explanation}; "
         if peak.value is None
-        else f"MFU: FLOPs without recomputation, over {peak.said}; "
+        else f"MFU: FLOPs without recomputation, over {peak.explanation}; "
         for peak in peaks
         if peak is not None
     )

@@ -109,7 +109,7 @@ def report_markdown(
     """Return the page: table, line about the numbers, failures, and runs no longer in the file."""
     parts = [f"# {campaign.name}", table_markdown(report)]
     failures = [
-        f"- {escape_markdown(run.planned.label)}: {ended(run)}{_told(run)}"
+        f"- {escape_markdown(run.planned.label)}: {ended(run)}{_end_in_log(run)}"
         for run in runs
         if run.outcome not in (None, RunOutcome.COMPLETED, RunOutcome.GIVEN_UP)
     ]
@@ -163,8 +163,8 @@ def json_number(value: Any) -> Any:
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _told(run: Collected) -> str:
-    outcome = run.told
+def _end_in_log(run: Collected) -> str:
+    outcome = run.log_outcome
     if outcome is None or outcome.text is None or outcome.kind == OutcomeKind.COMPLETED:
         return ""
     text = outcome.text if len(outcome.text) <= 200 else f"{outcome.text[:199]}…"

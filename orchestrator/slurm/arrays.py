@@ -34,7 +34,7 @@ class Place:
         return cls(job, int(index) if index else None)
 
     @property
-    def said(self) -> str:
+    def text(self) -> str:
         """The place as Slurm writes it."""
         return self.job_id if self.index is None else f"{self.job_id}_{self.index}"
 

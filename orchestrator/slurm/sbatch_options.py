@@ -68,7 +68,7 @@ def dependency(before: Sequence[Place]) -> str | None:
     if not before:
         return None
     if len(before) == 1:
-        return f"afterok:{before[0].said}"
+        return f"afterok:{before[0].text}"
     return f"aftercorr:{before[0].job_id}"
 
 

@@ -201,7 +201,7 @@ def _state(status: RunStatus, hung: Mapping[str, HungRun]) -> str:
 def _why(status: RunStatus) -> str | None:
     if status.waiting_reason:
         return status.waiting_reason
-    return status.told.text if status.unsuccessful and status.told else None
+    return status.log_outcome.text if status.unsuccessful and status.log_outcome else None
 
 
 _ATTENTION_COLUMNS: tuple[Column[RunStatus], ...] = (

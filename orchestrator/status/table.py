@@ -26,14 +26,14 @@ from parsers.records import Outcome
 class RunStatus:
     """A run's state, its outcome once it has ended, and its attempts, oldest first.
 
-    told: the failure message in the log of a failed run. given_up: why a run is not started.
+    log_outcome: the failure message in the log of a failed run. given_up: why a run is not started.
     rehearsed: whether the run was rehearsed instead of trained.
     """
 
     planned: PlannedRun
     state: str
     outcome: RunOutcome | None
-    told: Outcome | None
+    log_outcome: Outcome | None
     attempts: tuple[Attempt, ...]
     rehearsed: bool = False
     given_up: str | None = None
@@ -155,7 +155,7 @@ def _statuses(
             planned,
             ending.state,
             ending.outcome,
-            ending.told,
+            ending.log_outcome,
             ending.attempts,
             campaign.rehearsal,
             given_up=ending.given_up,
@@ -254,7 +254,9 @@ def held_line(statuses: Sequence[RunStatus]) -> str | None:
 
 def failure_line(status: RunStatus) -> str:
     """Return the outcome of an unsuccessful run, its log's message, and the path of the log."""
-    log_message = f": {status.told.text}" if status.told and status.told.text else ""
+    log_message = (
+        f": {status.log_outcome.text}" if status.log_outcome and status.log_outcome.text else ""
+    )
     log = status.attempts[-1].log if status.attempts else None
     where = f" ({log})" if log and log.exists() else ""
     return f"{status.planned.label}: {(status.outcome or status.state).upper()}{log_message}{where}"

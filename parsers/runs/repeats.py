@@ -7,7 +7,7 @@ from operator import attrgetter
 from parsers.records import LossReport, Step
 from parsers.steps.blocks import STEP_FIELDS, StepBlock, joined_steps
 
-_said = attrgetter(*(name for name in STEP_FIELDS if name != "offset"))
+_comparable = attrgetter(*(name for name in STEP_FIELDS if name != "offset"))
 
 
 class Reported:
@@ -77,6 +77,10 @@ class Reported:
 
 def is_copy(report: Step | LossReport, other: Step | LossReport) -> bool:
     """Return whether another rank has printed the same report: only its offset differs."""
-    if isinstance(report, Step) and isinstance(other, Step) and _said(report) == _said(other):
+    if (
+        isinstance(report, Step)
+        and isinstance(other, Step)
+        and _comparable(report) == _comparable(other)
+    ):
         return True
     return repr(replace(report, offset=other.offset)) == repr(other)  # a nan equals no other

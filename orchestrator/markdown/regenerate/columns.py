@@ -61,7 +61,7 @@ def _peak_tflops(settings: PageSettings) -> float:
 def _peak_of(gpu: str) -> float:
     figure = peak_tflops(gpu, "fp16")
     if figure.value is None:
-        raise UserError(figure.said)
+        raise UserError(figure.explanation)
     return figure.value
 
 

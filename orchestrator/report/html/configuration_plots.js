@@ -89,10 +89,10 @@ function memoryParts() {
       marker: { symbol: "line-ns-open", size: 20, color: "#d2492a", line: { width: 3 } }, hovertemplate: "logged peak: %{x:.3~g} GiB<extra></extra>",
     });
   }
-  const told = `Each part is the middle of its forecast, in GiB of ${page.memory_of}.`;
+  const explanation = `Each part is the middle of its forecast, in GiB of ${page.memory_of}.`;
   const lines = Math.ceil(data.length / (narrow() ? 2 : 4));
   const { height } = rowsHeight(some);
-  return { data, layout: layout(axis("GiB"), configurationAxis(some), { ...legendBelow(lines), height: height + 18 * lines, barmode: "stack", showlegend: true }), note: [told, note].filter(Boolean).join(" ") };
+  return { data, layout: layout(axis("GiB"), configurationAxis(some), { ...legendBelow(lines), height: height + 18 * lines, barmode: "stack", showlegend: true }), note: [explanation, note].filter(Boolean).join(" ") };
 }
 
 /** TFLOPs over the logged peak; a line joins the runs that no other one beats in both. */

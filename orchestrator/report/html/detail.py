@@ -57,8 +57,8 @@ class PageAttempt:
 class Detail:
     """The data of one run: its settings, its curves and its end.
 
-    ended: whether the run ran and ended, so that it should have a log. told: the line of the log
-    that reports its end. warmup: the last warm-up iteration of its first launch. step_seconds,
+    ended: whether the run ran and ended, so that it should have a log. log_line: the line of the
+    log that reports its end. warmup: the last warm-up iteration of its first launch. step_seconds,
     skipped_seconds: of reports without, and with, a skipped update. sizes: every parameter and
     size. texts: job script and configuration files, by name; None if the page has too many runs for
     them.
@@ -67,7 +67,7 @@ class Detail:
     run_id: str
     state: str
     ended: bool
-    told: str | None
+    log_line: str | None
     warmup: int
     loss: Curve
     step_seconds: Curve
@@ -86,7 +86,7 @@ def make_detail(
     points: int,
 ) -> Detail:
     """Return the data of a run for the page, with curves of about `points` points at most."""
-    reports, outcome = run.reports, run.told
+    reports, outcome = run.reports, run.log_outcome
     iterations = [*reports.every("iteration")]
     seconds = [time for launch in reports.launches for time in launch.step_seconds]
     skips = [skip for launch in reports.launches for skip in launch.skips]
@@ -99,7 +99,7 @@ def make_detail(
         run_id=run.planned.run_id,
         state=run.state,
         ended=run.outcome not in (None, RunOutcome.GIVEN_UP),
-        told=outcome.text if outcome else None,
+        log_line=outcome.text if outcome else None,
         warmup=max([0, *(launch.last_warmup for launch in reports.launches[:1])]),
         loss=curve(reports.every("loss")),
         step_seconds=curve(seconds, map(not_, skips)),

@@ -7,7 +7,7 @@ function rowSections(run, detail) {
     element("p", { class: "small id" }, detail.place),
     ...(run.ended ? [element("p", { class: "end" }, endedBadge(run.ended))] : []),
     cellList(run, filled),
-    ...(Object.keys(detail.said).length ? [element("h2", {}, "Values outside the table"), sizeList(detail.said)] : []),
+    ...(Object.keys(detail.outside_sizes).length ? [element("h2", {}, "Values outside the table"), sizeList(detail.outside_sizes)] : []),
     ...(detail.findings.length ? [element("h2", {}, "Findings of check-tables"), findingList(detail.findings)] : []),
   ];
 }

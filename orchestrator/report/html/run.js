@@ -17,9 +17,9 @@ function pager(place) {
 }
 
 function end(run, detail) {
-  const said = detail.told ? element("span", { class: "said" }, ` ${detail.told}`) : null;
+  const logLine = detail.log_line ? element("span", { class: "log-line" }, ` ${detail.log_line}`) : null;
   const same = detail.state.toLowerCase().replaceAll("_", " ") === run.ended.toLowerCase();
-  return element("p", { class: "end" }, endedBadge(run.ended), said, same ? null : ` · state ${detail.state}`);
+  return element("p", { class: "end" }, endedBadge(run.ended), logLine, same ? null : ` · state ${detail.state}`);
 }
 
 const pair = (name, value) => element("div", {}, element("dt", {}, name), element("dd", {}, value));

@@ -42,13 +42,13 @@ _PLOTTED = (Meaning.TFLOPS_PER_GPU, Meaning.MFU)
 class RowDetail:
     """One row: its position, its contradictions, and its other values on the page.
 
-    said: sizes given outside the table, by the page's names for them.
+    outside_sizes: sizes given outside the table, by the page's names for them.
     """
 
     run_id: str
     place: str
     findings: tuple[str, ...]
-    said: Mapping[str, str]
+    outside_sizes: Mapping[str, str]
 
 
 def make_details(
@@ -64,7 +64,7 @@ def make_details(
                 finding.message.removeprefix(f"{row.name}: ")
                 for finding in by_line.get(row.line, ())
             ),
-            said={
+            outside_sizes={
                 number.title: f"{number.text} (line {number.line})"
                 for number in row.numbers.values()
                 if number.line is not None

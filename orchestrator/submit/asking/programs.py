@@ -72,7 +72,8 @@ def ask_programs(campaign: Campaign) -> ProgramAnswers:
                         remarks.setdefault(remark, []).append(planned.label)
     everyone = len(campaign.runs)
     return ProgramAnswers(
-        problems, tuple(_said(remark, labels, everyone) for remark, labels in remarks.items())
+        problems,
+        tuple(_remark_line(remark, labels, everyone) for remark, labels in remarks.items()),
     )
 
 
@@ -179,5 +180,5 @@ def _remarks(answer: Mapping[str, Any]) -> Iterator[str]:
         yield from (f"not asked: {text}" for text in answer["not_asked"])
 
 
-def _said(remark: str, labels: Sequence[str], everyone: int) -> str:
+def _remark_line(remark: str, labels: Sequence[str], everyone: int) -> str:
     return remark if len(labels) == everyone else f"{remark} ({counted(len(labels), 'run')})"

@@ -138,7 +138,7 @@ def test_a_peak_is_the_profile_s_or_that_of_the_gpu_that_was_there(
     figure = Cluster(name="a", **profile).peak_tflops(precision, device)
     assert figure is not None
     assert figure.value == peak
-    assert figure.said
+    assert figure.explanation
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,7 @@ def test_a_figure_shows_where_it_is_from_or_why_there_is_none(
     name: str, precision: str, sentence: str
 ):
     """A sentence for the report states the source, or why there is no figure."""
-    assert peak_tflops(name, precision).said.startswith(sentence)
+    assert peak_tflops(name, precision).explanation.startswith(sentence)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_an_unknown_precision_has_no_peak():
 def test_any_name_has_an_answer(name: str):
     """Any name gives a figure, or a sentence that explains why not; never an exception."""
     for figure in (*(peak_tflops(name, precision) for precision in PRECISIONS), memory_gib(name)):
-        assert figure.said
+        assert figure.explanation
 
 
 @pytest.mark.parametrize("gpu", GPUS, ids=lambda gpu: gpu.name)

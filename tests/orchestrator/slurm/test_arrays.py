@@ -64,4 +64,4 @@ def test_runs_come_after_tasks_of_one_array_with_their_indices() -> None:
 @pytest.mark.parametrize("text", ["7", "7_3"])
 def test_a_place_is_written_as_slurm_does(text: str) -> None:
     """Parsing the written place returns the same place."""
-    assert Place.of(text).said == text
+    assert Place.of(text).text == text

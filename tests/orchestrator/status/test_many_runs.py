@@ -64,7 +64,7 @@ def statuses(store: CampaignStore, campaign_of: CampaignOf) -> list[RunStatus]:
 def with_job(status: RunStatus, state: str, **values: Any) -> RunStatus:
     """Return the status of a run whose job is in this state."""
     attempt = replace(status.attempts[-1], job=JobState("7_1", state, by="squeue", **values))
-    return replace(status, state=state, outcome=None, told=None, attempts=(attempt,))
+    return replace(status, state=state, outcome=None, log_outcome=None, attempts=(attempt,))
 
 
 def hung(status: RunStatus) -> dict[str, HungRun]:

@@ -146,7 +146,7 @@ def test_the_view_of_a_row_shows_where_it_stands_and_what_is_wrong():
     (finding,) = detail.findings
     assert finding.startswith("Global batch 4, but Micro-batch 1")
     assert finding.endswith("= 16; Global batch 16 or Chunks 1 or DP 1 would fit")
-    assert detail.said == {"Sequence length": "1024 (line 7)", "TP": "4 (line 8)"}
+    assert detail.outside_sizes == {"Sequence length": "1024 (line 7)", "TP": "4 (line 8)"}
     assert page.runs[place].shown[-1] == "global-batch-size"
     assert "7 contradictions in 7 rows" in page.provenance
 
