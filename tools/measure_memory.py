@@ -87,7 +87,7 @@ class Tally(TorchDispatchMode):
         key = storage._cdata  # noqa: SLF001  # the only name of a storage that lasts
         size = storage.nbytes()
         if key in self.alive:
-            # It may have been resized.
+            # The storage may have been resized.
             self.now += size - self.alive[key]
         else:
             weakref.finalize(storage, self.forget, key)

@@ -38,7 +38,7 @@ ELSEWHERE = {
     "optimizer": ("legacy_fusion", "params", "type"),
     "scheduler": ("params", "type"),
 }
-# Of earlier versions, and silently ignored today: `intra_op_parallelism` replaced it.
+# Keys of earlier versions that DeepSpeed ignores today: `intra_op_parallelism` replaced it.
 IGNORED_TODAY = {"aio": ("thread_count",)}
 
 
@@ -108,7 +108,7 @@ def _today(model: Any, name: str) -> str:
     field = model.model_fields[name]
     extra = field.json_schema_extra or {}
     if extra.get("deprecated") and (new := extra.get("new_param")):
-        # It names a field, or says in words which there are.
+        # `new` is the name of a field, or a sentence about several fields.
         return _today(model, new) if new in model.model_fields else str(new)
     return str(field.alias or name)
 

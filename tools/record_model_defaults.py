@@ -13,11 +13,11 @@ import transformers
 from orchestrator.model import config_json, huggingface
 
 FILE = Path(huggingface.__file__).with_name("huggingface_defaults.json")
-# Which layers are which follows from their number, which a file may change.
+# The types of the layers follow from the number of layers, which a file may change.
 _PER_LAYER = {"layer_types", "layers_block_type", "mlp_only_layers", "moe_layers", "no_rope_layers"}
 
 _DOUBLED = ("hidden_size", "num_attention_heads", "n_embd", "n_head", "d_model", "n_heads")
-# What a file gives for a reader to look up all that it may.
+# Keys of a file with which its reader looks up all other keys.
 _GIVEN: dict[str, dict[str, Any]] = {
     "nemotron_h": {"hybrid_override_pattern": "ME*-"},
     **{f"qwen{name}": {"use_sliding_window": True} for name in ("2", "2_moe", "3", "3_moe")},

@@ -68,7 +68,7 @@ def _takes(action: argparse.Action) -> dict[str, Any]:
         takes["type"] = _TYPES[converts]
     if action.choices is not None and action.nargs != "?":
         takes["choices"] = [getattr(choice, "value", choice) for choice in action.choices]
-    # Of several spellings of one option, any will do.
+    # If an option has several spellings, the user may give any of them.
     if action.required and len(action.option_strings) == 1:
         takes["required"] = True
     return takes

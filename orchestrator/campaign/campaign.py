@@ -197,7 +197,7 @@ def _runs(
             elif identity in planned:
                 doublets.append(run)
             else:
-                # What is possible, and what it needs, does not depend on the repeat.
+                # Neither the problems of a run nor its memory depend on the repeat.
                 of_entry = of_entry or _planned_run(run, cluster, checked.warmup, folder)
                 title = with_repeat(label, repeat) if file.repeats > 1 else label
                 planned[identity] = replace(of_entry, run=run, run_id=identity, label=title)

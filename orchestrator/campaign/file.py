@@ -83,7 +83,7 @@ class CampaignFile:
     ] = DEFAULT_WARMUP
 
 
-# What these are where parameters are expected.
+# For each key of the file itself: what is wrong if it is among the parameters.
 KEYS_OF_FILE = {field.name: "it belongs at the top of the file" for field in fields(CampaignFile)}
 _WITHOUT_PARAMETERS = KEYS_OF_FILE.keys() - {"defaults", "matrix", "include"}
 
@@ -147,7 +147,7 @@ def _readable(data: Mapping[str, Any]) -> tuple[CampaignFile, bool]:
             if isinstance(name, str) and isinstance(given, list) and given
         }
     if isinstance(include, list):
-        # One that cannot be read keeps its place, or the others would have another's number.
+        # An invalid entry keeps its place, so that messages number the other entries correctly.
         values["include"] = [entry if _has_names(entry) else {} for entry in include]
     complete = all(
         name in values and value == values[name]

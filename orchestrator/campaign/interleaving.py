@@ -56,5 +56,5 @@ def unfinished_blocks(
 
 
 def _drawn(seed: int, block: int, kind: str) -> bytes:
-    # What Python's random makes of a seed is Python's to change.
+    # Not Python's `random`: its numbers for a seed may change between versions of Python.
     return hashlib.sha256(f"{seed} {block} {kind}".encode()).digest()

@@ -14,7 +14,7 @@ from orchestrator.frameworks.table import FRAMEWORKS
 from orchestrator.run.shape import ModelShape
 
 MAX_LABEL = 120
-# What engineers call these parameters: the value follows at once, as in `tp8`.
+# Engineers' names of these parameters; the value follows without a space, e.g. `tp8`.
 _SHORT_NAMES = {
     "nodes": "nodes",
     "gpus_per_node": "gpus",

@@ -163,7 +163,7 @@ DERIVED = frozenset({"data_parallel_size", "num_microbatches"})
 MODEL_SIZES = tuple(field.name for field in dataclasses.fields(ModelSizes))
 
 
-# What programs and schedulers call a parameter, and what it is called here.
+# Names of parameters in programs and schedulers, and the names of these parameters here.
 _CALLED_ELSEWHERE = {
     "batch_size": "micro_batch_size, or global_batch_size",
     "bf16": "precision: bf16",

@@ -16,7 +16,7 @@ from orchestrator.memory.forecast import MemoryForecast
 from orchestrator.run import run_columns
 from orchestrator.run.model import Run, sizes
 
-# What became of runs, in words, by run id.
+# The states of runs, in words, by run id.
 States = Mapping[str, str]
 NO_STATES: States = MappingProxyType({})
 _TO_START, _IMPOSSIBLE = "to start", "impossible"
@@ -157,7 +157,7 @@ def plan_totals(campaign: Campaign, states: States = NO_STATES) -> str:
         for planned in campaign.runs
         if _state(planned, states) == _TO_START
     )
-    # What is done comes first, what cannot be done last.
+    # Started runs come first, impossible runs last.
     order = sorted(words, key=lambda word: (word == _IMPOSSIBLE, word == _TO_START))
     counts = ", ".join(f"{words[word]} {word}" for word in order)
     asked = f"{shown(hours, EXACT)} GPU-hours requested at most"

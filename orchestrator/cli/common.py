@@ -71,7 +71,7 @@ class Positive(click.FloatRange):
 
 FORMATS = ("text", "markdown", "csv", "json", "latex", "parquet")
 FOR_PEOPLE = ("text", "markdown", "latex")
-# What `parse` called them first.
+# The names of formats in earlier versions of `parse`.
 _EARLIER_NAMES = {"table": "text", "md": "markdown"}
 
 

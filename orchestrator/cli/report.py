@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from orchestrator.report.report import Report
     from orchestrator.store.campaign_store import CampaignStore
 
-# What the suffix of a file means; None is the page of HTML, which is not printed.
+# The format for each suffix of a file; None is the HTML page, which is not printed.
 _SUFFIXES = {
     ".txt": "text",
     ".md": "markdown",

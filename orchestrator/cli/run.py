@@ -335,7 +335,7 @@ def cancel(
     chosen = choose(loaded.runs, runs) if runs else submitted_runs(loaded, store)
     state = state and state.upper()
     if state in (SUBMITTING, SUBMITTED):
-        # So they are called until Slurm has been asked, which is done first.
+        # Runs have these states only until Slurm is asked, which happens before the cancellation.
         state = "PENDING"
     if state is not None and state not in UNENDED:
         hint = did_you_mean(state, UNENDED)

@@ -24,7 +24,7 @@ class RunOutcome(StrEnum):
     NODE_FAIL = "node_fail"
     PREEMPTED = "preempted"
     UNKNOWN = "unknown"
-    # Of a run that was not started, for one before it failed: no end that can be retried.
+    # The run was not started, because a run before it failed. This is not an end to retry.
     GIVEN_UP = "given_up"
 
 
@@ -32,8 +32,8 @@ _UNREHEARSED = (
     "the script ended before the rehearsal began; check setup and python in the cluster profile"
 )
 
-# What more of a parameter would not mend. That a run was cancelled, or its node failed, says
-# nothing of the next one.
+# Failures after which runs with more of the parameter fail, too. A cancelled run, or a failed
+# node, does not predict that.
 FAILURES = frozenset({RunOutcome.FAILED, RunOutcome.OOM, RunOutcome.TIMEOUT})
 
 # The words that `retry --only` takes.
@@ -64,7 +64,7 @@ _BY_LOG = {
         OutcomeKind.GPU_OUT_OF_MEMORY: RunOutcome.OOM,
         OutcomeKind.HOST_OUT_OF_MEMORY: RunOutcome.OOM,
     },
-    # Where Slurm does not know the job any more, there is only the log.
+    # If Slurm no longer knows the job, only the log is left.
     records.UNKNOWN: {
         OutcomeKind.COMPLETED: RunOutcome.COMPLETED,
         OutcomeKind.GPU_OUT_OF_MEMORY: RunOutcome.OOM,

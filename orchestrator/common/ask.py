@@ -69,8 +69,8 @@ def ask(
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    # Its children hold the pipes too, so the whole group is ended. A process that the driver keeps
-    # in the kernel outlives even SIGKILL, and is not waited for.
+    # Its children hold the pipes too, so the whole group is killed. A process that the driver
+    # keeps in the kernel outlives even SIGKILL, so this code does not wait for it.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     with contextlib.suppress(subprocess.TimeoutExpired):

@@ -251,7 +251,7 @@ def _temporary(path: Path) -> Path:
     return path.with_name(f".{path.name}.{uuid4().hex}.tmp")
 
 
-# What file systems answer that have none, e.g. vfat and some of FUSE.
+# Errors of file systems without hard links, e.g. vfat and some of FUSE.
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 ELSEWHERE = "give a folder that you can write to with --results"
 

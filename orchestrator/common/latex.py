@@ -22,7 +22,7 @@ _WORDS = {
     "[": "{[}",
     "*": "{*}",
 }
-# Of two hyphens LaTeX makes a dash.
+# LaTeX turns two hyphens into a dash.
 _SPECIAL = re.compile(r"[\\~^<>|`↑↓→\[*]|[_%&#${}]|-(?=-)")
 
 

@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 # A change is reported if chance produces one as clear in no more cases than this. The promise is 5
 # %; tests are made at 4 %, as in `intervals`.
 LEVEL = 0.04
-# Of fewer numbers no change can be shown, whatever they are.
+# With fewer numbers, no change can be shown, whatever the numbers are.
 FEWEST = 8
-# So many numbers are tried in all their orders, 40,320; of more, a sample of orders is drawn.
+# Up to this many numbers are tried in all their orders (40,320); for more, orders are sampled.
 MAX_EXACT = 8
 DRAWS = 9_999
 SEED = 20261121
 # Differences that are off by no more have been rounded.
 _ROUNDING = 1e-9
-# What is held in memory at once.
+# The largest number of cells in memory at once.
 _MAX_CELLS = 1_000_000
 
 

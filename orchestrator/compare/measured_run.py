@@ -21,7 +21,7 @@ from orchestrator.store.recorded_runs import started_records
 from parsers.summary.launches import Configured
 from parsers.summary.warmup import Warmup
 
-# What follows from other parameters, or does not matter for speed.
+# Parameters that follow from others, or do not matter for speed.
 _NO_CHOICE = frozenset(
     [
         "cluster",
@@ -96,7 +96,7 @@ class MeasuredRun:
         """
         chosen = {name: value for name, value in self.values.items() if name not in _NO_CHOICE}
         if "zero_stage" in chosen and "zero_stage" not in option_names(chosen["framework"]):
-            # It follows from another option of the framework, or the framework has no ZeRO.
+            # zero_stage follows from another option of the framework, or the framework has no ZeRO.
             del chosen["zero_stage"]
         if chosen.get("hidden_size") and chosen["ffn_hidden_size"] == 4 * chosen["hidden_size"]:
             del chosen["ffn_hidden_size"]

@@ -13,7 +13,7 @@ from orchestrator.compare.measured_run import MeasuredRun, crowded_lines, troubl
 from orchestrator.compare.sample_size import blocks_to_find, runs_to_find
 from orchestrator.compare.variance_components import Component, components, pooled
 
-# What plans are made for: a difference of so much.
+# Plans are made to detect a difference of this size.
 _WANTED = 0.05
 _SHORT = Style(digits=2)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from orchestrator.common.errors import UserError
 from orchestrator.compare.measured_run import MeasuredRun
 
-# Of which one is to be the same on both sides, rather the first.
+# One of these must be the same on both sides; the first is preferred.
 _BATCHES = ("global_batch_size", "num_microbatches")
 
 

@@ -109,10 +109,10 @@ def _completed(
 def _versions(attempt: Attempt, records: Iterable[Record]) -> dict[str, str]:
     """Return the versions in a log, by package; the last value counts."""
     reports = read_records(attempt.log, (VERSIONS,)) if attempt.log.exists() else ()
-    return dict(_told((*records, *reports)))
+    return dict(_logged_versions((*records, *reports)))
 
 
-def _told(records: Iterable[Record]) -> Iterator[tuple[str, str]]:
+def _logged_versions(records: Iterable[Record]) -> Iterator[tuple[str, str]]:
     for record in records:
         if isinstance(record, RunTotals):
             yield from record.versions

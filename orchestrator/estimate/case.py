@@ -20,7 +20,7 @@ from orchestrator.run.presets import PRESETS, is_preset, preset
 from orchestrator.run.shape import ModelShape, padded_vocab_size
 from orchestrator.workloads.precision import Precision
 
-# Of a model on the command line; the help of `teralog estimate` names it.
+# The precision of a model on the command line; the help of `teralog estimate` names it.
 ESTIMATED_PRECISION: Precision = "fp16"
 _NEEDED = ("num_layers", "hidden_size", "vocab_size", "seq_length")
 # Sizes of a described model that may be given: the rest is in its file.

@@ -231,7 +231,7 @@ def _experts(values: Mapping[str, Any], model: ModelShape) -> ExpertPlacement | 
 def _states(precision: str, stage: int | None) -> Placement:
     if stage is None:
         return megatron_placement(precision)
-    # Which of DeepSpeed's optimizers holds bf16 weights is not known from options.
+    # The options do not show which of DeepSpeed's optimizers holds the bf16 weights.
     if precision == "bf16" and stage <= 1:
         return bf16_optimizer_placement(stage, sure=False)
     return deepspeed_placement(precision, stage)

@@ -120,7 +120,7 @@ OPTIONS: dict[str, type] = {
     "memory": MemoryOptions,
     "time": TimeOptions,
 }
-# What may be given with a campaign, because no campaign file has it.
+# Options that may be given with a campaign, because a campaign file does not contain them.
 _WITH_A_CAMPAIGN = {
     "flops": {"step_seconds", "conventions"},
     "time": {"tokens", "tflops_per_gpu", "step_seconds"},

@@ -24,6 +24,6 @@ LAUNCHERS = {
     "launch": Launcher(imports=("torch",)),
     "deepspeed": Launcher(takes_first_gpus=True, imports=("deepspeed",)),
     "srun": Launcher(needs_slurm=True),
-    # One process per node, which takes all GPUs of the node.
+    # The launcher starts one process per node, which uses all GPUs of the node.
     "node": Launcher(),
 }

@@ -155,7 +155,7 @@ ONEFLOW_GPT = Framework(
         measures=(
             GPU_MEMORY,
             GPU_USE,
-            # It replaces the common column: the published page has this title.
+            # This column replaces the common one: the published page has this title.
             Column("throughput (samples/s)", "running_samples_per_second", _throughput),
         ),
         measured_by=(

@@ -17,7 +17,7 @@ _HELP_SECONDS = 5
 _RECORDED = "22.05 to 26.11"
 _VALUE, _FLAG = "value", "flag"
 
-# Of these teralog says something itself: what to use instead, of the profile or the campaign.
+# Options that teralog sets itself, and the key of the profile or the campaign to use instead.
 _KEYS = {
     **dict.fromkeys(("nodes", "use-min-nodes"), "nodes"),
     **dict.fromkeys(
@@ -77,7 +77,7 @@ _SRUN_OWN = frozenset(
     "pty x11 interactive multi-prog no-allocate preserve-env kill-on-bad-exit label relative "
     "nodefile hold dependency begin immediate uid gid mem-per-cpu".split()
 )
-# What a step takes from its job.
+# Options that a step takes from its job.
 _OF_THE_JOB = frozenset(_SBATCH_KEYS) - {"exclusive", "hint", "signal", "begin", "array"}
 
 

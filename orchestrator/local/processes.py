@@ -30,7 +30,7 @@ def end_all(token: str, group: int | None = None, grace_seconds: float = GRACE_S
     """
     _signal(token, group, signal.SIGTERM)
     deadline = time.monotonic() + grace_seconds
-    # One look can miss a process that is just being started, by one that ends.
+    # A single look can miss a process that an ending process is just starting.
     empty_looks = 0
     while empty_looks < 2:
         empty_looks = 0 if any(True for _ in marked(token)) else empty_looks + 1

@@ -36,7 +36,7 @@ from orchestrator.store.records import (
     Started,
 )
 
-# Of the log, in which srun says why it could not start anything.
+# The end of the log, in which srun prints why it could not start anything.
 _LAST_BYTES = 2**14
 
 

@@ -34,7 +34,7 @@ _ROUNDING = {
     "reported_mfu": 0.00005,
     "step_seconds": 0.0005,
 }
-# Those of Megatron-Bridge have two decimals.
+# Megatron-Bridge prints seconds with two decimals.
 _COARSE_SECONDS = 0.005
 _TERA = 1e12
 # Rates whose work per iteration is the same if every iteration has the same batch.
@@ -43,7 +43,8 @@ _PER_SECOND = (
     "tokens_per_second",
     "tokens_per_second_per_gpu",
 )
-# So few reports do not show that the work is the same; with more unlike ones it is not.
+# The least number of reports for this check, and the largest part of them that may differ: with
+# more, the work of the iterations is not the same.
 _FEWEST, _MOST_UNLIKE = 5, 0.25
 _LIKE_AN_AVERAGE = 0.1
 
@@ -235,7 +236,7 @@ def _tflops(rows: Sequence[Row], summary: RunSummary, given: Given) -> Claim | N
     by_title = {title: count * speed / gpus / _TERA for title, count in flops.items()}
     title, computed = min(by_title.items(), key=lambda item: abs(item[1] - stated))
     least, most = min(by_title.values()), max(by_title.values())
-    # What a program leaves out, or counts twice, is its convention if it lies between those known.
+    # A count between those of the known conventions is taken as the program's own convention.
     between = least <= stated <= most
     if between and abs(stated - computed) > _TOLERANCE * computed:
         return None
@@ -278,7 +279,7 @@ def _mfu(
         return None
     if used:
         implied = used
-        # Its MFU is rounded to two decimals; the peaks are not.
+        # The logged MFU is rounded to two decimals; the peaks are not.
         if abs(used - peak) <= _TOLERANCE * peak:
             computed = stated
     return _claim(

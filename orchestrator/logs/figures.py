@@ -22,7 +22,7 @@ from parsers.fields import whole
 from parsers.summary.run import RunSummary
 
 _SIZES = ("num_layers", "hidden_size", "vocab_size", "seq_length")
-# What differs between two models; the others are often changed for a benchmark.
+# If one of these differs, it is another model; other sizes are often changed for a benchmark.
 _OF_ONE_MODEL = ("num_layers", "hidden_size")
 _SHAPE_FIELDS = frozenset(field.name for field in fields(ModelShape))
 # Layers that the shape of a model does not describe; a program that lacks them prints 0 or nothing.
@@ -363,7 +363,7 @@ def gpu_name(config: Mapping[str, str], given: Given) -> str | None:
 
 def stated_precision(config: Mapping[str, str]) -> str | None:
     """Return the precision of the model's computation in a log; None if not stated."""
-    # Its matrices are of 8 or 4 bits, whatever the parameters are: bf16's peak is not theirs.
+    # The matrices may have 8 or 4 bits, whatever the parameters have: another peak then applies.
     for precision, names in _LOW_PRECISIONS.items():
         if any(config.get(name, "") not in _OFF for name in names):
             return precision

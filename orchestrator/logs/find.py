@@ -14,8 +14,8 @@ from parsers.runs.pairs import output_of
 from parsers.runs.streams import is_stream
 from parsers.scan.sources import LogSlice
 
-# What is called as a log is one: slurm-123.out, log.txt.gz, train.o1234, rank0.log.2, smi.csv, and
-# off.mem, of OneFlow's benchmarks
+# Names of logs: slurm-123.out, log.txt.gz, train.o1234, rank0.log.2, smi.csv, and off.mem of
+# OneFlow's benchmarks.
 _LOG = re.compile(
     r"^trainer_state\.json$|\.(?:(?:out|err|log|txt|csv|jsonl|mem|stdout|stderr)(?:\.[0-9]+)?|[oe][0-9]+)(?:\.(?:gz|zst|xz|bz2))?$",
     re.IGNORECASE,

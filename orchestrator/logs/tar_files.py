@@ -41,7 +41,7 @@ def tar_members(
                 logs, notes = _members(path, is_log)
             else:
                 logs, problems = _unpacked(path, source.read, unpack_into, is_log)
-                # What is wrong with the compressed bytes is the cause of the rest.
+                # The damage of the compressed bytes is the cause of the other problems.
                 notes = source.notes or problems
     except OSError as error:
         notes = [f"cannot be read: {error.strerror or error}"]

@@ -9,7 +9,7 @@ from parsers.formats.nvidia_smi import NVIDIA_SMI_CSV
 from parsers.records import Record, Usage
 from parsers.scan.reader import read_records
 
-# One a node; the template sample_gpus.sh.j2 names them so.
+# One file per node; the template sample_gpus.sh.j2 gives these names.
 PATTERN = "gpus-*.csv"
 
 

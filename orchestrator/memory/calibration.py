@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from orchestrator.memory.forecast import MemoryForecast, Part
 
 _LEAST_RUNS = 3
-# So few runs do not show how far apart they can be.
+# So few runs do not show how far measured peaks can differ.
 _MARGIN = 0.05
 
 

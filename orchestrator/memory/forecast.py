@@ -18,8 +18,9 @@ GIB = 2**30
 # process without a GPU, as the ranks of this project's demo log them.
 _GPU_CONTEXT_GIB = (0.4, 2.0)
 _CPU_CONTEXT_GIB = (0.3, 0.6)
-# What an allocator holds beyond what tensors do: 8 to 22 % in the logs of 2021 (reserved over
-# allocated, at the peak). It frees what it can before it gives up, hence nothing at the low end.
+# Memory that the allocator holds beyond the tensors: 8 to 22 % in the logs of 2021 (reserved over
+# allocated, at the peak). The allocator frees unused memory before it gives up, hence 0 at the
+# low end.
 _ALLOCATOR_SHARE = 0.2
 
 # The parts that are not tensors: torch's `max_memory_allocated` does not count them.
@@ -130,7 +131,7 @@ def _parts(rank: Rank) -> Iterable[Part]:
     passes = added(kept[0], work[0], logits_beyond)
     gradients, gradients_why = states.gradients(rank)
     if (rank.run.num_microbatches or 1) == 1:
-        # They come as the activations go.
+        # Gradients are created as the activations are freed.
         gradients = (max(0.0, gradients[0] - passes[0]), gradients[1])
     step, step_why = states.step(rank)
     parts: dict[str, Size] = {

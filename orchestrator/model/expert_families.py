@@ -146,7 +146,7 @@ def _ernie_moe(c: Config) -> Model:
         top_k=c.size("moe_k"),
         width=width,
         biases=biases,
-        # It corrects the scores of experts.
+        # The bias corrects the scores of experts.
         router_bias=True,
         shared_width=None if shared is None else shared * width,
     )

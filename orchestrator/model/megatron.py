@@ -27,7 +27,7 @@ from orchestrator.model.description import (
 )
 
 _UNSET = frozenset({"", "None", "none", "False", "false", "[]"})
-# What changes layers in a way that is not described.
+# Arguments that change layers in a way that a description cannot express.
 _UNKNOWN = ("heterogeneous_layers_config_path", "decoder_seq_length", "retro_add_retriever")
 _MTP_SEPARATOR = "/"
 _MOST_LAYERS = 10_000

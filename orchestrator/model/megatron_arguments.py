@@ -37,7 +37,7 @@ def megatron_arguments(model: Model) -> list[list[str]]:
         "seq_length": str(model.seq_length),
         "padded_vocab_size": str(model.vocab_size),
     }
-    # What is built is what its own reader makes of the arguments; a difference has no argument.
+    # Read the arguments back: Megatron has no argument for a part of the model that differs.
     built = replace(model_of_megatron(arguments), adapters=model.adapters)
     if built != model:
         differences = ", ".join(_differences(built, model))

@@ -21,7 +21,7 @@ _LEAST_ID = 4
 _RANGE_STYLE = Style(digits=3)
 # The range is of the first of these that the table has.
 _RANGED = ("tflops_per_gpu", "step_seconds_median", "running_samples_per_second")
-# What tells the runs of a configuration apart.
+# The parameters in which the runs of one configuration differ.
 _OF_ONE_RUN = frozenset({"seed", "repeat"})
 
 
@@ -73,7 +73,7 @@ def report_for_people(
     """
     ids = short_ids([planned.run_id for planned in campaign.runs])
     groups = configurations(runs)
-    # Who sorts by seed or repeat wants to see single runs.
+    # A user who sorts by seed or repeat wants to see single runs.
     of_runs = {key.strip().lstrip("-").casefold() for key in (by or "").split(",")} & _OF_ONE_RUN
     if singly or of_runs or len(groups) == len(runs):
         table = _with_ids(report.table, [ids[run.planned.run_id] for run in runs])

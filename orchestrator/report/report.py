@@ -40,7 +40,7 @@ from orchestrator.run.model import sizes
 from parsers.records import OutcomeKind
 
 _EQUATION = "Narayanan et al. 2021, eq. 3"
-# What is counted if a model has other layers than GPT-2's.
+# How FLOPs are counted if a model has other layers than GPT-2.
 _PARTS = "of each part of the model, as `teralog estimate flops --model` shows them"
 # How the common columns are made, by their names.
 _MADE_BY = {

@@ -19,7 +19,7 @@ _NEEDED = ("num_layers", "hidden_size", "num_attention_heads", "vocab_size", "se
 _SHAPE_FIELDS = tuple(field.name for field in fields(ModelShape) if field.name != "described")
 # Variants that only a description has.
 _DESCRIBED = ("head_dim", "num_experts", "num_experts_per_token", "expert_ffn_hidden_size")
-# What may change in a model that a name or a config.json describes.
+# Sizes that may be changed in a model that a name or a config.json describes.
 _CHANGEABLE = ("num_layers", "vocab_size", "seq_length")
 _LAYER_KEYS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 

@@ -25,7 +25,7 @@ def _differing(value: Any) -> dict[str, Any]:
     chosen: dict[str, Any] = {}
     for item in _fields(kind):
         part = getattr(value, item.name)
-        # Of a described model the description is all; its sizes are summaries.
+        # A described model is identified by its description; its sizes are summaries of it.
         part = getattr(part, "described", None) or part
         part_kind: type = type(part)
         if _is_dataclass(part_kind):

@@ -162,7 +162,7 @@ def padded_vocab_size(vocab_size: int, multiple: int) -> int:
     return -(-vocab_size // multiple) * multiple
 
 
-# What a model has if it is GPT-2 of other sizes.
+# The values of a model that is GPT-2 with other sizes.
 _VARIANTS = {
     field.name: field.default
     for field in fields(ModelShape)

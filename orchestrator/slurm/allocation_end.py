@@ -12,10 +12,10 @@ _SETTLE_SECONDS = 5.0
 _POLL_SECONDS = 0.5
 _ENDING = "COMPLETING"
 _GOES_ON = frozenset({"PENDING", "CONFIGURING", "RUNNING", "SUSPENDED"})
-# What an end means for a run that was in progress. Every other end is an interruption.
+# The state of a run that was in progress, by the allocation's end. Any other end interrupts it.
 _STATES = {"NODE_FAIL": "NODE_FAIL", "BOOT_FAIL": "NODE_FAIL", "PREEMPTED": "PREEMPTED"}
 _INTERRUPTED = "INTERRUPTED"
-# What srun and slurmstepd print if the allocation has ended.
+# Messages of srun and slurmstepd when the allocation has ended.
 _GONE = re.compile(
     r"Slurm job has expired"
     r"|Unable to (?:create step for|confirm allocation for) job \d+: .*(?:expired|already complet)"

@@ -87,7 +87,7 @@ class Patience:
         self.seconds, self.silent = seconds, {}
 
 
-# One per process: a command line has one user, who waits for it.
+# One object per process: a command has one user, who waits for it.
 patience = Patience()
 
 
@@ -198,7 +198,7 @@ def _queue(jobs: Sequence[str]) -> tuple[dict[str, JobState] | None, tuple[str, 
 
 def _squeue(*which: str) -> Answer:
     answer = _ask(("squeue", "-h", "-t", "all", "-O", _SQUEUE_FORMAT, *which))
-    # It prints this for a single job that it does not know. Of several, it omits that job.
+    # squeue prints this for a single job that it does not know. Of several jobs, it omits that one.
     if answer.problem and _NO_SUCH_JOB in answer.problem:
         return Answer(answer.lines)
     return answer
@@ -266,7 +266,7 @@ def cancel_jobs(job_ids: Sequence[str], state: str | None = None) -> None:
     for some in _parts(compact_ids(job_ids)):
         limit = max(patience.seconds, _SCANCEL_SECONDS)
         answer = _ask(("scancel", *options, *some), limit)
-        # It is not an error if a job has ended meanwhile.
+        # That a job has ended meanwhile is not an error.
         if answer.problem and not any(text in answer.problem for text in _ENDED_ALREADY):
             raise SilenceError(answer.problem)
 

@@ -150,7 +150,7 @@ def sync(runs: Iterable[PlannedRun], store: CampaignStore) -> Synced:
         try:
             store.batch(name).record_waiting(waiting[job_id] for job_id in members)
         except OSError:
-            # Then each is recorded separately, or kept in memory.
+            # Each state is then recorded separately, or kept in memory.
             waiting = {job_id: waiting[job_id] for job_id in waiting if job_id not in members}
 
     def is_recorded(job_id: str) -> bool:

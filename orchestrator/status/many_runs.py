@@ -107,7 +107,7 @@ def _configurations(statuses: Sequence[RunStatus]) -> list[str]:
     if len(members) == len(statuses):
         return []
     rows = [(label, Counter(map(word, runs))) for label, runs in members.items()]
-    # Those that have completed, and those that have not begun, are of least interest.
+    # Configurations whose runs all have the same state are of least interest.
     dull = [len({word(run) for run in runs}) == 1 for runs in members.values()]
     order = sorted(range(len(rows)), key=lambda place: dull[place])
     kept = [rows[place] for place in sorted(order[:MOST_ROWS])]
@@ -159,7 +159,7 @@ def _attention(
     chosen: list[RunStatus] = []
     for place, group in groupby(ranked, key=lambda row: row[0]):
         members = [status for _, status in group]
-        # Of jobs that wait as jobs do, the first one tells as much as all of them.
+        # If jobs wait for an ordinary reason, a few of them show as much as all.
         room = MOST_ROWS - len(chosen)
         chosen += members[: min(room, 3) if place == _ORDINARY_RANK else room]
     digits = _digits([status.planned.run_id for status in statuses])

@@ -21,7 +21,7 @@ from orchestrator.store.campaign_store import CampaignStore
 from orchestrator.store.records import Attempt
 from parsers.summary.warmup import Warmup
 
-# So many tell what is usual; a configuration that is measured each week has a hundred.
+# This many earlier runs show what is usual; a configuration measured each week has a hundred.
 _MOST = 5
 
 

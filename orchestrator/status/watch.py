@@ -173,7 +173,7 @@ class Watch:
         grown = log.records is not followed.log.records
         if grown:
             progress = run_progress(planned.run, log.records, self._campaign.warmup)
-        # What a job printed last may come after its end, from another host.
+        # The last lines of a job may arrive after its end, from another host.
         done = last.ended is not None and not grown
         self._logs[planned.run_id] = _Followed(last.folder, log, progress, done)
         return note

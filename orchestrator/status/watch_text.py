@@ -21,7 +21,7 @@ STEP = Style(digits=3)
 _BAR_WIDTH = 16
 
 _NOT_YET_RUNNING = WAITING | {NOT_STARTED, SUBMITTING, SUBMITTED}
-# Of how much interest runs are.
+# How much runs interest a watching user.
 _WAITING, _ENDED, _RUNNING = range(3)
 
 
@@ -141,10 +141,10 @@ def others_text(runs: Sequence[WatchedRun], shown_runs: Sequence[WatchedRun]) ->
 
 def is_new(run: WatchedRun, before: WatchedRun | None) -> bool:
     """Return whether a run has changed since it was last shown."""
-    return before is None or _told(run) != _told(before)
+    return before is None or _shown_values(run) != _shown_values(before)
 
 
-def _told(run: WatchedRun) -> tuple[object, ...]:
+def _shown_values(run: WatchedRun) -> tuple[object, ...]:
     slow = run.slow.slower if run.slow else None
     return (watched_state(run), len(run.status.attempts), run.node_list, run.progress, slow)
 

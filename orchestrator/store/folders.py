@@ -256,7 +256,7 @@ class RunFolder:
             return last.slurm_state, attempts
         if locks.is_held(self.lock):
             return RUNNING, attempts
-        # It may have ended between the two checks.
+        # The attempt may have ended between the two checks.
         last = read_attempt(last.folder)
         return last.ended.state if last.ended else INTERRUPTED, [*attempts[:-1], last]
 

@@ -17,8 +17,8 @@ INTERRUPTED = "INTERRUPTED"
 # The states of runs on this machine that `cancel` ends.
 CANCELLABLE = frozenset({NOT_STARTED, INTERRUPTED, RUNNING})
 
-# Of runs on Slurm only. The first two are teralog's, for an attempt that Slurm has not received or
-# not answered yet; NOT_SUBMITTED closes an attempt whose submission was withdrawn.
+# States of runs on Slurm only. The first two are teralog's, for an attempt that Slurm has not
+# received or not answered yet; NOT_SUBMITTED closes an attempt whose submission was withdrawn.
 SUBMITTING = "SUBMITTING"
 SUBMITTED = "SUBMITTED"
 NOT_SUBMITTED = "NOT_SUBMITTED"

@@ -24,9 +24,9 @@ from orchestrator.slurm.arrays import directives
 from orchestrator.slurm.commands import SilenceError
 from orchestrator.slurm.nodes import Node, job_nodes
 
-# What an allocation takes the sum or the most of; of the rest all its runs must say the same.
+# Options of which an allocation takes the sum or the maximum. In all others its runs must agree.
 _COUNTED = ("--nodes", "--ntasks-per-node", "--cpus-per-task", "--gres", "--time")
-# What tasks get of it, each step says by itself.
+# Options that each step sets for its own tasks.
 _OF_STEPS = ("--gpus-per-task",)
 _OF_BATCH_JOBS = ("--requeue", "--no-requeue", "--batch", "--ignore-pbs", "--propagate")
 # Apart from those that job scripts choose by themselves, and below those that systems hand out.
@@ -66,7 +66,7 @@ class Allocation:
         try:
             now = standing(self.allocation)
         except SilenceError:
-            # Then no end is known.
+            # Without an answer, no end is known.
             return None
         if now.state is not None:
             return Refusal(f"the allocation has ended ({now.state})", of_all=True)

@@ -227,10 +227,10 @@ class LocalBackend:
         try:
             render_runs(campaign, new, store)
         except UserError as error:
-            # What is running is ended all the same.
+            # The runs that are already running are cancelled all the same.
             problems += error.problems
             chosen = [run for run in chosen if run not in new]
-        # Those that wait first, or they would start as the others end.
+        # Waiting runs are cancelled first, because they would start as the others end.
         for planned in sorted(chosen, key=lambda run: states[run.run_id] == RUNNING):
             folder = store.run(planned.run_id)
             try:

@@ -50,7 +50,7 @@ def _directive(value: object) -> _Raw:
 def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("slurm_templates", package_path=""),
-        # They do not change while a command is running.
+        # Templates do not change while a command is running.
         auto_reload=False,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -116,7 +116,7 @@ def shards_script(cluster: Cluster, folder: Path) -> str:
         .render(
             cluster=cluster,
             folder=str(folder),
-            # It reads logs outside of any container.
+            # This Python reads logs, outside of any container.
             python=sys.executable if cluster.container else cluster.script_python,
             time_limit=None if limit is None else slurm_time(time_limit_seconds(limit)),
             sbatch_lines=cluster.sbatch or (),

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from orchestrator.submit.slurm_session import SlurmSession
 
 _POLL_SECONDS = 0.5
-# Of an allocation, before its first run starts; none starts whose time limit exceeds what is left.
+# Time that an allocation needs before its first run starts. A run starts only if its time limit
+# fits into the rest.
 _MARGIN_SECONDS = 60
 
 

@@ -35,7 +35,7 @@ CANCEL_SECONDS = 40.0
 # A submit stops before its next call of sbatch, and may be in one.
 _SUBMIT_SECONDS = SBATCH_SECONDS + CANCEL_SECONDS
 _POLL_SECONDS = 0.5
-# Of these it may be that a submit does something meanwhile.
+# States of runs that another submit may be submitting meanwhile.
 _EARLY = frozenset({NOT_STARTED, SUBMITTING})
 
 Tell = Callable[[str], None]

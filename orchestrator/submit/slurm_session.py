@@ -31,7 +31,7 @@ from orchestrator.store.records import Attempt, Intent, Receipt, RunBatch
 from orchestrator.submit.backend import StartOptions
 from orchestrator.submit.render import render_runs
 
-# Of a run's label, in Slurm's comment.
+# The number of characters of a run's label in Slurm's comment.
 _COMMENT_LENGTH = 200
 _LATER = "; submit again when some have ended, or let `submit --wait` do it"
 
@@ -211,7 +211,7 @@ class SlurmSession:
         room = max(limit - queued, 0)
         if len(runs) <= room:
             return runs, None
-        # Of a series those come first that the others come after.
+        # In a series, the runs on which others depend come first.
         return sorted(runs, key=_rank)[:room], (
             f"{counted(len(runs) - room, 'run')} left: the profile's submission_limit is {limit}, "
             f"and {counted(queued, 'was', 'were')} in the queue{_LATER}"
@@ -246,7 +246,7 @@ class SlurmSession:
             else:
                 return
         if not accepted and why.limit is None:
-            # It may be another limit, which no waiting changes.
+            # Another limit may be the reason, e.g. one that does not change with time.
             raise UserError(f"sbatch: {why}")
         if accepted:
             some = group[:accepted]

@@ -43,13 +43,13 @@ _NOT_FOR_THE_ENGINE = {
 _MONITORS = {"tensorboard": "tb", "wandb": "wandb", "comet": "comet"}
 _NVME = "zero_optimization.{}.device"
 _OFFLOADED = ("offload_optimizer", "offload_param")
-# Of this machine rather than of the configuration.
+# Errors about this machine rather than about the configuration.
 _OF_THE_MACHINE = re.compile(
     r"cuda|\bgpus?\b|\bcpu\b|not implemented for|triton|compil|no module named|native kernel",
     re.IGNORECASE,
 )
-# Without the stage nearly nothing is refused, and without the others everything, which does not
-# make them the cause.
+# Without the stage, DeepSpeed refuses almost nothing; without the other keys, it refuses
+# everything. Neither shows that the removed key is the cause.
 _SELECTORS = (
     "zero_optimization.stage",
     "train_batch_size",

@@ -163,7 +163,7 @@ def _dataclasses_of(program: Path | None) -> tuple[list[Any], Iterator[str]]:
     if tree is None or given is None:
         return [], iter(())
     space: dict[str, Any] = {"__name__": "_program"}
-    # Its annotations are looked up in its module.
+    # `dataclass` looks up the annotations in the module of the class.
     module = SimpleNamespace(__dict__=space)
     sys.modules["_program"] = module  # type: ignore[assignment]
     missing = set()
@@ -282,7 +282,7 @@ def _made_by(program: Path, arguments: Sequence[str]) -> Any:
     except _MadeError as made:
         return made.arguments
     except SystemExit:
-        # What it prints last is why it ends.
+        # The last line that the program prints is why it ends.
         last = [line.strip() for line in printed.getvalue().splitlines() if line.strip()][-1:]
         raise _RefusedError("".join(last) or _ENDS_EARLY.format(program.name)) from None
     finally:
@@ -315,7 +315,7 @@ def _completed(parsed: Sequence[Any]) -> dict[str, Any] | None:
         return None
     steps = training.max_steps
     if steps <= 0:
-        # It follows from the data, which is not read here.
+        # The number of steps depends on the data, which is not read here.
         given = held.get_value("scheduler.params.total_num_steps")
         steps = given if isinstance(given, int) else 1
     model = SimpleNamespace(config=_model_config(parsed))

@@ -37,7 +37,7 @@ if __package__:
 else:
     import asking  # type: ignore[import-not-found, no-redef, unused-ignore]
 
-# Of Hopper: no option needs a later one, apart from those of MXFP8 and NVFP4.
+# Hopper's: only the options of MXFP8 and NVFP4 need a later one.
 _CAPABILITY = (9, 0)
 _MOST_STAND_INS = 20
 # Later than any version that an option of Megatron needs.

@@ -32,7 +32,7 @@ _HOST = re.compile(rf"CPU Virtual Memory:\s+used = (?P<used>{NUMBER}) GB, percen
 def _parse(offset: int, text: str) -> Iterator[Usage]:
     line, _, _ = text.partition("\n")
     for match in _DEVICE.finditer(line):
-        # Of the two lines, other ranks' output may stand between; a further report may not.
+        # Output of other ranks may be between the two lines, but not another report.
         until_next_report, _, _ = text[match.end() :].partition("Max_MA ")
         host = _HOST.search(until_next_report)
         yield Usage(

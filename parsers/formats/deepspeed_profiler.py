@@ -38,7 +38,7 @@ from parsers.scan.reader import LogFormat
 
 _TITLE = re.compile(rf"Profile Summary at step {COUNT}:")
 _END = re.compile(r"---- Aggregated Profile|DeepSpeed Flops Profiler ----")
-# Where the line is not ended by another one, it may have been cut within its number.
+# If no other line follows, the line may have been cut within its number.
 _LINE = re.compile(
     r"(?<!/ )(?<!wd )(?<!expert )(?<!\w)(?P<label>world size|params of model(?: = [^:\n]{0,80})?"
     r"|(?:fwd|bwd|step|iter) latency|FLOPS per GPU = [^:\n]{0,80}/ iter latency|samples/second)"

@@ -19,7 +19,7 @@ from parsers.scan.reader import LogFormat
 
 _MARK = "[teralog] "
 _ITERATION = re.compile(rf"iteration (?P<iteration>{COUNT})/(?P<iterations>{COUNT})")
-# What may follow a value on its line, such as a progress bar, is set off from it by white space.
+# White space separates a value from text that may follow on its line, e.g. a progress bar.
 _COUNT_VALUE = re.compile(rf"{COUNT}(?!\S)")
 _NUMBER_VALUE = re.compile(rf"{NUMBER}(?!\S)")
 

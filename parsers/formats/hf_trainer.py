@@ -61,7 +61,7 @@ _DICTIONARY = re.compile(r"\{'[^{}\n]*\}")
 _ITEM = re.compile(
     rf"'(?P<name>[\w/() ]{{1,60}})': (?P<quote>'?)(?P<value>{NUMBER})(?P=quote)(?=, '|\}})"
 )
-# Of ms-swift, which knows the step.
+# Texts of ms-swift, which prints the step.
 _TEXT = re.compile(rf"'(?P<name>{'|'.join((*STEPS, ELAPSED))})': '(?P<value>[^'{{}}]{{1,40}})'")
 
 _ENTRY = re.compile(

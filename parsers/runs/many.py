@@ -61,7 +61,7 @@ def read_each(
     processes = processes or len(os.sched_getaffinity(0))
     largest = max(sizes, default=0)
     if processes < 2 or sum(sizes) < _WORTH_PROCESSES_BYTES or largest > sum(sizes) / 2:
-        # One large log is shared by processes instead.
+        # Several processes share one large log instead.
         for path, size in zip(paths, sizes, strict=True):
             left = _Left(size, tell)
             result = _attempt(read_one, path, sharing_processes(), left)
@@ -73,11 +73,11 @@ def read_each(
     try:
         for batch in _batches(paths, sizes):
             pending.append(pool.submit(_read_batch, read_one, batch))
-            # What is done waits until its turn comes, so not too many at once.
+            # Finished batches wait for their turn, so not too many are submitted at once.
             if len(pending) > 4 * processes:
-                yield from _told(pending.popleft().result(), tell)
+                yield from _with_progress(pending.popleft().result(), tell)
         while pending:
-            yield from _told(pending.popleft().result(), tell)
+            yield from _with_progress(pending.popleft().result(), tell)
     finally:
         pool.shutdown(cancel_futures=True)
 
@@ -95,7 +95,7 @@ class _Left:
         self.tell(count)
 
 
-def _told(batch: list[Read[T]], tell: Tell) -> Iterator[Read[T]]:
+def _with_progress(batch: list[Read[T]], tell: Tell) -> Iterator[Read[T]]:
     for path, result in batch:
         tell(_size(path))
         yield path, result

@@ -54,7 +54,7 @@ _ERROR, _KILLED = OutcomeKind.ERROR, OutcomeKind.KILLED
 _FINISHED, _CAUSE, _END = Weight.FINISHED, Weight.CAUSE, Weight.END
 _CONSEQUENCE, _EXIT, _AFTERMATH = Weight.CONSEQUENCE, Weight.EXIT, Weight.AFTERMATH
 
-# Where a machine has several nodes' daemons, slurmstepd adds the node's name to its own.
+# If a machine runs the daemons of several nodes, slurmstepd adds the node's name to its own.
 _SLURMSTEPD, _SRUN, _BASH = b"slurmstepd", b"srun: error: ", b": line "
 _CANCELLED_AT = r"\*\*\* (?:JOB|STEP) .*CANCELLED AT \S+"
 _DEVICE = "(?:CUDA|HIP|XPU)"
@@ -136,7 +136,7 @@ SIGNS = (
     _sign(_KILLED, _AFTERMATH, b"exitcode", r"\(exitcode: -15\)|^\s*exitcode\s*: -15 \(pid"),
     _sign(_KILLED, _AFTERMATH, b"return code", r"exits with return code = -15(?![0-9])"),
     _sign(_KILLED, _AFTERMATH, _SRUN, rf"{_TASKS}Exited with exit code 143"),
-    # What a launcher only counts, the program has said before.
+    # Messages of the program itself; its launcher later reports only an exit code.
     _sign(
         _ERROR,
         _END,
@@ -145,7 +145,7 @@ SIGNS = (
     ),
     _sign(_ERROR, _END, b"can't open file", r"can't open file '.*': \[Errno"),
     _sign(_ERROR, _END, b"__main__' module", r"can't find '__main__' module in '"),
-    # Of the program itself Python tells them without a traceback.
+    # Python prints these errors of the program's own file without a traceback.
     _sign(_ERROR, _END, b"SyntaxError: ", r"^SyntaxError: \S"),
     _sign(_ERROR, _END, b"IndentationError: ", r"^IndentationError: \S"),
     _sign(_ERROR, _END, b"TabError: ", r"^TabError: \S"),
@@ -170,7 +170,7 @@ SIGNS = (
     _sign(_KILLED, _AFTERMATH, b"received SIGTERM", r"\bMain process received SIGTERM, exiting"),
     _sign(_KILLED, _AFTERMATH, b"closing signal", r"\bSending process [0-9]+ closing signal SIG"),
     _sign(_KILLED, _AFTERMATH, _SRUN, rf"{_TASKS}Terminated"),
-    # What does not end by itself when its job or step is over.
+    # Slurm kills processes that do not end by themselves when their job or step is over.
     _sign(_KILLED, _AFTERMATH, b"srun: Force Terminated ", r"srun: Force Terminated "),
     _sign(_KILLED, _AFTERMATH, _SRUN, r"Timed out waiting for job step to complete"),
     _sign(_KILLED, _AFTERMATH, _SLURMSTEPD, r"\*\*\* (?:JOB|STEP) .*STEPD TERMINATED ON "),

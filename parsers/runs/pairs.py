@@ -14,7 +14,7 @@ from parsers.scan.reader import AnyFormat
 from parsers.scan.sources import LogPath, name_of
 from parsers.steps.blocks import Records, record_parts
 
-# What logs of errors are called, and how else the logs of output: slurm-1.err, 1_0_log.err.gz,
+# Endings of logs of errors, and of the logs of output to each: slurm-1.err, 1_0_log.err.gz,
 # train.e123, and torchrun's 0/stderr.log.
 _ENDINGS = (
     (re.compile("stderr"), "stdout"),

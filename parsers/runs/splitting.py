@@ -40,7 +40,7 @@ MARKS = dict.fromkeys(LAUNCH_ANCHORS, 0) | END_ANCHORS
 
 _MARKS = frozenset(MARKS)
 
-# Who reports what a device does, whether or not a program runs on it.
+# Sources that sample a device whether or not a program runs on it.
 _SAMPLED_BESIDE = frozenset({UsageSource.NVIDIA_SMI, UsageSource.ONEFLOW})
 
 Readings = list[tuple[AnyFormat, Sequence[Record]]]
@@ -70,7 +70,7 @@ class RunSplitter:
         """Begin at a byte of a log."""
         self._detector = LaunchDetector()
         self._launches = [_Launch(begin)]
-        # Where a script has begun to speak after a launch: perhaps that of the next one.
+        # The offset at which a script began to print after a launch: it may be the next launch's.
         self._echoed_from: int | None = None
 
     def read(self, line: ReadLine) -> None:

@@ -75,7 +75,7 @@ def _with_launches(console: LogPath, run: LogRun, streamed: Sequence[LogRun]) ->
 
 def _is_same(run: LogRun, stream: LogRun) -> bool:
     """Return whether a run in a console log is the same run as that of a stream."""
-    # Of steps that were done twice a stream may have only the last.
+    # If a step was done twice, a stream may contain only the last report of it.
     steps = [*{step.iteration: step for step in run.steps}.values()]
     streamed = stream.steps
     if not steps:

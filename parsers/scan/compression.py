@@ -18,7 +18,7 @@ ZSTANDARD_MAGIC = b"\x28\xb5\x2f\xfd"
 XZ_MAGIC = b"\xfd7zXZ\0"
 BZIP2_MAGIC = b"BZh"
 
-# So much is lost where the bytes turn out to be damaged; less would not be slower, either.
+# If the compressed bytes are damaged, up to this many bytes of output are lost.
 _OUTPUT_BYTES = 2**14
 # The stubs call isal's class of exceptions an exception.
 _DAMAGED = (

@@ -37,8 +37,8 @@ def step_means(parts: Sequence[Part], resumed_from: int | None) -> StepBlock:
         seconds is not None and interval is None
         for seconds, interval in zip(steps.column("step_seconds"), logged_intervals, strict=True)
     ]
-    # Of Megatron-DeepSpeed's two programs, which may report at different intervals, one knows how
-    # many iterations there are to be.
+    # Megatron-DeepSpeed has two reporters, which may have different intervals. Only one of them
+    # prints the number of iterations of the run.
     means = [*compress(zip(iterations, totals, strict=True), is_mean)]
     others = {number for number, total in means if total is None}
     ours = {number for number, total in means if total is not None} - {extra}

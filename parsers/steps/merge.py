@@ -23,10 +23,10 @@ from parsers.steps.means import step_means
 # The source that counts if a name has several values: the program's dump, then its sentences, then
 # the script that started it.
 _SOURCES = ("arguments", "report", "echo", "host")
-# What has as many values as there are machines.
+# Settings with a value for each machine.
 _LISTS = frozenset({"host", "gpu"})
 
-# What a report of one engine of several says of its own part alone.
+# Fields that describe only one engine's part of a step, if there are several engines.
 _NO_RATES: dict[str, Any] = dict.fromkeys(
     (
         "step_seconds",

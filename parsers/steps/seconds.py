@@ -24,7 +24,7 @@ def skipped_updates(so_far: Iterable[int | None], since: Iterable[int | None]) -
     return skips
 
 
-# What is larger, or closer to zero, is mangled, and could not be added up or divided by.
+# A number that is larger, or closer to zero, is mangled: sums and quotients would overflow.
 _MAGNITUDE = 1e100
 
 

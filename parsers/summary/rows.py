@@ -120,7 +120,7 @@ def _typed(name: str, text: str) -> bool | int | float | str:
     if name.endswith("version") or name in _NAMES or not _NUMERIC.fullmatch(text):
         return text
     if text.isdigit():
-        # What begins with a zero is a name, and what is longer no count.
+        # Digits that begin with a zero are a name, and longer ones are not a count.
         return int(text) if str(int(text[:19])) == text else text
     number = float(text)
     return number if math.isfinite(number) else text

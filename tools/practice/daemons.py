@@ -180,7 +180,7 @@ def command_environment(plan: Plan) -> Mapping[str, str]:
         "SLURM_CONF": str(plan.slurm_conf),
         "MYSQL_UNIX_PORT": str(plan.mariadb_socket),
         "PATH": SEARCH_PATH,
-        # Of bash, in every job script: what real clusters have and this one can do without.
+        # A function of bash in every job script: real clusters have `module`, this one needs none.
         "BASH_FUNC_module%%": '() { echo "this practice cluster has no modules: module $*"; }',
     }
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-# What each is there for: a program, or a library by its pattern below /usr.
+# Packages by the program, or by the pattern of a library below /usr, for which each is needed.
 _PACKAGES: Mapping[str, str] = {
     "slurmctld": "slurmctld",
     "slurmd": "slurmd",

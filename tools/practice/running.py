@@ -116,7 +116,7 @@ def stop(folder: Path) -> bool:
     """
     if not is_up(folder):
         return False
-    # It may be starting or ending, and not answer.
+    # The cluster may be starting or ending, and not answer.
     with contextlib.suppress(FileNotFoundError, ProcessLookupError, ValueError):
         os.kill(int((folder / "holder.pid").read_text()), signal.SIGTERM)
     deadline = time.monotonic() + _END_SECONDS

@@ -25,9 +25,9 @@ from orchestrator.run.model import Run
 from parsers.formats.gpt_workload import GPT_WORKLOAD
 from parsers.formats.hf_trainer import HF_TRAINER_METRICS, HF_TRAINER_REPORTS, HF_TRAINER_RESULT
 
-# Of the tokenizer that run_clm.py is given where the campaign names none.
+# The vocabulary of the tokenizer that run_clm.py gets if the campaign names no tokenizer.
 _GPT2_TOKENS = 50257
-# Which options of run_clm.py a run's parameters say.
+# Options of run_clm.py that a run's parameters set.
 _SET_BY_PARAMETERS = {
     "--tokenizer_name": "tokenizer",
     "--dataset_name": "dataset",

@@ -8,9 +8,9 @@ from typing import Any
 
 from orchestrator.common.errors import did_you_mean
 
-# Put inside another section they mean nothing there.
+# Sections that have no meaning inside another section.
 _SECTIONS = frozenset({"fp16", "bf16", "amp", "zero_optimization", "optimizer", "scheduler"})
-# What begins so is a parameter of a run.
+# Keys that begin like this are parameters of a run.
 _OFFLOAD = "offload_"
 
 

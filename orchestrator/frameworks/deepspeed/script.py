@@ -60,7 +60,7 @@ class DeepspeedOptions:
 def problems(run: Run) -> Iterator[str]:
     """Yield each reason why a deepspeed run is impossible."""
     if run.training.activation_checkpointing:
-        # It would count in the TFLOPs, and the script hears nothing of it.
+        # The TFLOPs would count the recomputation, but the script does not receive the setting.
         yield (
             "framework deepspeed does not pass activation_checkpointing to the script; set it in "
             "script_args"

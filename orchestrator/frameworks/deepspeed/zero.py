@@ -175,7 +175,7 @@ def states(
 
 def _elements(config: Mapping[str, Any], key: str, default: int) -> int:
     value = value_at(config, f"zero_optimization.{key}")
-    # It may be "auto", which is for the program to fill in, or nonsense, for DeepSpeed to refuse.
+    # The value may be "auto", which the program fills in, or nonsense, which DeepSpeed refuses.
     return int(value) if isinstance(value, int | float) and 0 <= value < 2**63 else default
 
 

@@ -72,7 +72,7 @@ def problems(run: Run) -> Iterator[str]:
     if run.training.precision == "fp32":
         yield f"zero_stage={options.zero_stage} needs precision=fp16 in DeepSpeed of 2021"
     if options.zero_stage == 1 and options.offload_optimizer != "none":
-        # Its optimizer of stage 1 takes no setting of offload (engine.py of DeepSpeed 0.3.16).
+        # DeepSpeed's optimizer of stage 1 takes no setting of offload (engine.py of 0.3.16).
         yield (
             f"offload_optimizer={options.offload_optimizer} needs zero_stage=2 or 3: DeepSpeed of "
             "2021 keeps the optimizer states of stage 1 on the GPU"

@@ -33,7 +33,7 @@ COLUMNS = (
     run_columns.GLOBAL_BATCH,
 )
 
-# Which options of the programs a run's parameters say.
+# Options of the programs that a run's parameters set.
 _SET_BY_PARAMETERS = {
     "--tensor-model-parallel-size": "tensor_parallel_size",
     "--model-parallel-size": "tensor_parallel_size",
@@ -211,7 +211,7 @@ def data_problems(run: Run) -> Iterator[str]:
         yield f"framework {run.framework} needs real data: give {', '.join(missing)}"
 
 
-# What these change, sizes and FLOPs do not count.
+# Options that change the model in a way that sizes and FLOPs do not count.
 _CHANGES_MODEL = (
     "--num-experts", "--expert-model-parallel-size", "--swiglu", "--group-query-attention",
     "--num-query-groups", "--untie-embeddings-and-output-weights", "--kv-channels",
@@ -227,7 +227,7 @@ _ENDS = ("--exit-interval", "--exit-duration-in-mins")
 def unreckoned(run: Run) -> list[str]:
     """Return the further arguments that change sizes or FLOPs without being counted."""
     described = run.model is not None and run.model.described is not None
-    # Where the experts of a described model are is counted.
+    # The placement of a described model's experts is counted.
     counted = {"--expert-model-parallel-size"} if described else set()
     return [
         option

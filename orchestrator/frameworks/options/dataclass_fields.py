@@ -93,7 +93,7 @@ def _type(interpreter: Interpreter, annotation: ast.expr, module: Module) -> Tak
             return _generic(interpreter, ast.unparse(base), inside, module)
     value = interpreter.value(annotation, {}, module)
     if isinstance(value, Class) and interpreter.is_enumeration(value):
-        # Its values are given by their names.
+        # The values of an enumeration are given by their names.
         return {"choices": list(interpreter.members(value))}
     return {"type": value} if isinstance(value, type) else {}
 

@@ -358,7 +358,7 @@ class Interpreter:
         (generator,) = node.generators
         items = self._items(self.value(generator.iter, names, module))
         if items is None:
-            # What is made is not known, but a parser may get options on the way.
+            # The result is unknown, but evaluating an element may add options to a parser.
             own = dict(names)
             self._assign(generator.target, UNKNOWN, own)
             self.value(node.elt, own, module)

@@ -23,7 +23,7 @@ from orchestrator.frameworks.options.values import (
 Takes = dict[str, Any]
 # Modules of a checkout that make the parser of its programs, which start it many calls away.
 ARGUMENT_MODULES = ("megatron.training.arguments", "megatron.arguments", "arguments")
-# What deepspeed.add_config_arguments adds to a parser, in every version since 0.3.
+# Options that deepspeed.add_config_arguments adds to a parser, in every version since 0.3.
 DEEPSPEED: Mapping[str, Takes] = {
     "--deepspeed": {"values": 0},
     "--deepspeed_config": {},
@@ -164,7 +164,7 @@ def _takes(keywords: Mapping[str, Any], interpreter: Interpreter) -> Takes:
     if keywords.get("required") is True:
         takes["required"] = True
     default = _plain(keywords.get("default"))
-    # What a flag is if it is not given follows from its action.
+    # The value of a flag that is not given follows from its action.
     implied = {"store_true": False, "store_false": True}.get(takes.get("action", ""))
     if default is not None and default not in ([], implied):
         takes["default"] = default

@@ -79,7 +79,7 @@ def read_on_slurm(
             results = folder.shard(shard.name).load_result()
             contents |= dict(zip(shard.logs, results, strict=True))
             if any(isinstance(result, OSError) for result in results):
-                # It may be readable next time.
+                # The log may be readable next time.
                 folder.shard(shard.name).result.unlink(missing_ok=True)
     return [contents[log] for log in wanted]
 
@@ -181,7 +181,7 @@ def _wait(
             answer = ask_jobs(list(by_task))
             if not answer.complete:
                 tell(f"Slurm gave no answer: {answer.silences[-1]}")
-            # Of what Slurm did not know for a moment it may know again.
+            # Slurm may report a job again that it did not know for a moment.
             ended = {
                 by_task[task]: ended.get(by_task[task], (word, time.monotonic()))
                 for task, word in _ends(answer, by_task)

@@ -18,7 +18,7 @@ _PLAIN = re.compile(rf"{_VALUE}\s*")
 _UP, _DOWN = "+↑▲⬆", "-↓▼⬇\N{MINUS SIGN}\N{EN DASH}"
 _SIGNS = rf"[{re.escape(_UP + _DOWN)}%\s]*"
 _PART = re.compile(rf"{_SIGNS}(?:{NUMERAL}){_SIGNS}")
-# What is left after a fall by 100 %, which may be a little less than that.
+# The part that is left after a fall by 100 %: rounding may hide a small rest.
 _LEAST_PART = Fraction(1, 10**12)
 _PARTED = re.compile(r"[,;/]")
 _MAY_TELL = re.compile("[(\\[\N{FULLWIDTH LEFT PARENTHESIS}]")

@@ -26,7 +26,7 @@ _PEAKS = {
     "FP8": frozenset({"fp8"}),
     "BF16": frozenset({"bf16", "fp16"}),
     "FP16": frozenset({"bf16", "fp16"}),
-    # It may be computed in TF32, at half the rate of 16 bits.
+    # FP32 may be computed in TF32, at half the rate of 16 bits.
     "FP32": frozenset({"fp32", "bf16", "fp16"}),
 }
 

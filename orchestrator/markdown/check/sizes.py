@@ -10,7 +10,7 @@ from orchestrator.markdown.meaning.columns import Meaning
 from orchestrator.markdown.meaning.printed_numbers import NumberRange
 from orchestrator.run.shape import ModelShape
 
-# Where the table does not tell: the largest vocabulary of a GPT, BLOOM's, and the usual one.
+# For tables without a vocabulary: the largest vocabulary of a GPT (BLOOM's), and GPT-2's.
 _LARGEST_VOCABULARY, _USUAL_VOCABULARY = 250_880, 50_257
 _SEQ_LENGTH = 2048
 _GIBI = Fraction(2**30, 10**9)

@@ -21,7 +21,7 @@ from orchestrator.markdown.meaning.printed_numbers import NumberRange, most_comm
 _SLACK = Fraction(1, 100)
 # Layers that run forward once more make four thirds of the model FLOPs, at most.
 _RECOMPUTED = Fraction(4, 3)
-# So many rows must agree before another one is called different.
+# The number of rows that must agree before another row is reported as different.
 _ALIKE = 3
 _SHARES = (Meaning.MFU, Meaning.HFU)
 _SPEEDS = (Meaning.TFLOPS_PER_GPU, Meaning.MODEL_TFLOPS_PER_GPU)

@@ -98,7 +98,7 @@ def html_tables(data: bytes, covered: Sequence[tuple[int, int]]) -> Iterator[Htm
         if tag["closing"]:
             if opened and (begin := opened.pop()) >= 0:
                 end = masked.find(b">", tag.end()) + 1 or len(masked)
-                # What contains this table is layout.
+                # The tables that contain this table are layout.
                 opened = [-1 for _ in opened]
                 yield from _read(data, masked, begin, end)
         else:

@@ -21,7 +21,7 @@ _FAILED = re.compile(
     r"|cancel(?:l?ed)?|hangs?|hung|did not run|does not fit)\b",
     re.IGNORECASE,
 )
-# What may stand around the one number of a cell: "about", a deviation, a remark in parentheses.
+# Text that may surround the only number of a cell: "about", a deviation, a remark in parentheses.
 _ABOUT = r"\s*(?:~|≈|≃|ca\.?|about|approx\.?)?\s*"
 _REMARK = r"(?:\s*(?:±|\+/-|\+-)\s*[\d.]+\s*[a-zµ]*)?(?:\s*\(.*\))?\s*"
 _SIZE = re.compile(rf"{_ABOUT}(?P<number>{NUMERAL})\s*(?P<unit>[a-z ]*?){_REMARK}", re.IGNORECASE)

@@ -75,7 +75,7 @@ class TableColumn:
     rank: int = 0
 
 
-# What a user may call a time or a rate whose title does not say which it is.
+# Names that a user may give a time or a rate whose title does not show the quantity.
 _PACES = {
     str(quantity): quantity
     for quantity in (

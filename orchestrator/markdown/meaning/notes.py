@@ -18,7 +18,7 @@ from orchestrator.markdown.document.tables import Document
 from orchestrator.markdown.meaning.columns import Meaning, read_columns
 from orchestrator.markdown.meaning.settings import PageSettings, with_comment
 
-# What is a whole number, in a table or next to it.
+# Sizes that are whole numbers, in a table or next to it.
 SIZES = frozenset(
     {
         Meaning.WORLD_SIZE,
@@ -72,7 +72,7 @@ class TableNotes(NamedTuple):
 
 _ITEM = re.compile(r"\s*[-*+]\s+(?P<text>.*)")
 _STATED = re.compile(r"(?P<name>[A-Za-z][\w -]*?)\s*(?:=|:|\bis\b)\s*(?P<value>.+)")
-# What may follow a number that holds for all rows.
+# Text that may follow a number that holds for all rows.
 _NUMBER = re.compile(
     r"(?P<number>\d{1,18})\b"
     r"(?!.*\b(?:but|except|other|save|unless)\b)"

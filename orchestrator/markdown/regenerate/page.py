@@ -91,7 +91,7 @@ def _rated_rows(data: bytes) -> list[RatedRow]:
     try:
         return rated_rows(read_page(data).tables)
     except UserError:
-        # It is reported where the comment is read.
+        # The invalid setting is reported when the comment is read.
         return []
 
 

@@ -64,7 +64,7 @@ def _forecast(campaign: Campaign, run: Collected) -> Forecast | None:
     forecast = run.planned.memory
     if forecast is None:
         return None
-    # What programs log on a GPU is what torch's allocator has handed out.
+    # On a GPU, programs log the memory that torch's allocator has handed out.
     shown = forecast.tensors if campaign.cluster.has_gpus else forecast
     return tuple((part.name, (part.low_gib + part.high_gib) / 2) for part in shown.parts)
 

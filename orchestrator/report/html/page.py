@@ -169,7 +169,7 @@ def _memory(campaign: Campaign, run: Collected) -> tuple[float, float, float] | 
     forecast, peak = run.planned.memory, run.summary.max_memory_allocated_gib
     if forecast is None or peak is None:
         return None
-    # What programs log on a GPU is what torch's allocator has handed out.
+    # On a GPU, programs log the memory that torch's allocator has handed out.
     expected = forecast.tensors if campaign.cluster.has_gpus else forecast
     return expected.low_gib, expected.high_gib, peak
 

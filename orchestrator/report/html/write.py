@@ -18,7 +18,7 @@ from orchestrator.report.report import Report
 from orchestrator.status.log_text import Tail, log_tail
 from orchestrator.store.campaign_store import CampaignStore
 
-# What page.html says near its begin, and behind its styles: what it is of.
+# Texts in page.html, near its start and after its styles, that show what the page is about.
 _OURS, _OF_RUNS, _OF_ROWS = (
     b'content="teralog report"',
     b" the table of runs</a>",

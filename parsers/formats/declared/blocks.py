@@ -104,7 +104,7 @@ def example_pattern(example: Example) -> LinePattern:
         pieces += (_alike(example.line[place:begin]), pattern)
         place = end
     fields = sorted(example.fields, key=lambda field: field.begin)
-    # What follows the last field means nothing: of each field the first one counts.
+    # Text after the last field is ignored: the first occurrence of each field counts.
     return LinePattern(
         "".join(["^", *pieces, r"[^\n]*$"]),
         [*example.counts, *(field.name for field in fields)],

@@ -17,7 +17,7 @@ from parsers.formats.declared.blocks import LinePattern
 from parsers.records import Record, Step
 from parsers.steps.blocks import StepBlock
 
-# What JSON allows, and no number that `int` refuses.
+# Numbers that JSON allows and `int` accepts.
 _NUMBER = r"-?(?:0|[1-9][0-9]{0,99})(?:\.[0-9]{1,99})?(?:[eE][-+]?[0-9]{1,3})?"
 _TOKEN = re.compile(r'"(?P<string>(?:[^"\\]|\\.)*)"|(?P<number>-?[0-9][-+.0-9eE]*)|[^"0-9-]+|-')
 _DIGITS = re.compile(r"[0-9]+")

@@ -33,7 +33,7 @@ from parsers.scan.reader import LogFormat
 from parsers.steps.blocks import StepBlock
 
 _OBJECT = re.compile(rf"{LABELS}\s*(?P<object>\{{.*\}})\s*$")
-# What may be nan or inf.
+# Fields that may be nan or inf.
 _ANY_NUMBER = frozenset({"loss", "grad_norm"})
 
 Json = dict[str, Any]

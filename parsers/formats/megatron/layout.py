@@ -49,7 +49,7 @@ class Layout:
         pieces = [f"({_NO_FIELD}?)", header.pattern]
         for head in heads:
             field, value = fields.get(head[:-1].strip()), _ANY
-            # Of several names that mean the same, the first one counts.
+            # If several names mean the same, the first one counts.
             if field and field[0] not in [name for name, _ in read]:
                 read.append(field)
                 value = _VALUE
