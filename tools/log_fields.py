@@ -46,9 +46,20 @@ def _row(declaration: Declaration) -> str:
 
 
 def _label(field: Field) -> str:
-    """Return the words before a value, without parts that only a regular expression needs."""
-    text = re.sub(r"\(\?(?:<?[!=])(?:[^()]|\([^()]*\))*\)", "", field.before)
-    text = re.sub(r"\\(.)", r"\1", text.replace(" +", " ").replace("(?:", "("))
+    """Return the words before a value; if these are only signs, also the words after it."""
+    look_behind = re.sub(r"\(\?(?:<?[!=])(?:[^()]|\([^()]*\))*\)", "", field.before)
+    before = _words(look_behind)
+    if any(map(str.isalpha, before)):
+        return before
+    after = (
+        field.after.removeprefix("(?=").removesuffix(")") if "(?=" in field.after else field.after
+    )
+    return f"{before} … {_words(after)}"
+
+
+def _words(pattern: str) -> str:
+    """Return the words of a regular expression, as code in a table."""
+    text = re.sub(r"\\(.)", r"\1", pattern.replace(" +", " ").replace("(?:", "("))
     return "`" + _escaped(text).strip(" ,") + "`"
 
 
