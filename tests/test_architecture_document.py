@@ -67,7 +67,7 @@ def test_packages_are_in_the_order_of_the_layers(root: str) -> None:
 
 
 def test_every_row_names_a_place_that_exists() -> None:
-    """Every change that the map lists leads to an existing file or folder."""
+    """In the table "To change X, open Y", every Y is an existing file or folder."""
     rows = [row for row in section("To change X, open Y") if not row[0].startswith("**")]
     assert len(rows) >= FEWEST_ROWS
     for change, places in rows:

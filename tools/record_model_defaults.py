@@ -53,7 +53,7 @@ def defaults(kind: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Write the file."""
+    """Write the defaults of all families to the data file of `orchestrator.model`."""
     values = {kind: defaults(kind) for kind in sorted(huggingface.READERS)}
     data = {"transformers": transformers.__version__, "defaults": values}
     FILE.write_text(json.dumps(data, indent=1) + "\n", "utf-8")

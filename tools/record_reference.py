@@ -71,7 +71,8 @@ def campaign_keys() -> str:
         "[frameworks](frameworks.md). [Parameters](parameters.md) explains how batch sizes fit\n"
         f"together.\n\n{_table('parameter', CommonParameters)}\n"
         "## Presets\n\n"
-        "Keys of `model`, in either case; only `18b` and `18B` are two models.\n\n" + _presets()
+        "Values of the parameter `model`. Upper and lower case are equal, except that `18b` and\n"
+        "`18B` are different models.\n\n" + _presets()
     )
 
 

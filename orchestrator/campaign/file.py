@@ -77,8 +77,8 @@ class CampaignFile:
     warmup: Annotated[
         int | str,
         Field(
-            description="Iterations left out of the numbers: a number (5), a percentage (10%), "
-            "first (report) or auto."
+            description="Iterations left out of the numbers: `5` for five of them, `10%`, "
+            "`first` for those up to the first step report, or `auto`."
         ),
     ] = DEFAULT_WARMUP
 

@@ -88,8 +88,9 @@ class CommonParameters(ModelSizes):
         str | dict[str, Any],
         WithJsonSchema(
             {
-                "description": "A preset's key or a name of `teralog models`; or sizes, with or "
-                "without one of preset, name and config: {preset: xl, seq_length: 512}.",
+                "description": "A preset's key or a name of `teralog models`; or a mapping of "
+                "sizes, which may start from a preset, name or config: "
+                "{preset: xl, seq_length: 512}.",
                 "anyOf": [{"type": "string"}, {"type": "object"}],
             }
         ),

@@ -41,7 +41,7 @@ def kept(rank: Rank) -> Size:
             sizes, what = all_checkpoints, f"{count} checkpoints"
         case None:
             sizes = (all_checkpoints[0], layers * layer[1])
-            what = f"{count} checkpoints, or all of {layers} layers"
+            what = f"{count} checkpoints, up to all activations of {layers} layers"
     flight = _in_flight(rank)
     output = _hidden(rank) if rank.run.parallelism.pipeline_parallel_size > 1 else 0
     ends = (flight[0] * sizes[0], flight[1] * (sizes[1] + output))

@@ -143,8 +143,8 @@ def _parts(rank: Rank) -> Iterable[Part]:
         "buckets": states.buckets(rank),
         "activations": kept,
         "one layer": work,
-        "logits": (logits_beyond, f"{logits_why}, beyond one layer"),
-        "optimizer step": (beyond(step, passes), f"{step_why}, beyond the activations"),
+        "logits": (logits_beyond, f"{logits_why}; what exceeds one layer"),
+        "optimizer step": (beyond(step, passes), f"{step_why}; what exceeds the activations"),
     }
     for name, ((low, high), why) in parts.items():
         if high:

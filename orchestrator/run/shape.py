@@ -69,7 +69,7 @@ class ModelShape:
 
     @property
     def is_gpt2(self) -> bool:
-        """Whether the parameters are GPT2_PARAMETERS: only sizes differ from GPT-2."""
+        """Whether the model differs from GPT-2 only in sizes, e.g. its number of layers."""
         sizes = (self.num_layers, self.hidden_size, self.num_attention_heads)
         if self.described is not None:
             return False

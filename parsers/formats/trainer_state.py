@@ -87,7 +87,7 @@ TRAINER_STATE = LogFormat(
     report=NEVER,
 )
 TRAINER_STATE_SETTINGS = LogFormat(
-    name="Hugging Face Trainer, settings of its state",
+    name="Hugging Face Trainer, settings in trainer_state.json",
     anchors=(b'  "max_steps": ',),
     parse=_settings,
     report=NEVER,

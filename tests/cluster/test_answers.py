@@ -279,7 +279,7 @@ def test_a_job_is_found_though_the_submit_s_clock_was_ahead(
 def test_a_task_that_has_gone_from_its_array_is_cancelled_only_if_it_never_began(
     playground, hasty_slurm
 ) -> None:
-    """A task that left its array is cancelled only if the results have no record of its start."""
+    """A task that squeue no longer lists is CANCELLED only if no file shows that it began."""
     play = playground
     play.environment |= hasty_slurm.environment
     logs = play.path / "logs"

@@ -190,7 +190,7 @@ def trainer_state(random: Random) -> Printed:
     return Printed(text, records, alone=True)
 
 
-@prints("Hugging Face Trainer, settings of its state")
+@prints("Hugging Face Trainer, settings in trainer_state.json")
 def max_steps(random: Random) -> Printed:
     """Print how many steps the Trainer plans."""
     n = count(random)

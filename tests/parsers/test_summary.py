@@ -104,7 +104,7 @@ def test_the_mean_of_equal_times_is_that_time() -> None:
 
 @pytest.mark.parametrize("size", ["9" * 5000, "9" * 30, "0", "\N{SUPERSCRIPT TWO}"])
 def test_a_mangled_size_is_none(log: Path, size: str) -> None:
-    """The step still counts, and so does its batch."""
+    """An unreadable size in the argument dump is None; the report's own batch is still used."""
     names = ("seq_length", "global_batch_size", "log_interval")
     dump = "".join(f"  {name} ..... {size}\n" for name in names)
     run_summary = summary(log, dump + line(1, 1000), "none")

@@ -157,7 +157,7 @@ def needs_gpus(run: Run) -> str | None:
     a world of one rank and refuses the batch.
     """
     if run.options.program == "run_clm" and run.zero_stage == 3:
-        return "zero_stage=3 of program=run_clm"
+        return "zero_stage=3 with program=run_clm"
     return None
 
 

@@ -64,7 +64,7 @@ def even_problems(run: Run, chunks: int = 1) -> Iterator[str]:
 
 
 def checkpoint_problems_of_2(run: Run, chunks: int = 1) -> Iterator[str]:
-    """Yield a problem if Megatron 2's checkpoints do not divide the layers run at a time."""
+    """Yield a problem if Megatron 2 cannot divide the layers of a stage evenly into checkpoints."""
     if run.model is None:
         return
     stages = run.parallelism.pipeline_parallel_size

@@ -54,9 +54,10 @@ class JoinedColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinedTables:
-    """The tables of a page as one: the page's title, the number of tables, columns and rows.
+    """The tables of a page as one.
 
-    table_names: for each row the name of its table.
+    title: the page's title. tables: how many tables it has. table_names: for each row
+    the name of its table.
     """
 
     title: str

@@ -217,7 +217,7 @@ def _regenerate_column(
     results: Sequence[_Result],
     made: RegeneratedTable,
 ) -> None:
-    """Add to `made` the changes to a column of the table; `number` is its target's number."""
+    """Add to `made` the changes to one column; `number` is its index in each result's values."""
     for row, values in results:
         if column.index >= len(row.raw_cells):
             made.unclear.append(Remark(row.line, f"the row ends before {column.title}"))

@@ -91,7 +91,7 @@ function runSections(run, detail) {
     figure("Loss", curve(detail, detail.loss, null, "loss", {})),
   ];
   const files = Object.entries(detail.texts ?? {});
-  const noFiles = detail.texts === null ? `This campaign has too many runs to show them here; they are in the folder ${run.run_id} next to this page.` : "This run has no files.";
+  const noFiles = detail.texts === null ? `This campaign has too many runs to show the files of each run here; those of this run are in the folder ${run.run_id} next to this page.` : "This run has no files.";
   return [
     element("p", { class: "small" }, "run ", element("span", { class: "id" }, run.run_id), ` of ${page.title} ${page.about}`),
     end(run, detail),

@@ -1,9 +1,10 @@
 """Parse memory reports of Megatron's ranks: torch's allocator after the first iterations.
 
 The first rank of each data-parallel group prints one report. Each rank prints by itself, so several
-may be on one line. "MB" is 2**20 bytes. The numbers are unrounded multiples of a byte, or since
-core 0.16 rounded to two decimals; so a last number that is neither is torn. Without pipeline
-(Megatron up to 1.1.5, gpt-neox) only the first rank reports, without its rank.
+may be on one line. "MB" is 2**20 bytes. Up to core 0.15, each number is
+an exact count of bytes divided by 2**20; since 0.16 it is rounded to two decimals. If the last
+number of a line is neither, the line was cut off. Versions without pipeline parallelism (Megatron
+up to 1.1.5, gpt-neox) print one report, of the first rank, and do not print its number.
 """
 
 import re

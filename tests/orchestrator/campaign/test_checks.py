@@ -245,7 +245,7 @@ def test_a_program_that_needs_gpus_is_reported_as_a_warning_without_any(
 @pytest.mark.parametrize(
     ("stage", "cluster", "warnings"),
     [
-        (3, CPUS, ["zero_stage=3 of program=run_clm trains on GPUs, and cluster here has none"]),
+        (3, CPUS, ["zero_stage=3 with program=run_clm trains on GPUs, and cluster here has none"]),
         (2, CPUS, []),
         (3, V100, []),
     ],
