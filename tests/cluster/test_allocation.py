@@ -176,7 +176,7 @@ def test_a_run_that_slurm_has_is_left_to_it(play) -> None:
     play.teralog("cancel", "campaign.yaml", "--all")
 
 
-def test_a_run_that_slurm_has_forgotten_keeps_none_of_its_series_back(play) -> None:
+def test_a_run_that_slurm_has_forgotten_does_not_block_its_series(play) -> None:
     """If Slurm has forgotten a run, its end will never be known, but the next runs start."""
     play.write_slurm_campaign(
         "true", matrix="micro_batch_size: [1, 2]", profile="submission_limit: 1\n"
@@ -192,7 +192,7 @@ def test_a_run_that_slurm_has_forgotten_keeps_none_of_its_series_back(play) -> N
     assert play.states() == ["UNKNOWN", "COMPLETED"]
 
 
-def test_a_run_that_cannot_be_cancelled_keeps_no_other_going(play) -> None:
+def test_a_run_that_cannot_be_cancelled_does_not_protect_others(play) -> None:
     """`submit --here` goes on, although another host has one run and the queue another."""
     play.write_slurm_campaign("true", matrix="seed: [1, 2]", profile="submission_limit: 1\n")
     play.teralog("submit", "campaign.yaml", "--hold")
@@ -330,7 +330,7 @@ def test_devices_of_a_killed_run_are_free_again(play) -> None:
         ("", "--nodes=2 --ntasks=2 --gpus=4 --cpus-per-task=8", 4),
     ],
 )
-def test_as_many_runs_are_there_at_once_as_fit_by_gpus_and_cores(
+def test_gpus_and_cores_limit_how_many_runs_start_at_once(
     play, profile: str, options: str, most: int
 ) -> None:
     """If the profile wants whole nodes, only one run starts per node."""

@@ -60,7 +60,7 @@ def test_another_job_with_the_same_id_is_not_taken_for_the_run(bare, slurm) -> N
     slurm.run("scancel", other, mine["job_id"])
 
 
-def test_a_slurm_that_for_a_moment_knows_nothing_is_asked_again(bare, slurm) -> None:
+def test_slurm_is_asked_again_if_it_briefly_forgets_all_jobs(bare, slurm) -> None:
     """While Slurm changes an array, it may not know a job.
 
     A running run must not become UNKNOWN.
@@ -81,7 +81,7 @@ def test_a_slurm_that_for_a_moment_knows_nothing_is_asked_again(bare, slurm) -> 
     bare.wait_for(["COMPLETED", "COMPLETED"])
 
 
-def test_a_slurm_that_keeps_silent_changes_no_record(bare, slurm) -> None:
+def test_records_stay_unchanged_while_slurm_does_not_answer(bare, slurm) -> None:
     """If Slurm does not answer, known states stay, and no run starts twice.
 
     A message reports it.
@@ -120,7 +120,7 @@ ASKING = [
 
 
 @pytest.mark.parametrize("silence", [HANGING, f'echo "$0" >> "$LEDGER.asked"; {SILENT}'])
-def test_a_daemon_that_keeps_silent_is_asked_once_by_each_command(bare, silence: str) -> None:
+def test_each_command_asks_a_silent_daemon_once(bare, silence: str) -> None:
     """Each command asks a silent daemon once.
 
     The message explains how to wait longer, and known states stay.
@@ -139,7 +139,7 @@ def test_a_daemon_that_keeps_silent_is_asked_once_by_each_command(bare, silence:
     assert "RUNNING" in bare.teralog("status", "campaign.yaml", "--slurm-timeout", "0.5").stdout
 
 
-def test_accounting_that_keeps_silent_does_not_silence_the_controller(bare) -> None:
+def test_the_controller_is_asked_even_if_accounting_is_silent(bare) -> None:
     """If slurmdbd does not answer, teralog asks it only once, and still asks slurmctld."""
     bare.write_slurm_campaign(WAIT, matrix="seed: [1]")
     bare.teralog("submit", "campaign.yaml")
@@ -162,7 +162,7 @@ def test_scontrol_answers_for_an_squeue_that_does_not_work(bare) -> None:
 
 @pytest.mark.parametrize("others", [{}, {"squeue": SILENT, "scontrol": SILENT}])
 @pytest.mark.parametrize("rest", ["_[0-3%2]", ""])
-def test_runs_go_on_that_late_accounting_calls_cancelled_with_the_rest_of_their_array(
+def test_running_tasks_stay_running_though_accounting_reports_their_array_as_cancelled(
     playground, slurm_with_accounting, rest: str, others: dict[str, str]
 ) -> None:
     """Late accounting reports a running task as cancelled with its array; the run stays active.
@@ -192,7 +192,7 @@ def test_runs_go_on_that_late_accounting_calls_cancelled_with_the_rest_of_their_
     [("COMPLETED", ["ended.json"]), ("UNKNOWN", ["ended.json", "job.json"])],
     ids=["by its own record", "no record"],
 )
-def test_a_run_that_completed_is_not_called_cancelled_with_the_rest_of_its_array(
+def test_a_completed_task_stays_completed_though_its_array_is_cancelled(
     bare, state: str, forgotten: list[str]
 ) -> None:
     """Without accounting, squeue has forgotten the completed task and reports only its array."""

@@ -95,7 +95,7 @@ def test_cancel_ends_a_job_that_is_being_submitted(bare) -> None:
     assert (queue(bare), bare.states()) == ("", ["CANCELLED"] * 4)
 
 
-def test_a_submit_calls_sbatch_no_more_after_a_cancel(bare) -> None:
+def test_a_submit_stops_calling_sbatch_after_a_cancel(bare) -> None:
     """The submit stops after one of three arrays, and explains in a sentence why."""
     bare.write_slurm_campaign(
         WAIT, matrix="seed: [1, 2, 3, 4, 5, 6]", profile="max_array_size: 2\n"
@@ -171,7 +171,7 @@ def test_cancel_closes_the_attempts_of_a_killed_submit(bare) -> None:
     bare.wait_for(["COMPLETED"] * 4)
 
 
-def test_a_mark_that_was_left_stops_no_later_submit(bare) -> None:
+def test_an_old_cancel_mark_does_not_stop_a_later_submit(bare) -> None:
     """A killed cancel can leave a mark; the next submit removes it and goes on."""
     bare.write_slurm_campaign("true", matrix="seed: [1]")
     run = bare.status()[0]["run_id"]
@@ -209,9 +209,7 @@ def make_read_only(disk: Disk) -> str:
 
 
 @pytest.mark.parametrize("trouble", [fill, make_read_only])
-def test_without_a_place_to_write_slurm_is_shown_and_jobs_are_cancelled(
-    disk: Disk, trouble: Any
-) -> None:
+def test_without_a_writable_folder_status_and_cancel_still_work(disk: Disk, trouble: Any) -> None:
     """If no record can be written, `status` and `cancel` still work, and a sentence reports it."""
     play = disk.playground
     assert disk.teralog("submit").returncode == 0

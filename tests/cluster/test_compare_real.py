@@ -67,7 +67,9 @@ def disturbed() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("disturbed")
-def test_more_layers_are_slower_and_a_is_as_fast_as_a(tmp_path: Path, slurm: Cluster) -> None:
+def test_more_layers_are_slower_and_equal_runs_are_equally_fast(
+    tmp_path: Path, slurm: Cluster
+) -> None:
     """A comparison finds that more layers are slower, and finds no difference between equal runs.
 
     Equal runs may get a wrong verdict in 4 % of all cases; then the verdict must be nearly right.

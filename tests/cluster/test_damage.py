@@ -38,7 +38,7 @@ def wait_for_ends(play, count: int) -> list[dict[str, Any]]:
     return collected
 
 
-def test_a_folder_of_logs_that_is_deleted_costs_the_logs_alone(play) -> None:
+def test_a_deleted_folder_of_logs_loses_only_the_logs(play) -> None:
     """A running run completes without its log folder.
 
     A waiting run fails, and a retry completes it.
@@ -110,9 +110,7 @@ say status --json > retried.json
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root starts a cluster that sees its mounts")
-def test_a_run_that_fills_the_disk_has_failed_and_looking_at_it_is_no_error(
-    playground, slurm
-) -> None:
+def test_a_run_that_fills_the_disk_has_failed_and_can_still_be_shown(playground, slurm) -> None:
     """Slurm's report cannot be written to a full disk.
 
     A message reports it; a later call repairs it.

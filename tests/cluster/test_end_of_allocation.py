@@ -77,7 +77,9 @@ def wait_until_four_run(play) -> None:
 
 
 @pytest.mark.parametrize("how", ["scancel", "time limit"])
-def test_the_rest_is_left_when_an_allocation_ends(play, slurm, how: str) -> None:
+def test_runs_that_have_not_started_stay_missing_when_an_allocation_ends(
+    play, slurm, how: str
+) -> None:
     """The submit reports the unstarted runs; `submit --here` in another allocation starts them."""
     submit = start(play, f"{SALLOC} {TERALOG} submit campaign.yaml --here")
     wait_until_four_run(play)
@@ -97,7 +99,7 @@ def test_the_rest_is_left_when_an_allocation_ends(play, slurm, how: str) -> None
     finish(play)
 
 
-def test_the_next_batch_job_makes_the_rest(play, slurm) -> None:
+def test_the_next_batch_job_runs_the_missing_runs(play, slurm) -> None:
     """After scancel of a `salloc --batch` job, the next such job starts the rest of the runs."""
     line = play.teralog("salloc", "campaign.yaml", "--batch").stdout
     larger = line.replace("--gres=gpu:1", "--gres=gpu:4").replace("--mem=1G", "--mem=2G")
@@ -126,7 +128,7 @@ def test_a_run_that_does_not_fit_into_the_time_left_is_not_started(play) -> None
     assert play.states() == ["COMPLETED"] * 8
 
 
-def test_ctrl_c_names_the_line_that_goes_on_here(play) -> None:
+def test_ctrl_c_prints_the_command_that_continues_in_the_allocation(play) -> None:
     """After Ctrl-C, `submit --here` prints the command that continues in the same allocation."""
     submit = start(play, f"{SALLOC} {TERALOG} submit campaign.yaml --here")
     wait_until_four_run(play)
@@ -142,7 +144,7 @@ def test_ctrl_c_names_the_line_that_goes_on_here(play) -> None:
     assert "FAILED" not in play.states()
 
 
-def test_overrun_is_for_allocations(play) -> None:
+def test_overrun_is_accepted_only_in_an_allocation(play) -> None:
     """Outside an allocation, `submit --overrun` is refused."""
     refused = play.teralog("submit", "campaign.yaml", "--overrun")
     assert (refused.returncode, "add --here" in refused.stderr) == (1, True)

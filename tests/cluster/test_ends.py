@@ -121,7 +121,7 @@ GOING_ON = {
 
 
 @pytest.mark.parametrize("name", GOING_ON)
-def test_a_run_that_slurm_puts_back_has_not_ended(play, cluster, name: str) -> None:
+def test_a_requeued_run_has_not_ended(play, cluster, name: str) -> None:
     """A requeued run is neither submitted nor retried: Slurm starts it again by itself."""
     befall, profile = GOING_ON[name]
     play.write_slurm_campaign(WAIT, matrix="seed: [1]", profile=profile)

@@ -117,7 +117,7 @@ def seeds_started(play) -> dict[str, list[str]]:
     return started
 
 
-def test_two_submits_at_once_double_nothing(play) -> None:
+def test_two_submits_at_once_start_each_run_once(play) -> None:
     """The second submit waits for the first, and finds nothing left to do."""
     slow_sbatch(play, 0.5, 0.5)
     both = [play.start("submit", "campaign.yaml") for _ in range(2)]
@@ -127,7 +127,7 @@ def test_two_submits_at_once_double_nothing(play) -> None:
     assert set(play.starts().values()) == {1}
 
 
-def test_many_submits_without_locks_double_nothing(play) -> None:
+def test_many_submits_without_locks_start_each_run_once(play) -> None:
     """A submit claims a run by creating a folder, which only one of many submits can do."""
     play.write_slurm_campaign("true", matrix="seed: [1, 2, 3, 4, 5, 6], gpus_per_node: [1, 2]")
     submit_at_once(play, 4)
@@ -150,7 +150,7 @@ def submit_in_a_group(play) -> "subprocess.Popen[bytes]":
 
 @pytest.mark.parametrize("killed", ["submit alone", "sbatch too", "one of two"])
 @pytest.mark.parametrize("moment", range(MOMENTS))
-def test_a_submit_killed_at_any_moment_loses_and_doubles_nothing(
+def test_a_submit_killed_at_any_moment_loses_no_run_and_starts_none_twice(
     play, moment: int, killed: str
 ) -> None:
     """Kill a submit before, within and after sbatch: each run still starts exactly once.
@@ -246,7 +246,7 @@ def test_a_run_never_submitted_has_no_attempt(play) -> None:
     assert len(list(play.path.glob("results/play/submissions/*/withdrawn.sh"))) == 1
 
 
-def test_an_sbatch_that_fails_after_the_job_is_there_is_not_called_again(play) -> None:
+def test_sbatch_is_not_called_again_if_it_fails_after_it_created_the_job(play) -> None:
     """After `Socket timed out`, teralog calls no second sbatch: it finds the job by its name."""
     folder = play.path / "bin"
     slow_sbatch(play, 0, 0)

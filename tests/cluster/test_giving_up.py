@@ -53,7 +53,7 @@ def test_a_series_goes_up_to_its_first_failure_as_an_array_for_each_rank(play) -
     assert (again.returncode, again.stdout) == (1, "")
 
 
-def test_where_the_failed_run_succeeds_at_last_a_submit_goes_on_with_the_others(play) -> None:
+def test_after_the_failed_run_succeeds_a_submit_starts_the_others(play) -> None:
     """`retry` starts the failed run, and `submit` the runs after it.
 
     Only the failed run starts twice.
@@ -80,7 +80,7 @@ def test_within_a_submission_limit_the_smallest_values_come_first(bare) -> None:
     ]
 
 
-def test_what_is_submitted_later_comes_after_what_is_in_the_queue(bare) -> None:
+def test_runs_submitted_later_start_after_those_in_the_queue(bare) -> None:
     """A submission limit leaves runs to the next submit, which chains them to those queued."""
     sweep(bare, f"{WAIT}; {TOO_LARGE.replace('test -e', 'false &&')}", "submission_limit: 4\n")
     first = bare.teralog("submit", "campaign.yaml")

@@ -53,7 +53,7 @@ def no_canary(play) -> None:
     assert not canaries
 
 
-def test_a_shell_that_runs_a_value_leaves_a_canary(playground) -> None:
+def test_a_shell_that_executes_a_value_creates_the_canary_file(playground) -> None:
     """If a shell executes the value, a file appears; otherwise the tests below could not fail."""
     for text in HOSTILE.values():
         subprocess.run(
@@ -66,7 +66,7 @@ def test_a_shell_that_runs_a_value_leaves_a_canary(playground) -> None:
         playground.ledger.with_name("ledger.canary").unlink()
 
 
-def test_nothing_of_a_value_is_run_by_any_command(play) -> None:
+def test_no_command_executes_a_part_of_a_value(play) -> None:
     """No command executes hostile paths, accounts, arguments, run names or sbatch options."""
     play.environment["TERALOG_RESULTS"] = str(play.path / f"results {play.text}")
     assert play.teralog("submit", "campaign.yaml", "--test-only").returncode == 0
@@ -93,7 +93,7 @@ def test_nothing_of_a_value_is_run_by_any_command(play) -> None:
     no_canary(play)
 
 
-def test_nothing_of_a_value_is_run_in_an_allocation(play) -> None:
+def test_no_part_of_a_value_is_executed_in_an_allocation(play) -> None:
     """`salloc --run` starts a shell, in which the user types `submit --here`."""
     done = subprocess.run(
         [TERALOG, "salloc", "campaign.yaml", "--run"],

@@ -67,7 +67,7 @@ def gone(folder: Path, seconds: float) -> bool:
 
 
 @pytest.mark.parametrize("victim", ["starter", "outer holder", "inner holder"])
-def test_all_is_gone_when_one_is_killed(folder: Path, tmp_path: Path, victim: str) -> None:
+def test_all_processes_end_if_one_is_killed(folder: Path, tmp_path: Path, victim: str) -> None:
     """The test kills the starter of the cluster, or one of the two processes that keep it up."""
     starter = subprocess.Popen(
         [sys.executable, "-c", STARTER, str(folder), str(tmp_path)],
@@ -126,7 +126,7 @@ def test_a_shell_ends_the_cluster_that_it_started_only(folder: Path) -> None:
     practice("down", where)
 
 
-def test_a_folder_that_is_no_cluster_s_is_left_alone(folder: Path) -> None:
+def test_a_folder_without_a_cluster_is_unchanged(folder: Path) -> None:
     """The command refuses to delete a folder that it did not create, and keeps its content."""
     folder.mkdir()
     (folder / "thesis.txt").write_text("precious")

@@ -20,7 +20,7 @@ from practice.ports import reserved_ports
         (Plan(folder=Path("/tmp/x"), nodes_32g=1000), "between 1 and 999"),
     ],
 )
-def test_a_cluster_that_cannot_be_is_refused(plan: Plan, message: str) -> None:
+def test_an_impossible_cluster_is_refused(plan: Plan, message: str) -> None:
     """An impossible practice cluster is refused before any file is written."""
     with pytest.raises(PracticeError, match=message):
         plan.check()

@@ -165,7 +165,7 @@ def test_submit_wait_submits_the_rest_as_room_appears(playground, limited) -> No
     assert {path.name for path in attempts} == {"attempt-1"}
 
 
-def test_a_site_without_sacct_lacks_nothing_but_words(playground, slurm, tmp_path: Path) -> None:
+def test_every_command_works_on_a_site_without_sacct(playground, slurm, tmp_path: Path) -> None:
     """The test has all programs of this machine on the PATH except sacct."""
     folder = tmp_path / "programs"
     folder.mkdir()

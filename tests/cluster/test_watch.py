@@ -318,7 +318,7 @@ def test_a_run_that_slurm_may_not_requeue_is_reported(play, slurm, impatient: No
     play.wait_for(["COMPLETED"])
 
 
-def test_a_run_that_has_ended_since_the_look_is_not_requeued(play, impatient: None) -> None:
+def test_a_run_that_has_ended_since_the_query_is_not_requeued(play, impatient: None) -> None:
     """If a run ended since the last query, a requeue would start a completed run again."""
     play.write_slurm_campaign(HANGS, matrix="seed: [1]", profile="requeue: true\n")
     play.teralog("submit", "campaign.yaml")

@@ -97,7 +97,7 @@ def test_segments_change_nothing(
 
 
 @given(data=texts, bounds=bounds, changes=st.integers(0, 3))
-def test_other_anchors_hold_from_the_next_line_on(
+def test_changed_anchors_apply_from_the_next_line(
     data: bytes, bounds: Bounds, changes: int
 ) -> None:
     """The reader may already have searched later lines for the old anchors."""
@@ -123,7 +123,7 @@ def test_other_anchors_hold_from_the_next_line_on(
 
 
 @given(data=texts, cut=st.integers(0, 200))
-def test_what_is_held_back_is_given_whole_when_the_log_has_grown(data: bytes, cut: int) -> None:
+def test_lines_held_back_come_whole_after_the_log_has_grown(data: bytes, cut: int) -> None:
     """A line waits for the lines that belong to it, and for its own end."""
     growing = Bounds(complete=False)
     with open_source(io.BytesIO(data[:cut])) as source:
@@ -154,7 +154,7 @@ def test_the_process_stays_small_on_a_gigabyte_without_newline(tmp_path: Path) -
     assert int(done.stdout) < 64 * 2**10  # KiB
 
 
-def test_memory_stays_bounded_where_every_line_is_wanted(tmp_path: Path) -> None:
+def test_memory_stays_bounded_if_every_line_matches(tmp_path: Path) -> None:
     """However many lines match, only a few are in memory at once."""
     log = tmp_path / "log"
     log.write_bytes(b"one and some more words on a line of a log\n" * 2**16)

@@ -514,7 +514,7 @@ def test_json_may_hold_any_value() -> None:
         parse(MLPERF, f":::MLLOG {json.dumps(event)}")
 
 
-def test_a_count_that_is_not_whole_is_none() -> None:
+def test_a_count_that_is_not_whole_is_absent() -> None:
     """A count with decimals is torn, with another number behind it, so it is not read."""
     line = (
         "Training epoch 0, iteration 4/99 | global_step: 4 | train_step_timing in s: 1.5 | "

@@ -53,13 +53,13 @@ def test_an_overflow_is_a_skipped_step(line: str, skipped: SkippedStep) -> None:
 
 
 @pytest.mark.parametrize("line", NO_OVERFLOWS)
-def test_other_lines_with_the_words_are_none(line: str) -> None:
+def test_other_lines_with_the_words_are_not_overflows(line: str) -> None:
     """Torn lines, comments and other lines with the same words give no skipped step."""
     assert parse(DEEPSPEED_OVERFLOW, line) == []
 
 
 @pytest.mark.parametrize("line", OVERFLOWS)
-def test_an_overflow_without_an_iteration_is_no_step(line: str) -> None:
+def test_an_overflow_without_an_iteration_gives_no_step(line: str) -> None:
     """No form of the message contains the iteration."""
     assert list(DEEPSPEED_TIMER.parse(0, line)) == []
 

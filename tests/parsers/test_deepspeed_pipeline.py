@@ -37,7 +37,7 @@ def test_a_line_is_read_as_the_steps_that_it_reports(text: str, records: list[ob
     assert parse(DEEPSPEED_PIPELINE, text) == records
 
 
-def test_a_loss_that_is_no_number_is_kept() -> None:
+def test_a_loss_of_nan_or_infinity_is_kept() -> None:
     """A NaN loss shows that the training diverged."""
     (step,) = parse(DEEPSPEED_PIPELINE, LINE.replace("0.0625", "nan"))
     assert isinstance(step, Step)

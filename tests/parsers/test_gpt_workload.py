@@ -104,7 +104,7 @@ def test_a_package_that_is_not_used_has_no_version() -> None:
 
 
 @pytest.mark.parametrize("loss", ["nan", "inf", "-inf"])
-def test_a_loss_that_is_no_number_is_kept(loss: str) -> None:
+def test_a_loss_of_nan_or_infinity_is_kept(loss: str) -> None:
     """A NaN loss shows that the training diverged, so it is not unknown."""
     (step,) = parse(GPT_WORKLOAD, ITERATION.replace("6.238123", loss))
     (totals,) = parse(GPT_WORKLOAD, FINISHED.replace("6.238123", loss))
@@ -114,7 +114,7 @@ def test_a_loss_that_is_no_number_is_kept(loss: str) -> None:
 
 
 @pytest.mark.parametrize("line", [START.removesuffix(" | deepspeed 0.19.8"), ITERATION, FINISHED])
-def test_a_line_torn_before_its_last_value_is_no_record(line: str) -> None:
+def test_a_line_torn_before_its_last_value_gives_no_record(line: str) -> None:
     """However little is missing, a torn line gives no record."""
     for end in range(line.rindex(" ") + 1):
         assert parse(GPT_WORKLOAD, line[:end]) == []

@@ -134,7 +134,7 @@ def test_a_mean_loss_of_nan_is_kept() -> None:
         ("hf_ds_gpt2_perf_n16_bs4-mbs8.out", {3.663: 15, 3.664: 1}),
     ],
 )
-def test_the_published_logs_say_what_is_known_of_them(name: str, rates: dict[float, int]) -> None:
+def test_published_logs_give_their_known_values(name: str, rates: dict[float, int]) -> None:
     """Each node of these runs printed a copy of the result."""
     lines = (LOGS / name).read_text().split("\n")
     records = [record for line in lines for record in parse(HF_TRAINER_RESULT, line)]

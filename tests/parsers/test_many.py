@@ -34,7 +34,7 @@ def logs(tmp_path: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize("processes", [1, 2, 3])
-def test_every_log_comes_in_its_turn(
+def test_logs_come_in_their_order(
     logs: list[Path], monkeypatch: pytest.MonkeyPatch, processes: int
 ) -> None:
     """Logs are in their order, whichever process has read them."""
@@ -59,7 +59,9 @@ def test_a_log_that_cannot_be_read_comes_with_its_error(
     assert isinstance(error, FileNotFoundError)
 
 
-def test_other_threads_are_no_matter(logs: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_logs_can_be_read_while_other_threads_run(
+    logs: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """If a process has threads, new processes are started instead of copies of it."""
     monkeypatch.setattr(parsers.runs.many, "_WORTH_PROCESSES_BYTES", 0)
     done = threading.Event()
@@ -73,7 +75,7 @@ def test_other_threads_are_no_matter(logs: list[Path], monkeypatch: pytest.Monke
     assert results == [(log, 1) for log in logs]
 
 
-def test_a_batch_is_as_large_as_is_sent_at_once(logs: list[Path]) -> None:
+def test_a_batch_of_logs_is_limited_by_number_and_bytes(logs: list[Path]) -> None:
     """The limit is a number of logs or of bytes; a larger log is sent alone."""
     sizes = [10, 2**23, 1, 2**22, 2**22, 5]
     batches = parsers.runs.many._batches(logs[:6], sizes)
@@ -81,7 +83,7 @@ def test_a_batch_is_as_large_as_is_sent_at_once(logs: list[Path]) -> None:
     assert [len(batch) for batch in parsers.runs.many._batches(logs, [1] * 200)] == [64, 64, 64, 8]
 
 
-def test_no_logs_are_no_error() -> None:
+def test_reading_no_logs_gives_nothing() -> None:
     """A folder may have no logs."""
     assert list(read_each([], summary)) == []
 

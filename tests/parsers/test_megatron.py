@@ -183,7 +183,7 @@ def test_a_line_that_is_not_a_report_gives_no_step(line: str) -> None:
 
 
 @pytest.mark.parametrize("loss", ["NAN", "nan", "INF", "-INF", "inf"])
-def test_a_loss_that_is_no_number_is_kept(loss: str) -> None:
+def test_a_loss_of_nan_or_infinity_is_kept(loss: str) -> None:
     """In format E, Python prints NaN in capitals."""
     (step,) = parse(MEGATRON, V1.replace("9.250000E+00", loss))
     assert isinstance(step, Step)

@@ -111,7 +111,9 @@ RANK_BLOCKS = {
 
 
 @pytest.mark.parametrize(("line", "timers"), LINES.values(), ids=LINES.keys())
-def test_timers_on_one_line(line: str, timers: list[tuple[tuple[str, float], ...]]) -> None:
+def test_timers_on_one_line_are_read(
+    line: str, timers: list[tuple[tuple[str, float], ...]]
+) -> None:
     """Timers are printed in milliseconds with two decimals, and read as seconds in their order."""
     assert parse(TIMERS, line) == timers
     assert any(anchor.decode() in line for anchor in TIMERS.anchors)
@@ -125,14 +127,18 @@ def test_a_line_that_is_not_a_timer_gives_no_record(line: str) -> None:
 
 
 @pytest.mark.parametrize(("text", "timers"), BLOCKS.values(), ids=BLOCKS.keys())
-def test_timers_below_a_title(text: str, timers: list[tuple[tuple[str, float], ...]]) -> None:
+def test_timers_below_a_title_are_read(
+    text: str, timers: list[tuple[tuple[str, float], ...]]
+) -> None:
     """The timers are those of the slowest rank, up to the first line without a timer."""
     assert parse(MEGATRON_TIMERS, text) == timers
     assert any(anchor.decode() in text for anchor in MEGATRON_TIMERS.anchors)
 
 
 @pytest.mark.parametrize(("text", "timers"), RANK_BLOCKS.values(), ids=RANK_BLOCKS.keys())
-def test_timers_of_every_rank(text: str, timers: list[tuple[tuple[str, float], ...]]) -> None:
+def test_timers_of_every_rank_are_read(
+    text: str, timers: list[tuple[tuple[str, float], ...]]
+) -> None:
     """A timer is given once the times of all its ranks have been read."""
     assert parse(MEGATRON_RANK_TIMERS, text) == timers
     assert any(anchor.decode() in text for anchor in MEGATRON_RANK_TIMERS.anchors)

@@ -25,7 +25,7 @@ def log_interval(value: str) -> Setting:
     return Setting(name="log_interval", value=value, source="arguments", offset=0)
 
 
-def test_of_two_programs_lines_the_one_that_knows_the_end_is_believed() -> None:
+def test_of_two_programs_the_one_that_reports_the_end_is_believed() -> None:
     """DeepSpeed's pipeline engine prints fewer digits than Megatron does."""
     pipeline = Step(
         iteration=1, step_seconds=150.471, samples_per_second=6.805, loss=12.79, offset=0

@@ -99,7 +99,7 @@ def test_a_row_is_read_by_the_names_of_its_columns(
         ROW,
     ],
 )
-def test_other_lines_with_the_word_are_no_header(line: str) -> None:
+def test_other_lines_with_the_word_are_not_headers(line: str) -> None:
     """For example, a command in the log may contain the header."""
     assert NVIDIA_SMI_CSV.row(line) is None
 

@@ -91,7 +91,7 @@ def test_a_sample_of_dmon_is_read_by_the_names_of_its_columns(
         "# a gpu  of ours",
     ],
 )
-def test_other_lines_with_a_gpu_are_no_header_of_dmon(line: str) -> None:
+def test_other_lines_with_a_gpu_are_not_headers_of_dmon(line: str) -> None:
     """The header of dmon's list of processes is no header either."""
     assert NVIDIA_SMI_DMON.row(line) is None
 

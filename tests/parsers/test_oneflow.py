@@ -98,7 +98,7 @@ def test_a_table_s_row_is_a_step(header: str, row: str, records: list[Record]) -
 
 
 @pytest.mark.parametrize("header", ["", "| micro_batches |", HEADER[:40], HEADER.replace("|", "")])
-def test_other_lines_with_the_word_are_no_header(header: str) -> None:
+def test_other_lines_with_the_word_are_not_headers(header: str) -> None:
     """An argument dump has the word micro_batches, too."""
     assert ONEFLOW_TABLE.row(header) is None
 

@@ -172,7 +172,7 @@ HARMLESS = (
 
 
 @pytest.mark.parametrize("log", HARMLESS)
-def test_a_traceback_that_ended_nothing_is_no_end(outcome: Read, log: str) -> None:
+def test_a_traceback_that_ended_nothing_is_not_an_end(outcome: Read, log: str) -> None:
     """Python reports errors of destructors and log calls, and goes on."""
     run_end = outcome(f"{log}{SLURM} DUE TO TIME LIMIT ***\n")
     assert run_end is not None

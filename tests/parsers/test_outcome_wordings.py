@@ -217,7 +217,7 @@ def test_slurmstepd_is_known_where_it_adds_its_node_s_name(outcome: Read, line: 
 
 
 @pytest.mark.parametrize("line", NO_ENDS)
-def test_a_false_friend_is_no_end(outcome: Read, line: str) -> None:
+def test_a_line_that_only_resembles_an_end_is_not_one(outcome: Read, line: str) -> None:
     """Options, source lines and messages that only name a failure show no end of a run."""
     assert outcome(f"{line}\n{line}\n") == Outcome(kind=TRUNCATED)
     assert outcome(f"{line}\n", complete=False) is None

@@ -87,7 +87,7 @@ def test_an_empty_log_of_errors_changes_nothing(logs: tuple[Path, Path]) -> None
         "stopped",
     ],
 )
-def test_the_steps_of_one_log_weigh_as_much_as_if_there_were_no_other(
+def test_steps_of_a_pair_decide_the_outcome_as_in_one_log(
     logs: tuple[Path, Path], output_text: str, errors_text: str, kind: OutcomeKind, line: int | None
 ) -> None:
     """The pair gives the last step, a NaN loss, and steps after a failure, as one log would."""
@@ -99,7 +99,7 @@ def test_the_steps_of_one_log_weigh_as_much_as_if_there_were_no_other(
     assert (run.outcome.kind, run.outcome.line) == (kind, line)
 
 
-def test_a_log_of_errors_may_show_all(logs: tuple[Path, Path]) -> None:
+def test_a_log_of_errors_may_contain_the_whole_run(logs: tuple[Path, Path]) -> None:
     """A program may print everything to stderr; while it prints, the run has no outcome."""
     output, errors = logs
     output.write_text("hello\n")

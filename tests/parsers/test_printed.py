@@ -136,7 +136,7 @@ def test_a_torn_report_contains_no_other_number(
     "unit", ["-", " ", ":", "\r", "|", "1", "a", ", ", ": ", "] ", "' ", "{'", "{'a': 1, ", "| x "]
 )
 @pytest.mark.parametrize(("name", "printer"), ENDED, ids=ENDED_IDS)
-def test_a_long_line_of_one_thing_is_no_report_and_no_hang(
+def test_a_long_line_of_one_repeated_text_gives_no_report_and_no_hang(
     name: str, printer: Printer, unit: str
 ) -> None:
     """A very long line gives no report and no hang, alone or behind the start of a report."""

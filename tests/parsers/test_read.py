@@ -183,7 +183,7 @@ def test_memory_stays_bounded_on_a_gigabyte_without_newline() -> None:
     assert peak < 10 * 2**20
 
 
-def test_what_nvidia_smi_samples_is_no_report_of_a_process() -> None:
+def test_samples_of_nvidia_smi_are_not_reports_of_a_process() -> None:
     """The samples may have the use of the GPU, or memory alone."""
     log = (
         "index, memory.used [MiB]\n0, 4096 MiB\n"

@@ -126,7 +126,7 @@ def test_lines_that_only_look_like_a_report_are_counted(log: str, expected: dict
 
 
 @pytest.mark.parametrize("before", ["# ", "  3: # ", "+ echo '", "0: ++ printf '"])
-def test_a_report_that_a_script_quotes_is_none(before: str) -> None:
+def test_a_report_that_a_script_quotes_does_not_count(before: str) -> None:
     """The script quotes it in a comment, or in a command that `set -x` prints."""
     real = megatron(10, 20, 30)
     quoted = before + megatron(5, loss=9.0)

@@ -54,7 +54,7 @@ def test_noise_around_the_reports_changes_no_record(
     ] == reports
 
 
-def test_a_half_written_last_line_is_no_record_while_the_run_goes_on(tmp_path: Path) -> None:
+def test_a_half_written_last_line_gives_no_record_while_the_run_continues(tmp_path: Path) -> None:
     """The same bytes are a record once the file is known to be finished."""
     log = tmp_path / "log"
     log.write_bytes(REPORT % 1 + b"\n" + REPORT % 2)
@@ -85,7 +85,7 @@ def test_an_empty_log_contains_nothing(tmp_path: Path) -> None:
     assert list(read_records(tmp_path / "log", FORMATS)) == []
 
 
-def test_decoding_leaves_out_colours_and_replaces_what_is_no_utf_8() -> None:
+def test_decoding_leaves_out_colours_and_replaces_invalid_utf_8() -> None:
     """Parsers get plain text, without a terminal code between a word and its anchor."""
     assert decode(b"\x1b[92m\x1b[1mstep=1\x1b[0m \xff \xe2\x96\x88") == "step=1 \ufffd █"
 

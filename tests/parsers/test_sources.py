@@ -65,7 +65,7 @@ def test_compressed_bytes_are_restored(pack: Pack, data: bytes, piece: int) -> N
 
 
 @pytest.mark.parametrize("pack", PACKS.values(), ids=PACKS)
-def test_a_compressed_log_says_the_same_whatever_its_name(tmp_path: Path, pack: Pack) -> None:
+def test_a_compressed_log_is_read_the_same_with_any_ending(tmp_path: Path, pack: Pack) -> None:
     """Offsets and line numbers are those of the decompressed bytes."""
     (tmp_path / "plain").write_bytes(LOG)
     (tmp_path / "packed.txt").write_bytes(pack(LOG))
@@ -78,7 +78,7 @@ def test_a_compressed_log_says_the_same_whatever_its_name(tmp_path: Path, pack: 
 
 
 @pytest.mark.parametrize("pack", PACKS.values(), ids=PACKS)
-def test_standard_input_says_the_same(tmp_path: Path, pack: Pack) -> None:
+def test_standard_input_gives_the_same_records(tmp_path: Path, pack: Pack) -> None:
     """A slow program writes the log into a real pipe."""
     (tmp_path / "log").write_bytes(LOG)
     code = "from parsers.runs.reading import read; print(repr(read('-')[0].segments))"
@@ -89,7 +89,7 @@ def test_standard_input_says_the_same(tmp_path: Path, pack: Pack) -> None:
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, zstd])
-def test_of_a_log_that_is_cut_off_the_beginning_counts(tmp_path: Path, pack: Pack) -> None:
+def test_the_beginning_of_a_truncated_log_counts(tmp_path: Path, pack: Pack) -> None:
     """The run has a note that the log is cut off."""
     noise = bytes(range(33, 127)) * 50_000
     packed = pack(LOG + noise)
@@ -101,14 +101,14 @@ def test_of_a_log_that_is_cut_off_the_beginning_counts(tmp_path: Path, pack: Pac
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, zstd])
-def test_of_a_log_that_is_damaged_the_beginning_counts(pack: Pack) -> None:
+def test_the_beginning_of_a_damaged_log_counts(pack: Pack) -> None:
     """Behind a whole member, any bytes may follow."""
     text, notes = plain(io.BytesIO(pack(LOG) + b"no member at all"))
     assert text == LOG
     assert notes == ["is damaged: its compressed data cannot be read to the end"]
 
 
-def test_of_a_damaged_log_little_is_lost(tmp_path: Path) -> None:
+def test_a_damaged_log_loses_few_lines(tmp_path: Path) -> None:
     """The damaged log is not reported as empty."""
     packed = bytearray(gzip.compress(LOG + bytes(range(33, 127)) * 1000))
     packed[-6] ^= 255
@@ -123,14 +123,16 @@ def test_of_a_damaged_log_little_is_lost(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("magic", [b"\x1f\x8b\x08", b"\x28\xb5\x2f\xfd"])
 @given(data=st.binary(max_size=200))
-def test_bytes_that_only_begin_as_compressed_ones_are_no_error(magic: bytes, data: bytes) -> None:
+def test_bytes_that_only_begin_like_compressed_data_get_a_message(
+    magic: bytes, data: bytes
+) -> None:
     """The file gives no bytes, and a sentence explains why."""
     _, notes = plain(io.BytesIO(magic + data))
     assert len(notes) <= 1
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, zstandard.ZstdCompressor(level=19).compress])
-def test_memory_stays_bounded_however_far_a_few_bytes_unfold(pack: Pack) -> None:
+def test_memory_stays_bounded_for_highly_compressed_logs(pack: Pack) -> None:
     """A few KiB of a compressed log may be hundreds of MiB."""
     packed = pack(bytes(2**28))
     assert len(packed) < 2**20

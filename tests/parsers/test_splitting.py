@@ -209,14 +209,14 @@ def test_what_a_script_echoes_belongs_to_the_launch_that_it_prepares() -> None:
     assert [run.config["micro_batch_size"] for run in (first_run, second_run)] == ["4", "8"]
 
 
-def test_what_a_script_echoes_at_its_end_is_no_launch() -> None:
+def test_lines_that_a_script_echoes_at_its_end_are_not_a_launch() -> None:
     """At the end of a log, no launch follows the echoed lines."""
     (run,) = runs_of(START + megatron(10) + KILL + "+ MICRO_BATCH_SIZE=8\n+ echo done\n")
     assert run.config["micro_batch_size"] == "4"
 
 
 @pytest.mark.parametrize("samples", [QUERY, "gpt0 max memory usage: 5603.00M\n"])
-def test_samples_of_a_device_are_no_run_that_has_no_end(samples: str) -> None:
+def test_samples_of_a_device_are_not_an_unfinished_run(samples: str) -> None:
     """nvidia-smi samples next to a run; its samples in the run's log change nothing."""
     (run,) = runs_of(samples)
     assert run.outcome is not None

@@ -48,7 +48,7 @@ def console(tmp_path: Path) -> Path:
     return log
 
 
-def test_a_step_of_both_counts_once(console: Path) -> None:
+def test_a_step_in_console_and_stream_counts_once(console: Path) -> None:
     """The step has the console's values, and those of the stream that the console lacks."""
     stream = console.with_name("metrics.jsonl")
     stream.write_text("".join(f"{titan_metrics(*step)}\n" for step in LOSSES.items()))
@@ -68,7 +68,7 @@ def test_a_stream_may_have_steps_that_the_console_lacks(console: Path) -> None:
     assert [step.iteration for step in run.steps] == [*range(1, 31)]
 
 
-def test_other_losses_are_of_another_run(console: Path) -> None:
+def test_a_stream_with_other_losses_is_another_run(console: Path) -> None:
     """If losses differ, both logs are separate runs, each with its own steps."""
     stream = console.with_name("metrics.jsonl")
     stream.write_text("".join(f"{titan_metrics(at, loss + 0.1)}\n" for at, loss in LOSSES.items()))

@@ -106,7 +106,7 @@ def test_keys_of_integrations_are_read_with_and_without_a_bar(
     assert tuple(getattr(step, name) for name in names) == expected
 
 
-def test_counts_of_tokens_that_are_rounded_are_no_counts() -> None:
+def test_rounded_counts_of_tokens_are_ignored() -> None:
     """Since 5.0 the Trainer rounds to four digits."""
     line = "{{'loss': '1.2', 'num_tokens': '{}', 'epoch': '0.01'}}"
     bar = "  1%|          | 1/100 [00:05<08:00,  5.00s/it]"
@@ -284,7 +284,7 @@ def test_an_error_of_a_step_before_the_training_is_not_its_outcome() -> None:
     assert summarise(run_of(failed, *OLMO[:-1]), NONE).outcome.kind is OutcomeKind.ERROR
 
 
-def test_a_rate_of_gpt_neox_that_is_no_float_is_no_rate() -> None:
+def test_a_rate_of_gpt_neox_that_is_not_a_float_is_ignored() -> None:
     """If the rate in a line is invalid, the other values of the line still count."""
     line = (
         " samples/sec: 1E657 | iteration 1/ 6 | elapsed time per iteration (ms): 24821.8 | "

@@ -84,7 +84,7 @@ def test_the_statistics_are_those_of_a_sample() -> None:
     [[1000.0, -1000.0], [float("9" * 300)] * 3, [1e-310, 1e-310]],
     ids=["negative", "huge", "tiny"],
 )
-def test_a_mangled_time_is_none(log: Path, times: list[float]) -> None:
+def test_a_damaged_time_is_absent(log: Path, times: list[float]) -> None:
     """Damaged times cannot be added up, so they are left out."""
     text = "".join(
         line(at, 1).replace("(ms): 1.0", f"(ms): {ms!r}") for at, ms in enumerate(times, start=1)
@@ -103,7 +103,7 @@ def test_the_mean_of_equal_times_is_that_time() -> None:
 
 
 @pytest.mark.parametrize("size", ["9" * 5000, "9" * 30, "0", "\N{SUPERSCRIPT TWO}"])
-def test_a_mangled_size_is_none(log: Path, size: str) -> None:
+def test_a_damaged_size_is_absent(log: Path, size: str) -> None:
     """An unreadable size in the argument dump is None; the report's own batch is still used."""
     names = ("seq_length", "global_batch_size", "log_interval")
     dump = "".join(f"  {name} ..... {size}\n" for name in names)
@@ -313,7 +313,7 @@ def test_a_setting_has_the_type_of_its_value(
     assert (config[name], type(config[name])) == (value, type(value))
 
 
-def test_a_name_that_is_no_text_is_shown_as_one(tmp_path: Path) -> None:
+def test_a_name_that_is_not_text_is_shown_as_text(tmp_path: Path) -> None:
     """JSON cannot contain bytes that are not text."""
     log = tmp_path / os.fsdecode(b"slurm-\xff.out")
     record = run_object(summary(log, line(1, 9000)))

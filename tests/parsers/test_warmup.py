@@ -128,7 +128,7 @@ def test_auto_leaves_out_the_slow_beginning(
     assert least <= left_out <= most
 
 
-def test_auto_passes_over_reports_without_a_time() -> None:
+def test_auto_ignores_reports_without_a_time() -> None:
     """Reports without a time are left out with the slow ones around them."""
     times = [None, 9.0, None, None, 8.0, None, *[1.0] * 12]
     assert reports_left_out(times) == (5, True)
@@ -141,7 +141,7 @@ def test_a_run_that_never_settles_is_reported_as_unsteady() -> None:
 
 
 @pytest.mark.parametrize("count", range(6))
-def test_of_a_handful_of_reports_none_is_left_out(count: int) -> None:
+def test_the_automatic_warm_up_leaves_out_none_of_a_few_reports(count: int) -> None:
     """A few reports cannot show a steady state; the last one alone would look steady."""
     assert steady_state([9.0, 3.0, 1.1, 1.0, 1.2][:count]) == (0, True)
 

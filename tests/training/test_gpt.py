@@ -423,7 +423,7 @@ def test_an_unreadable_json_is_one_sentence(
 
 @pytest.mark.usefixtures("rank_0")
 @pytest.mark.skipif(torch.cuda.is_available(), reason="CUDA is there")
-def test_cuda_that_is_not_there_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_cuda_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     """If the user asks for CUDA, the CPU does not replace it silently."""
     assert gpt.gpt_main(arguments(device="cuda")) == 1
     assert "--device cuda: torch finds no CUDA device here" in capsys.readouterr().err

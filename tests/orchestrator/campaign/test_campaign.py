@@ -93,7 +93,7 @@ def test_a_run_that_is_asked_for_twice_is_planned_once(campaign_of: CampaignOf):
     assert campaign.notes == ("2 runs occurred twice and are planned once",)
 
 
-def test_a_time_limit_alone_makes_no_run_of_its_own(campaign_of: CampaignOf):
+def test_another_time_limit_alone_does_not_make_another_run(campaign_of: CampaignOf):
     """Runs that differ only in time limit are one run.
 
     The first limit stays, and a message reports it.
@@ -234,7 +234,7 @@ PROBLEMS = {
 
 
 @pytest.mark.parametrize(("text", "problems"), PROBLEMS.values(), ids=PROBLEMS)
-def test_a_campaign_whose_runs_make_no_sense_is_refused(
+def test_a_campaign_whose_runs_cannot_be_formed_is_refused(
     problems_of: ProblemsOf, text: str, problems: list[str]
 ):
     """All problems are reported at once, and each only once, however many runs have it."""
@@ -265,7 +265,7 @@ def test_an_argument_that_is_true_or_nothing_is_refused(problems_of: ProblemsOf)
     ]
 
 
-def test_a_cluster_that_is_not_there_is_named(problems_of: ProblemsOf, tmp_path: Path):
+def test_a_missing_cluster_profile_is_named(problems_of: ProblemsOf, tmp_path: Path):
     """The error about a missing cluster profile names it, and lists the existing ones."""
     assert problems_of(f"{HEAD}cluster: jean-zay\n") == [
         (

@@ -271,7 +271,7 @@ def test_run_clm_with_parameters_divided_is_reported_as_a_warning_without_gpus(
         ({"framework": "colossalai_gpt", "strategy": "colossalai_zero2"}, None, False),
     ],
 )
-def test_an_optimizer_that_has_one_core_is_reported_as_a_warning(
+def test_an_optimizer_with_one_core_gives_a_warning(
     run_of: RunOf, values: dict[str, Any], cores: int | None, *, warned: bool
 ):
     """With one core for an optimizer, steps take many times as long, whatever the program."""

@@ -56,7 +56,7 @@ FILES: dict[str, tuple[dict[str, Any], list[tuple[str, dict[str, int]]]]] = {
 
 
 @pytest.mark.parametrize(("keys", "expected"), FILES.values(), ids=FILES)
-def test_included_runs_stand_next_to_the_matrix(
+def test_included_runs_are_added_to_those_of_the_matrix(
     keys: dict[str, Any], expected: list[tuple[str, dict[str, int]]]
 ):
     """The defaults are a separate run only if the file has neither matrix nor include."""

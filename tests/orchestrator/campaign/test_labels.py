@@ -60,7 +60,7 @@ def test_a_shell_changes_no_word_of_a_label(text: str) -> None:
     assert not set(label) & set(";&|<>*?\"'`$(){}[]\\!")
 
 
-def test_bash_agrees(tmp_path: Path) -> None:
+def test_bash_splits_labels_into_the_same_words(tmp_path: Path) -> None:
     """An unquoted label stays unchanged in bash, even if a wildcard would match a file."""
     (tmp_path / "x").touch()
     label = shell_safe('zero2 ds={"a": [1, 2]} ~/x # $HOME `id` * ? !! a;b a|b >x <y &')

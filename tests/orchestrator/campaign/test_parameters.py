@@ -178,7 +178,7 @@ def test_all_problems_are_reported_at_once(values: dict[str, Any], problems: lis
     assert list(parameter_problems("defaults", values, FRAMEWORKS)) == problems
 
 
-def test_a_parameter_of_another_framework_is_unknown_where_only_one_is_in_play():
+def test_a_parameter_of_another_framework_is_unknown_if_the_campaign_uses_one():
     """A misspelt or misplaced option is reported, never silently ignored."""
     assert list(parameter_problems("defaults", {"script": "train.py"}, ["gpt"])) == [
         "defaults: unknown key 'script'; it is a parameter of deepspeed, hf_deepspeed"
@@ -186,7 +186,7 @@ def test_a_parameter_of_another_framework_is_unknown_where_only_one_is_in_play()
     assert not list(parameter_problems("defaults", {"script": "train.py"}, ["gpt", "deepspeed"]))
 
 
-def test_a_value_fits_where_it_fits_one_framework_in_play():
+def test_a_value_is_valid_if_one_framework_of_the_campaign_accepts_it():
     """A value is valid if one of the named frameworks accepts it.
 
     E.g. gpt cannot offload to nvme, deepspeed can.
@@ -218,7 +218,7 @@ def test_a_parameter_left_out_is_the_one_that_the_file_documents():
     assert time_limit_seconds(documented["time_limit"]) == Resources().time_limit_seconds
 
 
-def test_another_program_s_name_of_a_parameter_leads_to_teralog_s():
+def test_the_message_about_another_program_s_parameter_names_teralog_s():
     """For another program's name of a parameter, the message names teralog's parameter."""
     for other, here in _CALLED_ELSEWHERE.items():
         assert not is_parameter(other, FRAMEWORKS)

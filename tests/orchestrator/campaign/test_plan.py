@@ -49,7 +49,7 @@ def test_a_plan_shows_each_run_with_its_sizes(campaign_of: CampaignOf):
     ]
 
 
-def test_a_plan_shows_how_runs_are_split_where_one_is(campaign_of: CampaignOf):
+def test_a_plan_shows_how_runs_are_split_if_one_is_split(campaign_of: CampaignOf):
     """Columns that would contain only 1 are left out of the plan."""
     split = (
         "name: split\ndefaults: {framework: deepspeed, script: a.py, gpus_per_node: 4}\n"

@@ -13,7 +13,7 @@ from orchestrator.campaign.starter import write_starter
 from orchestrator.common.errors import UserError
 
 
-def test_the_starter_is_a_campaign_that_can_be_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_starter_file_is_a_valid_campaign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """The user can submit the file that `teralog init` writes without a change."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     path = tmp_path / "mine.yaml"
@@ -52,7 +52,7 @@ def test_a_comment_that_is_taken_out_is_a_parameter(tmp_path: Path):
 
 
 @pytest.mark.parametrize("name", ["two words.yaml", "it's {mine}.yaml", "$(touch x).yaml"])
-def test_the_commands_can_be_pasted_whatever_the_files_name(tmp_path: Path, name: str):
+def test_the_commands_can_be_pasted_for_any_file_name(tmp_path: Path, name: str):
     """A shell reads the file's name in each command as one word."""
     path = tmp_path / name
     write_starter(path, force=False)
@@ -61,7 +61,7 @@ def test_the_commands_can_be_pasted_whatever_the_files_name(tmp_path: Path, name
     assert load_campaign(path).runs
 
 
-def test_a_file_that_is_there_is_not_overwritten(tmp_path: Path):
+def test_an_existing_file_is_not_overwritten(tmp_path: Path):
     """`teralog init` keeps an existing file unless the user asks to overwrite it."""
     path = tmp_path / "mine.yaml"
     path.write_text("name: precious\n")
@@ -72,14 +72,14 @@ def test_a_file_that_is_there_is_not_overwritten(tmp_path: Path):
     assert "name: my-campaign" in path.read_text()
 
 
-def test_a_folder_that_is_not_there_is_a_users_mistake(tmp_path: Path):
+def test_a_missing_folder_is_a_users_mistake(tmp_path: Path):
     """A missing folder gives a message, and no file is written."""
     with pytest.raises(UserError, match="cannot be written: No such file or directory"):
         write_starter(tmp_path / "missing" / "mine.yaml", force=False)
     assert not (tmp_path / "missing").exists()
 
 
-def test_an_editor_finds_the_schema(tmp_path: Path):
+def test_the_starter_names_the_schema_for_editors(tmp_path: Path):
     """The first line of the file names a file with the output of `teralog schema`."""
     write_starter(tmp_path / "mine.yaml", force=False)
     first = (tmp_path / "mine.yaml").read_text().splitlines()[0]

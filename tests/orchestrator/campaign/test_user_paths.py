@@ -75,7 +75,7 @@ def test_nothing_is_rendered_with_a_variable_that_is_not_set(
     assert not (tmp_path / "results").exists()
 
 
-def test_nothing_is_rendered_with_a_python_that_is_not_there(
+def test_nothing_is_rendered_if_the_path_of_python_has_an_unset_variable(
     campaign_of: Callable[[str], Campaign], tmp_path: Path
 ) -> None:
     """A script would call `$NOWHERE/bin/python` literally, so the unknown variable is an error."""
@@ -89,7 +89,7 @@ def test_nothing_is_rendered_with_a_python_that_is_not_there(
     assert not (tmp_path / "results").exists()
 
 
-def test_nothing_is_submitted_with_a_log_folder_that_is_not_there(
+def test_nothing_is_submitted_if_the_log_folder_does_not_exist(
     campaign_of: Callable[[str], Campaign], tmp_path: Path
 ) -> None:
     """The user did not mean a folder called $NOWHERE, so the unknown variable is an error."""

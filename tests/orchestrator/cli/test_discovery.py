@@ -177,7 +177,9 @@ def completions(line: str, shell: str) -> list[str]:
     ],
 )
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_runs_complete(folder: Path, line: str, expected: list[str], shell: str) -> None:
+def test_the_shell_completes_labels_of_runs(
+    folder: Path, line: str, expected: list[str], shell: str
+) -> None:
     """The shell completes labels of runs, whether the campaign is named or is the only one."""
     printed = completions(line, shell)
     offered = [label for label in expected if any(label in text for text in printed)]
@@ -185,7 +187,7 @@ def test_runs_complete(folder: Path, line: str, expected: list[str], shell: str)
     assert not any("ddp" in text for text in printed) or any("ddp" in label for label in expected)
 
 
-def test_ids_complete_once_they_are_begun(folder: Path) -> None:
+def test_the_shell_completes_ids_after_their_first_letters(folder: Path) -> None:
     """Ids of runs are completed only after their first digits, for users who paste them."""
     first = json.loads(teralog("plan", "--json").stdout)[0]["run_id"]
     assert any(first in text for text in completions(f"teralog logs mine.yaml {first[:5]}", "zsh"))

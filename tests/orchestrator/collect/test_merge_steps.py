@@ -78,7 +78,7 @@ reports = st.builds(
 
 
 @given(st.lists(reports, max_size=12))
-def test_merging_keeps_the_first_word_on_everything(records: list[Step]):
+def test_merging_keeps_the_first_value_of_each_field(records: list[Step]):
     """The first value of each field counts.
 
     Steps are in order, and a second merge changes nothing.

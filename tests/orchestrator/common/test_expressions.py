@@ -179,7 +179,7 @@ def test_any_text_is_true_or_false_or_a_users_mistake(text: str, values: dict[st
 
 @pytest.mark.parametrize("depth", [10, 100, 400, 900])
 @pytest.mark.parametrize("repeated", ["-", "not ", "(", "[", "1 + ", "1 and ", "1 < "])
-def test_nesting_as_deep_as_a_text_allows_is_no_crash(repeated: str, depth: int):
+def test_deep_nesting_does_not_crash(repeated: str, depth: int):
     """An expression that is too deep for Python gets a message, not a crash."""
     text = (repeated * depth)[: MAX_LENGTH - 1] + "1"
     with contextlib.suppress(UserError):

@@ -128,14 +128,14 @@ def test_a_failing_write_leaves_the_old_file(tmp_path: Path, text: str, error: s
     assert (tmp_path / "file").read_text() == "old"
 
 
-def test_a_folder_that_cannot_be_written_is_not_there(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_removed(tmp_path: Path) -> None:
     """If a folder cannot be written, its new parent folders are removed too."""
     code = f"{LIMITED}write_folder(path, {{'a': 'x', 'b': 'x' * {LENGTH}}})"
     assert "File too large" in fails(code, tmp_path / "results" / "campaign" / "run")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_is_there_keeps_what_is_in_it(tmp_path: Path) -> None:
+def test_an_existing_folder_keeps_its_content(tmp_path: Path) -> None:
     """The files of the folder are replaced one by one; if one write fails, the old file stays."""
     write_folder(tmp_path / "run", {"a": "old", "b": "old"})
     (tmp_path / "run" / "log").write_text("kept")
@@ -145,7 +145,7 @@ def test_a_folder_that_is_there_keeps_what_is_in_it(tmp_path: Path) -> None:
     assert texts == {"a": "new", "b": "old", "log": "kept"}
 
 
-def test_two_may_write_a_folder_at_once(tmp_path: Path) -> None:
+def test_two_processes_may_write_a_folder_at_once(tmp_path: Path) -> None:
     """Several processes that write the same folder all succeed, and the folder is complete."""
     texts = dict.fromkeys("abcdefgh", "x")
     code = f"{IMPORTS}input()\nfor n in range(20): write_folder(path / str(n), {texts})"
@@ -190,7 +190,7 @@ def test_folders_may_share_a_file(tmp_path: Path, linked: bool) -> None:
     assert (tmp_path / "two" / "a").read_text() == "text"
 
 
-def test_json_comes_back_as_it_was(tmp_path: Path) -> None:
+def test_json_values_survive_writing_and_reading(tmp_path: Path) -> None:
     """Text beyond ASCII, numbers and None are read back unchanged; a missing file gives None."""
     value = {"label": "été → 漢", "seconds": 0.1, "parameters": 10**15, "signal": None}
     write_json(tmp_path / "a.json", value)

@@ -89,7 +89,9 @@ RUNS = [
         ),
     ],
 )
-def test_a_table_fits(rows: list[dict[str, Any]], width: int, expected: list[str]) -> None:
+def test_a_table_fits_the_terminal(
+    rows: list[dict[str, Any]], width: int, expected: list[str]
+) -> None:
     """A table is made narrower by the steps that the module lists, in their order."""
     assert fitted(table(rows), width).lines() == expected
 

@@ -77,7 +77,7 @@ HOSTILE = st.text(alphabet="\\_%&#${}~^<>|`[]*-\"'ab1 ↑↓—é", max_size=20)
 
 
 @given(HOSTILE)
-def test_nothing_is_left_that_latex_would_obey(text: str) -> None:
+def test_text_contains_no_command_of_latex(text: str) -> None:
     """A cell contains only known escapes and plain characters, and its braces are balanced."""
     escaped = escape_latex(text)
     assert _KNOWN.sub("", escaped) == ""

@@ -91,7 +91,7 @@ def free_at_last(lock: Path) -> bool:
     return not locks.is_held(lock)
 
 
-def test_of_many_that_come_at_once_one_gets_the_lock(
+def test_of_many_processes_at_once_one_gets_the_lock(
     lock: Path, holder: Callable[..., Holder]
 ) -> None:
     """Of many processes that start at once, only one gets the lock."""

@@ -191,7 +191,7 @@ def test_no_cell_breaks_a_markdown_table(rows: list[tuple[str, float | None]]):
 
 
 @given(st.lists(st.tuples(printable, st.none() | st.floats(allow_nan=False))))
-def test_csv_comes_back_as_it_went(rows: list[tuple[str, float | None]]):
+def test_csv_is_read_back_unchanged(rows: list[tuple[str, float | None]]):
     """Commas and quotes in texts, and all digits of numbers, are read back from CSV unchanged."""
     columns = (Column("A", "a", lambda row: row[0]), Column("B", "b", lambda row: row[1]))
     text = as_csv(make_table(columns, rows))

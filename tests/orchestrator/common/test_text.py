@@ -17,7 +17,7 @@ def test_a_noun_agrees_with_its_number(number: int, text: str) -> None:
 @pytest.mark.parametrize(
     ("number", "text"), [(0, "0 runs are"), (1, "1 run is"), (2, "2 runs are")]
 )
-def test_a_verb_agrees_too(number: int, text: str) -> None:
+def test_a_verb_agrees_with_its_number(number: int, text: str) -> None:
     assert counted(number, "run is", "runs are") == text
 
 

@@ -120,7 +120,7 @@ def test_a_mapping_shows_all_its_problems_at_once():
     ]
 
 
-def test_a_mapping_within_a_file_shows_where_it_stands():
+def test_a_problem_in_a_nested_mapping_names_its_keys():
     """Every sentence about a nested mapping begins with the path of the key."""
     problems = list(mapping_problems("defaults.model", Example, {"sizes": 3, "size": 0}))
     assert problems == [

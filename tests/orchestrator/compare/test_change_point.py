@@ -102,7 +102,7 @@ TRIALS = 200
 
 
 @pytest.mark.parametrize("cluster", QUIET, ids=lambda cluster: cluster.name)
-def test_without_a_change_one_is_rarely_shown(cluster: Cluster) -> None:
+def test_a_history_without_a_change_rarely_shows_one(cluster: Cluster) -> None:
     """Without a real change, a change is shown in at most 5 % of all cases.
 
     With a fixed seed, the test allows 8 % of 200 trials. At a true rate of 5 %, 1 of 45 such

@@ -88,7 +88,7 @@ def test_fewer_than_six_blocks_show_nothing_however_alike(
         ((1, 49), FASTER, None),
     ],
 )
-def test_unpaired_the_ways_to_deal_the_runs_must_be_fifty(
+def test_separate_runs_need_at_least_fifty_ways_to_deal_them(
     sizes: tuple[int, int], verdict: Verdict, more: int | None
 ) -> None:
     """With fewer ways, the runs of A are the fastest by chance in more than 4 % of all cases."""
@@ -125,7 +125,7 @@ def test_runs_without_a_partner_are_left_out_and_counted() -> None:
     assert comparison.ratio == pytest.approx(1.1)
 
 
-def test_enough_runs_apart_go_before_too_few_blocks() -> None:
+def test_enough_separate_runs_are_preferred_to_too_few_blocks() -> None:
     """One block in addition to ten separate runs of each side does not remove their verdict."""
     a, b = blocks([1.0])
     comparison = compare_timings([*alone([2.0] * 10), *a], [*alone([1.0] * 10), *b])
@@ -163,7 +163,7 @@ def test_one_published_figure_takes_49_runs_of_the_other_side() -> None:
 @pytest.mark.parametrize(
     ("ratio", "by", "slower"), [(0.9, 0.05, True), (0.96, 0.05, False), (1.1, 0.0, False)]
 )
-def test_slower_by_more_than_a_part_is_of_the_whole_interval(
+def test_slower_by_more_than_a_percentage_means_the_whole_interval(
     ratio: float, by: float, slower: bool
 ) -> None:
     """`slower by more than` is true only if the upper end of the interval is that slow."""
@@ -233,7 +233,7 @@ def test_the_order_of_runs_changes_nothing(
 
 @given(samples, samples)
 @settings(max_examples=200)
-def test_the_interval_holds_the_ratio_and_the_verdict_is_the_interval_s(
+def test_the_interval_contains_the_ratio_and_decides_the_verdict(
     a: list[Timing], b: list[Timing]
 ) -> None:
     """Every interval contains the ratio, and excludes 1 exactly if there is a verdict."""
@@ -410,7 +410,7 @@ def test_the_planned_number_of_runs_finds_the_difference_in_8_of_10_cases() -> N
         assert 0.68 * TRIALS <= verdicts.count(FASTER) <= 0.95 * TRIALS, design.name
 
 
-def test_more_runs_are_named_where_a_difference_shows_but_not_for_sure() -> None:
+def test_the_number_of_runs_needed_is_named_if_a_difference_is_unsure() -> None:
     """If the difference is as large as it looks, the suggested number of runs would show it."""
     ratios = [1.10, 1.02, 1.08, 0.97, 1.04, 0.98, 1.06, 1.0]
     comparison = compare_timings(*blocks(ratios))

@@ -105,7 +105,7 @@ def test_runs_of_one_submit_in_the_file_s_order_are_one_block(folder: Folder) ->
     assert any("A and B did not take turns evenly" in sentence for sentence in comparison["said"])
 
 
-def test_what_slurm_ran_is_of_the_allocation_of_its_job(folder: Folder) -> None:
+def test_the_allocation_of_a_slurm_run_is_its_job(folder: Folder) -> None:
     """Each task of an array is a separate job, and so a separate allocation."""
     lines = "matrix: {num_layers: [1, 2]}\nrepeats: 4\n"
     folder.campaign(lines, by_layers)
@@ -157,7 +157,7 @@ def test_campaigns_that_differ_in_one_choice_are_compared_across_it(folder: Fold
     ]
 
 
-def test_of_a_folder_the_least_value_is_the_baseline(folder: Folder) -> None:
+def test_the_smallest_value_is_the_baseline_of_a_folder(folder: Folder) -> None:
     """A folder lists runs by id, so the order of values in the campaign file is unknown."""
     folder.campaign("matrix: {micro_batch_size: [16, 2, 8]}\n", lambda planned: 1.0)
     results = str(folder.path / "results" / "made-up")
@@ -190,7 +190,7 @@ def test_a_folder_of_results_is_called_by_its_whole_name(folder: Folder) -> None
     )
 
 
-def test_the_batch_itself_may_be_what_is_asked_about(folder: Folder) -> None:
+def test_the_batch_size_itself_can_be_compared(folder: Folder) -> None:
     """The batch is compared only if no run of A has the batch or micro-batches of a run of B."""
     lines = "matrix: {strategy: [ddp, zero1], num_microbatches: [1, 2, 4]}\n"
     folder.campaign(lines, lambda planned: float(planned.run.num_microbatches or 0))
@@ -223,7 +223,7 @@ def test_the_batch_can_be_compared_if_both_sides_have_several(folder: Folder) ->
     )
 
 
-def test_a_parameter_that_only_some_runs_have_chosen_is_asked_about_alone(folder: Folder) -> None:
+def test_a_parameter_that_only_some_runs_set_can_be_compared(folder: Folder) -> None:
     """An ffn_hidden_size of four times hidden_size is the default, not a setting of its own."""
     folder.campaign(
         "include:\n  - {}\n  - {strategy: zero1, ffn_hidden_size: 128}\n"
@@ -235,7 +235,7 @@ def test_a_parameter_that_only_some_runs_have_chosen_is_asked_about_alone(folder
     assert "no two runs are equal in everything else" in done.stderr
 
 
-def test_runs_that_are_not_equal_in_all_else_are_not_compared(folder: Folder) -> None:
+def test_runs_with_other_differences_are_not_compared(folder: Folder) -> None:
     """If two settings differ, the result cannot be attributed to one of them."""
     folder.campaign(
         "include:\n  - {strategy: zero1}\n  - {strategy: zero2, num_layers: 3}\n",
@@ -333,7 +333,7 @@ def test_a_single_run_amid_others_gives_no_claim_of_no_difference() -> None:
     )
 
 
-def test_a_folder_without_runs_is_none_to_compare(folder: Folder) -> None:
+def test_a_folder_without_runs_cannot_be_compared(folder: Folder) -> None:
     """The message about a folder without runs shows what to give instead."""
     (folder.path / "empty").mkdir()
     folder.campaign("", lambda planned: 1.0)

@@ -354,7 +354,7 @@ def test_a_damaged_file_is_reported_once_if_slurm_is_asked_too(
         ("gpt", "is the label of several runs; give the id of one of them: "),
     ],
 )
-def test_a_run_that_is_not_one_is_refused(folder: Folder, run: str, message: str) -> None:
+def test_a_name_of_no_run_or_of_several_is_refused(folder: Folder, run: str, message: str) -> None:
     """A name that is not a run gives a sentence, and exit code 1."""
     first = folder.campaign("a", "", 0.1)
     file = folder.campaign("b", "", 0.1)

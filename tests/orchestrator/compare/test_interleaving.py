@@ -53,7 +53,7 @@ def test_a_block_reads_the_same_from_both_ends(
     assert sorted(started) == sorted(planned.run_id for planned in campaign.runs)
 
 
-def test_who_is_first_is_drawn_for_each_block_by_the_seed(campaign_of: CampaignOf) -> None:
+def test_the_seed_decides_which_configuration_starts_each_block(campaign_of: CampaignOf) -> None:
     """The first configuration differs between blocks, but is the same in every call."""
     text = f"{TEXT}matrix: {{strategy: [ddp, zero1]}}\nrepeats: 32\n"
     first = [kinds(block)[0] for block in blocks(campaign_of(text))]

@@ -33,7 +33,7 @@ def test_a_balanced_nested_design_gives_the_classic_mean_squares() -> None:
     assert between == Component(pytest.approx((of_means - 5.0) / 2), 1)
 
 
-def test_kinds_are_no_noise() -> None:
+def test_differences_between_configurations_are_not_noise() -> None:
     """Runs of two configurations, one three times as fast, vary no more than runs of one."""
     values = [0.1, 0.2, 0.15, 0.12]
     plain = components(values, ["k"] * 4, ["a", "a", "b", "b"])
@@ -141,7 +141,7 @@ def test_runs_in_allocations_of_their_own_show_what_a_single_run_is_worth() -> N
     assert (by_source["runs"], by_source["allocations"]) == (None, None)
 
 
-def test_what_a_run_is_worth_anywhere_rests_on_allocations_and_not_on_runs() -> None:
+def test_the_variance_of_a_new_run_depends_on_allocations_not_on_runs() -> None:
     """Two allocations that differ by far more than their forty runs count as one comparison."""
     runs = [
         run(level * (1 + 0.001 * turn), name)
@@ -152,7 +152,7 @@ def test_what_a_run_is_worth_anywhere_rests_on_allocations_and_not_on_runs() -> 
     assert (degrees["runs"], degrees["allocations"], degrees["repeats"]) == (38, 1, 1)
 
 
-def test_that_nothing_is_seen_is_not_reported_as_a_difference_of_0_percent() -> None:
+def test_no_visible_difference_is_not_reported_as_0_percent() -> None:
     """Two allocations that happen to be equally fast prove nothing."""
     page = noise_page([run(1.0, "a"), run(1.1, "a"), run(1.05, "b"), run(1.06, "b")])
     assert percents(page)["allocations"] == 0
@@ -162,7 +162,7 @@ def test_that_nothing_is_seen_is_not_reported_as_a_difference_of_0_percent() -> 
     )
 
 
-def test_hours_and_nodes_are_reported_where_several_allocations_share_one() -> None:
+def test_hours_and_nodes_are_reported_if_several_allocations_share_one() -> None:
     """The simulated cluster is twice as slow in the morning, and equally fast on all nodes."""
     runs = [
         run(
@@ -199,7 +199,7 @@ def test_runs_that_show_nothing_are_named() -> None:
         ("17", ("n1/0", "n1/1", "n2/0"), "n1,n2"),
     ],
 )
-def test_a_run_s_nodes_are_the_machine_or_those_it_had_shares_of(
+def test_the_nodes_of_a_run_are_those_of_its_allocation_or_this_machine(
     allocation: str | None, devices: tuple[str, ...], nodes: str
 ) -> None:
     """Two runs that use different shares of one node count as runs on the same node."""

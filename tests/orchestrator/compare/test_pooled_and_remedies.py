@@ -86,7 +86,7 @@ def test_the_cheapest_remedy_is_named(
         assert line in text
 
 
-def test_what_holds_for_all_comparisons_is_printed_once(folder: Folder) -> None:
+def test_notes_about_all_comparisons_are_printed_once(folder: Folder) -> None:
     """The note is below all sentences, and does not repeat the names of A and B."""
 
     def speeds(planned: PlannedRun) -> float:

@@ -25,7 +25,7 @@ def here(tmp_path_factory: pytest.TempPathFactory, examine: Callable[..., Any]) 
     return examine(tmp_path_factory.mktemp("empty"))
 
 
-def test_every_topic_is_looked_at(here: Any) -> None:
+def test_doctor_examines_every_topic(here: Any) -> None:
     """Everything that a run may need has a finding, whether it is installed or not."""
     assert {"Python", "package", "extra train", "extra hf", "name clash", "shell", "Slurm"} <= {
         finding.topic for finding in here.findings
@@ -36,7 +36,7 @@ def test_every_topic_is_looked_at(here: Any) -> None:
     ]  # fmt: skip
 
 
-def test_what_is_wrong_has_a_remedy_and_nothing_else_has(here: Any) -> None:
+def test_only_problems_have_a_remedy(here: Any) -> None:
     """A finding has a remedy exactly if it is not ok."""
     assert all(finding.ok is (finding.remedy is None) for finding in here.findings)
 
@@ -74,7 +74,7 @@ def test_every_extra_that_doctor_names_is_one_of_the_metadata() -> None:
     assert set(diagnosis.EXTRAS) <= set(extras)
 
 
-def test_the_metadata_has_no_marker_but_of_extras() -> None:
+def test_the_metadata_has_only_markers_of_extras() -> None:
     """With any other marker, doctor would report the package as missing."""
     lines = metadata.requires("teralog") or []
     markers = [line.partition(";")[2].strip() for line in lines if ";" in line]
@@ -95,7 +95,7 @@ def test_the_default_folder_of_extensions_is_below_home(
     assert list(home.iterdir()) == []
 
 
-def test_a_folder_of_extensions_below_a_file_takes_nothing(
+def test_a_folder_of_extensions_below_a_file_cannot_be_used(
     tmp_path: Path, examine: Callable[..., Any]
 ) -> None:
     """If a parent of the folder is a file, no extension can be written there."""
@@ -106,7 +106,7 @@ def test_a_folder_of_extensions_below_a_file_takes_nothing(
     assert "export TORCH_EXTENSIONS_DIR=" in (folder.remedy or "")
 
 
-def test_a_folder_of_extensions_that_is_read_only_takes_nothing() -> None:
+def test_a_read_only_folder_of_extensions_cannot_be_used() -> None:
     """A read-only folder cannot take extensions, e.g. one of the administrator."""
     nobody = 65534
     code = f"import os; os.getuid() or os.setuid({nobody})\n"
@@ -176,7 +176,7 @@ def test_the_state_distinguishes_a_lack_from_a_problem(
     assert state in as_text(diagnosis.finding_table([finding]))
 
 
-def test_doctor_exits_with_one_only_over_what_is_essential(
+def test_doctor_exits_with_1_only_if_an_essential_item_is_missing(
     tmp_path: Path,
     doctor: Callable[..., tuple[int, str, str]],
     program: Callable[..., Path],

@@ -42,7 +42,7 @@ def test_a_distribution_that_overwrites_our_files_is_named(
     assert examination.one("name clash", "orchestrator").ok
 
 
-def test_a_distribution_that_says_its_packages_is_believed(
+def test_packages_that_a_distribution_lists_are_believed(
     tmp_path: Path, examine: Callable[..., Any], install: Callable[..., Path]
 ) -> None:
     """The editable installs of setuptools list no files, but name their packages."""
@@ -70,7 +70,7 @@ def test_an_editable_distribution_is_looked_for_where_its_path_file_points(
 
 
 @pytest.mark.parametrize("package", PACKAGES[1:])
-def test_a_package_of_our_name_elsewhere_is_no_clash(
+def test_a_package_of_our_name_off_the_path_does_not_clash(
     tmp_path: Path, package: str, examine: Callable[..., Any], install: Callable[..., Path]
 ) -> None:
     """Teralog imports its packages from its own folder, whatever comes first on the path."""
@@ -79,7 +79,7 @@ def test_a_package_of_our_name_elsewhere_is_no_clash(
     assert (finding.ok, finding.found) == (True, str(ROOT / package / "__init__.py"))
 
 
-def test_names_that_only_look_alike_are_no_clash(
+def test_names_that_only_look_alike_do_not_clash(
     tmp_path: Path, examine: Callable[..., Any], install: Callable[..., Path]
 ) -> None:
     """Nested packages, packages with longer names and data files are no clash."""
@@ -137,7 +137,7 @@ def test_a_copy_of_teralog_is_not_the_one_that_is_installed(
     assert checkout.one("name clash", "teralog").ok
 
 
-def test_a_package_that_is_not_there_is_reported(
+def test_a_package_of_ours_that_is_missing_is_reported(
     tmp_path: Path, examine: Callable[..., Any], copy_packages: Callable[..., Path]
 ) -> None:
     """An incomplete installation is reported as a problem."""
@@ -148,7 +148,7 @@ def test_a_package_that_is_not_there_is_reported(
     assert "install teralog again" in (finding.remedy or "")
 
 
-def test_a_working_folder_that_was_deleted_is_no_traceback(
+def test_a_deleted_working_folder_gives_no_traceback(
     tmp_path: Path, examine: Callable[..., Any]
 ) -> None:
     """The shell's current folder may be deleted; doctor then shows no traceback."""

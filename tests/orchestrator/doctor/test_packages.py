@@ -9,7 +9,7 @@ from orchestrator.doctor.findings import Finding
 from orchestrator.doctor.packages import needed_packages
 
 
-def test_a_version_too_old_is_no_package(
+def test_a_package_of_too_old_a_version_counts_as_missing(
     tmp_path: Path, examine: Callable[..., Any], install: Callable[..., Path]
 ) -> None:
     """The finding shows the installed version, and its remedy requests the required version."""

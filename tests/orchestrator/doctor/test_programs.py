@@ -119,7 +119,7 @@ def test_a_program_that_hangs_is_ended_with_its_children(
         assert psutil.Process(number).status() == psutil.STATUS_ZOMBIE
 
 
-def test_a_file_that_is_no_program_does_not_start(
+def test_a_file_that_is_not_a_program_does_not_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The reason why a file does not start as a program is the system's error message."""
@@ -147,7 +147,7 @@ def test_answers_come_in_the_order_of_the_questions(
     assert [answer.lines for answer in (slow, fast) if answer] == [("slow",), ("fast",)]
 
 
-def test_gpus_that_a_variable_hides_come_back_without_it(
+def test_gpus_hidden_by_a_variable_are_found_without_it(
     tmp_path: Path, examine: Callable[..., Any]
 ) -> None:
     """If a variable such as CUDA_VISIBLE_DEVICES hides GPUs, the message names it."""

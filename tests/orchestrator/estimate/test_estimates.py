@@ -104,7 +104,7 @@ def test_params_counts_every_kind_of_model(options: tuple[str, ...], parameters:
     assert f"{parameters:,}" in estimate("params", *options).stdout
 
 
-def test_params_shows_the_derivation_and_whether_the_name_is_true():
+def test_params_shows_the_derivation_and_whether_the_label_is_right():
     """The output has the formula in letters, then in numbers, then the meaning of the letters."""
     text = estimate("params", "--model=52B").stdout
     assert "  = l·(12·h² + 13·h) + V·h + s·h + 2·h\n" in text
@@ -121,7 +121,7 @@ def test_an_old_size_is_reported_as_old():
     assert of_json("params", "--model=xl")["label_unit"] is None
 
 
-def test_a_model_that_is_not_gpt_2_s_is_not_given_gpt_2_s_formula():
+def test_a_model_of_another_family_does_not_get_gpt_2_s_formula():
     """A model that is not like GPT-2 gets only its own formula."""
     text = estimate("params", *GPT2, "--gated-mlp").stdout
     assert "12·h²" not in text
@@ -131,7 +131,7 @@ def test_a_model_that_is_not_gpt_2_s_is_not_given_gpt_2_s_formula():
 FLOPS = (*GPT2, "--global-batch-size=8")
 
 
-def test_flops_have_one_entry_a_convention():
+def test_flops_have_one_entry_per_convention():
     """Every convention has its FLOPs and all terms of its formula."""
     records = of_json("flops", *FLOPS)
     assert [record["convention"] for record in records] == [

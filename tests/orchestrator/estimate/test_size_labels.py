@@ -37,7 +37,7 @@ def test_the_old_figure_is_reported_as_old():
     assert sentence == "7B agrees with 6.947 * 2**30, an older convention; it is 7.46 * 10**9"
 
 
-def test_the_v100_page_counts_in_billions_but_for_two_old_names():
+def test_the_v100_page_counts_in_billions_except_for_two_old_names():
     """The page itself states that its sizes were corrected, except two names."""
     units = {
         label: label_unit(label, shape.parameters(shape.vocab_size))

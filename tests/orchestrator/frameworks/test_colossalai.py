@@ -110,7 +110,7 @@ def test_the_key_that_two_tables_have_is_gpts(run_of: RunOf):
     assert sentences.endswith("; write opt-10b")
 
 
-def test_a_rank_of_lora_is_no_wider_than_the_model(run_of: RunOf):
+def test_the_rank_of_lora_is_at_most_the_width_of_the_model(run_of: RunOf):
     assert problems(opt(run_of, lora_rank=768)) == []
     assert problems(opt(run_of, lora_rank=769)) == ["lora_rank=769 is more than hidden_size=768"]
 

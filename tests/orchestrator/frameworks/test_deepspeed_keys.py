@@ -172,7 +172,7 @@ def test_a_key_that_has_a_new_name_is_refused(written: dict[str, Any], problems:
     assert list(renamed_keys(written)) == problems
 
 
-def test_a_name_that_an_early_deepspeed_goes_by_is_kept():
+def test_a_name_that_an_early_deepspeed_uses_is_kept():
     """An early DeepSpeed reads only some old names, and only these are kept."""
     written = {"zero_optimization": {"stage3_gather_fp16_weights_on_model_save": False}}
     kept = ["zero_optimization.stage3_gather_fp16_weights_on_model_save"]

@@ -158,7 +158,7 @@ def test_options_that_label_a_run_are_options(entry: Framework):
 
 
 @every_framework
-def test_the_template_is_there(entry: Framework):
+def test_the_template_ships_with_the_package(entry: Framework):
     """The template of every framework's script ships with the package."""
     assert (files("slurm_templates") / entry.start.template).is_file()
 
@@ -197,7 +197,7 @@ def test_columns_have_titles_and_names_of_their_own(entry: Framework):
 
 
 @every_framework
-def test_the_vocabulary_is_padded_to_something(entry: Framework):
+def test_the_vocabulary_is_padded_to_a_multiple_of_one_or_more(entry: Framework):
     """The vocabulary is padded to a multiple of some number; 1 pads nothing."""
     assert entry.model.vocab_size_multiple >= 1
 
@@ -272,7 +272,7 @@ def test_every_option_is_among_the_sizes_of_a_run(run_of: RunOf, values: dict[st
 
 
 @pytest.mark.parametrize("name", ["gpt", "hf_deepspeed", "colossalai_gpt", "oneflow_gpt"])
-def test_what_cannot_be_split_is_named(run_of: RunOf, name: str) -> None:
+def test_the_message_names_what_the_program_cannot_split(run_of: RunOf, name: str) -> None:
     """The message names what the program cannot split: sequences or layers."""
     given = {"framework": name, "gpus_per_node": 2}
     if name in {"colossalai_gpt", "oneflow_gpt"}:

@@ -337,7 +337,7 @@ include:
 """
 
 
-def test_a_run_that_only_its_end_times_has_a_step_time_and_tflops(reported: Reported):
+def test_a_run_with_only_a_total_time_has_a_step_time_and_tflops(reported: Reported):
     """If only the whole run is timed, a step is the global batch over train_samples_per_second.
 
     The first steps are included, and a note explains that.
@@ -365,7 +365,7 @@ memory_allocated_gib 0.400 | max_memory_allocated_gib 0.500
 """
 
 
-def test_where_steps_are_timed_they_count_and_not_the_whole(reported: Reported):
+def test_step_times_count_before_the_time_of_the_whole_run(reported: Reported):
     """If single steps are timed, the warm-up can be left out."""
     _, [run], report = reported(
         "include: [{framework: hf_deepspeed}]\n", {"log": OUR_LOG, "state": COMPLETED}

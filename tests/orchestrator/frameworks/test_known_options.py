@@ -42,7 +42,7 @@ ACCEPTED = {
         "--num-layers 4 --data-path a b c --split 949,50,1 --backend gloo",
     ],
 )
-def test_what_a_program_accepts_is_no_problem(words: str):
+def test_options_that_a_program_accepts_are_not_reported(words: str):
     assert not list(option_problems(words.split(), ACCEPTED))
 
 
@@ -71,7 +71,7 @@ def test_what_a_program_refuses_is_reported_in_argparse_s_words(words: str, prob
 
 
 @pytest.mark.parametrize("path", sorted(RECORDS.glob("*.json")), ids=lambda path: path.stem)
-def test_a_record_says_what_it_is_of_and_where_that_lies(path: Path):
+def test_a_record_names_its_program_and_the_source(path: Path):
     record = json.loads(path.read_text())
     assert record["program"]
     assert record["source"].startswith("https://") or (ROOT / record["source"]).is_file()

@@ -402,7 +402,7 @@ def test_the_vocabulary_is_padded_as_megatron_does_it(run_of: RunOf, tensor: int
     assert run.padded_vocab_size == padded
 
 
-def test_what_is_opened_follows_from_the_paths():
+def test_the_files_that_a_run_opens_follow_from_its_paths():
     """One prefix of tokens stands for two files that Megatron opens."""
     paths = {"source": "/m", "data_path": "/d/tokens", "vocab_file": "/v", "merge_file": "/e"}
     assert list(MEGATRON.start.files(paths)) == [

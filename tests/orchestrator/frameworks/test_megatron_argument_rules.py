@@ -201,7 +201,7 @@ ACCEPTED: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("values", ACCEPTED.values(), ids=ACCEPTED)
-def test_what_megatron_core_accepts_is_no_problem(run_of: RunOf, values: dict[str, Any]):
+def test_values_that_megatron_core_accepts_are_not_reported(run_of: RunOf, values: dict[str, Any]):
     assert problems_of(run_of(**values)) == []
 
 
@@ -263,7 +263,7 @@ def test_a_warm_up_ends_before_the_training(run_of: RunOf, program: dict[str, An
     ]
 
 
-def test_a_value_that_is_no_number_breaks_no_rule(run_of: RunOf):
+def test_a_value_that_is_not_a_number_breaks_no_rule(run_of: RunOf):
     """The check against the program's options reports the value, so the rules ignore it."""
     run = run_of(**{**CORE, "extra_args": [EXPERT_PARALLEL, "many"]})
     assert problems_of(run) == []
@@ -286,7 +286,7 @@ def test_a_value_that_is_no_number_breaks_no_rule(run_of: RunOf):
         ),
     ],
 )
-def test_what_every_megatron_since_2_refuses(
+def test_settings_that_every_megatron_since_2_refuses_are_reported(
     run_of: RunOf, program: dict[str, Any], arguments: list[str], problem: str
 ):
     run = run_of(**program, learning_rate=1e-3, extra_args=arguments)

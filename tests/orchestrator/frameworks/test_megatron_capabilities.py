@@ -80,7 +80,7 @@ def problems_on(gpu: str | None, run: Run) -> list[str]:
         ),
     ],
 )
-def test_what_a_gpu_is_too_old_for_is_reported_before_the_run(
+def test_settings_that_need_a_newer_gpu_are_reported_before_the_run(
     run_of: RunOf, gpu: str, values: dict[str, Any], problem: str
 ):
     assert problems_on(gpu, run_of(**{**CORE, **values})) == [problem]
@@ -114,7 +114,7 @@ def test_experts_in_one_product_need_a_gpu_with_bf16(run_of: RunOf):
         (None, {"extra_args": FP8}),
     ],
 )
-def test_nothing_is_reported_about_a_gpu_that_can_or_that_is_not_known(
+def test_capable_and_unknown_gpus_give_no_warning(
     run_of: RunOf, gpu: str | None, values: dict[str, Any]
 ):
     assert problems_on(gpu, run_of(**{**CORE, **values})) == []

@@ -421,7 +421,9 @@ def test_a_launcher_that_hands_on_no_local_rank_is_reported_as_a_warning(
     ],
     ids=["zero", "3d"],
 )
-def test_what_is_opened_follows_from_the_paths(values: dict[str, Any], opened: list[str]):
+def test_the_files_that_a_run_opens_follow_from_its_paths(
+    values: dict[str, Any], opened: list[str]
+):
     """One prefix of tokens stands for two files that the program opens."""
     paths = {"source": "/m", "data_path": "/t", "vocab_file": "/v.json"}
     assert list(FRAMEWORKS[values["framework"]].start.files(paths)) == opened

@@ -67,7 +67,7 @@ UNEVEN = {
 
 
 @pytest.mark.parametrize("values", UNEVEN.values(), ids=UNEVEN)
-def test_stages_need_not_be_alike_in_megatron_core(run_of: RunOf, values: dict[str, Any]):
+def test_stages_may_differ_in_megatron_core(run_of: RunOf, values: dict[str, Any]):
     """Stages may have different numbers of layers; the plan still forecasts their memory."""
     run = run_of(**values)
     assert list(MEGATRON.checks.problems(run)) == []
@@ -76,7 +76,7 @@ def test_stages_need_not_be_alike_in_megatron_core(run_of: RunOf, values: dict[s
     assert forecast(run, placement) is not None
 
 
-def test_megatron_2_has_even_stages_alone(run_of: RunOf):
+def test_megatron_2_has_only_even_stages(run_of: RunOf):
     problems = list(
         MEGATRON.checks.problems(run_of(**four_stages(30, LAST, 6, version="2", **DATA)))
     )
@@ -104,7 +104,7 @@ def test_chunks_of_uneven_stages_are_reported_by_their_number(
 
 
 @pytest.mark.parametrize("option", [f"{FIRST}=7", f"{LAYOUT}=Et*7|t*9|t*8|t*8L"])
-def test_the_forecast_takes_stages_as_alike(run_of: RunOf, option: str):
+def test_the_forecast_assumes_equal_stages(run_of: RunOf, option: str):
     """The forecast treats all stages as equal, and a warning reports it."""
     run = run_of(**four_stages(31 if FIRST in option else 32, option))
     name = option.partition("=")[0]

@@ -95,7 +95,7 @@ def test_the_campaign_has_the_rows_of_the_page_in_its_order():
     ] == [(f"{nodes}n_8g_dp_{batch}bs", on) for nodes, batch, *_ in PAGE for on in ("off", "on")]
 
 
-def test_the_forecast_is_that_which_was_held_against_the_page():
+def test_the_forecast_is_the_one_that_was_compared_with_the_page():
     """Each peak that the page reports is within the forecast's interval."""
     campaign = load_campaign(EXAMPLE)
     peaks = [memory / 1024 for _, _, *both in PAGE for memory, _ in both]
@@ -121,7 +121,7 @@ export ON_NODE; exec "$@"
 
 
 @pytest.mark.parametrize("on_node", ["n1", "n2", "n3", "login"])
-def test_addresses_are_those_by_which_the_other_nodes_know_a_node(tmp_path: Path, on_node: str):
+def test_addresses_are_those_that_other_nodes_use(tmp_path: Path, on_node: str):
     """The addresses are joined by commas, in the order of the nodes, on every node."""
     text = recorded("oneflow_gpt-v100-nodes4-gpus8-optimizer_placement-on")
     begin, end = text.index("address_of()"), text.index("program=(")
@@ -198,7 +198,7 @@ def test_the_report_compares_runs_with_those_without_placement(
     assert "↓" not in as_csv(report.table)
 
 
-def test_a_run_whose_partner_is_not_there_or_has_failed_is_compared_with_nothing(
+def test_a_run_without_a_completed_partner_is_not_compared(
     tmp_path: Path, attempt_in: Callable[..., Attempt]
 ):
     campaign, store = load_campaign(EXAMPLE), CampaignStore(tmp_path)
@@ -223,7 +223,7 @@ def test_a_run_whose_partner_is_not_there_or_has_failed_is_compared_with_nothing
         (("5", "inf"), None),
     ],
 )
-def test_a_change_is_worked_out_from_what_is_shown(cells: tuple[str, str], expected: str | None):
+def test_a_change_is_computed_from_the_numbers_shown(cells: tuple[str, str], expected: str | None):
     assert change(*cells, difference=True) == expected
 
 

@@ -229,7 +229,7 @@ def test_an_overlay_cannot_contradict_the_run(run_of: RunOf, overlay: dict[str, 
     assert problem.startswith(f"deepspeed: {setting} contradicts the run's ")
 
 
-def test_an_overlay_may_repeat_what_the_run_says(run_of: RunOf):
+def test_an_overlay_may_repeat_settings_of_the_run(run_of: RunOf):
     """An overlay may have the values of the run, because equal values do not contradict."""
     overlay = {"zero_optimization": {"stage": 3}, "train_batch_size": 1}
     assert not list(

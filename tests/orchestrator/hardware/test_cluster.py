@@ -113,7 +113,7 @@ def test_an_example_profile_loads_and_names_no_account(path: Path):
     ("text", "has_gpus"),
     [("gpus_per_node: 0", False), ("gpus_per_node: 4", True), ("nodes: 2", True)],
 )
-def test_a_cluster_that_does_not_count_its_gpus_has_some(tmp_path: Path, text: str, has_gpus: bool):
+def test_a_cluster_without_a_number_of_gpus_has_some(tmp_path: Path, text: str, has_gpus: bool):
     """A profile without a number of GPUs is not one without GPUs; that needs `0`."""
     (tmp_path / "a.yaml").write_text(text)
     assert load_cluster("a.yaml", tmp_path).has_gpus is has_gpus
@@ -131,7 +131,7 @@ def test_a_cluster_that_does_not_count_its_gpus_has_some(tmp_path: Path, text: s
         ({"gpu_peak_tflops": {"bf16": 300}}, "bf16", None, 300),
     ],
 )
-def test_a_peak_is_the_profile_s_or_that_of_the_gpu_that_was_there(
+def test_the_peak_is_the_profile_s_or_that_of_the_gpu_in_the_log(
     profile: dict[str, Any], precision: str, device: str | None, peak: float | None
 ):
     """The GPU in the log takes precedence over the profile's, and no peak is guessed."""
@@ -246,7 +246,7 @@ INSTEAD = "; give a file's name, or 'local' for this machine"
         ("nothing/v100.yaml", INSTEAD),
     ],
 )
-def test_the_profiles_that_are_there_are_listed(
+def test_the_message_lists_existing_profiles(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, hint: str
 ):
     """The list has the path of each profile in the searched folder, and no campaign file."""

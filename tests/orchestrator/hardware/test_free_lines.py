@@ -53,7 +53,9 @@ def test_options_of_slurm_and_of_pyxis_are_taken(command: str, line: str) -> Non
 
 
 @pytest.mark.parametrize(("command", "line", "message"), BAD)
-def test_others_are_answered_with_what_to_write(command: str, line: str, message: str) -> None:
+def test_refused_options_get_a_message_with_what_to_write(
+    command: str, line: str, message: str
+) -> None:
     """Other options are refused with what to write instead, above all those that teralog sets."""
     assert message in (free_line_problem(command, line) or "")
 

@@ -76,7 +76,7 @@ NAMES: list[tuple[str, list[str], float | None, int | None]] = [
 
 
 @pytest.mark.parametrize(("name", "gpus", "peak", "memory"), NAMES)
-def test_a_name_has_the_figures_that_all_it_may_be_agree_on(
+def test_an_ambiguous_name_has_the_figures_that_all_its_gpus_share(
     name: str, gpus: list[str], peak: float | None, memory: int | None
 ):
     """The figure is None if the name is unknown, or if the possible GPUs differ."""
@@ -106,7 +106,7 @@ def test_a_name_has_the_figures_that_all_it_may_be_agree_on(
         ("A10G", "fp16", "'A10G' is not in the table of GPUs; give gpu_peak_tflops"),
     ],
 )
-def test_a_figure_shows_where_it_is_from_or_why_there_is_none(
+def test_a_figure_has_its_source_or_the_reason_why_it_is_missing(
     name: str, precision: str, sentence: str
 ):
     """A sentence for the report states the source, or why there is no figure."""
@@ -133,7 +133,7 @@ def test_an_unknown_precision_has_no_peak():
 
 
 @given(st.text(max_size=30))
-def test_any_name_has_an_answer(name: str):
+def test_any_gpu_name_gets_an_answer(name: str):
     """Any name gives a figure, or a sentence that explains why not; never an exception."""
     for figure in (*(peak_tflops(name, precision) for precision in PRECISIONS), memory_gib(name)):
         assert figure.explanation
@@ -149,7 +149,7 @@ def test_every_gpu_is_found_by_its_own_name_and_has_a_source(gpu):
 
 
 @pytest.mark.parametrize("name", full_names())
-def test_a_full_name_stands_for_a_gpu(name: str):
+def test_a_full_name_means_one_gpu(name: str):
     """If the user's name for a GPU is unknown, the message suggests a full name."""
     assert matching(name)
 
@@ -182,7 +182,7 @@ def test_all_of_nvidia_s_gpus_have_a_compute_capability():
 
 
 @pytest.mark.parametrize("gpu", GPUS, ids=lambda gpu: gpu.name)
-def test_no_peak_is_one_with_sparsity(gpu: Gpu) -> None:
+def test_peaks_are_those_of_dense_products(gpu: Gpu) -> None:
     """Half the bits give at most twice the speed, so a sparse figure would stand out."""
     peaks = gpu.peak_tflops
     sixteen = peaks.get("bf16") or peaks["fp16"]
@@ -201,6 +201,8 @@ def test_no_peak_is_one_with_sparsity(gpu: Gpu) -> None:
         ("NVIDIA GeForce RTX 4080 SUPER", None), ("Intel Gaudi 3", 1677.7), ("MI355X", 2516.6),
     ],
 )  # fmt: skip
-def test_names_that_pages_use(name: str, bf16: float | None) -> None:
+def test_names_of_published_pages_have_their_own_peak_or_none(
+    name: str, bf16: float | None
+) -> None:
     """An unknown name has no peak, and never gets the peak of another GPU."""
     assert peak_tflops(name, "bf16").value == bf16

@@ -24,7 +24,7 @@ from orchestrator.hardware.machine import visible_gpus
         ("../../x", ()),
     ],
 )
-def test_the_variable_names_the_gpus_up_to_the_first_that_is_none(
+def test_gpus_after_an_invalid_entry_of_the_variable_do_not_count(
     monkeypatch: pytest.MonkeyPatch, variable: str, gpus: tuple[str, ...]
 ) -> None:
     """CUDA reads CUDA_VISIBLE_DEVICES like that; Slurm writes NoDevFiles for a job without GPUs."""

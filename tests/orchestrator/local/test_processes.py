@@ -159,7 +159,7 @@ def test_processes_of_another_attempt_live_on(token: str) -> None:
     job.wait(timeout=60)
 
 
-def test_there_may_be_nothing_left_to_end(token: str) -> None:
+def test_ending_processes_works_if_none_is_left(token: str) -> None:
     """If the job and its process group are gone, there is nothing to end."""
     job = start(token, "true")
     job.wait(timeout=60)

@@ -91,7 +91,7 @@ def supervised(tmp_path: Path) -> Iterator[Callable[..., Supervised]]:
         ("kill -KILL $$", "FAILED", None, "SIGKILL"),
     ],
 )
-def test_an_end_of_its_own_is_recorded(
+def test_the_end_of_a_job_is_recorded(
     supervised: Callable[..., Supervised],
     job: str,
     state: str,
@@ -145,7 +145,7 @@ def end_by_leaving(job: Supervised) -> None:
         (lambda job: None, 1, "TIMEOUT"),
     ],
 )
-def test_a_job_that_is_stopped_is_recorded_as_such(
+def test_a_stopped_job_is_recorded_with_its_state(
     supervised: Callable[..., Supervised],
     stop: Callable[[Supervised], None],
     limit: int,
@@ -170,7 +170,7 @@ def test_processes_left_by_a_job_are_ended(supervised: Callable[..., Supervised]
     assert job.left() == []
 
 
-def test_nothing_is_started_for_a_submit_that_is_gone(
+def test_no_job_is_started_for_a_submit_that_was_killed(
     supervised: Callable[..., Supervised],
 ) -> None:
     """The submit was killed before its supervisor started the job, so no job starts."""

@@ -130,7 +130,7 @@ def test_a_report_of_other_work_than_the_rest_is_contradicted() -> None:
     assert "the work of 9 reports" in claim.formula
 
 
-def test_work_that_differs_everywhere_is_no_claim() -> None:
+def test_work_that_differs_at_every_step_gives_no_claim() -> None:
     """With packed samples, sequences have other lengths in each iteration."""
     assert claims_of(bridge(*(2000.0 + 300 * index for index in range(9)))) == {}
     assert claims_of(bridge(2600.0, 2600.0, 3900.0)) == {}

@@ -126,7 +126,7 @@ def test_options_give_what_a_log_lacks(folder: Path) -> None:
         assert bare[name] == whole[name] is not None
 
 
-def test_what_a_log_states_comes_first_and_the_contradiction_is_named(folder: Path) -> None:
+def test_values_in_a_log_come_first_and_contradictions_are_named(folder: Path) -> None:
     """The option stays valid for other logs, so a contradiction is only a note."""
     Path("run.log").write_text(log(ARGUMENTS))
     result = parse("run.log", "--world-size", "64", "--num-layers", "41")
@@ -135,7 +135,7 @@ def test_what_a_log_states_comes_first_and_the_contradiction_is_named(folder: Pa
     assert figures("run.log", "--world-size", "64")["gpus"] == 16
 
 
-def test_what_is_lacking_is_named_as_options(folder: Path) -> None:
+def test_missing_values_are_named_as_options(folder: Path) -> None:
     """The note appears once for all runs that lack the same values."""
     for name in "ab":
         Path(f"{name}.log").write_text(log({"world_size": "16"}).replace(GPU, ""))
@@ -512,7 +512,7 @@ def test_a_log_that_was_understood_has_no_unparsed_lines(folder: Path) -> None:
     assert parse("run.log", "--unparsed", "--on-slurm", "cpu.yaml").exit_code == 2
 
 
-def test_a_benchmark_of_the_network_is_no_truncated_training(folder: Path) -> None:
+def test_a_benchmark_of_the_network_is_not_a_truncated_training(folder: Path) -> None:
     """A network benchmark is not a training, although torchrun starts it and NCCL names hosts."""
     Path("all_reduce.txt").write_text(
         "Setting OMP_NUM_THREADS environment variable for each process to be 1 in default\n"

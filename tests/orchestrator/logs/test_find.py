@@ -50,12 +50,12 @@ def test_a_folder_means_all_that_is_called_as_a_log_below_it(folder: Path) -> No
     ]
 
 
-def test_a_file_is_a_log_whatever_its_name(folder: Path) -> None:
+def test_a_file_given_by_name_is_a_log(folder: Path) -> None:
     """If the user names a file, teralog reads it as a log."""
     assert names("notes.md", "run/script.sh") == ["notes.md", "run/script.sh"]
 
 
-def test_a_wildcard_that_the_shell_left_alone_is_resolved(folder: Path) -> None:
+def test_a_quoted_wildcard_is_resolved(folder: Path) -> None:
     """In a wildcard, two stars match folders of any depth."""
     assert names("slurm-*.err") == ["slurm-1.err", "slurm-2.err"]
     assert names("**/*.log") == ["run/output.log"]
@@ -68,7 +68,7 @@ def test_a_file_whose_name_looks_like_a_wildcard_is_that_file(folder: Path) -> N
     assert names("slurm-[1].out") == ["slurm-[1].out"]
 
 
-def test_each_log_is_meant_once(folder: Path) -> None:
+def test_a_log_named_twice_is_read_once(folder: Path) -> None:
     """A log that is named several times is read once; one named explicitly stays explicit."""
     logs = find_logs(["run", "run/output.log", "run"], Path())
     assert logs.logs == (
@@ -98,7 +98,7 @@ def test_a_path_without_a_log_is_reported(folder: Path, path: str, message: str)
     assert problem.startswith(message)
 
 
-def test_standard_input_and_missing_files_are_for_the_reader(folder: Path) -> None:
+def test_standard_input_and_missing_files_are_passed_to_the_reader(folder: Path) -> None:
     """`-` and missing files are passed on to the reader, which reports their problems."""
     assert names("-", "missing.out") == ["-", "missing.out"]
 

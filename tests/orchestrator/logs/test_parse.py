@@ -120,7 +120,7 @@ def test_every_step_report_is_given_on_request(folder: Path) -> None:
     assert "tokens_per_second" not in parse("run.log", "--steps").stdout
 
 
-def test_a_loss_that_is_no_number_is_a_text_in_json(folder: Path) -> None:
+def test_a_loss_of_nan_or_infinity_is_text_in_json(folder: Path) -> None:
     """JSON has no NaN, so such a loss is written as text."""
     (folder / "run.log").write_text(RUN.replace("2.500000E+00", "nan"))
     assert {row["loss"] for row in objects("run.log", "--steps")} == {"nan"}
@@ -201,7 +201,7 @@ def test_a_log_without_read_permission_is_reported(folder: Path) -> None:
         assert "run.log" in result.stdout
 
 
-def test_other_files_of_a_folder_are_no_problem(folder: Path) -> None:
+def test_files_of_a_folder_that_are_not_logs_are_not_reported(folder: Path) -> None:
     """Files of a folder that are no logs are only counted, in case one of them is a log."""
     (folder / "requirements.txt").write_text("torch\n")
     result = parse(".")

@@ -148,7 +148,7 @@ def test_a_damaged_archive_is_named_and_the_other_logs_are_read(
     assert "other.log" in result.stdout
 
 
-def test_an_archive_without_logs_in_a_folder_is_no_problem(folder: Path) -> None:
+def test_an_archive_without_logs_in_a_folder_is_not_reported(folder: Path) -> None:
     """A folder may have archives of something else, such as training data."""
     Path("data.tar").write_bytes(archive({"0001.json": "{}"}))
     Path("run.log").write_text(log(1000))
@@ -172,7 +172,7 @@ def test_only_the_logs_of_a_compressed_archive_are_unpacked(folder: Path) -> Non
     assert file.stat().st_size == sum(member.size for member in members)
 
 
-def test_of_a_log_that_is_cut_off_all_that_is_there_is_read(folder: Path) -> None:
+def test_all_of_a_truncated_log_is_read(folder: Path) -> None:
     """A truncated log is read up to the last byte that can be decompressed."""
     whole = archive({"run.out": log(1000, 3) * 1000})
     Path("a.tar.gz").write_bytes(gzip.compress(whole[:-60_000]))
@@ -210,7 +210,7 @@ def test_a_disk_without_room_for_the_logs_is_named(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, lzma.compress])
-def test_an_archive_by_another_name_is_recognised(pack: Callable[[bytes], bytes]) -> None:
+def test_an_archive_with_another_ending_is_recognised(pack: Callable[[bytes], bytes]) -> None:
     """The message about an archive with another name explains what to do."""
     content = pack(archive(MEMBERS))
     Path("logs.out").write_bytes(content)
@@ -219,7 +219,7 @@ def test_an_archive_by_another_name_is_recognised(pack: Callable[[bytes], bytes]
     assert f"-: {sentence}" in CliRunner().invoke(main, ["parse", "-"], content).stderr
 
 
-def test_a_log_in_utf_16_is_named_in_an_archive_too() -> None:
+def test_a_log_in_utf_16_in_an_archive_is_named() -> None:
     """The message about a UTF-16 log in an archive contains the name of the archive's member."""
     with tarfile.open("a.tar", "w") as tar:
         for name in ("run.out", "torch.out"):

@@ -71,7 +71,7 @@ def test_every_node_has_a_file_and_its_own_device_0(tmp_path: Path):
     ],
     ids=["empty", "no GPU", "only the header", "nothing known", "never busy", "cut off"],
 )
-def test_what_is_not_known_is_absent(tmp_path: Path, text: str, samples: GpuSamples | None):
+def test_unknown_values_are_absent(tmp_path: Path, text: str, samples: GpuSamples | None):
     """An unknown number is None, never 0."""
     (tmp_path / "gpus-here.csv").write_text(text)
     assert read_gpu_samples(tmp_path) == samples

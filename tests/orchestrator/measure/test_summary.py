@@ -203,7 +203,7 @@ def test_a_summary_has_what_the_log_shows_and_nothing_else(
 
 
 @pytest.mark.parametrize("loss", [math.nan, math.inf, -math.inf])
-def test_a_loss_that_is_no_number_is_a_fact(run_of: RunOf, loss: float):
+def test_a_loss_of_nan_or_infinity_is_in_the_summary(run_of: RunOf, loss: float):
     """A NaN loss stays in the summary, and so do the times of the run."""
     records = [*timed(1.0, 1.0, 1.0), step(3, loss=6.0), step(4, step_seconds=1.0, loss=loss)]
     summary = summary_of(run_of(**TINY), records, Warmup(2))
@@ -237,7 +237,7 @@ def test_a_run_of_unknown_shape_has_times_and_no_tflops(run_of: RunOf):
 
 
 @given(st.lists(st.floats(1e-3, 1e3), max_size=8), st.integers(0, 8))
-def test_the_median_lies_between_the_extremes(run_of: RunOf, seconds: list[float], warmup: int):
+def test_the_median_is_between_the_extremes(run_of: RunOf, seconds: list[float], warmup: int):
     """The averages cover the step reports after the warm-up."""
     summary = summary_of(run_of(train_iters=8), timed(*seconds), Warmup(warmup))
     counted = seconds[warmup:]

@@ -33,7 +33,7 @@ def test_frameworks_are_calibrated_apart():
     assert calibrations([*measured(9, 10, 11), *other]).keys() == {"gpt"}
 
 
-def test_a_calibrated_forecast_is_where_the_peaks_lay():
+def test_a_calibrated_forecast_is_the_interval_of_the_logged_peaks():
     """A calibrated interval is that of the logged peaks, extended by 5 %."""
     calibrated = calibrations(measured(9, 10, 11))["gpt"].apply(FORECAST)
     assert calibrated.tensors.low_gib == pytest.approx(10 * 0.9 * 0.95)
@@ -43,7 +43,7 @@ def test_a_calibrated_forecast_is_where_the_peaks_lay():
     assert "3 finished runs" in calibrated.parts[-1].why
 
 
-def test_the_peak_of_a_process_without_a_gpu_is_that_of_everything_in_it():
+def test_the_peak_of_a_process_without_a_gpu_includes_all_its_memory():
     """The peak of such a process includes Python and torch, so the whole forecast is compared."""
     calibrated = calibrations(measured(12, 12, 12, whole_process=True))["gpt"].apply(FORECAST)
     assert (calibrated.low_gib, calibrated.high_gib) == pytest.approx((12 * 0.95, 12 * 1.05))

@@ -78,7 +78,7 @@ def test_experts_need_more_than_one_mlp(split_run: RunOf) -> None:
     assert with_experts.high_gib > 1.5 * without.high_gib
 
 
-def test_a_model_that_is_not_known_wholly_is_never_said_to_fit(split_run: RunOf) -> None:
+def test_a_model_that_is_partly_unknown_never_fits(split_run: RunOf) -> None:
     """The verdict is that it may fit; a low end above the memory still does not fit."""
     run = split_run(MIXTRAL, 64, tensor=2, pipeline=4)
     some = forecast(run, replace(placed(None), may_hold_more=True))

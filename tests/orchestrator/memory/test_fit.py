@@ -56,7 +56,7 @@ def test_a_rank_can_have_its_gpu_or_its_share_of_this_machine(
 @pytest.mark.parametrize(
     ("gib", "verdict"), [(124.87, "yes"), (124.8, "maybe"), (107.6, "maybe"), (107.5, "no")]
 )
-def test_only_an_interval_that_is_all_above_does_not_fit(gib: float, verdict: str):
+def test_only_an_interval_wholly_above_the_memory_does_not_fit(gib: float, verdict: str):
     """If the memory is between the ends of the interval, the verdict is unknown."""
     room = Capacity(gib, "a GPU")
     assert fits(FORECAST, room) == verdict
@@ -112,7 +112,7 @@ ZERO: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize(("section", "expected"), ZERO.values(), ids=ZERO)
-def test_the_placement_is_what_deepspeed_s_configuration_says(
+def test_the_placement_is_that_of_deepspeed_s_configuration(
     run_of: RunOf, section: dict[str, Any], expected: dict[str, Any]
 ):
     """Each key sets its part of the placement; other checks refuse invalid values."""
@@ -179,7 +179,7 @@ def test_submit_refuses_what_does_not_fit_unless_it_is_forced(playground: Any) -
     assert playground.teralog("submit", "campaign.yaml", "--force").returncode == 1
 
 
-def test_a_plan_says_on_how_many_finished_runs_it_is_calibrated(playground: Any) -> None:
+def test_a_plan_shows_how_many_finished_runs_calibrate_it(playground: Any) -> None:
     """Only runs that completed and logged a peak count."""
     peak = (
         "[teralog] finished | iterations 20 | train_seconds 1.5 | final_loss 6.2"

@@ -250,7 +250,7 @@ def test_the_heavier_end_of_a_pipeline_counts(split_run: RunOf):
     assert part(wide, "logits")[1] > 0
 
 
-def test_without_a_gpu_what_is_offloaded_stays_in_the_host(split_run: RunOf):
+def test_without_a_gpu_offloaded_states_stay_in_host_memory(split_run: RunOf):
     """The host is the only memory then, and only the used part of a bucket counts."""
     run = split_run(MODEL, 2)
     offloaded = replace(

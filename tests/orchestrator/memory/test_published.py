@@ -326,7 +326,7 @@ def test_a_logged_peak_is_within_the_forecast(split_run: RunOf, logged: Logged):
 
 
 @pytest.mark.parametrize("row", RAN, ids=lambda row: row.name)
-def test_what_ran_is_not_called_impossible(split_run: RunOf, row: Row):
+def test_runs_that_completed_are_not_forecast_as_impossible(split_run: RunOf, row: Row):
     """The low end of a run that ran is below the memory of its GPU."""
     assert row.fits(split_run) != "no"
 
@@ -356,7 +356,7 @@ def test_the_peaks_are_those_of_the_published_logs(logged: Logged):
     )
 
 
-def test_the_documentation_shows_what_the_forecast_says(split_run: RunOf):
+def test_the_documentation_shows_the_forecasts(split_run: RunOf):
     """Every line of the table in the docs equals the computed line."""
     shown = DOCS.read_text().splitlines()
     missing = [

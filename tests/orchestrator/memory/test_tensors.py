@@ -65,7 +65,7 @@ CHANGES = [
 
 @pytest.mark.parametrize("changed", CHANGES, ids=str)
 @pytest.mark.parametrize("checkpointing", [False, True])
-def test_a_layer_keeps_what_the_low_end_of_the_forecast_says(
+def test_a_layer_keeps_the_low_end_of_the_forecast(
     run_of: RunOf, changed: dict[str, int], checkpointing: bool
 ):
     """Forecast and real layer agree within 3 %; the rest is statistics of norms and softmax."""

@@ -59,7 +59,7 @@ def test_a_configuration_is_a_row_of_medians(rows: Callable[..., list[dict[str, 
     assert len({*ddp["run_ids"].split(), *zero1["run_ids"].split()}) == 8
 
 
-def test_only_runs_that_completed_count(rows: Callable[..., list[dict[str, Any]]]) -> None:
+def test_only_completed_runs_count(rows: Callable[..., list[dict[str, Any]]]) -> None:
     """The row reports the outcomes of the other runs."""
     attempts = (ended(1), ended(1, "FAILED"), ended(3), None, *[ended(3, "FAILED")] * 4)
     ddp, zero1 = rows(MATRIX, *attempts)

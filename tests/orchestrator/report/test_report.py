@@ -109,7 +109,7 @@ def test_every_run_keeps_its_row_however_it_ended(
     assert cells.items() <= rows[1].items()
 
 
-def test_one_line_says_how_the_numbers_were_made(reported: Callable[..., Reported]):
+def test_one_line_shows_how_the_numbers_were_computed(reported: Callable[..., Reported]):
     """The line below the table has formula, warm-up, memory, version, date and a checksum."""
     campaign, runs, report = reported("matrix: {seed: [1, 2]}\n", COMPLETED, None)
     assert "Narayanan et al. 2021, eq. 3" in report.provenance
@@ -185,7 +185,7 @@ def test_the_json_has_every_size_and_every_number(reported: Callable[..., Report
 @pytest.mark.parametrize(
     ("loss", "text_of_loss"), [("nan", "nan"), ("inf", "inf"), ("-inf", "-inf")]
 )
-def test_a_loss_that_is_no_number_is_shown_and_is_a_text_in_json(
+def test_a_loss_of_nan_or_infinity_is_shown_and_is_text_in_json(
     reported: Callable[..., Reported], loss: str, text_of_loss: str
 ):
     """JSON has no literal for NaN, and other programs stop at one."""

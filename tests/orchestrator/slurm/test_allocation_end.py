@@ -58,7 +58,7 @@ def answers(scontrol: Path, text: str, code: int = 0) -> None:
 
 
 @pytest.mark.parametrize(("fields", "expected"), STANDINGS.values(), ids=STANDINGS)
-def test_an_allocation_stands_as_scontrol_says(
+def test_the_state_of_an_allocation_is_that_of_scontrol(
     scontrol: Path, fields: str, expected: Standing
 ) -> None:
     """The time left is the time limit minus the time that the allocation has run."""
@@ -96,7 +96,9 @@ def test_the_end_of_an_allocation_is_that_of_its_runs(
         ("", None),
     ],
 )
-def test_if_slurm_is_silent_the_log_must_do(scontrol: Path, log: str, expected: str | None) -> None:
+def test_if_slurm_is_silent_the_log_shows_the_end(
+    scontrol: Path, log: str, expected: str | None
+) -> None:
     """The log has messages of srun and slurmstepd about an ended allocation."""
     answers(scontrol, "Unable to contact slurm controller", code=1)
     with pytest.raises(SilenceError):

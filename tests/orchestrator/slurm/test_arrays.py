@@ -26,7 +26,7 @@ def script(name: str, nodes: int = 1) -> Script:
     return Script(name, HEADER.format(name=name, nodes=nodes))
 
 
-def test_directives_are_what_a_script_asks_for_and_not_what_it_calls_itself() -> None:
+def test_directives_are_the_resources_of_a_script_without_its_name() -> None:
     """The directives of a script end at the first line of shell."""
     assert directives(script("a").text) == (
         "#SBATCH --nodes=1",
@@ -44,7 +44,7 @@ def test_directives_are_what_a_script_asks_for_and_not_what_it_calls_itself() ->
         (1000, False, [["a"], ["b"], ["d"], ["f"], ["c"], ["e"]]),
     ],
 )
-def test_runs_that_ask_for_the_same_go_together(
+def test_runs_with_equal_requests_share_an_array(
     size: int, arrays: bool, groups: list[list[str]]
 ) -> None:
     """Runs stay in their order, and an array has no more than the allowed number."""

@@ -68,7 +68,9 @@ def test_the_memory_that_was_asked_for_is_in_the_script(script: str, memory: str
         (None, "odd", "how much it used is unknown"),
     ],
 )
-def test_half_as_much_again_is_suggested(used: float | None, asked: str | None, part: str) -> None:
+def test_one_and_a_half_times_the_memory_is_suggested(
+    used: float | None, asked: str | None, part: str
+) -> None:
     """The suggestion is 1.5 times the requested or measured memory, whichever is larger.
 
     A killed job needed more than was measured.

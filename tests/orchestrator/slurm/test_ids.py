@@ -25,13 +25,13 @@ from orchestrator.slurm.lists import compact, compact_ids, expand
         ("7_[0-2,...]", []),
     ],
 )
-def test_ids_that_slurm_has_put_into_one_are_taken_apart(text: str, ids: list[str]) -> None:
+def test_compact_ids_of_slurm_are_expanded(text: str, ids: list[str]) -> None:
     """Text that is not a job's id gives no id."""
     assert list(expand(text)) == ids
 
 
 @given(st.sets(st.integers(0, 5000), min_size=1), st.integers(1, 10**9))
-def test_compact_ids_are_those_that_were_put_in(indices: set[int], job: int) -> None:
+def test_compacting_and_expanding_returns_the_same_ids(indices: set[int], job: int) -> None:
     """Combining and separating returns the same ids, for any indices."""
     assert list(expand(f"{job}_[{compact(indices)}]")) == [
         f"{job}_{index}" for index in sorted(indices)
@@ -47,6 +47,6 @@ def test_compact_ids_are_those_that_were_put_in(indices: set[int], job: int) -> 
         (["7_3"], ["7_[3]"]),
     ],
 )
-def test_ids_of_one_array_are_put_into_one(ids: list[str], put_into_one: list[str]) -> None:
+def test_ids_of_one_array_are_compacted(ids: list[str], put_into_one: list[str]) -> None:
     """The combined id has the form that scancel accepts."""
     assert compact_ids(ids) == put_into_one

@@ -57,11 +57,11 @@ def test_the_reasons_that_occur_have_a_line_each() -> None:
     assert reason_lines([]) == []
 
 
-def test_no_one_is_advised_to_release_what_an_administrator_holds() -> None:
+def test_users_are_not_advised_to_release_jobs_that_an_administrator_holds() -> None:
     """Slurm does not let a user release a job that an administrator holds."""
     assert "release it to" not in meaning("JobHeldAdmin")
     assert "scontrol" not in meaning("JobHeldAdmin")
 
 
-def test_a_reason_does_not_speak_to_the_terminal() -> None:
+def test_a_reason_cannot_control_the_terminal() -> None:
     assert "\x1b" not in reason_lines(["\x1b[31mred"])[0]

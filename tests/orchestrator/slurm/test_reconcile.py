@@ -64,7 +64,7 @@ CASES = {
 
 
 @pytest.mark.parametrize(("sacct", "squeue", "expected"), CASES.values(), ids=CASES)
-def test_the_one_that_knows_better_is_believed(
+def test_the_source_with_more_information_is_believed(
     sacct: list[str], squeue: list[str] | None, expected: dict[str, str]
 ) -> None:
     """The answer of squeue counts for the rest of an array, and accounting for ended jobs."""

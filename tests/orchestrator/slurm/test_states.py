@@ -94,7 +94,7 @@ MINE = "7|mine|FAILED|1:0|2026-01-01T00:00:00|2026-01-01T00:00:05|5|n2|None"
 
 
 @pytest.mark.parametrize("lines", [(SOMEONE_S, MINE), (MINE, SOMEONE_S)])
-def test_another_job_that_had_the_same_id_is_none_of_a_job_s_starts(lines: tuple[str, ...]):
+def test_an_earlier_job_with_the_same_id_is_not_a_start_of_this_job(lines: tuple[str, ...]):
     """Accounting keeps jobs from before the cluster counted ids from 1 again."""
     [job] = read_sacct(lines, {"mine"}).values()
     assert (job.name, job.word, job.seconds) == ("mine", "FAILED", 5.0)
@@ -187,7 +187,7 @@ SCONTROL = (
 )
 
 
-def test_scontrol_shows_the_same() -> None:
+def test_free_text_of_scontrol_is_not_read_as_a_field() -> None:
     """Free text at the end of scontrol's line is not read as a field of the job."""
     assert read_scontrol([SCONTROL, "No jobs in the system"]) == {
         "54_1": JobState(

@@ -141,7 +141,7 @@ def test_of_several_trainings_in_a_log_status_judges_by_the_last_one(
     assert bool(hung) == hangs
 
 
-def test_it_is_reported_with_its_last_line_and_since_when(
+def test_a_hung_run_is_reported_with_its_last_line_and_the_time(
     campaign: Campaign, store: CampaignStore, begin: Begin
 ) -> None:
     """The last line has no terminal control codes, and no text that a progress bar overwrote."""
@@ -222,7 +222,7 @@ def test_the_clock_leaves_no_file_behind(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_status_shows_it_to_people_and_programs(
+def test_status_shows_hung_runs_in_the_table_and_in_json(
     campaign: Campaign, store: CampaignStore, begin: Begin
 ) -> None:
     """`status --state hung` selects the run."""
@@ -259,7 +259,7 @@ def test_an_impossible_action_on_hung_runs_is_refused_first(
     assert "--on-hang cancel" in str(caught.value)
 
 
-def test_each_start_of_a_run_is_dealt_with_once(
+def test_each_start_of_a_hung_run_is_handled_once(
     campaign: Campaign, store: CampaignStore, begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A failed action is reported once, too, and does not end the watch."""
@@ -284,7 +284,7 @@ def test_each_start_of_a_run_is_dealt_with_once(
         (JobState("7", "RUNNING", by="squeue", restarts=3), "it hangs after 3 restarts"),
     ],
 )
-def test_some_runs_are_left_to_people(
+def test_some_hung_runs_are_only_reported(
     campaign: Campaign, store: CampaignStore, begin: Begin, job: JobState | None, part: str
 ) -> None:
     """Slurm is not asked to requeue a step of an allocation, or a run that restarted often."""

@@ -38,7 +38,7 @@ def test_a_log_s_end_is_its_last_lines_as_they_are_read(
 
 @given(st.lists(st.sampled_from([b"", b"a", b"bb\r", b"\xff"]), max_size=9), st.integers(1, 12))
 @pytest.mark.parametrize("end", [b"", b"\n"])
-def test_the_last_lines_equal_those_of_split(
+def test_the_last_lines_are_those_of_splitting_the_whole_log(
     tmp_path_factory: pytest.TempPathFactory, end: bytes, lines: list[bytes], number: int
 ):
     """The log may or may not end with a newline, and may be longer than one block."""

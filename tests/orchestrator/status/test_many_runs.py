@@ -180,7 +180,7 @@ def test_without_repeats_there_is_no_table_of_configurations(statuses: list[RunS
     assert text == "no run needs attention; --all shows every run"
 
 
-def test_of_many_configurations_those_are_shown_in_which_something_differs(
+def test_of_many_configurations_those_that_need_attention_are_shown(
     statuses: list[RunStatus],
 ) -> None:
     """Other configurations are only counted."""
@@ -276,7 +276,7 @@ def test_the_command_summarises_many_runs(store: CampaignStore, tmp_path: Path) 
     assert "and 48 more" in printed
 
 
-def test_a_filter_that_holds_of_no_run_is_a_sentence(store: CampaignStore, tmp_path: Path) -> None:
+def test_a_filter_that_matches_no_run_gives_a_message(store: CampaignStore, tmp_path: Path) -> None:
     """If a filter matches no run, the message is the same as in `report`."""
     answer = status_of(tmp_path, "--filter", "micro_batch_size == 3")
     assert "'micro_batch_size == 3' matches no run" in f"{answer.output}{answer.exception}"

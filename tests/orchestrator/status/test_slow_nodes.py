@@ -30,7 +30,7 @@ def slow(by_node: dict[str, NodeSpeed]) -> list[str]:
     return [speed.node for speed in by_node.values() if speed.slow]
 
 
-def test_a_node_is_slow_whose_runs_are() -> None:
+def test_a_node_is_slow_if_its_runs_are_slow() -> None:
     """Runs of two configurations were on the slow node, one of each."""
     nodes = speeds(
         *(("a", node, 0.2) for node in ("n1", "n3", "n4", "n5")),
@@ -76,7 +76,7 @@ def test_a_run_on_several_nodes_counts_for_each() -> None:
         [],
     ],
 )
-def test_where_nothing_can_be_compared_no_node_is_slow(runs: list[Placed]) -> None:
+def test_no_node_is_slow_if_nothing_can_be_compared(runs: list[Placed]) -> None:
     """The table still lists the nodes and their runs."""
     by_node = speeds(*runs)
     assert slow(by_node) == []

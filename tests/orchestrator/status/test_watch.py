@@ -93,7 +93,7 @@ def runs(campaign: Campaign, store: CampaignStore, attempt_in: AttemptIn) -> Ite
         supervised.release(index)
 
 
-def test_a_look_shows_state_progress_and_time_left_of_every_run(
+def test_an_update_shows_state_progress_and_time_left_of_every_run(
     campaign: Campaign, store: CampaignStore, runs: Supervised
 ) -> None:
     """If a log has grown, the next update shows more progress."""
@@ -376,7 +376,7 @@ def test_a_state_is_in_slurms_words(
     assert state_text(state(look.runs[0], word, outcome, **seen).status) == text
 
 
-def test_where_not_all_fit_those_that_run_and_ended_lately_are_shown(look: Look) -> None:
+def test_running_and_recently_ended_runs_are_shown_if_not_all_fit(look: Look) -> None:
     """Runs keep the campaign's order, and the number of hidden runs is shown."""
     going, ended, failed, waiting = look.runs
     runs = (waiting, ended, *([waiting] * 5), going, failed)
@@ -399,7 +399,7 @@ def test_a_run_that_waits_is_of_less_interest_than_one_that_has_ended(
 
 
 @given(seconds=st.floats(1e-90, 1e99))
-def test_a_mangled_step_time_stops_no_watch(seconds: float) -> None:
+def test_a_damaged_step_time_does_not_stop_a_watch(seconds: float) -> None:
     """A log may contain any number, so an end beyond the calendar is shown as unknown."""
     progress = Progress(iteration=1, iterations=20, step_seconds=seconds)
     run = WatchedRun(_Running(), None, progress, None)
@@ -414,7 +414,7 @@ class _Running:
     outcome = None
 
 
-def test_once_is_once_and_an_end_is_the_end(
+def test_watch_exits_with_1_if_a_run_failed_and_prints_the_next_command(
     campaign: Campaign, store: CampaignStore, runs: Supervised
 ) -> None:
     """If all runs have ended and one has failed, the exit code is 1.

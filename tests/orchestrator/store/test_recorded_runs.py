@@ -81,7 +81,7 @@ def test_a_parameter_that_was_added_since_has_its_default(record_of: Callable[[s
     ],
     ids=str,
 )
-def test_what_this_version_would_make_another_run_is_not_taken(
+def test_a_record_that_this_version_reads_as_another_run_is_refused(
     record_of: Callable[[str], Any], change: dict[str, Any]
 ) -> None:
     """If the recorded values give another identity, the record is refused."""
@@ -109,7 +109,7 @@ def test_a_folder_shows_what_its_campaign_file_shows(
         assert shown.planned.run == collected.planned.run
 
 
-def test_a_folder_without_a_run_is_none(tmp_path: Path) -> None:
+def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
     """The message about a folder without runs shows what to give instead."""
     with pytest.raises(UserError, match="contains no run that was started"):
         recorded_campaign(CampaignStore(tmp_path))

@@ -64,7 +64,9 @@ def test_the_nearest_folder_counts(
     assert results_folder(home / file) == (home / expected).resolve()
 
 
-def test_a_file_named_results_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_named_results_is_not_a_results_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The search for a folder continues above the file."""
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "a").mkdir()
@@ -140,7 +142,7 @@ def test_results_under_the_current_directory_are_reported(
     assert (done.exit_code, "also started in results/play" in done.stderr) == (0, True)
 
 
-def test_results_of_another_campaign_of_that_name_are_not_reported(
+def test_results_of_another_campaign_of_the_same_name_are_not_reported(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only results of runs with the same ids are reported."""

@@ -91,7 +91,7 @@ def test_folders_that_are_not_attempts_are_ignored(run: RunFolder, name: str) ->
     assert run.new_attempt().number == 1
 
 
-def test_attempts_have_no_doublets_when_many_are_made_at_once(run: RunFolder) -> None:
+def test_attempts_created_at_once_get_different_numbers(run: RunFolder) -> None:
     """All attempts are made, and no two get the same number."""
     command = [sys.executable, "-c", NEW_ATTEMPTS, str(run.path)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
@@ -167,7 +167,9 @@ def test_a_run_is_submitted_from_the_receipt_of_its_batch_on(submitted: Campaign
     assert (submitted.run("one").state(), two.state()) == ("SUBMITTED", "RUNNING")
 
 
-def test_what_waits_is_recorded_in_one_file_until_it_starts(submitted: CampaignStore) -> None:
+def test_states_of_waiting_runs_are_recorded_in_one_file_per_batch(
+    submitted: CampaignStore,
+) -> None:
     """Each batch of runs has one file, which later answers replace.
 
     A job that starts gets its own file.

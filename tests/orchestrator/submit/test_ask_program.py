@@ -37,7 +37,7 @@ defaults:
     ],
     ids=["plain", "quoted", "hostile"],
 )
-def test_words_are_read_as_bash_reads_them(
+def test_the_words_of_a_script_are_split_as_bash_splits_them(
     arrays: str, words: tuple[list[str], list[str]], tmp_path: Path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
@@ -72,7 +72,7 @@ def test_a_source_that_is_not_here_is_named(playground) -> None:
     assert "teralog submit --rehearse" in done.stderr
 
 
-def test_set_up_lines_of_a_profile_are_left_to_a_rehearsal(playground) -> None:
+def test_a_plan_does_not_run_the_set_up_lines_of_a_profile(playground) -> None:
     (playground.path / "box.yaml").write_text(f"{PROFILE}modules: [cuda]\n")
     (playground.path / "campaign.yaml").write_text(CAMPAIGN)
     done = playground.teralog("plan", "campaign.yaml", "--ask-program")
@@ -107,7 +107,7 @@ TRAINER = [
 
 
 @pytest.mark.train
-def test_the_trainer_and_deepspeed_are_asked(playground) -> None:
+def test_a_plan_asks_the_trainer_and_deepspeed(playground) -> None:
     """A single process checks all runs of `hf_gpt.py`."""
     pytest.importorskip("transformers", reason="needs the hf extra")
     pytest.importorskip("deepspeed.utils", reason="needs the train extra", exc_type=ImportError)

@@ -62,7 +62,7 @@ def test_oversubscribed_runs_start_and_are_marked(strict) -> None:
 
 
 @pytest.mark.parametrize(("value", "refused"), [("1", False), ("0", True), ("", True)])
-def test_a_variable_allows_it_too(strict, value: str, refused: bool) -> None:
+def test_a_variable_allows_oversubscription_too(strict, value: str, refused: bool) -> None:
     """TERALOG_OVERSUBSCRIBE allows it, unless its value is 0 or empty."""
     strict.environment["TERALOG_OVERSUBSCRIBE"] = value
     done = strict.teralog("submit", "campaign.yaml")
@@ -111,7 +111,7 @@ CROWDED: dict[str, tuple[int | None, int | None, int | None, str | None]] = {
 
 
 @pytest.mark.parametrize(("ranks", "core_count", "others", "text"), CROWDED.values(), ids=CROWDED)
-def test_an_attempt_says_what_it_shared_its_cores_with(
+def test_an_attempt_records_which_runs_shared_its_cores(
     ranks: int | None, core_count: int | None, others: int | None, text: str | None
 ) -> None:
     """A run on GPUs shares no cores; records of earlier versions have no numbers."""

@@ -35,7 +35,7 @@ members = st.lists(
 
 
 @given(members, st.data())
-def test_a_run_is_given_up_when_and_only_when_one_of_its_series_with_less_has_failed(
+def test_a_run_is_given_up_exactly_if_a_smaller_run_of_its_series_failed(
     runs: list[tuple[str, int]], data: st.DataObject
 ):
     """The order of the file does not matter, and the first failed run is named."""
@@ -172,7 +172,7 @@ def test_a_run_that_ended_on_its_own_keeps_its_end(
     assert not any(end.given_up for end in endings(campaign.runs, store))
 
 
-def test_status_and_report_keep_the_row_and_say_why(
+def test_status_and_report_show_given_up_runs_with_the_reason(
     campaign_of: CampaignOf, attempt_in: AttemptIn, tmp_path: Path
 ):
     """The failed run is listed with its log, and the given-up runs are not listed again."""
@@ -211,7 +211,7 @@ def test_status_and_report_keep_the_row_and_say_why(
         ("squeue", "FAILED", "DependencyNeverSatisfied", True, "FAILED"),
     ],
 )
-def test_a_job_that_slurm_cancelled_for_another_is_distinguished_from_one_that_a_person_did(
+def test_a_job_cancelled_by_a_dependency_differs_from_one_cancelled_by_a_user(
     tmp_path: Path, by: str, state: str, reason: str | None, chained: bool, recorded: str
 ):
     """In Slurm 22.05, a job that a dependency cancelled shows that it never started.
@@ -260,7 +260,7 @@ def test_on_this_machine_a_series_goes_up_to_its_first_failure(playground):
     assert len(starts(playground)) == 5
 
 
-def test_where_the_failed_run_succeeds_at_last_a_submit_goes_on_with_the_others(playground):
+def test_after_the_failed_run_succeeds_a_submit_starts_the_others(playground):
     """`retry` starts the failed run, and `submit` then starts the given-up runs."""
     sweep(playground, 'test -e "$LEDGER.go" || exit 3')
     assert playground.teralog("submit", "campaign.yaml").returncode == 1

@@ -78,7 +78,7 @@ def write(folder: Path, profile: str, runs: str) -> None:
         ),
     ],
 )
-def test_a_core_install_plans_and_starts_nothing(
+def test_a_core_install_plans_but_starts_nothing(
     core: Path, tmp_path: Path, run: str, lacking: str, line: str
 ) -> None:
     """`plan` prints the install command and exits with 0; `submit` and rehearsals start nothing."""
@@ -113,7 +113,7 @@ def test_the_python_of_a_profile_is_asked(core: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("python", ["./no-answer", "./slow-to-fail", "./not-there"])
-def test_a_python_that_gives_no_answer_is_not_judged(tmp_path: Path, python: str) -> None:
+def test_no_module_is_reported_if_the_python_does_not_answer(tmp_path: Path, python: str) -> None:
     """The profile's Python may be a wrapper; then only the run can show a problem."""
     for name, body in (("no-answer", "echo hello"), ("slow-to-fail", "exit 3")):
         (tmp_path / name).write_text(f"#!/bin/bash\n{body}\n")

@@ -37,7 +37,7 @@ def ends(playground) -> list[list[str]]:
     ]
 
 
-def test_every_run_is_run_and_a_second_submit_finds_nothing_to_do(playground) -> None:
+def test_all_runs_start_and_a_second_submit_has_nothing_to_do(playground) -> None:
     """A submit runs all missing runs, and no others."""
     playground.write_campaign("true")
     assert playground.teralog("submit", "campaign.yaml").returncode == 0
@@ -48,7 +48,7 @@ def test_every_run_is_run_and_a_second_submit_finds_nothing_to_do(playground) ->
 
 
 @pytest.mark.parametrize("moment", range(MOMENTS))
-def test_a_killed_submit_loses_and_doubles_nothing(playground, moment: int) -> None:
+def test_a_killed_submit_loses_no_run_and_starts_none_twice(playground, moment: int) -> None:
     """After kill -9 at any moment, a second submit brings every run to exactly one end."""
     playground.write_campaign("sleep 0.3", matrix="seed: [1, 2, 3, 4, 5]")
     submit = playground.start("submit", "campaign.yaml")
@@ -98,7 +98,7 @@ def test_a_killed_supervisor_leaves_a_job_that_the_next_submit_ends(playground) 
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_stopped_submit_stops_its_runs_and_goes_on_later(playground, number: int) -> None:
+def test_a_stopped_submit_stops_its_runs_and_can_continue_later(playground, number: int) -> None:
     """After Ctrl-C or SIGTERM no process is left, and a second submit continues."""
     playground.write_campaign('test -e "$LEDGER.go" || sleep 600')
     submit = playground.start("submit", "campaign.yaml")
@@ -221,7 +221,7 @@ def test_cancel_reports_only_the_runs_that_it_ended(playground) -> None:
         (("--state", "running"), 0, "nothing to cancel: no run of it was submitted"),
     ],
 )
-def test_cancel_ends_only_what_it_is_given(
+def test_cancel_ends_only_the_given_runs(
     playground, options: tuple[str, ...], code: int, message: str
 ) -> None:
     """`cancel` without a run, or for a campaign that never started, cancels nothing."""
@@ -231,7 +231,7 @@ def test_cancel_ends_only_what_it_is_given(
     assert playground.states() == ["NOT_STARTED"] * 2
 
 
-def test_cancel_ends_what_runs_and_keeps_what_waits_from_starting(playground) -> None:
+def test_cancel_ends_running_runs_and_stops_waiting_ones_from_starting(playground) -> None:
     """Cancelled runs end as CANCELLED, the submit ends, and only a retry starts them again."""
     playground.write_campaign('test -e "$LEDGER.go" || sleep 600')
     submit = playground.start("submit", "campaign.yaml", "--slots", "1")
@@ -283,7 +283,7 @@ def test_slots_bound_how_many_runs_there_are_at_once(playground) -> None:
     assert [words[1] for words in playground.events()] == ["start", "end"] * 4
 
 
-def test_a_submit_that_finds_no_room_says_that_it_waits(playground) -> None:
+def test_a_submit_without_a_free_gpu_reports_that_it_waits(playground) -> None:
     """A submit that finds no free device reports once that it waits.
 
     It continues when another campaign's run releases its GPUs.
@@ -306,7 +306,7 @@ def test_a_submit_that_finds_no_room_says_that_it_waits(playground) -> None:
     assert playground.states() == ["COMPLETED"]
 
 
-def test_gpus_are_shared_out_and_never_handed_twice(playground) -> None:
+def test_no_gpu_is_given_to_two_runs_at_once(playground) -> None:
     """On a machine of four GPUs, runs of two GPUs go two at a time, each on separate GPUs."""
     playground.environment |= {"CUDA_VISIBLE_DEVICES": "0,1,2,3", "GPUS": "4"}
     playground.write_campaign("sleep 0.4", matrix="seed: [1, 2, 3, 4, 5]", gpus_per_node=2)

@@ -49,7 +49,7 @@ def test_all_imports_of_our_programs_are_declared(
 
 
 @pytest.mark.train
-def test_what_was_rehearsed_is_kept_apart_from_what_is_measured(playground) -> None:
+def test_rehearsals_are_stored_apart_from_measurements(playground) -> None:
     """A rehearsal has its own state, log and folder, and its run still has to start."""
     playground.write_campaign("true", matrix="seed: [1, 2]")
     campaign = playground.path / "campaign.yaml"
@@ -100,7 +100,7 @@ def test_a_script_that_ends_before_the_checker_has_rehearsed_nothing(playground)
 
 
 @pytest.mark.train
-def test_what_is_forecast_not_to_fit_can_be_rehearsed(playground) -> None:
+def test_a_run_that_is_forecast_not_to_fit_can_be_rehearsed(playground) -> None:
     """A rehearsal needs no memory; the run itself is refused as before."""
     pytest.importorskip("torch")
     playground.write_campaign("true", matrix="model: [206B]")
@@ -111,7 +111,7 @@ def test_what_is_forecast_not_to_fit_can_be_rehearsed(playground) -> None:
 
 
 @pytest.mark.train
-def test_gpus_that_are_rehearsed_here_need_not_be_there(playground) -> None:
+def test_a_rehearsal_needs_no_gpus(playground) -> None:
     """In a rehearsal, DeepSpeed's launcher does not look for GPUs either."""
     pytest.importorskip("deepspeed")
     (playground.path / "train.py").touch()

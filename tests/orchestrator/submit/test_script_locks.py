@@ -78,7 +78,7 @@ def test_here_a_lock_is_kept_as_long_as_a_process_holds_it(lock: Path, start: St
     assert not lock.exists()
 
 
-def test_here_a_lock_of_this_very_second_is_kept(lock: Path, start: Start) -> None:
+def test_here_a_lock_made_in_this_second_is_kept(lock: Path, start: Start) -> None:
     """Each rank holds the lock for a moment, maybe while the script looks for its holder."""
     age(lock, -60)
     assert start("local").wait() == 0
@@ -106,7 +106,7 @@ def test_on_a_cluster_a_lock_older_than_ten_minutes_is_abandoned(lock: Path, sta
 
 
 @pytest.mark.parametrize("scheduler", ["local", "slurm"])
-def test_a_folder_of_extensions_that_is_not_there_is_no_mistake(
+def test_a_missing_folder_of_extensions_is_accepted(
     lock: Path, start: Start, scheduler: str
 ) -> None:
     """The first run creates the folder."""

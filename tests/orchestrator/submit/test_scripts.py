@@ -123,7 +123,9 @@ def test_shellcheck_finds_nothing(framework: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("hole", ["{{ absent }}", "{{ run.absent }}", "{{ run['absent'] }}"])
-def test_a_hole_that_is_not_filled_is_an_error(hole: str, run_of: Callable[..., Run]) -> None:
+def test_a_name_without_a_value_in_a_template_is_an_error(
+    hole: str, run_of: Callable[..., Run]
+) -> None:
     """A name that a run does not have must not become an empty text."""
     template = module._environment().from_string(hole)
     with pytest.raises(UndefinedError, match="absent"):
@@ -141,7 +143,7 @@ def test_a_hole_that_is_not_filled_is_an_error(hole: str, run_of: Callable[..., 
         ("", "''"),
     ],
 )
-def test_a_filled_hole_is_quoted_without_being_asked_to(value: object, text: str) -> None:
+def test_values_in_templates_are_quoted_by_default(value: object, text: str) -> None:
     """A template that forgets a filter still quotes the value."""
     assert module._environment().from_string("{{ value }}").render(value=value) == text
 

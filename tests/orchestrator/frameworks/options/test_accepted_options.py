@@ -85,7 +85,7 @@ def test_an_option_missing_in_the_own_source_makes_a_run_impossible(
         ("--swigglu", "; did you mean '--swiglu'? Else set source: or version:"),
     ],
 )
-def test_what_a_record_lacks_is_a_warning_that_names_the_record(
+def test_an_option_missing_in_a_record_gives_a_warning_that_names_the_record(
     run_of: RunOf, tmp_path: Path, option: str, rest: str
 ):
     run = run_of(framework="megatron", source="no", version="core-0.16", extra_args=[option])
@@ -102,7 +102,7 @@ def test_what_a_record_lacks_is_a_warning_that_names_the_record(
         "from another_package import add_options; add_options(parser)",
     ],
 )
-def test_what_may_be_an_option_that_is_only_known_as_the_program_runs_is_a_warning(
+def test_a_possible_option_that_only_the_running_program_knows_gives_a_warning(
     run_of: RunOf, fork: Path, more: str
 ):
     arguments = fork / "megatron" / "training" / "arguments.py"
@@ -116,7 +116,7 @@ def test_what_may_be_an_option_that_is_only_known_as_the_program_runs_is_a_warni
     assert findings(run, fork.parent) == (problems, warnings)
 
 
-def test_a_run_may_ask_for_no_check(run_of: RunOf, fork: Path):
+def test_a_run_can_switch_off_the_check_of_options(run_of: RunOf, fork: Path):
     run = run_of(
         framework="megatron", source="fork", extra_args=["--nix"], allow_unknown_arguments=True
     )
@@ -142,7 +142,7 @@ def test_a_damaged_cache_is_made_again(run_of: RunOf, fork: Path, cache: Path):
     assert findings(run, fork.parent) == ([], [])
 
 
-def test_a_file_of_options_stands_for_a_checkout_elsewhere(run_of: RunOf, tmp_path: Path):
+def test_a_file_of_options_replaces_a_checkout_on_another_machine(run_of: RunOf, tmp_path: Path):
     content = {"program": "our fork", "source": "/elsewhere", "options": {"--ours": {}}}
     (tmp_path / "options.json").write_text(json.dumps(content))
     run = run_of(
@@ -152,7 +152,7 @@ def test_a_file_of_options_stands_for_a_checkout_elsewhere(run_of: RunOf, tmp_pa
     assert problems == ["extra_args: --theirs is not an option of our fork"]
 
 
-def test_a_check_is_no_part_of_what_a_run_is(run_of: RunOf):
+def test_a_check_does_not_change_the_identity_of_a_run(run_of: RunOf):
     plain = run_of(framework="megatron", source="megatron")
     checked = run_of(
         framework="megatron",

@@ -220,7 +220,7 @@ keywords = st.fixed_dictionaries(
 
 
 @given(st.dictionaries(names, keywords, min_size=1))
-def test_what_is_read_is_what_argparse_makes_of_it(
+def test_options_are_read_as_argparse_defines_them(
     tmp_path_factory: pytest.TempPathFactory, added: dict[str, dict[str, str]]
 ):
     import argparse

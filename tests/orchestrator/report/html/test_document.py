@@ -116,12 +116,12 @@ def parsed(name: str) -> Elements:
 
 
 @given(TEXTS.filter(lambda text: "\ud800" not in text))
-def test_no_text_makes_an_element(text: str):
+def test_text_never_becomes_an_element(text: str):
     """The campaign's name, file names and the library's source do not become markup."""
     assert parsed(text).tags == parsed("plain").tags
 
 
-def test_the_page_asks_for_nothing():
+def test_the_page_loads_nothing_from_elsewhere():
     """The library's source contains addresses, but the page requests none."""
     text = document(page_called("plain"), [], "")
     assert "http://" not in text

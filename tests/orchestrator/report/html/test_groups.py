@@ -86,7 +86,7 @@ CASES: dict[str, tuple[list[dict[str, Any]], str, list[int | None], str]] = {
 
 
 @pytest.mark.parametrize(("given", "size", "expected", "way"), CASES.values(), ids=CASES)
-def test_runs_are_grouped_where_all_else_is_equal(
+def test_runs_are_grouped_if_all_other_sizes_are_equal(
     run_of: Callable[..., Run],
     given: list[dict[str, Any]],
     size: str,

@@ -51,7 +51,7 @@ def stages(written: Written) -> Path:
     return written(STAGES, *ATTEMPTS)
 
 
-def test_the_summary_says_how_many_ended_how_and_which_was_best(stages: Path, opened: Opened):
+def test_the_summary_counts_runs_by_outcome_and_names_the_best(stages: Path, opened: Opened):
     """The summary also explains how the numbers were computed."""
     page = opened(stages)
     text = page.locator("#summary").inner_text()
@@ -66,7 +66,7 @@ def test_the_summary_says_how_many_ended_how_and_which_was_best(stages: Path, op
     assert "Narayanan et al. 2021" in text
 
 
-def test_a_click_on_a_heading_sorts_another_turns_and_a_third_undoes(stages: Path, opened: Opened):
+def test_clicks_on_a_heading_sort_then_reverse_then_undo(stages: Path, opened: Opened):
     """A first click sorts, a second reverses the order, and absent values stay last."""
     page = opened(stages)
     heading = page.locator("#table thead button", has_text="step mean")
@@ -239,7 +239,7 @@ def test_a_run_has_a_view_of_its_own(stages: Path, opened: Opened):
     [(None, "The log is empty."), ({"state": "COMPLETED"}, "There is no log file.")],
     ids=["not begun", "completed"],
 )
-def test_a_log_that_is_gone_is_not_one_that_was_never_written(
+def test_a_deleted_log_differs_from_one_that_was_never_written(
     written: Written, opened: Opened, attempt: dict[str, Any] | None, sentence: str
 ):
     """A run that has ended had a log, which may have been deleted since."""
@@ -261,14 +261,14 @@ def test_an_address_opens_its_run(stages: Path, opened: Opened, tmp_path: Path):
     page.locator("#table").wait_for()
 
 
-def test_an_address_of_no_run_is_that_of_all(stages: Path, opened: Opened):
+def test_an_address_of_no_run_shows_all_runs(stages: Path, opened: Opened):
     """A link may be older than the campaign, so an unknown run opens the page of all runs."""
     page = opened(stages, "#run-000000000000")
     page.locator("#table").wait_for()
     assert len(column(page, "strategy")) == 6
 
 
-def test_curves_shade_the_warm_up_and_say_what_they_leave_out(written: Written, opened: Opened):
+def test_curves_shade_the_warm_up_and_name_what_they_leave_out(written: Written, opened: Opened):
     """For a long run only the extremes are drawn, and a note reports that."""
     page = opened(written("", {"log": log(1.0, steps=2000), "state": "COMPLETED"}))
     page.locator("#table tbody a").click()

@@ -82,14 +82,14 @@ def test_the_best_run_is_the_fastest_that_completed(reported: Callable[..., Repo
     assert page.ended == (("completed", 2), ("FAILED", 1), ("not started", 1))
 
 
-def test_a_lucky_run_makes_no_configuration_the_best(reported: Callable[..., Reported]):
+def test_the_best_configuration_has_the_best_median(reported: Callable[..., Reported]):
     """The median of a configuration's runs counts, and the run in the middle is shown."""
     attempts = map(ended, (1.0, 4.0, 4.0, 2.0, 1.9, 2.1))
     matrix = "matrix: {strategy: [ddp, zero1], seed: [1, 2, 3]}\n"
     assert page_of(reported(matrix, *attempts)).best == 3
 
 
-def test_where_nothing_completed_none_is_best(reported: Callable[..., Reported]):
+def test_without_a_completed_run_no_run_is_best(reported: Callable[..., Reported]):
     """If no run completed, the page names no best run."""
     assert page_of(reported("", ended(1.0, "FAILED"))).best is None
 
@@ -262,7 +262,7 @@ def test_a_run_shows_its_node_and_its_attempts(reported: Callable[..., Reported]
     assert (detail.loss.y, detail.loss.not_finite) == ((), 2)
 
 
-def test_reports_with_a_skipped_update_are_no_part_of_the_curve(
+def test_the_curve_leaves_out_reports_with_a_skipped_update(
     reported: Callable[..., Reported],
 ):
     """Reports with a skipped update are drawn separately, during the warm-up and after it."""

@@ -17,7 +17,7 @@ def test_a_short_curve_is_whole():
     assert (curve.reports, curve.every, curve.not_finite) == (2, 1, 0)
 
 
-def test_of_a_long_curve_the_outliers_stay():
+def test_a_thinned_curve_keeps_its_outliers():
     """One slow step among a thousand stays visible."""
     points = [(place, 9.0 if place == 500 else 1.0) for place in range(1, 1001)]
     curve = series(points, 10)

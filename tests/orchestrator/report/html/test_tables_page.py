@@ -37,7 +37,7 @@ def published(name: str) -> tuple[Page, list[RowDetail]]:
     return made((PUBLISHED / f"{name}.md").read_text(encoding="utf-8"))
 
 
-def test_the_page_says_what_it_is_of():
+def test_the_page_names_its_source():
     """The page shows its heading, the number of tables, and the file."""
     page, _ = made(f"{TABLE}| 8 | 7B | 64 | 30.0 | — |\n")
     assert (page.title, page.about, page.beside) == (
@@ -68,7 +68,7 @@ def test_rows_that_ran_out_of_memory_are_counted_and_kept():
     assert page.best == 0
 
 
-def test_measured_columns_are_nothing_to_choose_from():
+def test_measured_columns_have_no_filter():
     """A filter offers columns that distinguish rows, whether teralog understands them or not."""
     page, _ = published("gpt2-experiments")
     unfiltered = [column.title for column in page.columns if not column.filter]
@@ -87,7 +87,7 @@ def test_plots_have_the_tflops_as_printed():
     assert page.runs[page.best or 0].run_id == "48"
 
 
-def test_where_a_page_has_no_tflops_its_rates_are_plotted():
+def test_rates_are_plotted_if_a_page_has_no_tflops():
     """In these tables, the number of GPUs may follow from the number of nodes."""
     page, _ = published("oneflow-megatron-lm")
     (plot,) = page.plots
@@ -96,7 +96,7 @@ def test_where_a_page_has_no_tflops_its_rates_are_plotted():
     assert plot.y[1] == 89.0
 
 
-def test_where_nothing_is_understood_nothing_is_plotted():
+def test_nothing_is_plotted_if_no_column_is_understood():
     """If teralog understands no column, the page has only the table."""
     page, _ = published("deepspeed-cifar")
     assert page.plots == ()
@@ -106,7 +106,7 @@ def test_where_nothing_is_understood_nothing_is_plotted():
 GPUS = "| 8 | 7B | 64 | 30 | — |\n| 16 | 7B | 128 | 27 | — |\n"
 
 
-def test_scaling_follows_from_rows_that_are_equal_in_all_else():
+def test_scaling_compares_rows_that_differ_only_in_gpus():
     """Efficiency is relative to the TFLOPs of the row with the fewest GPUs."""
     page, _ = made(TABLE + GPUS)
     (efficiency,) = [plot for plot in page.plots if plot.title == "Scaling efficiency"]
@@ -137,7 +137,7 @@ def test_rows_that_differ_in_anything_else_are_not_compared(page: str):
     assert "Scaling efficiency" not in [plot.title for plot in made(page)[0].plots]
 
 
-def test_the_view_of_a_row_shows_where_it_stands_and_what_is_wrong():
+def test_the_view_of_a_row_shows_its_line_and_its_findings():
     """The view has the findings of check-tables, and the page's notes outside the table."""
     page, details = published("gpt2-experiments")
     place = next(at for at, run in enumerate(page.runs) if run.run_id == "16")
@@ -184,7 +184,7 @@ def test_the_command_writes_the_page_next_to_its_source_and_reports_it(page: Pat
     assert sorted(path.name for path in page.parent.iterdir()) == ["speed.html", "speed.md"]
 
 
-def test_a_page_of_another_author_is_not_written_over(page: Path):
+def test_a_page_of_another_author_is_not_overwritten(page: Path):
     """A site may have its own page, made from the same source."""
     pytest.importorskip("plotly")
     page.with_suffix(".html").write_text("<!doctype html>mine")
@@ -207,9 +207,7 @@ def test_a_page_of_another_author_is_not_written_over(page: Path):
         (["--html", "--results", "there"], "--results: applies to a campaign"),
     ],
 )
-def test_options_that_mean_nothing_for_a_page_are_refused(
-    page: Path, options: list[str], message: str
-):
+def test_options_that_a_page_cannot_use_are_refused(page: Path, options: list[str], message: str):
     """The message about an option that a page cannot use names the options that apply."""
     done = report("speed.md", *options)
     assert done.exit_code == 2
