@@ -24,15 +24,15 @@ from practice.jobs import wait_until
 
 from orchestrator.cli.main import main
 
-# How long an example takes depends on the machine: no test fails for it.
+# The time of an example depends on the machine, so no test fails because of it.
 settings.register_profile("teralog", deadline=None)
 settings.load_profile("teralog")
 
 # These tests start more ranks than a small machine has cores, and measure none of them.
 os.environ["TERALOG_OVERSUBSCRIBE"] = "1"
 
-# A shell starts what it has in the background with Ctrl-C ignored, and nohup with SIGHUP ignored:
-# what these tests start would inherit that.
+# Shells start background programs with Ctrl-C ignored, and nohup ignores SIGHUP:
+# the processes of these tests would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
@@ -59,7 +59,7 @@ def pytest_collection_finish() -> None:
 
 TERALOG = str(Path(sys.executable).parent / "teralog")
 
-# Stands in for Python in job scripts: what a run does is not what these tests are about.
+# Replaces Python in job scripts, because these tests do not depend on the work of a run.
 STAND_IN = """\
 #!/bin/bash
 # A question is for Python itself.
@@ -150,7 +150,7 @@ class Playground:
         """Run teralog in the folder to its end."""
         environment = {**os.environ, **self.environment}
         done = run_forked([TERALOG, *arguments], self.path, environment, seconds)
-        # The line that names the folder of results, which has tests of its own.
+        # The line that names the folder of results; other tests check it.
         done.stderr = re.sub(r"\Aresults: .*\n", "", done.stderr)
         return done
 

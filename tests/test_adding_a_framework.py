@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent
 DOCUMENT = ROOT / "docs" / "adding-a-framework.md"
 TABLE = "orchestrator/frameworks/table.py"
 BIN = Path(sys.executable).parent
-# What holds for every framework, and what holds documents and packages against the code.
+# Tests of every framework, and tests that compare documents and packages with the code.
 CONTRACTS = (
     "tests/orchestrator/frameworks/test_frameworks.py",
     "tests/orchestrator/frameworks/test_known_options.py",

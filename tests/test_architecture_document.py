@@ -17,7 +17,7 @@ PACKAGES = sorted(
 PAGES = sorted(
     path
     for path in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"))
-    # Its files are the reader's to write.
+    # Readers write the files of this section themselves.
     if path.name != "adding-a-framework.md"
 )
 FEWEST_ROWS = 20

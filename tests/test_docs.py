@@ -22,7 +22,7 @@ from orchestrator.hardware.cluster import Cluster, load_cluster
 from orchestrator.run.presets import PRESETS
 
 ROOT = Path(__file__).parent.parent
-# Not in .venv and caches, which have thousands of files.
+# Leave out .venv and caches, which have thousands of files.
 FOLDERS = [path for path in ROOT.iterdir() if path.is_dir() and not path.name.startswith(".")]
 DOCUMENTS = sorted(
     [*ROOT.glob("*.md"), *(path for folder in FOLDERS for path in folder.rglob("*.md"))]
@@ -139,7 +139,7 @@ def test_the_shown_cluster_profile_has_every_key(tmp_path: Path) -> None:
     document = (REFERENCE / "cluster-profile.md").read_text()
     shown = document.partition("```yaml\n")[2].partition("```")[0]
     assert {*yaml.safe_load(shown)} == {field.name for field in fields(Cluster)}
-    # A profile may have one of these two.
+    # A profile may have only one of these two keys.
     (tmp_path / "v100.yaml").write_text(shown.replace("memory_per_gpu: 40G\n", ""))
     load_cluster("v100.yaml", tmp_path)
 

@@ -44,7 +44,7 @@ def test_the_notebook_s_cells_print_their_recorded_outputs(monkeypatch: pytest.M
     pd = pytest.importorskip("pandas")
     monkeypatch.chdir(DOCS)
     names: dict[str, Any] = {"__name__": "notebook"}
-    # As in a notebook, which has no terminal to take them from.
+    # Set by hand, because a notebook has no terminal to take them from.
     with pd.option_context("display.width", 80, "display.max_columns", 20):
         for cell in CELLS:
             assert executed("".join(cell["source"]), names) == recorded(cell)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 
-# Each module of orchestrator/frameworks hands functions of these names to `Framework`.
+# Each module of orchestrator/frameworks passes functions of these names to `Framework`.
 HOOKS = frozenset(
     {
         "config_files",

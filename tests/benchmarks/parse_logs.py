@@ -84,7 +84,7 @@ def programs(commands: dict[str, list[str]], stdin: bytes | None = None) -> list
     """Return the programs that print one line per record; print the names of missing programs."""
     methods = []
     for name, command in commands.items():
-        # The program of interest may be started by another one.
+        # Another program may start the measured one.
         needed = [
             word for word in command if word in {"find", "xargs", "perl", "mawk", "grep", "rg"}
         ]

@@ -39,7 +39,7 @@ if isinstance(found, OSError):
     raise found
 print(time.perf_counter() - begun, found)
 """
-# One value a report: the first of these that a log has.
+# One value per report: the first of these fields that a log has.
 VALUES = (
     r"elapsed time per iteration \(ms\): ([0-9.]+)",
     r"CurrSamplesPerSec=([0-9.]+)",

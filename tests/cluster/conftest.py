@@ -12,7 +12,7 @@ from practice.packages import how_to_install, missing_packages
 from practice.plan import Plan
 from practice.running import Cluster, running
 
-# Small enough for a test to reach it: indices 0 to 10.
+# Small enough for tests to exceed it: indices 0 to 10.
 MAX_ARRAY_SIZE = 11
 
 
@@ -22,7 +22,7 @@ def _session_cluster(**values: Any) -> Iterator[Cluster]:
         if os.environ.get("CI"):
             pytest.fail(sentence)
         pytest.skip(sentence)
-    # Not in pytest's folder, whose path is too long for the name of a socket.
+    # Not in pytest's folder: its path is too long for the name of a socket.
     folder = Path("/tmp") / f"teralog-test-{next(tempfile._get_candidate_names())}"
     with running(Plan(folder=folder, max_array_size=MAX_ARRAY_SIZE, **values)) as cluster:
         yield cluster

@@ -17,9 +17,9 @@ from orchestrator.common import locks
 pytestmark = pytest.mark.slurm
 
 TERALOG = str(Path(sys.executable).parent / "teralog")
-# What a run would start on its nodes, in place of a training.
+# A run starts this on its nodes instead of a training.
 BODY = 'echo "$run on $SLURMD_NODENAME gpus $CUDA_VISIBLE_DEVICES step $SLURM_STEP_ID"'
-# Says what it holds, and when it lets go of it.
+# Records its node, GPUs and port when it starts, and again when it ends.
 HOLD = """\
 echo "$run holds $SLURMD_NODENAME ${CUDA_VISIBLE_DEVICES:-none} $MASTER_PORT" >> "$LEDGER"
 echo "$run cpus $SLURM_CPUS_ON_NODE"
@@ -27,9 +27,9 @@ echo "$run cpus $SLURM_CPUS_ON_NODE"
 echo "$run leaves $SLURMD_NODENAME ${CUDA_VISIBLE_DEVICES:-none} $MASTER_PORT" >> "$LEDGER"
 """
 GO = 'until test -e "$LEDGER.go"; do sleep 0.1; done'
-# Goes on when this many others have begun too.
+# Continues when this many tasks have begun.
 TOGETHER = 'until test $(grep -c holds "$LEDGER") -ge {count}; do sleep 0.1; done'
-# The same for other runs, however many tasks each has.
+# Continues when this many other runs have begun, however many tasks each has.
 RUNS_TOGETHER = (
     """until test $(awk '$2 == "holds" {{print $1}}' "$LEDGER" | sort -u | wc -l) -ge {count};"""
     " do sleep 0.1; done"
@@ -305,7 +305,7 @@ def test_devices_of_a_killed_run_are_free_again(play) -> None:
     [record] = play.path.glob(f"results/play/{second}/attempt-1/attempt.json")
     os.kill(json.loads(record.read_text())["pid"], signal.SIGKILL)
     play.wait_for(["RUNNING", "INTERRUPTED"] + ["RUNNING"] * 3)
-    # Slurm is a while at ending the step, and until then its GPU is not free.
+    # Slurm takes a while to end the step; until then its GPU is not free.
     wait_until(lambda: count_holds(play) == 5, lambda: str(play.events()))
     play.go()
     assert process.wait(timeout=120) == 1
@@ -320,11 +320,11 @@ def test_devices_of_a_killed_run_are_free_again(play) -> None:
     ("profile", "options", "most"),
     [
         ("exclusive: true", "--nodes=1 --gres=gpu:4 --cpus-per-task=8", 1),
-        # The node has cores for two of them only.
+        # The node has cores for only two of the runs.
         ("cores_per_rank: 4", "--nodes=1 --gres=gpu:4 --cpus-per-task=8", 2),
         # With nomultithread a CPU is a core.
         ("cores_per_rank: 2", "--nodes=1 --gres=gpu:4 --cpus-per-task=8 --hint=nomultithread", 4),
-        # All of a node is the job's with --exclusive, whatever else is asked for.
+        # With --exclusive the job gets the whole node, whatever else it requests.
         ("", "--nodes=1 --gres=gpu:1 --exclusive", 4),
         ("", "--nodes=1 --gpus-per-node=4 --cpus-per-task=8", 4),
         ("", "--nodes=2 --ntasks=2 --gpus=4 --cpus-per-task=8", 4),
@@ -358,7 +358,7 @@ def test_nodes_without_gpus_are_shared_by_cores(play, cores_per_rank: int, most:
     file.write_text(file.read_text().replace("gpus_per_node: 4", "gpus_per_node: 0"))
     done = here(play, "--nodes=1 --cpus-per-task=8")
     if cores_per_rank > 4:
-        # Slurm's own word for what no waiting would change.
+        # Slurm refuses these steps, because waiting would not help.
         assert done.returncode == 1
         assert play.states() == ["FAILED"] * 4
         assert most_at_once(play) == most
@@ -406,7 +406,7 @@ def test_all_launchers_train_on_one_node_at_the_same_time(play) -> None:
         train_iters=4,
     )
     python = play.path / "python"
-    # The cluster's names of nodes are a library's, which breaks DeepSpeed's 127.0.0.1.
+    # A preloaded library resolves the cluster's node names; it breaks DeepSpeed's 127.0.0.1.
     python.write_text(
         '#!/bin/bash\n[[ "$*" == *deepspeed.launcher* ]] && unset LD_PRELOAD\n'
         f'exec {shlex.quote(sys.executable)} "$@"\n'

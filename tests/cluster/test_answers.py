@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slurm
 
 WAIT = 'while ! test -e "$LEDGER.go"; do sleep 0.1; done'
 SILENT = "echo 'Unable to contact slurm controller' >&2; exit 1"
-# Records that it was called, and does not answer until the caller gives up.
+# Records the call, and does not answer until the caller gives up.
 HANGING = 'echo "$0" >> "$LEDGER.asked"; exec sleep 600'
 
 
@@ -222,7 +222,7 @@ def test_accounting_names_no_user_for_a_job_cancelled_by_a_dependency(
     run("scancel", by_a_person)
     states: list[str] = []
 
-    # It may be a while at cancelling, and at writing that down.
+    # Slurm may take a while to cancel the job, and to record it.
     def is_written_down() -> bool:
         both = ("-j", f"{for_another},{by_a_person}")
         states[:] = run("sacct", "-XPn", "-o", "JobName,State", *both).stdout.splitlines()
@@ -271,7 +271,7 @@ def test_a_job_is_found_though_the_submit_s_clock_was_ahead(
         path.write_text(json.dumps({**json.loads(path.read_text()), "created_at": ahead}))
     for name in ("submissions/*/receipt.json", "submissions/*/job-*.sh", "*/attempt-1/ended.json"):
         next(playground.path.glob(f"results/play/{name}")).unlink()
-    # So it is when the controller has forgotten a job, and accounting has not.
+    # This happens if the controller has forgotten a job that accounting still has.
     instead(playground, squeue="exit 0")
     assert playground.states() == ["COMPLETED"]
 

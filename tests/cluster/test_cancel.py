@@ -19,7 +19,7 @@ FULL = (
     "--results"
 )
 WAIT = 'while ! test -e "$LEDGER.go"; do sleep 0.1; done'
-# The real sbatch, once it may; notes that it was called, and goes on with what comes after.
+# Records the call, waits until the test allows it, calls the real sbatch, then runs the rest.
 HELD_SBATCH = """\
 #!/bin/bash
 echo called >> "$LEDGER.sbatch"
@@ -109,7 +109,7 @@ def test_a_submit_stops_calling_sbatch_after_a_cancel(bare) -> None:
     assert (submit.returncode, sbatch_calls(bare)) == (1, 1)
     assert "4 runs were not submitted, because `teralog cancel` names them" in errors
     assert bare.states() == ["CANCELLED"] * 6
-    # What the cancel has left stops no later submit.
+    # The mark that the cancel left does not stop a later submit.
     bare.go()
     assert bare.teralog("retry", "campaign.yaml").returncode == 0
     bare.wait_for(["COMPLETED"] * 6)
@@ -160,7 +160,7 @@ def test_cancel_closes_the_attempts_of_a_killed_submit(bare) -> None:
     submit.kill()
     submit.communicate()
     for process in bare.processes():
-        # One ends by itself as another one is killed.
+        # A process may end by itself when another one is killed.
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
     cancel = bare.teralog("cancel", "campaign.yaml", "--all")
@@ -215,7 +215,7 @@ def test_without_a_writable_folder_status_and_cancel_still_work(disk: Disk, trou
     assert disk.teralog("submit").returncode == 0
     wait_until_two_run(play)
     reason = trouble(disk)
-    # sacct says it some seconds after squeue.
+    # sacct reports the state some seconds after squeue.
     wait_until(
         lambda: disk.teralog("status").stdout.count("RUNNING") >= 2,
         lambda: str(disk.teralog("status")),

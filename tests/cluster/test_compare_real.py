@@ -18,12 +18,12 @@ pytestmark = [
     pytest.mark.slurm,
     pytest.mark.train,
     pytest.mark.timeout(3600),
-    # It takes minutes, and disturbs whatever else runs.
+    # The test takes minutes, and disturbs other programs on the machine.
     pytest.mark.skipif("TERALOG_DISTURBED" not in os.environ, reason="`make soak` runs it"),
 ]
 
 TERALOG = str(Path(sys.executable).parent / "teralog")
-# Two learning rates are two kinds of run that do the same work; eight layers do more than two.
+# Two learning rates give two configurations with equal work; eight layers do more than two.
 CAMPAIGN = """\
 name: turns
 cluster: cpu.yaml

@@ -27,7 +27,7 @@ done
 printf '%s\\n' "${0##*/} ${options[*]} $1" >> "$LEDGER.containers"
 IN_CONTAINER=$1 exec "${@:2}"
 """
-# Takes the options of plug-ins out, which this Slurm does not have.
+# Removes the options of plug-ins that this Slurm does not have.
 SRUN = """\
 #!/bin/bash
 words=() options=()
@@ -131,7 +131,7 @@ def test_run_trains_and_rehearses_inside_its_container(bare: Any, runtime: str) 
     logs = [Path(run["log"]).read_text() for run in json.loads(status.stdout)]
     assert watched.returncode == 0, logs
     assert all("would start: nothing was trained" in log for log in logs)
-    # In each run once for the modules, then for its tasks.
+    # Each run starts the container once to check the modules, then for its tasks.
     assert len(containers(bare)) >= 4
     Path(f"{bare.ledger}.containers").unlink()
     Path(f"{bare.ledger}.bound").unlink()

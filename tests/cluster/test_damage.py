@@ -92,7 +92,7 @@ def test_a_run_whose_folder_is_deleted_after_its_end_is_run_again(play) -> None:
     assert sorted(play.starts().values()) == [1, 2]
 
 
-# What a user types on a cluster whose disk a run fills, and that is emptied then.
+# Commands of a user on a cluster whose disk a run fills and that is emptied afterwards.
 ON_A_FULL_DISK = """\
 #!/bin/bash
 say() {{ {teralog} "$@" campaign.yaml; }}

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slurm
 
 TERALOG = str(Path(sys.executable).parent / "teralog")
 SALLOC = "salloc --nodes=1 --gres=gpu:4 --cpus-per-task=8 --mem=2G --constraint=v100-32g"
-# The first two end, the others last until the test releases them.
+# The first two runs end; the others last until the test releases them.
 TWO_END = """\
 grep start "$LEDGER" | head -2 | grep -q "$run" || while ! test -e "$LEDGER.go"; do sleep 0.1; done
 """
@@ -132,7 +132,7 @@ def test_ctrl_c_prints_the_command_that_continues_in_the_allocation(play) -> Non
     """After Ctrl-C, `submit --here` prints the command that continues in the same allocation."""
     submit = start(play, f"{SALLOC} {TERALOG} submit campaign.yaml --here")
     wait_until_four_run(play)
-    # salloc's own command line has the words, too.
+    # The command line of salloc contains these words too.
     [process] = [
         process_id
         for process_id, words in play.command_lines()

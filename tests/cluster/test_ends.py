@@ -12,7 +12,7 @@ from practice.jobs import wait_until
 pytestmark = pytest.mark.slurm
 
 WAIT = 'while ! test -e "$LEDGER.go"; do sleep 0.1; done'
-# Takes the whole node until it may go on; over its memory on the first of its starts.
+# Occupies the whole node until the test allows it; exceeds its memory on its first start.
 TOO_MUCH = """\
 test -e "$LEDGER.go" ||
   exec python3 -c 'import time; much = bytearray(1500 << 20); time.sleep(60)'"""
@@ -63,7 +63,7 @@ ENDS = {
     ),
     "out of memory": End(
         lambda cluster, run: None,
-        # Without cgroups Slurm kills, and says FAILED.
+        # Without cgroups Slurm kills the job, and reports FAILED.
         ("FAILED", "OUT_OF_MEMORY"),
         "oom",
         by="log",
@@ -165,15 +165,15 @@ def test_a_controller_that_is_killed_and_comes_back_loses_no_run(playground, has
     play = playground
     play.environment |= hasty_slurm.environment
     play.write_slurm_campaign(WAIT, matrix="seed: [1, 2, 3, 4, 5]")
-    # Until its nodes have registered again, the new controller refuses steps their GPUs.
+    # Until the nodes have registered again, the new controller gives no GPUs to steps.
     profile = play.path / "slurm.yaml"
     profile.write_text(profile.read_text().replace("gpus_per_node: 4", "gpus_per_node: 0"))
     play.teralog("submit", "campaign.yaml", "--throttle", "3")
     before = ["RUNNING"] * 3 + ["PENDING"] * 2
     play.wait_for(before)
-    # Its state is on disk some seconds after each change; what it had not written Slurm forgets.
+    # Slurm writes its state some seconds after each change, and forgets what it had not written.
     saved = hasty_slurm.plan.folder / "state" / "job_state"
-    # Twice, because the first may have begun before the change.
+    # Twice, because the first write may have begun before the change.
     for _ in range(2):
         written = saved.stat().st_mtime_ns
         hasty_slurm.run("sbatch", "--hold", "--output=/dev/null", "--wrap", "true")

@@ -18,12 +18,12 @@ from practice.jobs import wait_until
 
 pytestmark = pytest.mark.slurm
 
-# Of each kind of killing; in CI a dozen scenarios together.
+# Moments per kind of killing; in CI a dozen scenarios together.
 MOMENTS = int(os.environ.get("TERALOG_MOMENTS", "4"))
 
 TERALOG = str(Path(sys.executable).parent / "teralog")
 
-# Runs in place of sbatch: the real one, with time before and after it in which to be killed.
+# Runs in place of sbatch: the real sbatch, with time before and after it to be killed.
 SLOW_SBATCH = """\
 #!/bin/bash
 sleep {before}
@@ -32,7 +32,7 @@ code=$?
 sleep {after}
 exit $code
 """
-# Submits as a session does that has no lock, as on a file system without, at a sign.
+# Submits without a lock, as on a file system without locks, when the test gives a sign.
 WITHOUT_LOCK = """\
 import sys
 from pathlib import Path
@@ -236,7 +236,7 @@ def test_a_run_never_submitted_has_no_attempt(play) -> None:
     submit.communicate()
     assert play.states() == ["SUBMITTING"] * 5
     for process in play.processes():
-        # One ends by itself as another one is killed.
+        # A process may end by itself when another one is killed.
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
     slow_sbatch(play, 0, 0)

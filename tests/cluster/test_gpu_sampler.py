@@ -15,7 +15,7 @@ from practice.jobs import wait_until
 
 pytestmark = pytest.mark.slurm
 
-# Samples for real, until it receives a signal to end.
+# Prints samples until it receives a signal to end.
 NVIDIA_SMI = """\
 #!/bin/bash
 echo "timestamp, index, utilization.gpu [%], memory.used [MiB]"

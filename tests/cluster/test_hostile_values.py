@@ -14,7 +14,7 @@ from practice.jobs import wait_until
 pytestmark = pytest.mark.slurm
 
 TERALOG = str(Path(sys.executable).parent / "teralog")
-# If any part of it is run, it makes a file next to the ledger.
+# If a shell executes any part of the value, it creates a file next to the ledger.
 TOUCH = "touch $LEDGER.canary"
 HOSTILE = {
     "substitutions": f"$({TOUCH}) `{TOUCH}`",
@@ -48,7 +48,7 @@ def no_canary(play) -> None:
     """Fail if a shell executed any part of a value."""
     places = (play.ledger.parent, play.path)
     canaries = [path for place in places for path in place.rglob("*canary") if path.is_file()]
-    # If the shell that ran it had no such variable.
+    # If the shell that executed it lacks $LEDGER, the file is in one of these folders.
     canaries += [path for place in ("/", ".") if (path := Path(place, ".canary")).exists()]
     assert not canaries
 

@@ -86,7 +86,7 @@ def test_blocks_run_unattended_each_in_an_allocation_of_its_own(play: Any) -> No
     """`salloc --batch` submits one job per missing block, and the jobs do not overlap."""
     line = play.teralog("salloc", "campaign.yaml", "--batch").stdout.strip()
     assert {"--array=1-2%1", "--dependency=singleton"} < {*shlex.split(line)}
-    # By its path if it is not on the PATH.
+    # The line has the path of teralog if teralog is not on the PATH.
     assert re.fullmatch(
         r"--wrap=\S*teralog submit campaign.yaml --results=results --here --blocks 1",
         shlex.split(line)[-1],
@@ -101,7 +101,7 @@ def test_blocks_run_unattended_each_in_an_allocation_of_its_own(play: Any) -> No
         for attempt in [json.loads(path.read_text())]
     }
     assert len(shared) == len({allocation for allocation, _ in shared}) == 2
-    # Each sees the nodes of its own job, and not those of the array's other tasks.
+    # Each task sees the nodes of its own job, and not those of the array's other tasks.
     printed = [path.read_text() for path in sorted(play.path.glob("slurm-*_*.out"))]
     assert len(printed) == 2
     assert all("4 runs to start on 1 node of the allocation" in text for text in printed)

@@ -61,10 +61,10 @@ def test_a_job_that_slurm_accepts_late_runs_nothing_twice(
     late.plugin.write_text("0\n")
     if not killed:
         assert ("Socket timed out" in output) == (seconds == LATE_SECONDS)
-    # The plug-in looks at one job after another, so the next submits may be late as well.
+    # The plug-in examines one job after another, so later submits may be late as well.
     wait_until(lambda: late.teralog("submit", "campaign.yaml").returncode == 0, lambda: "refused")
     late.wait_for(["COMPLETED"] * count)
-    # The plug-in lets the first one in at last, if it was asked.
+    # The plug-in finally accepts the first job, if it was asked.
     wait_until(
         lambda: len({*names(slow_to_accept)}) >= 1 + (seconds == LATE_SECONDS and not killed),
         lambda: str(names(slow_to_accept)),

@@ -67,11 +67,11 @@ class Archive:
     def wait_for(self, slurm: Cluster, count: int) -> list[str]:
         """Wait until this many tasks parse the archive, and return the tasks' ids."""
         for _ in range(900):
-            # The jobs of other tests may be a while at ending.
+            # Jobs of other tests may take a while to end.
             lines = slurm.run("squeue", "-h", "-t", "R,CG", "-o", "%F_%K %Z").stdout.splitlines()
             running = [line.split(maxsplit=1) for line in lines]
             ids = [task for task, folder in running if Path(folder) == self.path]
-            # Of a script that has not begun yet, scancel ends the job and not the script.
+            # If the script has not begun yet, scancel ends the job and not the script.
             if len(ids) == count and len(list(self.path.glob("go.*"))) >= count:
                 return ids
             time.sleep(0.1)
@@ -113,7 +113,7 @@ ON_SLURM = ("--on-slurm", "cpu.yaml", "--shards", "4")
     ("options", "layouts"),
     [
         ((), [(), *(("--format", name) for name in ("md", "csv", "json", "parquet")), STEPS]),
-        # In which format is one question, what is read another.
+        # The format of the output does not change which logs are read.
         (("--warmup", "auto", "--skipped", "keep"), [("--format", "json"), STEPS]),
     ],
 )

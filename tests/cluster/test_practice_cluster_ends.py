@@ -149,7 +149,7 @@ def test_a_daemon_that_does_not_start_is_explained_and_leaves_nothing(folder: Pa
 def test_an_ordinary_user_has_a_cluster_of_their_own(folder: Path) -> None:
     """The user `nobody`, without any rights, starts a cluster with a private Python."""
     as_nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
-    # setpriv itself may still enter root's folders; the shell that it becomes may not.
+    # setpriv itself may still enter root's folders; the shell that it starts may not.
     as_nobody += ["sh", "-c", 'exec "$@"', "sh"]
     python = next(
         (

@@ -235,7 +235,7 @@ def test_the_account_of_the_profile_counts_before_that_of_the_environment(
     playground.teralog("cancel", "campaign.yaml", "--all")
 
 
-# Has os.link fail as on a file system without hard links.
+# Makes os.link fail as on a file system without hard links.
 NO_LINKS = """\
 import errno, os
 def link(*_, **__):

@@ -23,7 +23,7 @@ NODES = 2
 # One framework for each way to start the ranks: what a framework adds is the same on each node.
 # torchrun loads torch on each of its nodes; real trainings start it on one and on sixteen.
 ON_MORE = {"megatron": 4, "oneflow_gpt": 16}
-# Programs that are not among the files that are opened of a checkout: another in each branch.
+# Each branch of a checkout has other programs, so the files that a run opens lack them.
 PROGRAMS = {"megatron_deepspeed_3d": ("pretrain_gpt2.py", "pretrain_gpt.py")}
 
 
@@ -37,7 +37,7 @@ def write_campaign(folder: Path, framework: str, nodes: Sequence[int]) -> Campai
         name: values[0] for name, values in recorded.get("matrix", {}).items() if name != "nodes"
     }
     if "launcher" in defaults:
-        # Today's: what the one before it hands to each rank, programs of 2021 do not take.
+        # Programs of 2021 refuse the option that torch.distributed.launch adds to each rank.
         defaults["launcher"] = "torchrun"
     campaign = {
         "name": framework,

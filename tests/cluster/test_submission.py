@@ -401,7 +401,7 @@ def test_a_log_in_another_folder_is_of_one_attempt_only(bare) -> None:
         assert bare.teralog("submit", "campaign.yaml", *how).returncode == 0
 
     def ended() -> int:
-        # Three jobs of one run may overlap here, which the ledger records too.
+        # Three jobs of one run may overlap here, and the ledger records all of them.
         return sum(event[1] == "end" for event in bare.events())
 
     wait_until(lambda: ended() == 3, lambda: str(bare.events()))
@@ -628,7 +628,7 @@ def test_reasons_of_waiting_jobs_are_shown(bare, slurm) -> None:
     bare.teralog("submit", "campaign.yaml", "--throttle", "1")
     runs = bare.wait_for(["RUNNING", "PENDING", "PENDING", "PENDING"])
     job_id = runs[0]["job_id"].partition("_")[0]
-    # Of root it is an administrator's hold, which its user cannot release.
+    # A hold by root is an administrator's hold, which the user cannot release.
     slurm.run("scontrol", "hold", f"{job_id}_2")
     slurm.run("scontrol", "uhold", f"{job_id}_3")
     collected: list[dict[str, Any]] = []

@@ -52,7 +52,7 @@ def test_one_and_sixteen_nodes_train_what_one_process_does(playground, sixteen_n
     (playground.path / "campaign.yaml").write_text(CAMPAIGN)
     submitted = playground.teralog("submit", "campaign.yaml")
     assert submitted.returncode == 0, submitted.stderr
-    # The two of one node ask for the same, so they are an array.
+    # The two runs on one node request the same resources, so they are an array.
     assert sum(line.endswith(": 2 runs") for line in submitted.stdout.splitlines()) == 1
     watched = playground.teralog("watch", "campaign.yaml", "--interval", "2", seconds=1000)
     assert watched.returncode == 0, watched.stdout + watched.stderr

@@ -30,7 +30,7 @@ from orchestrator.store.campaign_store import campaign_store
 pytestmark = pytest.mark.slurm
 
 TERALOG_SECONDS = 120
-# Every command names the folder that it uses.
+# Every command prints the folder that it uses.
 RESULTS = "results: results/play\n"
 STEPS = 30
 # Instead of DeepSpeed: prints the lines of its engine, at the speed of the node. The test decides
@@ -116,7 +116,7 @@ def test_a_campaign_is_watched_to_its_end_and_the_slow_run_is_reported(play) -> 
     assert play.teralog("submit", "campaign.yaml").returncode == 0
     watching = play.start("watch", "campaign.yaml", "--interval", "0.5")
     slow = r"^deepspeed r\d on gpu002: 0\.15 s per step, 3\.0 . the 0\.050 s of its 3 siblings$"
-    # It is reported while it runs.
+    # The slow run is reported while it runs.
     early = read_until(watching, r" RUNNING +1  gpu002 +\d+/30 +0\.150 +\S+  0:00:\d\d +3\.0 .")
     early += read_until(watching, slow)
     play.go()
@@ -228,7 +228,7 @@ def test_a_run_that_slurm_starts_again_is_watched_from_its_last_start(play, slur
     row = rf"^{first['run_id']} .* "
     read_until(watching, rf"{row}RUNNING +1  gpu\d+ +29/30 ")
     fail_node(slurm, first["node_list"])
-    # Fewer iterations than it had, and then all again.
+    # After the restart the run has fewer iterations than before, and then all of them again.
     read_until(watching, rf"{row}\S.* (— |(1?\d|2[0-8])/30 )")
     read_until(watching, rf"{row}RUNNING \(restart 1\) +1  gpu\d+ +29/30 ")
     play.go()

@@ -23,7 +23,7 @@ for _ in range(arguments.steps):
     engine.backward(loss)
     engine.step()
 if arguments.fail:
-    raise ValueError("this run was told to fail")
+    raise ValueError("the option --fail ends this run")
 torch.distributed.destroy_process_group()
-# Threads of the connections may outlive even that, and abort what winds down by itself.
+# Threads of the connections may still run, and would abort a normal exit of Python.
 leave(0)

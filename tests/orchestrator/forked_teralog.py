@@ -16,7 +16,7 @@ from pathlib import Path
 
 import orchestrator
 
-# These train, so they load torch.
+# These frameworks train, so they load torch.
 _PROGRAMS = "orchestrator.workloads."
 _SERVER = multiprocessing.get_context("forkserver")
 _SERVER.set_forkserver_preload(

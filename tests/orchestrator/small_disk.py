@@ -38,7 +38,7 @@ class Disk:
         """Make the disk read-only for all processes that see it by `path`."""
         enter = [*self.enter, f"--target={self.holder.pid}"]
         mounted = str(self.playground.path / "results")
-        # A mount of its own, for the one below is busy while jobs write their logs.
+        # A separate mount, because the mount below is busy while jobs write their logs.
         subprocess.run([*enter, "mount", "--bind", mounted, mounted], check=True)
         subprocess.run([*enter, "mount", "-o", "remount,bind,ro", mounted], check=True)
 

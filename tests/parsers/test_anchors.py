@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from parsers.scan.anchors import AnchorSearch
 
-# Small alphabet: anchors that overlap, hold and hide each other are the rule.
+# With a small alphabet, anchors often overlap, contain or hide each other.
 words = st.text(alphabet="ab:", min_size=1, max_size=4).map(str.encode)
 texts = st.text(alphabet="ab:\n", max_size=60).map(str.encode)
 

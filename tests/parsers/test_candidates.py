@@ -17,7 +17,7 @@ from parsers.scan.sources import open_source
 from parsers.scan.wanted import Candidate, Wanted
 from parsers.scan.window import Bounds
 
-# How many further lines are wanted with a line that holds it.
+# The number of further lines wanted after a line that contains the anchor.
 WANTED = {b"one": 0, b"two": 2, b"many": 9}
 
 fragments = st.sampled_from(
@@ -142,7 +142,7 @@ def test_the_process_stays_small_on_a_gigabyte_without_newline(tmp_path: Path) -
     log = tmp_path / "log"
     with log.open("wb") as file:
         file.truncate(2**30)
-    # Not by getrusage: a new process takes over the peak of the one that has started it.
+    # Not by getrusage, because a new process inherits the peak of its parent.
     code = (
         "import re, sys; from parsers.runs.reading import read; peak = lambda:"
         " int(re.search(r'VmHWM:\\s*([0-9]+)', open('/proc/self/status').read())[1]);"

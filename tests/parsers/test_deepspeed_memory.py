@@ -95,7 +95,7 @@ def test_the_installed_deepspeed_s_report_is_read(capsys: pytest.CaptureFixture[
     )
 
 
-@pytest.mark.skipif(not LOGS.is_dir(), reason="the published logs are not beside the checkout")
+@pytest.mark.skipif(not LOGS.is_dir(), reason="the published logs are not next to the checkout")
 @pytest.mark.parametrize(
     ("name", "reports"),
     [

@@ -59,7 +59,7 @@ RESULTS = {
         DICTIONARY.replace(" 'train_loss'", " 'train_tokens_per_second': 812.5, 'train_loss'"),
         [TOTALS, RunTotals(tokens_per_second=812.5, per_gpu=True, offset=7)],
     ),
-    "memory and counts beside": (
+    "memory and counts too": (
         DICTIONARY.replace("'epoch'", "'train_mem_cpu_alloc_delta': -1024, 'epoch'"),
         [TOTALS],
     ),
@@ -126,7 +126,7 @@ def test_a_mean_loss_of_nan_is_kept() -> None:
     assert str(totals.mean_loss) == "nan"
 
 
-@pytest.mark.skipif(not LOGS.is_dir(), reason="the published logs are not beside the checkout")
+@pytest.mark.skipif(not LOGS.is_dir(), reason="the published logs are not next to the checkout")
 @pytest.mark.parametrize(
     ("name", "rates"),
     [

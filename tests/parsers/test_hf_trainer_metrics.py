@@ -83,7 +83,7 @@ def test_a_block_of_metrics_is_one_record(lines: tuple[str, ...], records: list[
     assert parse(HF_TRAINER_METRICS, "\n".join(lines)) == records
 
 
-@pytest.mark.skipif(not LOG.is_file(), reason="the published logs are not beside the checkout")
+@pytest.mark.skipif(not LOG.is_file(), reason="the published logs are not next to the checkout")
 def test_the_published_block_is_read() -> None:
     """One of the published logs has such a block."""
     lines = LOG.read_text().split("\n")

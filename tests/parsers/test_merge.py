@@ -82,7 +82,7 @@ TOTALS = {
         ],
         4,
     ),
-    "counts that differ are no copies": (
+    "counts that differ are not copies": (
         [RunTotals(parameters=1000, offset=0), RunTotals(parameters=1001, offset=0)],
         2,
     ),

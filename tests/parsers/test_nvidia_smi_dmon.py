@@ -92,7 +92,7 @@ def test_a_sample_of_dmon_is_read_by_the_names_of_its_columns(
     ],
 )
 def test_other_lines_with_a_gpu_are_not_headers_of_dmon(line: str) -> None:
-    """The header of dmon's list of processes is no header either."""
+    """The header of dmon's list of processes does not count as a header of samples."""
     assert NVIDIA_SMI_DMON.row(line) is None
 
 
@@ -131,5 +131,5 @@ TABLE = {
 
 @pytest.mark.parametrize(("line", "records"), TABLE.values(), ids=TABLE.keys())
 def test_a_device_s_row_in_the_table_is_read(line: str, records: list[Record]) -> None:
-    """Tables of old and new drivers are read; rows of processes are not."""
+    """Tables of earlier and current drivers are read; rows of processes are not."""
     assert list(NVIDIA_SMI_TABLE.parse(7, line)) == records

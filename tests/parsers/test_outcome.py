@@ -49,12 +49,12 @@ ORDERS = {
     "a lost connection explains nothing": (f"{LOST}{EXIT_9}\n", KILLED),
     "an error, then cancelled": (f"{TRACE}ValueError: x\n{SLURM} ***\n", ERROR),
     "cancelled, then killed": (f"{SLURM} ***\n{EXIT_9}\n", CANCELLED),
-    "told to stop before the time was up": (
+    "stopped by a signal before the time limit": (
         f"{TOLD_TO_STOP}{EXIT_9[:-1]}15\n{SLURM} DUE TO TIME LIMIT ***\n",
         OutcomeKind.TIME_LIMIT,
     ),
-    "told to stop for no reason that is told": (TOLD_TO_STOP, KILLED),
-    "cancelled, then told so": (
+    "stopped by a signal without a reason in the log": (TOLD_TO_STOP, KILLED),
+    "cancelled, then stopped by a signal": (
         f"{SLURM} ***\n{TRACE}torch.distributed.elastic.SignalException: Process 1 got 15\n",
         CANCELLED,
     ),
@@ -79,7 +79,7 @@ ORDERS = {
     ),
     "interrupted at the keyboard": (f"{TRACE}KeyboardInterrupt\n", CANCELLED),
     "stopped because one of them ended": (f"{EXIT_9[:-2]}1\n{EXIT_9}\n", ERROR),
-    "stopped for no reason that is told": ("Killing subprocess 7\nKilling subprocess 8\n", KILLED),
+    "stopped without a reason in the log": ("Killing subprocess 7\nKilling subprocess 8\n", KILLED),
     "stopped for a reason": (f"Killing subprocess 7\n{LOST}", COMMUNICATION),
     "stopped because it was cancelled": (
         f"Killing subprocess 7\n{SLURM} ***\n",

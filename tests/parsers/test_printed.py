@@ -23,7 +23,7 @@ assert printed_declared
 assert printed_streams
 FORMATS = {log_format.name: log_format for log_format in ALL_FORMATS}
 CASES = [(name, printer) for name, printers in PRINTERS.items() for printer in printers]
-# Printers of lines whose last value may be torn, or that say something else without the next line.
+# Printers of lines whose last value may be torn, or that need the next line to be understood.
 NO_END_MARK = {
     *("own_start", "own_step", "hf_step", "arguments", "echo", "deepspeed_json"),
     *("nemo", "verl"),
@@ -32,7 +32,7 @@ NO_END_MARK = {
 ENDED = [case for case in CASES if case[1].__name__ not in NO_END_MARK]
 ENDED_IDS = [printer.__name__ for _, printer in ENDED]
 IDS = [printer.__name__ for _, printer in CASES]
-# Of each printer; test_soak.py has thousands more of all together.
+# Examples per printer; test_soak.py has thousands more.
 few_examples = settings(max_examples=25)
 
 LABELS = ("", "0: ", " 12: ", "1023: ", "[rank0]: ", "[default7]:", "node2: ", "[1,3]<stderr>:")
@@ -61,7 +61,7 @@ def of_one_place(records: list[Record]) -> list[str]:
     return [repr(replace(record, offset=0)) for record in records]
 
 
-# Its line has no number of the iteration.
+# The line of this format has no iteration.
 ELSEWHERE = {"Megatron-Bridge"}
 
 

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(not LOGS.is_dir(), reason="the published logs ar
 
 CANCELLED, TRUNCATED = OutcomeKind.CANCELLED, OutcomeKind.TRUNCATED
 
-# Reports, mean of all and without the first one in ms, memory reports, GPUs, outcome.
+# Reports, their mean in ms with and without the first, memory reports, GPUs, outcome.
 FIGURES = {
     "gpt2-meg/meg_gpt2_base_n4_dp1_tp4_pp4-1809579.out": (
         20,

@@ -28,7 +28,7 @@ TIMER = (
 lines = st.one_of(
     st.integers(1, 99).map(lambda iteration: REPORT % iteration),
     st.integers(1, 99).map(lambda iteration: TIMER % iteration),
-    # No letters: by chance or by hypothesis's design, noise would else hold an anchor.
+    # No letters: otherwise noise could contain an anchor, by chance or because hypothesis finds it.
     st.binary(max_size=60).map(lambda noise: noise.translate(None, ascii_letters.encode() + b"\n")),
 )
 

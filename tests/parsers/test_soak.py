@@ -29,7 +29,7 @@ assert printed_streams
 assert printed_tables
 CASES = int(os.environ.get("TERALOG_SOAK", "4000"))
 PARTS = 20
-# A case takes milliseconds; a regular expression that tries everything takes minutes.
+# A case takes milliseconds; a regular expression that backtracks takes minutes.
 HANGS_SECONDS = 20.0
 LONG = 2**16
 
@@ -41,7 +41,7 @@ PIECES = [
     *("\r\n", "\x1b[92m", "\x1b[A", ": ", ", ", "{'", "# ", "+ ", "nan", "inf"),
     *("9" * 20, "1e999", "\ufffd", "\u2588"),
 ]
-# Lines without a record, that tell where runs begin and how they end.
+# Lines without a record that show the beginning of a run or its end.
 MARKS = [
     "------------------------ arguments ------------------------",
     "Setting OMP_NUM_THREADS environment variable for each process to be 1 in default",
@@ -79,7 +79,7 @@ def mutated(random: Random) -> bytes:
             case _:
                 piece = str(random.randrange(10 ** random.randint(1, 25))).encode()
         log = log[:begin] + piece + log[end:]
-    if random.random() < 0.003:  # a long line of one thing
+    if random.random() < 0.003:  # a long line of one repeated text
         place = random.randint(0, len(log))
         piece = (log[place : place + random.randint(1, 6)] or b" ").replace(b"\n", b"-")
         log = log[:place] + piece * (LONG // len(piece)) + log[place:]
@@ -134,7 +134,7 @@ class Text:
         """Return whether the text has a number, in some unit of powers of 1000 or of 1024."""
         if not math.isfinite(value):
             return str(value).strip("-") in self.text.lower()
-        # A number in the middle between two that have as many digits may be rounded to either.
+        # A number halfway between two numbers of that many digits may be rounded to either.
         near = [value, value * (1 + 1e-12), value * (1 - 1e-12)]
         if any(
             digits(number * 1024.0**power) in self.digits
@@ -181,7 +181,7 @@ def test_a_damaged_log_gives_no_error_and_no_invented_number(part: int) -> None:
         log = mutated(Random(seed))
         try:
             check(log)
-        except Exception as error:  # noqa: BLE001 (whatever it is, the seed is to be told)
+        except Exception as error:  # noqa: BLE001 (the message must contain the seed)
             pytest.fail(f"seed {seed}: {error!r} in {log[:2000]!r}")
 
 

@@ -91,7 +91,7 @@ SPLITS = {
         TRAINING * 4 + RESULT * 4 + TRAINING * 4 + RESULT * 4,
         [[[]], [[]]],
     ),
-    "trained again without a word": (
+    "trained again without a line about a restart": (
         hugging_face(2.5, 2.0) + RESULT + hugging_face(2.25, 1.75) + RESULT,
         [[[]], [[]]],
     ),
@@ -103,11 +103,11 @@ SPLITS = {
     "launched on many nodes": (OMP + INIT + OMP + SIZES + OMP + megatron(10, 20), [[[10, 20]]]),
     "one node fails before another one starts": (OMP + OOM + OMP + INIT + KILL, [[[]]]),
     "one node fails while others set themselves up": (START + OOM + INIT + SIZES, [[[]]]),
-    "iterations that begin anew": (
+    "iterations that begin again": (
         megatron(10, 20, 30) + megatron(10, 20, loss=3.4),
         [[[10, 20, 30]], [[10, 20]]],
     ),
-    "iterations that begin anew with a shorter interval": (
+    "iterations that begin again with a shorter interval": (
         megatron(10, 20, 30) + megatron(5, 10),
         [[[10, 20, 30]], [[5, 10]]],
     ),
@@ -156,7 +156,7 @@ SPLITS = {
         f"{OWN_START}\n{OWN_STEP.format(1).strip()}{OWN_END}{OWN_START}{OWN_STEP.format(2)}",
         [[[1]], [[2]]],
     ),
-    "counters of DeepSpeed that begin anew with each epoch": (
+    "counters of DeepSpeed that begin again with each epoch": (
         "".join(
             f"{epoch}/{step}, SamplesPerSec={epoch + 5}.5\n" for epoch in (0, 1) for step in (8, 9)
         ),

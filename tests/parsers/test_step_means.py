@@ -125,8 +125,8 @@ def log_interval(value: str) -> Setting:
 
 INTERVALS: dict[str, tuple[list[Record], int | None, list[int | None]]] = {
     "since the report before": ([megatron(10), megatron(20), megatron(30)], None, [10, 10, 10]),
-    "the first one, of an interval that is told": ([log_interval("10"), megatron(40)], None, [10]),
-    "of an interval that is not told": ([megatron(40), megatron(50)], None, [None, 10]),
+    "the first report, with a printed interval": ([log_interval("10"), megatron(40)], None, [10]),
+    "of an interval that is not printed": ([megatron(40), megatron(50)], None, [None, 10]),
     "the very first iteration": ([megatron(1), megatron(2)], None, [1, 1]),
     "behind a checkpoint": ([megatron(40), megatron(50)], 37, [3, 10]),
     "a checkpoint further back than the interval": (
@@ -134,12 +134,12 @@ INTERVALS: dict[str, tuple[list[Record], int | None, list[int | None]]] = {
         20,
         [10],
     ),
-    "a report is missing, and the interval is told": (
+    "a missing report and a printed interval": (
         [log_interval("10"), megatron(10), megatron(30), megatron(40)],
         None,
         [10, 10, 10],
     ),
-    "a line without a time is no report of one": (
+    "a line without a time is not a report of a time": (
         [megatron(10), megatron(20, seconds=None), megatron(30)],
         None,
         [None, None, 20],
@@ -154,7 +154,7 @@ INTERVALS: dict[str, tuple[list[Record], int | None, list[int | None]]] = {
         None,
         [None, 4],
     ),
-    "a value that is no number": ([log_interval("many"), megatron(40)], None, [None]),
+    "a value that is not a number": ([log_interval("many"), megatron(40)], None, [None]),
     "no interval at all": ([log_interval("0"), megatron(10), megatron(20)], None, [10, 10]),
 }
 

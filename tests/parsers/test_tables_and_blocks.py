@@ -67,7 +67,7 @@ def ranks(log: Path, formats: tuple[AnyFormat, ...] = (TABLE,)) -> list[int | No
 LOGS = {
     "no header": ("1,2\n3,4\n", []),
     "rows below the header": ("0,0\nrank,b\n1,2\n3,4\n", [1, 3]),
-    "what lies between": ("rank,b\n1,2\nnoise\nso, noise, too\n3,4\n", [1, 3]),
+    "lines between two rows": ("rank,b\n1,2\nnoise\nso, noise, too\n3,4\n", [1, 3]),
     "another header": ("rank,b\n1,2\na,rank\n3,4\n", [1, 4]),
     "the same header again": ("rank,b\n1,2\nrank,b\n3,4\n", [1, 3]),
     "a line that only looks like a header": ("rank,b\n1,2\nmy rank is 5, really\n3,4\n", [1, 3]),

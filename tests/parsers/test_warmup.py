@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from parsers.summary.warmup import Warmup, WarmupEnd, steady_state
 
-# By what is written: iterations of the run, the last one left out, and the warm-up in words.
+# By the written rule: iterations of the run, the last iteration left out, the warm-up in words.
 WARMUPS = {
     0: (20, 0, "none"),
     5: (20, 5, "the first 5 iterations"),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[2]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
-# Of the tiny shape.
+# The number of parameters of the tiny shape.
 PARAMETERS = 136_960
 SHAPE = {
     "num_layers": 2,

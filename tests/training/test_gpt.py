@@ -30,7 +30,7 @@ from orchestrator.workloads.settings import Settings  # noqa: E402
 pytestmark = pytest.mark.train
 
 LEARNING_RATE = 0.01  # high enough that a few iterations move the loss by far more than TOLERANCE
-TOLERANCE = 5e-4  # from the reference, hence 1e-3 from each other
+TOLERANCE = 5e-4  # from the reference, so 1e-3 from each other
 TRAIN_ITERS = 6
 CHOSEN = {"train_iters": TRAIN_ITERS, "learning_rate": LEARNING_RATE}
 MODULE = ["-m", "teralog.gpt"]
@@ -38,7 +38,7 @@ OFFLOAD = {"offload_param": {"device": "cpu"}, "offload_optimizer": {"device": "
 MAIN = "orchestrator.workloads.gpt:gpt_main"
 STRATEGIES = ("ddp", "zero0", "zero1", "zero2", "zero3", "zero3-offload")
 
-# Further runs of ddp and zero3: what their command lines say more, and DeepSpeed's JSON.
+# Further runs of ddp and zero3: additional options, and the JSON of DeepSpeed.
 VARIANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "saving memory": (
         {"micro_batch_size": 2, "num_microbatches": 2, "activation_checkpointing": True},

@@ -29,18 +29,18 @@ pytestmark = pytest.mark.train
 MAIN = "orchestrator.workloads.hf_gpt:hf_gpt_main"
 TRAIN_ITERS = 6
 TOLERANCE = 5e-4
-# A rate at which so few iterations move the loss by far more than TOLERANCE.
+# With this rate, these few iterations change the loss by far more than TOLERANCE.
 CHOSEN = {"train_iters": TRAIN_ITERS, "learning_rate": 0.01}
 OFFLOAD = {"offload_optimizer": {"device": "cpu"}}
 WHOLE_OFFLOAD = OFFLOAD | {"offload_param": {"device": "cpu"}}
 AUTO = dict.fromkeys(("lr", "betas", "eps", "weight_decay"), "auto")
 
-# The stage, what is offloaded, what else the command line says.
+# The stage, the offloaded states, and further options of the command line.
 CASES: dict[str, tuple[int, dict[str, Any], dict[str, Any]]] = {
     "zero2": (2, {}, {}),
     "zero3-offload": (3, WHOLE_OFFLOAD, {}),
 }
-# Minutes, all in all.
+# These take minutes in total.
 MORE: dict[str, tuple[int, dict[str, Any], dict[str, Any]]] = {
     "zero0": (0, {}, {}),
     "zero1": (1, {}, {}),
@@ -114,7 +114,7 @@ def reference_loss() -> float:
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=0.01, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.01
     )
-    # The order in which the Trainer shuffles them.
+    # The Trainer shuffles the samples in this order.
     order = torch.randperm(len(samples), generator=torch.Generator().manual_seed(settings.seed))
     losses = []
     for batch in order.split(8):

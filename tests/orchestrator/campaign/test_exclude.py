@@ -18,7 +18,7 @@ RULES = {
     "none of a list": ({"strategy": ["zero0", "ddp"]}, False),
     "an empty list": ({"strategy": []}, False),
     "a derived size": ({"world_size": 8}, True),
-    "absent is no value": ({"offload_param": "none"}, False),
+    "an absent value": ({"offload_param": "none"}, False),
     "an expression": ("world_size > 4", True),
     "an expression that does not hold": ("world_size > 8", False),
 }

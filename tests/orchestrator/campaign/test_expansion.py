@@ -193,7 +193,7 @@ LABELS: dict[str, tuple[dict[str, Any], list[str]]] = {
             "deepspeed=bucket:200000000,bf16.enabled:true",
         ],
     ),
-    "a long mapping beside one with less": (
+    "a long mapping next to a shorter one": (
         {"matrix": {"deepspeed": [{}, {"zero_optimization": {"reduce_bucket_size": 500_000_000}}]}},
         ["deepspeed=", "deepspeed=reduce_bucket_size:500000000"],
     ),

@@ -133,7 +133,7 @@ PROBLEMS = {
             "matrix.model.seq_length: 0 is too small; the minimum is 1",
         ],
     ),
-    "an include that is no mapping": (
+    "an include that is not a mapping": (
         f"name: a\n{GPT}include: [strategy, {{nods: 2}}]\n",
         [
             "include[0]: 'strategy' is not a mapping; write it as {key: value}",

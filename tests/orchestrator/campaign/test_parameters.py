@@ -31,7 +31,7 @@ TIME_LIMITS: dict[int | str, int] = {
     "90:00": 5400,
     "9:59": 599,
     "1:59:59": 7199,
-    # As Slurm has them: after the days come hours, not minutes.
+    # In Slurm's notation hours, not minutes, follow the days.
     "1-0": 86_400,
     "1-12": 129_600,
     "1-12:30": 131_400,

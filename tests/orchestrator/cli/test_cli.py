@@ -40,7 +40,7 @@ MISTAKES = {
         f"name: x\n{DEFAULTS}matrix: {{global_batch_size: [9]}}\n",
         "global_batch_size=9 is not divisible by micro_batch_size*data_parallel_size=8",
     ),
-    "a name that is no folder's": (
+    "a name that no folder can have": (
         f"name: \"my 'run' $(rm -rf x) ../..\"\n{DEFAULTS}",
         "cannot name a folder: use up to 64 letters, digits, '.', '_' and '-'",
     ),

@@ -40,7 +40,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "doctor": ("doctor", "--all"),
     "list": ("list",),
 }
-# Its two products contradict its size, with text that has a meaning for every format.
+# nodes times GPUs/node contradicts GPUs; the text has special characters of every format.
 PAGE = """\
 | a_b & `c` | GPUs | nodes | GPUs/node |
 |---|---|---|---|
@@ -120,7 +120,7 @@ def test_people_are_shown_the_same_rows_in_every_format(command: tuple[str, ...]
     latex = teralog(*command, "--format", "latex").stdout.splitlines()
     header, rule, *rows = [line for line in markdown if line.startswith("|")]
     assert set(rule) <= set("|:- ")
-    rows = [row for row in rows if row.strip("| ")]  # others set groups apart
+    rows = [row for row in rows if row.strip("| ")]  # other formats separate groups
     lines = [line for line in latex if line.endswith(r" \\")]
     assert latex[0].startswith(r"\begin{tabular}{")
     assert len(lines) == len(rows) + 1

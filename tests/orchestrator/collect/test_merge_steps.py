@@ -45,12 +45,12 @@ MERGED: dict[str, tuple[list[Record], list[Step]]] = {
         [step(1, loss=math.inf), step(1, loss=2.0)],
         [step(1, loss=math.inf)],
     ),
-    "0 is something said": ([step(1, skipped=0), step(1, skipped=3)], [step(1, skipped=0)]),
+    "a value of 0 counts": ([step(1, skipped=0), step(1, skipped=3)], [step(1, skipped=0)]),
     "ranks that overtake each other": (
         [step(2, loss=2.0), step(1, loss=1.0), step(2, step_seconds=0.2)],
         [step(1, loss=1.0), step(2, loss=2.0, step_seconds=0.2)],
     ),
-    "what is no step": (
+    "records that are not steps": (
         [
             RunTotals(parameters=5, offset=0),
             step(1, loss=1.0),

@@ -32,12 +32,12 @@ OUTCOMES = [
     ("FAILED", OutcomeKind.ERROR, "failed"),
     ("FAILED", OutcomeKind.COMPLETED, "failed"),
     ("FAILED", OutcomeKind.KILLED, "failed"),
-    # What the scheduler says is not overruled by what a log says.
+    # The scheduler's state takes precedence over the log.
     ("COMPLETED", OutcomeKind.GPU_OUT_OF_MEMORY, "completed"),
     ("TIMEOUT", OutcomeKind.GPU_OUT_OF_MEMORY, "timeout"),
     ("CANCELLED", OutcomeKind.HOST_OUT_OF_MEMORY, "cancelled"),
     ("a state of tomorrow", None, None),
-    # Slurm's own.
+    # States of Slurm.
     ("PENDING", None, None),
     ("SUBMITTING", None, None),
     ("SUBMITTED", None, None),

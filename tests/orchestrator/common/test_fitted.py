@@ -44,7 +44,7 @@ RUNS = [
                 "abcd12345678  zero1 mb4  OOM        1.500",
                 "abff12345678  zero2 mb8  COMPLETED  2.500",
             ],
-            id="what is the same is said once",
+            id="equal columns are printed once",
         ),
         pytest.param(
             RUNS,

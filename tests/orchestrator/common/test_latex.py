@@ -69,7 +69,7 @@ def test_a_comment_stays_one_line() -> None:
     assert latex_comment("made\n\\end{x}\r\x0b") == "% made\ufffd\\end{x}\ufffd\ufffd"
 
 
-# What the escapes may leave in a cell: commands without arguments, and signs behind a backslash.
+# Escaped cells may contain only commands without arguments, and signs behind a backslash.
 _KNOWN = re.compile(
     r"\\text[a-z]+\{\}|\$\\(?:up|down)arrow\$|\\[_%&#${}]|\{\[\}|\{\*\}|-\{\}|[^\\{}$&#%_~^<>|`\[*]"
 )

@@ -34,7 +34,7 @@ CELLS: list[tuple[Cell, Style, str]] = [
     (12, Style(), "12"),
     (0, Style(), "0"),
     (123456789, Style(), "123456789"),
-    # Four significant digits, those after the point included.
+    # Four significant digits, including those after the point.
     (0.0, Style(), "0"),
     (1.0, Style(), "1.000"),
     (0.5, Style(), "0.5000"),
@@ -53,7 +53,7 @@ CELLS: list[tuple[Cell, Style, str]] = [
     (1.5, SHORT, "1.50"),
     (99.96, SHORT, "100"),
     (999.6, SHORT, "1,000"),
-    # Exact ones have no padding zeros.
+    # Exact numbers have no padding zeros.
     (1.0, EXACT, "1"),
     (0.5, EXACT, "0.5"),
     (1.5576112, EXACT, "1.558"),
@@ -61,7 +61,7 @@ CELLS: list[tuple[Cell, Style, str]] = [
     (2400.0, EXACT, "2,400"),
     (19200.0, EXACT, "19,200"),
     (1234567.8, EXACT, "1,234,568"),
-    # What a log says stays what it says.
+    # Texts of a log stay unchanged.
     (math.nan, Style(), "nan"),
     (math.inf, Style(), "inf"),
     (-math.inf, EXACT, "-inf"),

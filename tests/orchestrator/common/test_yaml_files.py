@@ -28,7 +28,7 @@ def read(folder: Path, text: str) -> dict[str, Any]:
     return read_yaml(path, "a campaign file")
 
 
-# As YAML 1.2's core schema has it; the comment says what YAML 1.1 makes of it.
+# Values by the core schema of YAML 1.2; each comment has the value by YAML 1.1.
 SCALARS: dict[str, Any] = {
     "6:00:00": "6:00:00",  # 21600
     "1-00:00:00": "1-00:00:00",

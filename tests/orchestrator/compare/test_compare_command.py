@@ -215,7 +215,7 @@ def test_the_batch_can_be_compared_if_both_sides_have_several(folder: Folder) ->
         )
         for size in (2, 4)
     ]
-    # The global batch is the same of one pair alone, and no other is compared by another rule.
+    # Only one pair has equal global batches, and other pairs are not compared by another rule.
     (pair,) = folder.compared("made-up.yaml", "--by", "micro_batch_size")
     assert (pair["a"], pair["b"]) == (
         "mb4 gas1",
@@ -361,7 +361,7 @@ def test_the_warm_up_of_a_is_left_out_of_both(folder: Folder) -> None:
     folder.campaign("warmup: 0\nrepeats: 2\n", lambda planned: 1.0, name="cold")
     folder.campaign("warmup: 8\nrepeats: 2\n", lambda planned: 1.0, name="warm")
     for path in (folder.path / "results").glob("*/*/attempt-1/output.log"):
-        # The median is another with the first steps than without them.
+        # The median with the first steps differs from the median without them.
         times = [9.0] * 7 + [1.0] * 3
         lines = (
             LINE.format(step=step, seconds=step_seconds)

@@ -40,7 +40,7 @@ def test_differences_between_configurations_are_not_noise() -> None:
     shifted = [*values, *(value + 3 for value in values)]
     both = components(shifted, ["k"] * 4 + ["l"] * 4, ["a", "a", "b", "b"] * 2)
     assert plain[1].variance == pytest.approx(0.00272, abs=1e-4)
-    # The same allocations with the same runs again: what is left differs by degrees of freedom.
+    # The same allocations and runs again: the variances differ only by degrees of freedom.
     assert both[1].variance == pytest.approx(plain[1].variance * 2 * 2 / 5)
 
 

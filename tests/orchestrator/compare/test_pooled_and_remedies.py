@@ -67,11 +67,11 @@ def test_sides_that_do_not_overlap_are_named(
 @pytest.mark.parametrize(
     ("first", "two", "blocks"),
     [
-        # A large difference amid little noise: the fewest blocks there can be.
+        # A large difference and little noise: the smallest possible number of blocks.
         ((1.0, 1.01, 0.99), (1.5, 1.51, 1.49), 6),
-        # More noise: the sentence before names 15 runs each, fewer than blocks are sure to take.
+        # More noise: 15 runs each, as the sentence before suggests, are fewer than blocks need.
         ((1.0, 1.1, 0.9), (1.1, 1.2, 1.0), None),
-        # No difference is seen, so none can be planned for.
+        # No difference is visible, so no number of runs can be planned.
         ((1.0, 1.1, 0.9), (1.0, 1.1, 0.9), None),
     ],
 )

@@ -114,7 +114,7 @@ def _install(folder: Path, name: str, version: str, *files: str, **metadata_line
 def _copy_packages(folder: Path) -> Path:
     """Copy teralog's packages into `folder`."""
     for package in PACKAGES:
-        # Not the bytecode that another process is writing.
+        # Leave out bytecode, which another process may be writing.
         ignored = shutil.ignore_patterns("*.pyc.*")
         shutil.copytree(_ROOT / package, folder / package, ignore=ignored)
     return folder

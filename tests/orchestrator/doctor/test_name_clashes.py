@@ -20,7 +20,7 @@ def test_another_distribution_that_ships_teralog_is_named(
     """The remedy is to remove the other distribution, whichever comes first on the path."""
     for number, file in enumerate(("teralog/__init__.py", "teralog/deep/module.py", "teralog.py")):
         site = install(tmp_path / f"site{number}", "impostor", "1.5", file)
-        # Behind everything else, so that ours is imported all the same.
+        # Last on the path, so that our package is still imported.
         code = f"import sys; sys.path.append({str(site)!r})\n"
         (tmp_path / "sitecustomize.py").write_text(code)
         finding = examine(tmp_path, PYTHONPATH=tmp_path).one("name clash", "teralog")
@@ -82,13 +82,13 @@ def test_a_package_of_our_name_off_the_path_does_not_clash(
 def test_names_that_only_look_alike_do_not_clash(
     tmp_path: Path, examine: Callable[..., Any], install: Callable[..., Path]
 ) -> None:
-    """Nested packages, packages with longer names and data files are no clash."""
+    """Nested packages, packages with longer names and data files do not clash."""
     site = install(
         tmp_path / "site", "neighbour", "1.0",
         "neighbour/teralog/__init__.py", "teralog_extra/__init__.py", "teralog.txt",
         "my_teralog.py",
     )  # fmt: skip
-    (tmp_path / "teralog").mkdir()  # without __init__.py it gives way to ours
+    (tmp_path / "teralog").mkdir()  # without __init__.py our package takes precedence
     examination = examine(tmp_path, PYTHONPATH=site)
     assert all(each.ok for each in examination.findings if each.topic == "name clash")
 
@@ -103,7 +103,7 @@ def test_another_teralog_in_front_of_ours_is_named(
     path = tmp_path / "mine" / file
     path.parent.mkdir(parents=True)
     path.write_text("")
-    # As a run's launcher would find it, and the process that examines did not.
+    # A run's launcher would find this package, although the examining process did not.
     prelude = f"import sys, teralog; sys.path.insert(0, {str(tmp_path / 'mine')!r})\n"
     finding = examine(tmp_path, prelude=prelude).one("name clash", "teralog")
     assert (finding.ok, finding.found) == (False, str(tmp_path / "mine" / shown))
@@ -116,7 +116,7 @@ def test_another_teralog_in_the_working_folder_hides_ours_from_python_m(
     """The command `teralog` would not notice the other package, but a run's launcher would."""
     (tmp_path / "teralog").mkdir()
     (tmp_path / "teralog" / "__init__.py").write_text("")
-    # As a program's script has it: the working folder is not on this process's own path.
+    # As for an installed script, the working folder is not on the path of this process.
     prelude = "import sys; sys.path = [folder for folder in sys.path if folder]\n"
     finding = examine(tmp_path, prelude=prelude).one("name clash", "teralog")
     assert (finding.ok, finding.found) == (False, str(tmp_path / "teralog"))

@@ -68,7 +68,7 @@ def test_sources_that_are_not_installed_are_distinguished_from_a_checkout(
 ) -> None:
     """Without metadata, doctor asks to install teralog first, because the packages are unknown."""
     copy = copy_packages(tmp_path / "a copy")
-    # -S leaves out what is installed, and so teralog's own metadata.
+    # -S leaves out installed packages, and with them teralog's own metadata.
     bare = examine(tmp_path, "-S", PYTHONPATH=copy).all("package", "teralog")
     assert [(each.ok, each.optional, each.found) for each in bare] == [(False, False, None)]
     assert bare[0].remedy == "pip install -e <teralog's folder>"

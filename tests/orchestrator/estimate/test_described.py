@@ -103,7 +103,7 @@ def test_a_mistake_with_a_described_model_is_a_sentence(
 
 
 def test_adapters_alone_are_trained():
-    """LoRA of rank 16 beside query and value trains r(h + h) + r(h + k) weights per layer."""
+    """LoRA of rank 16 at query and value trains r(h + h) + r(h + k) weights per layer."""
     options = ("--model=llama3-8b", "--lora-rank=16", "--json")
     record = json.loads(run("params", *options).stdout)
     assert record["trained_parameters"] == 32 * 16 * (2 * 4096 + 4096 + 1024)

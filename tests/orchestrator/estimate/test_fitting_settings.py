@@ -35,7 +35,7 @@ def planned(campaign_of: CampaignOf, tmp_path: Path) -> Planned:
 @pytest.mark.parametrize(
     ("gpu", "defaults", "expected"),
     [
-        # A smaller micro-batch, as large as fits, with more accumulation.
+        # The largest micro-batch that fits, with more accumulation.
         (
             V100,
             "framework: gpt, model: s, gpus_per_node: 4, micro_batch_size: 64",
@@ -63,7 +63,7 @@ def planned(campaign_of: CampaignOf, tmp_path: Path) -> Planned:
             "framework: deepspeed, script: /x.py, model: 4b, precision: bf16, gpus_per_node: 8",
             [{"zero_stage": 1}, {"tensor_parallel_size": 2, "num_microbatches": 2}],
         ),
-        # Nothing fits alone, two together do.
+        # No single change fits; two together do.
         (
             A100,
             f"{MEGATRON}, model: opt-13b, micro_batch_size: 8, num_microbatches: 4",

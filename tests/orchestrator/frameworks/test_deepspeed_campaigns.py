@@ -76,7 +76,7 @@ def test_deepspeed_accepts_what_its_runs_are_given(path: Path, monkeypatch: pyte
     pytest.importorskip("deepspeed", reason="needs the train extra")
     from deepspeed.runtime import config as deepspeed_config
 
-    # A rank it has none of without a group of processes; how many there are, the topology says.
+    # Without a group of processes there is no rank; the topology gives the number of ranks.
     monkeypatch.setattr(deepspeed_config.dist, "get_rank", lambda: 0)
     for planned, content in configurations(path):
         run = planned.run

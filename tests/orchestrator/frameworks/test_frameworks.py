@@ -42,7 +42,7 @@ every_framework = pytest.mark.parametrize("entry", FRAMEWORKS.values(), ids=FRAM
 
 def fitting(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
     """Return values that fit a JSON schema of the kinds that options have."""
-    if "anyOf" in schema:  # or no value, which means leaving it out
+    if "anyOf" in schema:  # None is also possible, by leaving the option out
         return fitting(next(choice for choice in schema["anyOf"] if choice != {"type": "null"}))
     if "enum" in schema:
         return st.sampled_from(schema["enum"])
@@ -57,7 +57,7 @@ def fitting(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
             low = schema.get("minimum", schema.get("exclusiveMinimum", 0.0))
             high = schema.get("maximum", schema.get("exclusiveMaximum", low + 1.0))
             return st.sampled_from([low + part * (high - low) for part in (0.25, 0.5)])
-        # A number among arguments is text by the time a run is made of them.
+        # Numbers among arguments have become text before a run is created.
         case "string" | ["string", "number"]:
             return st.sampled_from(schema.get("examples", ["train.py", "two words", "--flag"]))
         case "array":

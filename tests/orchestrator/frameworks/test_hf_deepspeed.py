@@ -127,7 +127,7 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
             )
         ],
     ),
-    "a width that run_clm cannot be told": (
+    "a width that run_clm has no option for": (
         run_clm(ffn_hidden_size=1000),
         [
             (
@@ -319,7 +319,7 @@ def test_transformers_makes_the_model_that_run_clm_gets():
     assert config.n_positions == planned.run.model.seq_length
 
 
-# As run_clm.py prints it: no time of a step, only of all of them.
+# Output of run_clm.py: the time of all steps, and not of each.
 RUN_CLM_LOG = """\
 {'loss': '9.871', 'grad_norm': '2.25', 'learning_rate': '0.00015', 'epoch': '0.25'}
 {'train_runtime': '40', 'train_samples_per_second': '1.6', 'train_steps_per_second': '0.2', \

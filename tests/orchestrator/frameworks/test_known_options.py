@@ -80,7 +80,7 @@ def test_a_record_names_its_program_and_the_source(path: Path):
         assert takes.keys() <= {"values", "type", "choices", "required", "default", "action"}
 
 
-# What a program calls the value of a flag that switches off, and what it works out by itself.
+# Names that a program prints for flags that switch off, and values that it computes itself.
 NEGATED = {
     "masked_softmax_fusion": "--no-masked-softmax-fusion",
     "bias_gelu_fusion": "--no-bias-gelu-fusion",

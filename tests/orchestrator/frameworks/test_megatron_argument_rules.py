@@ -122,10 +122,8 @@ ACCEPTED: dict[str, dict[str, Any]] = {
     "experts split by tensors, without biases": experts(
         EXPERT_PARALLEL, 4, "--disable-bias-linear", **SPLIT
     ),
-    "experts whole beside a split attention": experts(
-        EXPERT_PARALLEL, 8, EXPERT_TENSOR, 1, **SPLIT
-    ),
-    "no experts, in so many words": {**CORE, "extra_args": ["--num-experts", "0"]},
+    "whole experts and a split attention": experts(EXPERT_PARALLEL, 8, EXPERT_TENSOR, 1, **SPLIT),
+    "no experts, written as an option": {**CORE, "extra_args": ["--num-experts", "0"]},
     "query groups that ranks divide": {
         **CORE,
         "gpus_per_node": 2,
@@ -167,7 +165,7 @@ ACCEPTED: dict[str, dict[str, Any]] = {
         **CORE,
         "extra_args": ["--data-path", "a", "b", "c"],
     },
-    "dummy data, in so many words": {**CORE, "extra_args": ["--mock-data"]},
+    "dummy data, written as an option": {**CORE, "extra_args": ["--mock-data"]},
     "a file of paths for each split, which data_path goes before": {
         **CORE,
         "data_path": "tokens",
@@ -210,23 +208,23 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
         {**CORE, "extra_args": ["--mock-data", "--train-data-path", "a"]},
         ["--mock-data and --train-data-path are several sources of data; keep one of them"],
     ),
-    "data for each split beside data for all": (
+    "data for each split and data for all": (
         {**CORE, "data_path": "t", "extra_args": ["--valid-data-path", "a"]},
         ["data_path and --valid-data-path are several sources of data; keep one of them"],
     ),
-    "dummy data beside a blend": (
+    "dummy data and a blend": (
         {**CORE, "extra_args": ["--mock-data", "--data-path", "0.3", "a", "0.7", "b"]},
         ["--data-path and --mock-data are several sources of data; keep one of them"],
     ),
-    "a blend beside data": (
+    "a blend and data": (
         {**CORE, "data_path": "t", "extra_args": ["--data-path", "0.3", "a", "0.7", "b"]},
         ["--data-path is set by data_path; remove it"],
     ),
-    "dummy data beside data": (
+    "dummy data and data": (
         {**CORE, "data_path": "t", "extra_args": ["--mock-data"]},
         ["data_path and --mock-data are several sources of data; keep one of them"],
     ),
-    "a file of paths beside a path": (
+    "a file of paths and a path": (
         {**CORE, "data_path": "t", "extra_args": ["--data-args-path", "paths"]},
         ["data_path and --data-args-path are several sources of data; keep one of them"],
     ),

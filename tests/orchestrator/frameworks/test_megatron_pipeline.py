@@ -128,7 +128,7 @@ OF_2 = {"version": "2", **DATA}
         ({**OF_2, "gpus_per_node": 2, "tensor_parallel_size": 4}, (2, 1)),
         # No more stages than GPUs / TP: nothing is lowered.
         ({**ON_16, **OF_2, "pipeline_parallel_size": 2}, (4, 2)),
-        # These refuse it.
+        # These versions refuse such sizes.
         ({**ON_16, "version": "core-0.9"}, (4, 8)),
         ({**ON_16, "version": "core"}, (4, 8)),
         ({**ON_16, **OF_3D, "branch": "old"}, (4, 8)),

@@ -107,7 +107,7 @@ def test_the_forecast_is_the_one_that_was_compared_with_the_page():
 
 STAND_INS = {
     "scontrol": "printf 'n1\\nn2\\nn3\\n'",
-    # Each node takes its own name for a loopback address, as images of Debian have it.
+    # Each node resolves its own name to a loopback address, as in images of Debian.
     "getent": """\
 [ "$2" = "$ON_NODE" ] && address=127.0.1.1 || address=10.0.0.${2#n}
 echo "$address STREAM $2"; echo "$address DGRAM"
@@ -233,5 +233,5 @@ def test_the_checker_of_tables_finds_nothing_in_a_change(new: int, old: int, dif
     cell = f"{new}{change(str(new), str(old), difference=difference)}"
     read, other = read_change(cell), plain_number(str(old))
     assert other is not None
-    # A part of 0.0 % tells it nothing.
+    # The checker does not read a change of 0.0 %.
     assert misfits(read, other) == [] if read else cell.endswith("0.0%)")

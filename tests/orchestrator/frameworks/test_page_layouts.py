@@ -20,7 +20,7 @@ from orchestrator.store.records import Attempt
 ROOT = Path(__file__).parents[3]
 PAGES = ROOT / "results" / "published"
 
-# What a page's column is called in a report, where that is another name.
+# Names in the report of columns that have another name on the page.
 NAMES = {
     "parameters": "parameters_billions",
     "step_seconds": "step_seconds_mean",
@@ -35,7 +35,7 @@ NAMES = {
     "memory_allocated_gb": "memory_allocated_gib",
     "max_memory_allocated_gb": "max_memory_allocated_gib",
 }
-# When a row was measured; and values that the page has in words, or that have no log.
+# The date of a row; and values that the page has in words, or that have no log.
 NO_COLUMN = {"date", "test", "memory_gb", "memory_nvidia_smi_mb"}
 CAMPAIGNS: dict[str, list[str]] = {
     "megatron-largest-16gb": ["gpt2-experiments/megatron-largest-16gb"],
@@ -70,7 +70,7 @@ def page_columns(table: str) -> list[str]:
             if name not in {"nodes", "gpus_per_node"}
         ]
     if "memory_nvidia_smi_mb" in header:
-        # Shown where it was sampled, then before all that is logged.
+        # A report has a column of utilization only if it was sampled.
         names.remove("utilization_percent")
     return [NAMES.get(name, name) for name in names]
 

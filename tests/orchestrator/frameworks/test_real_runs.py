@@ -80,7 +80,7 @@ def test_a_failed_run_keeps_its_row(folder: Path) -> None:
     ends = [row.rstrip("| ").rsplit("|", 1)[1].strip() for row in rows]
     assert ends == [end if end == "completed" else end.upper() for end in ENDS]
     assert "DefaultCPUAllocator" in page
-    assert "ValueError: this run was told to fail" in page
+    assert "ValueError: the option --fail ends this run" in page
 
 
 def test_a_completed_run_has_all_its_numbers(runs: list[dict[str, Any]]) -> None:

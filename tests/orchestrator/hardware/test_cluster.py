@@ -88,7 +88,7 @@ def test_paths_of_a_profile_are_relative_to_it(
     log_folder: str,
     python: str,
 ):
-    """A Python without a folder is no path: the job searches it on its PATH."""
+    """A name of Python without a folder is not a path: the job searches for it on its PATH."""
     monkeypatch.setenv("HOME", "/home/someone")
     monkeypatch.setenv("WORK", "/work")
     (tmp_path / "far").mkdir()

@@ -163,7 +163,7 @@ def test_the_lock_folder_is_the_users_own(runtime: Path) -> None:
     assert this_machines_devices().folder == runtime
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a folder to somebody else")
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a folder to another user")
 def test_a_lock_folder_of_another_user_is_refused(runtime: Path) -> None:
     """The folder's owner could block every device."""
     runtime.mkdir()

@@ -23,7 +23,7 @@ HIDING = {
     "in another folder": "cd /; exec sleep 600",
     "another program": "exec -a innocent sleep 600",
 }
-# Each says when it is so far. Bash hears a signal when its foreground child has ended, hence the
+# Each reports when it is ready. Bash handles a signal after its foreground child ended, hence the
 # short naps.
 STUBBORN = {
     "ignoring SIGTERM": 'trap "" TERM; echo; while :; do sleep 0.05; done',

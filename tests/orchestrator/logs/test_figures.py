@@ -91,7 +91,7 @@ def test_the_figures_follow_from_what_the_log_states(folder: Path) -> None:
         ({"recompute_granularity": "full"}, {"recomputed": True}),
         ({"recompute_granularity": "selective"}, {"recomputed": False}),
         ({"group_query_attention": "True", "num_query_groups": "8"}, {"recomputed": True}),
-        # These models have other layers; a wrong figure would be worse than none.
+        # These models have other layers, so they have no figure instead of a wrong one.
         ({"num_experts": "8"}, {"tflops_per_gpu": None, "mfu": None}),
         ({"multi_latent_attention": "True"}, {"tflops_per_gpu": None}),
         ({"hybrid_override_pattern": "M-M*-"}, {"tflops_per_gpu": None}),

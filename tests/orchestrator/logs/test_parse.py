@@ -202,7 +202,7 @@ def test_a_log_without_read_permission_is_reported(folder: Path) -> None:
 
 
 def test_files_of_a_folder_that_are_not_logs_are_not_reported(folder: Path) -> None:
-    """Files of a folder that are no logs are only counted, in case one of them is a log."""
+    """Files of a folder that are not logs are only counted, in case one of them is a log."""
     (folder / "requirements.txt").write_text("torch\n")
     result = parse(".")
     assert result.exit_code == 0

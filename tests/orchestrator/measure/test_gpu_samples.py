@@ -23,7 +23,7 @@ from parsers.scan.reader import read_records
 HEADER = "timestamp, index, utilization.gpu [%], memory.used [MiB]\n"
 ROW = "2026/01/02 03:04:{second:02}.000, {gpu}, {percent}, {memory}\n"
 
-# Idle before the training and behind it; memory stays a while.
+# The GPU is idle before the training and after it; its memory stays in use for a while.
 TICKS = [("0 %", "3 MiB"), ("70 %", "400 MiB"), ("0 %", "512 MiB"), ("90 %", "512 MiB")]
 IDLE = ("0 %", "2 MiB")
 
@@ -168,7 +168,7 @@ def test_sampling_ends_with_a_script_that_was_started_by_hand(
     playground: Any, calls: Path, number: signal.Signals | None
 ):
     """A script that a user started by hand ends normally or by a signal."""
-    # A bash whose child ends by itself as SIGINT comes goes on: the signal waits for the program.
+    # If its child ends by itself at SIGINT, bash goes on, because it waits for the child first.
     began = playground.ledger.with_name("ledger.began")
     body = ': > "$LEDGER.began"; sleep 100' if number else WAIT_FOR_SAMPLES
     write_campaign(playground, body)

@@ -158,7 +158,7 @@ SUMMARIES: dict[str, tuple[list[Record], dict[str, Any]]] = {
             "running_samples_per_second": 4.0,
         },
     ),
-    "where they are counted from the start, those of the warm-up too": (
+    "skipped updates counted from the start, with those of the warm-up": (
         [
             step(2, step_seconds=1.0, skipped=2),
             step(3, step_seconds=2.0, skipped=2),

@@ -34,7 +34,7 @@ CAPACITIES: dict[str, tuple[Cluster, float | None]] = {
         31.7,
     ),
     "a GPU the table does not have": (Cluster(name="a", gpu="Z9000", gpu_memory_gib=7), 7),
-    "a GPU that nobody knows": (Cluster(name="a", gpu="Z9000"), None),
+    "an unknown GPU": (Cluster(name="a", gpu="Z9000"), None),
     "no GPU named": (Cluster(name="a", gpus_per_node=4), None),
     "other machines without GPUs": (Cluster(name="a", gpus_per_node=0), None),
     "this machine": (

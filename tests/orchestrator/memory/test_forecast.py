@@ -169,9 +169,10 @@ LESS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("changed", LESS.values(), ids=LESS)
 def test_what_saves_memory_lowers_the_forecast(split_run: RunOf, changed: dict[str, Any]):
     """Every input of the forecast is tested."""
-    model = replace(preset("7.5B"), vocab_size=512)  # or the logits hide what a layer needs
+    # With a larger vocabulary the logits would exceed the memory of a layer.
+    model = replace(preset("7.5B"), vocab_size=512)
     run = split_run(model, 8, tensor=2, micro_batch=2, micro_batches=4)
-    # The optimizer's step could need more than the activations, and hide them.
+    # Otherwise the optimizer's step could need more memory than the activations.
     usual = replace(FP16, zero_stage=2, step_bytes=(0, 0), bucket_elements=10**6, buckets=(1, 1))
     if "live_elements" in changed:
         usual = replace(usual, zero_stage=3, live_elements=10**9)
@@ -237,7 +238,7 @@ def test_the_first_stage_keeps_as_many_micro_batches_as_the_warm_up_is_long(
     low, high = part(made(run), "activations")
     hidden = 512 * 512 * 2
     layers, outputs = 8 // pipeline, int(pipeline > 1)
-    # Without accumulation the low end of the gradients is what they need beyond the activations.
+    # Without accumulation the low end of gradients is their memory beyond that of activations.
     assert low * GIB == pytest.approx(flight[0] * layers * hidden)
     assert high * GIB == pytest.approx(flight[1] * (layers + outputs) * hidden)
 

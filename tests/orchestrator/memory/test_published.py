@@ -289,7 +289,7 @@ ROWS = (
     ),
 )
 RAN = [row for row in ROWS if row.ran]
-# Two sequences less ran: a difference of 5 %, which is finer than the interval is wide.
+# The run with two sequences fewer completed; 5 % is less than the width of the interval.
 UNDECIDED = "ZeRO-3 52B, 64 GPUs, TP 1, micro-batch 22, a checkpoint every 2 layers"
 
 

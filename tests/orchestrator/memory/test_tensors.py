@@ -38,7 +38,7 @@ def kept_bytes(run: Run) -> int:
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        # Held until all is counted, or a freed address would be given out again.
+        # Kept until all tensors are counted, because torch reuses freed addresses.
         loss = model(gpt_model.dummy_tokens(settings, 0, 0)[0])
         total = sum(kept.values())
     assert loss.isfinite()

@@ -23,7 +23,7 @@ defaults:
   micro_batch_size: 4
   train_iters: 40
 """
-# DeepSpeed's lines contain neither how many iterations there are to be, nor the batch.
+# DeepSpeed's lines contain neither the total number of iterations nor the batch.
 DEEPSPEED = """\
 name: mine
 defaults:
@@ -119,7 +119,7 @@ def reports(*numbers: int) -> str:
 LAUNCHER = "Setting OMP_NUM_THREADS environment variable for each process to be 1 in default\n"
 CHECKPOINT = "  successfully loaded checkpoint from ckpt at iteration {}\n"
 FAILED = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:\n"
-# Each with the reports that count after a warm-up of 5 iterations.
+# Each framework with the reports that count after a warm-up of 5 iterations.
 SEVERAL_LAUNCHES = {
     "resumed from a checkpoint": (
         CHECKPOINT.format(20) + reports(*range(22, 41, 2)),

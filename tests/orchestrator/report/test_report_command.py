@@ -75,7 +75,7 @@ def on_terminal(*options: str, columns: int = 60, **environment: str) -> str:
         while True:
             try:
                 part = os.read(parent, 65536)
-            except OSError:  # that is how Linux tells the end of a terminal
+            except OSError:  # Linux reports the end of a terminal as this error
                 break
             if not part:
                 break

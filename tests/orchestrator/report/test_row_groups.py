@@ -19,7 +19,7 @@ GROUPS: dict[str, tuple[list[tuple[Cell, ...]], set[int]]] = {
     ),
     "a column that is the same in all": ([(1, 1, 0), (1, 1, 0), (1, 2, 0)], {2}),
     "most groups would be of one row": ([(1, 1, 0), (1, 2, 0), (2, 3, 0), (3, 3, 0)], set()),
-    "groups of one row beside larger ones": ([(1, 1, 0), (2, 1, 0), (2, 2, 0)], {1}),
+    "groups of one row next to larger groups": ([(1, 1, 0), (2, 1, 0), (2, 2, 0)], {1}),
     "no row has a neighbour like it": ([(1, 1, 0), (2, 2, 0), (3, 3, 0)], set()),
     "what was measured makes no groups": ([(1, 1, 5), (2, 2, 5), (3, 3, 6)], set()),
     "values that come back": ([(1, 1, 0), (2, 2, 0), (2, 2, 0), (1, 1, 0)], set()),

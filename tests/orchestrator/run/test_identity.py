@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from orchestrator.run.identity import run_id
 from orchestrator.run.model import Run
 
-# Literal: a later version that changes one of these makes every run measured so far a stranger.
+# Literal ids: a version that changes one of them no longer finds the runs measured so far.
 PINNED = {
     "gpt, all defaults": ({}, "0806bbb16682"),
     "gpt, nothing left at its default": (
@@ -71,7 +71,7 @@ SAME = {
         {"model": {"preset": "s", "seq_length": 1024}},
     ),
     "two keys of one preset": ({"model": "opt-125m"}, {"model": "125m"}),
-    "a size within the model and beside it": (
+    "a size within the model and next to it": (
         {"model": {"preset": "s", "seq_length": 64}},
         {"model": "s", "seq_length": 64},
     ),

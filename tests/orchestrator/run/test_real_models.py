@@ -30,7 +30,7 @@ NEOX = ModelShape(36, 5120, 40, 50688, 2048, untied_head=True, position_table=Fa
 BLOOM = ModelShape(70, 14336, 112, 250880, 2048, position_table=False, embedding_norm=True)
 STARCODER = ModelShape(40, 6144, 48, 49152, 8192, num_key_value_heads=1)
 
-# Model class of transformers, our shape, and how many parameters it is published with.
+# Model class of transformers, our shape, and the published number of parameters.
 PUBLISHED: dict[str, tuple[str, ModelShape, int]] = {
     "GPT-2": ("GPT2LMHeadModel", GPT2, 124_439_808),
     "GPT-2 XL": ("GPT2LMHeadModel", ModelShape(48, 1600, 25, 50257, 1024), 1_557_611_200),
@@ -70,7 +70,7 @@ PUBLISHED: dict[str, tuple[str, ModelShape, int]] = {
     "StarCoderBase": ("GPTBigCodeForCausalLM", STARCODER, 15_517_456_384),
 }
 
-# Small ones of every kind; `changed` lies over SMALL.
+# Small models of every kind; `changed` overrides SMALL.
 SMALL = {
     "num_layers": 2,
     "hidden_size": 64,
@@ -215,7 +215,7 @@ def test_every_variant_costs_the_flops_that_torch_counts(
     small = small_of(shape, changed)
     model = build(transformers, name, small).train()
     if recomputed:
-        # The other kind leaves out the last product of each block.
+        # The other kind of checkpointing leaves out the last product of each block.
         model.gradient_checkpointing_enable({"use_reentrant": True})
     tokens = torch.zeros(2, small.seq_length, dtype=torch.long)
     with FlopCounterMode(display=False) as counter:

@@ -8,7 +8,7 @@ from orchestrator.slurm.allocation_end import Standing, interrupted_by_end, stan
 from orchestrator.slurm.commands import SilenceError, patience
 
 LINE = "JobId=7 JobName=a UserId=me(1) {}"
-# What scontrol prints, and how the allocation stands then.
+# Fields that scontrol prints, and the state of the allocation.
 STANDINGS = {
     "goes on": (
         "JobState=RUNNING RunTime=00:01:30 TimeLimit=00:10:00",
@@ -22,7 +22,7 @@ STANDINGS = {
     "no limit": ("JobState=RUNNING RunTime=00:01:30 TimeLimit=UNLIMITED", Standing()),
     "suspended": ("JobState=SUSPENDED RunTime=00:00:00 TimeLimit=00:01:00", Standing(None, 60)),
     "cancelled": ("JobState=CANCELLED RunTime=00:01:30 TimeLimit=00:10:00", Standing("CANCELLED")),
-    # The last task of an array has the array's id, by which scontrol prints the others as well.
+    # The last task of an array has the array's id; with it scontrol prints all other tasks too.
     "last task of an array": (
         "JobState=RUNNING RunTime=00:00:30 TimeLimit=00:01:00\nJobId=6 JobState=COMPLETED",
         Standing(seconds_left=30),

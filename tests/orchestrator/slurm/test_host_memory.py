@@ -25,7 +25,7 @@ def test_an_amount_of_memory_is_read_as_slurm_writes_it(text: str, gib: float | 
 @pytest.mark.parametrize(
     ("lines", "gib"),
     [
-        # The job itself has none, the batch step and srun's step have one each.
+        # The job itself has no value; the batch step and the step of srun have one each.
         (["7|||1", "7.batch|2097152K|1|1", "7.0|1048576K|1|1"], 2.0),
         # A task per rank, four of them on each of two nodes.
         (["7_1.0|1048576K|8|2"], 4.0),

@@ -21,7 +21,7 @@ from orchestrator.slurm.lists import compact, compact_ids, expand
         ("7_3.0", []),
         ("7+0", []),
         ("", []),
-        # Slurm shortens long lists unless it is told not to; the missing part is not guessed.
+        # Slurm shortens long lists unless an option forbids it; the missing part is not guessed.
         ("7_[0-2,...]", []),
     ],
 )

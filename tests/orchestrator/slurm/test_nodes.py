@@ -33,7 +33,7 @@ def test_gpus_are_counted_whatever_their_type(gres: str, gpus: int) -> None:
         (2, 4, 1, 2),
         (2, 5, 1, 3),
         (2, 1, 10, 5),
-        # Two tasks share no core, where each has more than one.
+        # Two tasks never share a core if each has several.
         (2, 2, 3, 4),
     ],
 )

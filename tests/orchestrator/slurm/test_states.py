@@ -18,7 +18,7 @@ SACCT = {
         "15|a|PENDING|0:0|Unknown|Unknown|0|None assigned|Priority",
         ("15", "PENDING", 0, None, None, None, 0, 0.0),
     ),
-    "one that somebody cancelled": (
+    "a job that a user cancelled": (
         "16|a|CANCELLED by 1000|0:0|2026-11-21T13:42:28|2026-11-21T13:42:29|1|n[0-3]|None",
         ("16", "CANCELLED by 1000", 0, None, 1.0, "n[0-3]", 0, 0.0),
     ),
@@ -77,7 +77,7 @@ def test_a_running_job_has_the_same_state_at_every_query() -> None:
     [
         "",
         "sacct: error: something",
-        # Accounting has heard of its end, and not yet of its name.
+        # Accounting has recorded the end of the job, but not yet its name.
         "1|allocation|FAILED|9:0|2026-11-21T16:51:14|2026-11-21T16:51:16|2|gpu001|None",
         "13.batch|batch|FAILED|3:0|2026-11-21T13:42:28|2026-11-21T13:42:30|2|r1i0n0|",
         "13|a|FAILED",

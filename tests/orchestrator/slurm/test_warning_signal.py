@@ -19,10 +19,10 @@ USR1, USR2, TERM = signal.SIGUSR1.value, signal.SIGUSR2.value, signal.SIGTERM.va
         ("SIGUSR2@90", 128 + USR2, None, 590.0, True),
         (f"{USR2}@90", 128 + USR2, None, 510.0, True),
         ("B:TERM@30", 128 + TERM, None, 570.0, True),
-        # Slurm may be a minute early, and sends it a minute ahead if no time is given.
+        # Slurm may be a minute early, and sends the signal a minute ahead if no time is given.
         ("USR2@90", 128 + USR2, None, 451.0, True),
         ("USR2", 128 + USR2, None, 481.0, True),
-        # Long before.
+        # The job ended long before its time limit.
         ("USR2@90", 128 + USR2, None, 300.0, False),
         # Another signal, or none: the program failed by itself.
         ("USR2@90", 128 + USR1, None, 590.0, False),

@@ -106,10 +106,10 @@ def test_a_run_hangs_after_ten_times_its_own_report_time_and_a_minute(
         (steps(0.2), -3600, False),
         (steps(20.0), 100, False),
         (steps(20.0), 300, True),
-        # A report every 50 steps: it is silent for 50 steps each time.
+        # With a report every 50 steps, the log is silent for 50 steps each time.
         (steps(0.2, every=50), 70, False),
         (steps(0.2, every=50), 200, True),
-        # Still in its warm-up.
+        # The run is still in its warm-up.
         (steps(0.2, reports=1), 100, True),
         (steps(20.0, reports=2), 100, False),
         ("loading\n", 1e6, False),

@@ -34,7 +34,7 @@ defaults: {framework: gpt, model: s}
 matrix: {strategy: [ddp, zero1], micro_batch_size: [1, 2, 4, 8, 16]}
 repeats: 5
 """
-# By the number of the run; the others have completed.
+# States by the number of the run; all other runs have completed.
 STATES: dict[int, dict[str, Any]] = {
     3: {"state": "FAILED", "log": ""},
     13: {"state": "FAILED", "log": "torch.cuda.OutOfMemoryError: CUDA out of memory.\n"},

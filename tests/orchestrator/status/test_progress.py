@@ -70,7 +70,7 @@ def test_a_log_that_grows_in_pieces_shows_what_the_whole_log_shows(
     progress = run_progress(planned.run, whole, WARMUP)
     summary = summarise_records(planned.run, whole, record_reports(planned.run, whole, WARMUP))
     assert run_progress(planned.run, so_far.records, WARMUP) == progress
-    # And the report will say the same.
+    # The report has the same numbers.
     assert progress.iteration == summary.last_iteration
     assert progress.step_seconds == summary.step_seconds_median
     assert progress.tflops_per_gpu == summary.tflops_per_gpu

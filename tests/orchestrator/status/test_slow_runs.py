@@ -41,13 +41,13 @@ def slow(*seconds: float | None, deviation: float = 0.0) -> list[int]:
     [
         ([0.21, 0.20, 0.41, 0.21, 0.22], [2]),
         ([0.21, 0.20, 0.41, 0.21, 0.42], [2, 4]),
-        # One sibling is enough where its own steps hardly vary.
+        # One sibling is enough if its own steps hardly vary.
         ([0.21, 0.41], [1]),
-        # Nobody knows which of two siblings that are far apart is the usual one.
+        # If two siblings differ widely, neither is known to be the usual one.
         ([0.21, 0.41, 0.41], []),
         ([0.20, 0.20, 0.24, 0.20, 0.20], []),
         ([0.20, 0.10, 0.20, 0.20, 0.20], []),
-        # A quarter more is nothing among runs that lie so far apart.
+        # A quarter more is not unusual among runs that vary so much.
         ([0.20, 0.26, 0.32, 0.23, 0.36], []),
         ([0.41], []),
         ([0.41, None, None], []),

@@ -111,7 +111,7 @@ def test_an_update_shows_state_progress_and_time_left_of_every_run(
     assert watch.look().runs[0].progress.iteration == 6
     runs.end(0)
     last = watch.look().runs[0]
-    # What has ended has no time left, and its last line is whole.
+    # A run that has ended has no time left, and its last line is complete.
     assert (last.status.state, last.progress.iteration, left_text(last)) == ("COMPLETED", 7, None)
 
 
@@ -325,7 +325,7 @@ def test_the_picture_fits_the_terminal(look: Look, width: int, height: int) -> N
         lines = capture.get().splitlines()
         assert len(lines) < height
         assert all(len(line) <= width for line in lines)
-    # A label is cut in its middle: at its end stands which repeat it is.
+    # A label is cut in its middle, because its end has the number of the repeat.
     assert width < 80 or any("r7" in line for line in lines)
 
 

@@ -42,14 +42,14 @@ def teralog(*words: str) -> Result:
 @pytest.mark.parametrize(
     ("folders", "file", "expected"),
     [
-        pytest.param([], "a/b", "a/b/results", id="a new one beside the file"),
+        pytest.param([], "a/b", "a/b/results", id="a new folder next to the file"),
         pytest.param(["a/b/results", "a/results"], "a/b", "a/b/results", id="the nearest"),
         pytest.param(["a/results"], "a/b", "a/results", id="above the file"),
         pytest.param(["results"], "a/b", "results", id="in the home directory"),
         pytest.param(["a/.git", "results"], "a/b", "a/b/results", id="not outside a repository"),
         pytest.param(["a/.git", "a/results"], "a/b", "a/results", id="at a repository's root"),
         pytest.param(["../results"], "a/b", "a/b/results", id="not above the home directory"),
-        pytest.param(["../results"], "..", "../results", id="outside of home, beside the file"),
+        pytest.param(["../results"], "..", "../results", id="outside of home, next to the file"),
         pytest.param(["../results"], "../x", "../x/results", id="outside of home, not above"),
     ],
 )
@@ -137,7 +137,7 @@ def test_results_under_the_current_directory_are_reported(
     assert not (project / "results").exists()
     asked = teralog("submit", "../c.yaml", "--results", str(project / "results"))
     assert asked.exit_code == 0
-    # Both have them now, so nothing is missing; the other folder is still reported.
+    # Both folders have the runs now, so none is missing; the other folder is still reported.
     done = teralog("submit", "../c.yaml")
     assert (done.exit_code, "also started in results/play" in done.stderr) == (0, True)
 

@@ -80,7 +80,7 @@ def test_a_plan_does_not_run_the_set_up_lines_of_a_profile(playground) -> None:
 
 
 WARMUP = {"warmup_min_lr": "auto", "warmup_max_lr": "auto", "warmup_num_steps": "auto"}
-# What is laid over the DeepSpeed configuration, and the key that is refused, if any.
+# The overlay of the DeepSpeed configuration, and the refused key, if any.
 TRAINER = [
     ({}, None),
     (

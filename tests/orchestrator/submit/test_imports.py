@@ -15,7 +15,7 @@ from orchestrator.submit.imports import module_extras, needed_modules
 from orchestrator.workloads.rehearsal import install_line
 
 ROOT = Path(__file__).resolve().parents[3]
-# What the extras bring, by the names of folders in site-packages.
+# Packages of the extras, by the names of their folders in site-packages.
 EXTRA = ("torch", "deepspeed", "transformers", "accelerate")
 CAMPAIGN = """\
 name: play

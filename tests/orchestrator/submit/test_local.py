@@ -15,7 +15,7 @@ import pytest
 
 from orchestrator.common import locks
 
-# How many random moments to kill a submit at; `make soak` tries more.
+# Number of random moments at which a submit is killed; `make soak` tries more.
 MOMENTS = int(os.environ.get("TERALOG_MOMENTS", "4"))
 
 
@@ -29,7 +29,7 @@ def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
 
 def ends(playground) -> list[list[str]]:
     """Return, for every run, the states in which its attempts ended, oldest first."""
-    # A folder that was being made when its submit was killed has a name with a dot before it.
+    # A folder that a killed submit had not finished has a name that begins with a dot.
     runs = sorted((playground.path / "results" / "play").glob("[!.]*/run.json"))
     return [
         [json.loads(path.read_text())["state"] for path in sorted(run.parent.glob("*/ended.json"))]
@@ -84,7 +84,7 @@ def test_a_killed_supervisor_leaves_a_job_that_the_next_submit_ends(playground) 
     )
     submit = playground.start("submit", "campaign.yaml")
     wait_until(lambda: "sleep" in playground.process_names())
-    # Stopped first, and then killed: one that outlives another by a moment would end the job.
+    # Stop all before killing them: a process that outlives the others would end the job.
     for number in (signal.SIGSTOP, signal.SIGKILL):
         for process in playground.processes():
             with contextlib.suppress(psutil.Error):

@@ -49,7 +49,7 @@ printable = st.sampled_from(NASTY) | st.text(alphabet, min_size=1)
 names = printable.filter(lambda text: "/" not in text and text not in {".", ".."})
 
 STAND_INS = {
-    # Writes down its arguments and its rank; -c asks for a free port.
+    # Writes its arguments and its rank to files; -c is the call that asks for a free port.
     "python": """\
 if [[ $1 == -c ]]; then echo 29999; exit; fi
 printf '%s\\0' "$@" >> "$SANDBOX/arguments"
@@ -186,7 +186,7 @@ def test_a_program_gets_its_arguments_as_they_were_written(
     results = Path("/results") / folder
     cluster = sandbox.cluster(scheduler=scheduler, gpus_per_node=gpus)
     sandbox.run(script_of(run, cluster, results, name, label))
-    # A home or a variable in a path is that of the user who renders the script.
+    # Home folders and variables in a path are those of the user who renders the script.
     path = Path("/campaigns") / os.path.expanduser(os.path.expandvars(script))  # noqa: PTH111
     program = [str(path), *arguments]
     expected = [*program, "--deepspeed_config", f"{results}/ds_config.json"]

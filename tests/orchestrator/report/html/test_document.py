@@ -14,7 +14,7 @@ from orchestrator.report.html.document import document, json_in_html, packed
 from orchestrator.report.html.facts import Facts
 from orchestrator.report.html.page import Page
 
-# Pieces of markup, more often than chance would put them together.
+# Pieces of markup, more frequent than in random text.
 MARKUP = st.sampled_from(
     ["</script>", "<script>", "<!--", "-->", "]]>", "&lt;", "\u2028", "\ud800"]
 )

@@ -9,7 +9,7 @@ from orchestrator.report.html.groups import efficiencies, groups
 from orchestrator.report.html.size_plots import TFLOPS, size_plots
 from orchestrator.run.model import Run, sizes
 
-# What each run is given, the size that is looked at, and the groups found.
+# The parameters of each run, the size that varies, the expected groups and the named way.
 CASES: dict[str, tuple[list[dict[str, Any]], str, list[int | None], str]] = {
     "more GPUs, a growing batch": (
         [{"gpus_per_node": 1}, {"gpus_per_node": 2}, {"gpus_per_node": 4}],

@@ -33,7 +33,7 @@ def done(seconds: float) -> dict[str, Any]:
 
 
 STAGES = "matrix: {strategy: [zero1, zero2, zero3], gpus_per_node: [1, 2]}\n"
-# zero1 on one and two ranks, zero2, zero3; the last has not begun.
+# zero1 on one and two ranks, zero2, zero3; the last run has not begun.
 ATTEMPTS = (
     done(2.0),
     done(1.0),
@@ -316,7 +316,7 @@ def test_the_page_is_as_dark_as_its_reader_likes_it(
     assert (background(page) < 128) == is_dark
     page.locator("#theme").click()
     assert (background(page) < 128) != is_dark
-    # What a page stores gets to the browser's process after a while, and a reload may be faster.
+    # The browser stores settings of a page after a while, and a reload may be faster.
     page.wait_for_timeout(500)
     page.reload()
     assert (background(page) < 128) != is_dark

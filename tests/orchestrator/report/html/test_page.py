@@ -63,7 +63,7 @@ def test_the_table_is_the_report_s(reported: Callable[..., Reported]):
     assert tuple(column.name for column in page.columns) == table.names
     assert [run.shown[0] for run in page.runs] == ["1", "2"]
     assert page.runs[1].values == table.rows[1]
-    # Of JSON, which has no nan.
+    # The value is text, because JSON has no NaN.
     assert page.runs[0].values[-2] == "nan"
     assert {column.name for column in page.columns if column.filter} == {
         "seed",

@@ -90,7 +90,7 @@ def test_a_row_has_a_view_of_its_own(gpt2: Path, opened: Opened):
     ]
     titles = page.locator("#run dl.cells dt").all_inner_texts()
     assert "Step time (s)" in titles
-    # A column of other tables.
+    # Only other tables have this column.
     assert "ZeRO stage" not in titles
     assert page.locator("#run figure, #run pre").count() == 0
     page.keyboard.press("Escape")

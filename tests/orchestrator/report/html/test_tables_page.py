@@ -61,7 +61,7 @@ def test_a_row_has_its_table_and_its_cells_as_printed():
 
 
 def test_rows_that_ran_out_of_memory_are_counted_and_kept():
-    """A row without a word about its outcome does not count as ended."""
+    """A row that contains no outcome does not count as ended."""
     page, _ = made(f"{TABLE}| 8 | 7B | 64 | 30 | — |\n| 8 | 7B | 128 | — | OOM |\n")
     assert page.ended == (("OOM", 1),)
     assert [run.ended for run in page.runs] == ["", "OOM"]
