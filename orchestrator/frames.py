@@ -69,7 +69,7 @@ def collected_steps_frame(runs: Sequence[Collected]) -> "pd.DataFrame":
         for step, seconds in zip(launch.steps.steps(), launch.step_seconds, strict=True)
     ]
     names = ("run_id", "label", *(field.name for field in fields(Step)), "warmup")
-    # Named, because without a report there is no row to take them from.
+    # The columns are named, because without a report no row has their names.
     frame = pd.DataFrame(rows, columns=list(names)).astype({"warmup": bool})
     return with_numbers(frame, Step)
 

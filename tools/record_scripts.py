@@ -130,7 +130,7 @@ def records() -> dict[str, str]:
 
 
 def main() -> None:
-    """Rewrite the records, and remove those of runs that are gone."""
+    """Rewrite the records, and remove records of runs that no longer exist."""
     files = records()
     for path in RECORDS.iterdir():
         if path.suffix in SUFFIXES and path.name not in files:

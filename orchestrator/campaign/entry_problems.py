@@ -23,7 +23,7 @@ def entry_problems(
     """
     problems: dict[str, None] = {}
     # Entries share their values: each is checked once per framework. The file keeps the values
-    # alive, so that an id stands for one value.
+    # alive, so that an id belongs to one value.
     checked: dict[tuple[object, ...], tuple[str, ...]] = {}
     for entry in entries:
         framework = _framework(entry)

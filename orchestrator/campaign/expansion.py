@@ -99,7 +99,7 @@ def make_run(entry: Entry, cluster: str, repeat: int = 1) -> Run:
         cluster=cluster,
         model=model if isinstance(model, ModelShape) else None,
         model_name=_model_name(values.get("model")),
-        # Sizes are recorded one by one; what they do not say is recorded as it was chosen.
+        # Sizes are recorded one by one; a model with more than sizes is recorded as it was chosen.
         model_choice=json.dumps(choice)
         if isinstance(model, ModelShape) and model.variants
         else None,

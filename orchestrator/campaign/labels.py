@@ -78,7 +78,7 @@ def without_repeat(label: str) -> str:
 def shell_safe(text: str) -> str:
     """Remove characters that a shell interprets, except spaces; return at least `_`."""
     words = _QUOTES.sub("", _SEPARATORS.sub("_", text)).replace(": ", ":").replace(", ", ",")
-    # A tilde at the beginning of a word stands for a home directory.
+    # A shell replaces a tilde at the beginning of a word by a home directory.
     return " ".join(filter(None, (word.lstrip("~") for word in words.split()))) or "_"
 
 

@@ -59,7 +59,7 @@ _BY_STATE = {
     "RECONFIG_FAIL": RunOutcome.FAILED,
 }
 _BY_LOG = {
-    # A failure is what the log says it is, where that is a thing of its own.
+    # If the log shows that memory ran out, the failure is reported as that.
     records.FAILED: {
         OutcomeKind.GPU_OUT_OF_MEMORY: RunOutcome.OOM,
         OutcomeKind.HOST_OUT_OF_MEMORY: RunOutcome.OOM,

@@ -20,7 +20,7 @@ def last_start(log: Path) -> int:
     with log.open("rb") as file:
         while end > 0:
             begin = max(end - _CHUNK_BYTES, 0)
-            # The byte before tells whether a line begins here, those behind are a line that began.
+            # The byte before shows whether a line begins here; bytes after `end` complete a line.
             offset = max(begin - 1, 0)
             file.seek(offset)
             part = file.read(end - offset + _LINE_BYTES)

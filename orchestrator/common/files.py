@@ -154,7 +154,7 @@ def _read(path: Path) -> str | None:
 
 @contextlib.contextmanager
 def made_folder(folder: Path) -> Iterator[None]:
-    """Make a folder and its parents; if the block fails, remove those that were new."""
+    """Make a folder and its parents; if the block fails, remove the new ones."""
     new: list[Path] = []
     if not os.path.isdir(folder):  # noqa: PTH112
         new = list(takewhile(lambda path: not path.exists(), (folder, *folder.parents)))

@@ -17,7 +17,7 @@ from orchestrator.common.tables import DASH, Table, numeric_columns, shown_rows
 _GAP = "  "
 _LEAST_TEXT = 14
 _LEAST_ID = 4
-# The first columns say which row it is.
+# The first columns identify a row.
 _IDENTITY = ("run_id", "label")
 _UNIT = re.compile(r"(?P<name>.*) \((?P<unit>[^()]+)\)")
 _QUOTED = re.compile(r"`[^`]*`")

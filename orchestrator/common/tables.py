@@ -99,7 +99,7 @@ def _as_cell(value: Any) -> Cell:
 
 def as_text(table: Table) -> str:
     """Return the table for a terminal or a pipe: aligned, numbers to the right."""
-    # Titles with a unit stand on two lines, or the tables of reports fit no terminal.
+    # Titles with a unit take two lines; otherwise the tables of reports would fit no terminal.
     titles = tuple(title.replace(" (", "\n(") for title in table.titles)
     return _tabulate(replace(table, titles=titles, breaks=frozenset()), "simple")
 

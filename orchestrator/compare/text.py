@@ -209,7 +209,7 @@ def _remedy(compared: Compared) -> Iterator[str]:
     ):
         return
     if result.paired and result.balanced == result.units[0]:
-        # The verdict names how many more of these blocks would tell.
+        # The verdict names how many more of these blocks would suffice.
         return
     part = math.expm1(abs(math.log(result.ratio)))
     blocks = _FEWEST_BLOCKS if part > _LEAST_PART else None

@@ -50,7 +50,7 @@ from orchestrator.store.records import (
 _SUBMITIT = (sys.executable, "-P", "-u", "-m", "teralog._start", "submitit.core._submit")
 _POLL_SECONDS = 0.1
 _COMES_AFTER = "it starts after one of these"
-# Longer than a supervisor takes to end a job that ignores being told to.
+# Longer than a supervisor takes to end a job that ignores the request to end.
 END_SECONDS = 2 * GRACE_SECONDS + 10
 
 

@@ -207,7 +207,7 @@ def _same_work(rows: Sequence[Row], name: str) -> Claim | None:
 
 
 def _share(rows: Sequence[Row], gpus: int) -> Claim | None:
-    """Return the claim of tokens per second and GPU, checked with those of all GPUs."""
+    """Return the claim of tokens per second and GPU, checked against the tokens of all GPUs."""
     stating_rows = _stated(rows, "tokens_per_second", "tokens_per_second_per_gpu")
     if not stating_rows:
         return None

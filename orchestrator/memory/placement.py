@@ -124,8 +124,8 @@ def bf16_optimizer_placement(zero_stage: int, *, sure: bool) -> Placement:
     of a rank: 4 bytes in addition to the 2 of the bf16 gradients, which it may free at once. It
     divides master weights, momentum and variance over the data-parallel ranks in stage 0 too
     (runtime/bf16_optimizer.py). Which optimizer wraps a bf16 model in stages 0 and 1 depends on the
-    version and on `data_types.grad_accum_dtype`. If it is not sure, the low end is that of ZeRO,
-    and the high end that of both.
+    version and on `data_types.grad_accum_dtype`. If `sure` is false, the low end is ZeRO's need,
+    and the high end covers both.
     """
     usual = deepspeed_placement("bf16", zero_stage)
     if sure:

@@ -172,7 +172,7 @@ def _opt(c: Config) -> Model:
     width = c.optional_size("word_embed_proj_dim") or c.hidden_size
     return replace(
         model,
-        # The first two rows stand for no position.
+        # The first two rows belong to no position.
         position_rows=model.seq_length + 2,
         embedding_size=None if width == c.hidden_size else width,
         final_norm=c.flag("do_layer_norm_before") and not c.flag("_remove_final_layer_norm"),

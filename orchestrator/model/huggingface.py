@@ -60,7 +60,7 @@ _TEXT_OF = {
 }
 
 
-# Types without a decoder of text, or with an encoder besides.
+# Types without a decoder of text, or with an encoder in addition.
 _WITH_ENCODER = frozenset(
     {
         *("albert", "bart", "bert", "deberta", "deberta-v2", "distilbert", "electra", "longt5"),

@@ -84,7 +84,7 @@ class ModelPart:
 
     @property
     def counted_factors(self) -> Factors:
-        """The factors that a derivation shows before those of the part itself."""
+        """The factors that a derivation shows before the part's own factors."""
         if self.place not in {"layers", "prediction heads"}:
             return ()
         # A layer has several equal norms.

@@ -215,7 +215,7 @@ def _own_measures(runs: Sequence[Collected]) -> tuple[Column[Collected], ...]:
 def _common(
     columns: Sequence[Column[Collected]], runs: Sequence[Collected]
 ) -> Iterator[Column[Collected]]:
-    """Yield those of `columns` that these runs can have and that no framework replaces."""
+    """Yield the columns among `columns` that these runs can have and no framework replaces."""
     frameworks = frameworks_of(runs)
     own = {column.name for framework in frameworks for column in framework.report.measures}
     steps = any(framework.log.reports_steps for framework in frameworks)

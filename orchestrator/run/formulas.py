@@ -1,6 +1,6 @@
 """Compute formulas from their text: a sum of products, `96·B·s·l·h² + 6·B·s·h·V`.
 
-So the formula that the user sees is the one that is computed.
+So teralog computes exactly the formula that the user sees.
 """
 
 import math

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from orchestrator.slurm.commands import SilenceError, show_job
 
-# Slurm ends the processes of a job 30 s after it told them to end, by default; a supervisor has
-# less than that to record an end.
+# By default, Slurm kills the processes of a job 30 s after SIGTERM; a supervisor has less time than
+# that to record an end.
 _SETTLE_SECONDS = 5.0
 _POLL_SECONDS = 0.5
 _ENDING = "COMPLETING"

@@ -124,7 +124,7 @@ def ignored_variables(account: str | None) -> list[str]:
     """Return a sentence that names the variables that would overrule #SBATCH lines, or [].
 
     sbatch takes its options from the command line first, then from SBATCH_ variables, and only then
-    from the script. account: that of the profile.
+    from the script. account: the account in the profile.
     """
     # SBATCH_DEBUG only makes sbatch print more.
     kept = {_DEBUG} if account else {_DEBUG, SBATCH_ACCOUNT}

@@ -27,11 +27,11 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
 def read_sacct(lines: Iterable[str], names: Collection[str] | None = None) -> dict[str, JobState]:
     """Parse sacct's lines, which have the SACCT_FIELDS with `|` between them, by job id.
 
-    names: the names of the jobs that are meant, since earlier jobs may have had the same ids.
+    names: the names of the wanted jobs, because earlier jobs may have had the same ids.
 
     With --duplicates a requeued job has a line for each of its starts, oldest first. A job whose
     name is not known yet is left out, because its owner is unknown. A task with its own line is not
-    also part of the rest of its array, of which accounting may hear later.
+    also part of the rest of its array, which accounting may record later.
     """
     jobs: dict[str, list[JobState]] = {}
     rest: dict[str, list[JobState]] = {}

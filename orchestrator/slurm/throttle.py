@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Throttle:
-    """The jobs of a campaign, in groups: only those of one group run at the same time.
+    """The jobs of a campaign, in groups; only jobs of one group run at the same time.
 
     most: how many runs may run at once; None for no limit. width: how many runs of `group` may run
     at once. before: the jobs of the group before it.

@@ -57,7 +57,7 @@ def run_progress(run: Run, records: Sequence[Record], warmup: Warmup) -> Progres
     median = statistics.median(seconds) if seconds else None
     return Progress(
         iteration=iteration,
-        # A script of the user's need not keep to what the campaign says.
+        # A user's own script may run more iterations than the campaign requests.
         iterations=iterations if iteration <= iterations else None,
         step_seconds=median,
         tflops_per_gpu=tflops_per_gpu(hardware_flops(run), median, run.world_size),

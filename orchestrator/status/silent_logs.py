@@ -1,4 +1,4 @@
-"""Find hung runs: read from the logs of running runs since when they have printed nothing."""
+"""Find hung runs: running runs whose logs have not grown for a long time."""
 
 import os
 import tempfile
@@ -73,7 +73,7 @@ def find_hung_runs(
         if identity not in written:
             continue
         last = status.attempts[-1]
-        # A job that Slurm started again has printed nothing yet, whatever its log says.
+        # A job that Slurm started again has printed nothing yet; its log is from the earlier start.
         since = max(written[identity], _started_at(last))
         if now - since <= hung_runs.LEAST_SECONDS:
             continue

@@ -41,7 +41,7 @@ def show_live(looks: Iterable[Look]) -> Look | None:
 def show_plain(looks: Iterable[Look], say: Say, complain: Say) -> Look | None:
     """Print the changes of each snapshot; return the last snapshot.
 
-    The first and the last table have all runs, those between only the changed runs. Without
+    The first and the last table have all runs; the tables between have only changed runs. Without
     changes, nothing is printed. `complain` gets the notes.
     """
     before: dict[str, WatchedRun] = {}

@@ -191,7 +191,7 @@ class RunFolder:
         return {path.name: path.read_text(encoding="utf-8", errors="replace") for path in scripts}
 
     def attempts(self) -> list[Attempt]:
-        """Return the run's attempts, oldest first, without those that never started."""
+        """Return the run's attempts, oldest first, without attempts that never started."""
         attempts = (read_attempt(self.attempt_folder(number)) for number in self._numbers())
         return [
             attempt
@@ -240,7 +240,7 @@ class RunFolder:
         return self.standing()[0]
 
     def standing(self) -> tuple[str, list[Attempt]]:
-        """Return the state of the last attempt, or NOT_STARTED; and all attempts, which were read.
+        """Return the state of the last attempt, or NOT_STARTED, and all attempts.
 
         On Slurm the state is the one that Slurm reported last. On this machine, if the attempt has
         no recorded end, the run's lock shows whether a supervisor is alive. If not, the supervisor

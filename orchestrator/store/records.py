@@ -167,7 +167,7 @@ class Attempt:
 
     @property
     def started_at(self) -> str | None:
-        """When the attempt began, ISO 8601; Slurm's times are those of the cluster's own clock."""
+        """When the attempt began, ISO 8601; Slurm's times are in the cluster's local time."""
         if self.started is not None:
             return self.started.started_at
         return self.job.started_at if self.job else None

@@ -153,7 +153,7 @@ class Allocation:
         }
 
     def _place(self, share: str) -> int:
-        """Return the number of a share among those of all nodes; no other active run has it."""
+        """Return the number of a share among the shares of all nodes; active runs differ in it."""
         node, _, number = share.rpartition("/")
         before = takewhile(lambda other: other.name != node, self.nodes)
         return sum(map(_shares, before)) + int(number)

@@ -38,7 +38,7 @@ class StartOptions:
         overrun: bool = False,
         **sbatch: Any,
     ) -> "StartOptions":
-        """Return the options of the command line, which include those of sbatch."""
+        """Return the options of the command line, including options of sbatch."""
         return cls(
             slots=slots,
             oversubscribe=oversubscribe,

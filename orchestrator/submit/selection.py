@@ -29,7 +29,7 @@ def possible_runs(
     """Return the runs that can run; with `force`, also those that will not fit into memory.
 
     With `oversubscribe`, also those with more ranks than this machine has cores. Raises UserError
-    with all problems if some runs are impossible and not skipped, and if no run is left.
+    if no run is left, or with all problems if impossible runs are not skipped.
     """
     possible = [
         planned

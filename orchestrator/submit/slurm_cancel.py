@@ -145,7 +145,7 @@ def _cancel(
     problems: list[str] | None = None
     synced: Synced | None = None
     began = time.monotonic()
-    # Most submits stop in a moment, and the user need not hear of them.
+    # Most submits stop in a moment, so there is no need to report them.
     tell_at = began + 2 * _POLL_SECONDS
     while True:
         jobs = job_ids([attempt for look in looks if (attempt := look.queued)], store).keys()

@@ -389,7 +389,7 @@ class _CancelledError(Exception):
 
 
 def _with_defaults(asked: SbatchOptions, cluster: Cluster) -> SbatchOptions:
-    """Return the user's sbatch options, with the profile's for those that are missing."""
+    """Return the user's sbatch options, completed with the profile's options."""
     if asked.throttle is None:
         asked = replace(asked, throttle=cluster.throttle)
     if asked.exclude and cluster.exclude:

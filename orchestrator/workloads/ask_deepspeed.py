@@ -3,7 +3,7 @@
 `python ask_deepspeed.py ORDER.json`; see asking.py. DeepSpeed parses the configuration, makes its
 engine for a model of two small layers on the CPU, and takes one step, among the fake ranks of a
 process group as large as the run. So all that DeepSpeed checks before the first real step is
-checked by DeepSpeed. Kernels are not compiled: what they would compute is not computed.
+checked by DeepSpeed. Kernels are not compiled, so their results are not computed.
 """
 
 from __future__ import annotations
@@ -228,7 +228,7 @@ def _replace_kernels() -> None:
     from deepspeed.accelerator import get_accelerator
 
     kind = type(get_accelerator())
-    # Whether the run's GPUs have these types is for `teralog plan` to say.
+    # `teralog plan` reports whether the run's GPUs have these types.
     kind.is_fp16_supported = lambda self: True
     kind.is_bf16_supported = lambda self: True
 
@@ -258,7 +258,7 @@ def _refusals(config: dict[str, Any], world_size: int, engine: bool) -> dict[str
 def _refusals_in(
     error: BaseException, config: Mapping[str, Any]
 ) -> Iterator[asking.ProgramRefusal]:
-    """Yield what an exception refuses; nothing if the exception is about this machine."""
+    """Yield the refusals in an exception; none if the exception is about this machine."""
     details = getattr(error, "errors", None)
     if callable(details) and hasattr(error, "title"):  # pydantic's ValidationError
         for detail in details():

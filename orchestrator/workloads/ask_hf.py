@@ -121,7 +121,7 @@ def _ask(order: asking.ProgramOrder) -> asking.ProgramAnswer:
 def _without(
     things: Sequence[_Thing], problems: Sequence[asking.ProgramRefusal]
 ) -> Iterator[_Thing]:
-    """Yield refusals, except those of keys that the Trainer fills in."""
+    """Yield the things that were not refused; keys that the Trainer fills in become `auto`."""
     messages = {problem.argument: problem.message for problem in problems}
     for thing in things:
         message = messages.get(_name(thing))

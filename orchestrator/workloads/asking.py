@@ -98,8 +98,8 @@ def answer_orders(
     The file has one order or a list of orders, and the answer is one or a list. What libraries
     print goes to stderr.
 
-    load: import what all orders need; called once, for each order is asked in a copy of this
-        process. What it cannot import shows again, and is reported, once an order needs it.
+    load: imports what all orders need. It is called once, because each order is asked in a copy of
+    this process. A failed import is repeated, and reported, when an order needs it.
     """
     answers = os.dup(1)
     os.dup2(2, 1)
@@ -186,7 +186,7 @@ def _is_writing(values: tuple[Any, ...]) -> bool:
 
 
 def folder_of_imports(program: Path) -> Path:
-    """Return the folder from which Python imports a program: that of its outermost package."""
+    """Return the folder from which Python imports a program: its outermost package's folder."""
     folder = program.parent
     while (folder / "__init__.py").is_file():
         folder = folder.parent
@@ -282,7 +282,7 @@ def _cause(
     name: Callable[[Any], str],
     last: Collection[str],
 ) -> Any | None:
-    """Return the option without which the refusal disappears; those in the message come first."""
+    """Return the option without which the refusal disappears; try options in the message first."""
 
     def likely(thing: Any) -> tuple[bool, int]:
         named = names_argument(name(thing), refusal.message)

@@ -114,7 +114,7 @@ def _asked(
 ) -> Mapping[str, Any] | None:
     """Return the program's own answer about its arguments; only the first rank asks.
 
-    None if no program can ask. The answer is that of `ask_*.py`, next to this file.
+    None if no program can ask. A program `ask_*.py`, next to this file, gives the answer.
     """
     if order.get("ask") is None or _rank(order) != 0 or order["launcher"] == "node":
         return None

@@ -37,7 +37,7 @@ def memory_in_use_gib(device: torch.device) -> tuple[float, float]:
     """Return the memory in use now and at its peak.
 
     On the CPU it is read from the kernel's VmRSS and VmHWM, not from getrusage, whose peak includes
-    that of the parent process.
+    the parent process.
     """
     if device.type == "cuda":
         used, peak = torch.cuda.memory_allocated(device), torch.cuda.max_memory_allocated(device)
@@ -57,7 +57,7 @@ def print_line(line: str) -> None:
 def report_start(
     settings: Settings, device: torch.device, model: nn.Module, versions: Mapping[str, str]
 ) -> None:
-    """Report the set-up of the training; `versions` are those of packages other than torch."""
+    """Report the set-up of the training; `versions` has versions of packages other than torch."""
     # ZeRO-3 leaves a partitioned weight empty and keeps its size in ds_numel.
     parameters = sum(getattr(weight, "ds_numel", weight.numel()) for weight in model.parameters())
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
@@ -90,7 +90,7 @@ def report_loss(settings: Settings, iteration: int, loss: float) -> None:
 
 
 def report_end(settings: Settings, device: torch.device, train_seconds: float, loss: float) -> None:
-    """Report that all iterations are complete; `loss` is that of the last one."""
+    """Report that all iterations are complete; `loss` is the loss of the last iteration."""
     print_line(
         f"finished | iterations {settings.train_iters} | train_seconds {train_seconds:.6f}"
         f" | final_loss {loss:.6f} | max_memory_allocated_gib {memory_in_use_gib(device)[1]:.3f}"

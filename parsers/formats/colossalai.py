@@ -98,7 +98,7 @@ COLOSSALAI_THROUGHPUT = LogFormat(
     ),
 )
 
-# The four models stand on a line each, the actor first.
+# Each of the four models has a line, the actor first.
 COLOSSALAI_MODELS = LogFormat(
     name="ColossalAI Chat, models",
     anchors=(b"Actor: ",),

@@ -155,7 +155,7 @@ class EndDetector:
     def _traceback(self, candidate: Candidate) -> tuple[Weight, Outcome] | None:
         """Return the outcome shown by a traceback that begins on this line."""
         harmless_end = self._harmless_end
-        # Between the two lines stands a line end, of one byte or two.
+        # A line end of one or two bytes is between the two lines.
         if harmless_end is not None and candidate.offset - harmless_end <= 2:
             return None
         if not (exception := exception_line(candidate.line + candidate.following)):

@@ -277,7 +277,7 @@ def _segment(launch: _Launch, end: int, *, complete: bool) -> RunSegment:
 
 
 def _trains_anew(report: LossReport, reported: dict[float, LossReport]) -> bool:
-    """Return whether a report begins a new training, because that of earlier reports has ended."""
+    """Return whether a report begins a new training, because the earlier training has ended."""
     earlier = reported.get(report.epoch)
     if earlier is None:
         return bool(reported) and report.epoch < max(reported)

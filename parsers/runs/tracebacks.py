@@ -40,10 +40,10 @@ def exception_line(block: bytes) -> tuple[int, int, str] | None:
     """Return the line naming the exception of the traceback with which `block` begins.
 
     It is returned with its offset in the block, its number of lines after the first, and without
-    label. Lines of other ranks and of loggers between those of the traceback are skipped. Of
-    chained exceptions it is the first one, the cause. If the block ends too early, the header is
-    returned. If no frames follow the header, or it does not end its line, it is text about
-    tracebacks, and None is returned.
+    label. Lines of other ranks and of loggers between those of the traceback are skipped. If
+    exceptions are chained, the first one, the cause, is returned. If the block ends too early, the
+    header is returned. If no frames follow the header, or it does not end its line, it is text
+    about tracebacks, and None is returned.
     """
     lines = io.BytesIO(block)  # gives a line at a time: the first ones are often enough
     header_text = decode(lines.readline()).rstrip()

@@ -134,11 +134,11 @@ def anchor_search(
 
 
 def _hidden(anchors: tuple[bytes, ...]) -> list[tuple[int, dict[int, int]]]:
-    """Return for each anchor which others may be on the line of a match of it without being found.
+    """Return, for each anchor, the anchors that its match may hide on the same line.
 
-    They overlap with it: their beginning is its end, or they hold it or are held by it. As bits of
-    their numbers: those that may be there in any case, and the others by the byte that follows the
-    match if they are.
+    A hidden anchor overlaps with the match: it begins at the match's end, contains the match, or is
+    contained in it. As bits of their numbers: those that may be there in any case, and the others
+    by the byte that follows the match if they are.
     """
     beginning: dict[bytes, set[int]] = {}
     for number, anchor in enumerate(anchors):

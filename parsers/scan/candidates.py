@@ -45,10 +45,10 @@ class Pass:
     ) -> None:
         """Begin at `begin`, the offset of a line, or of a rest of one that is left out.
 
-        stop: lines that begin there or later are not wanted. lines: their number before `begin`.
-        hold: leave a last line that lacks some of its following lines for a later pass.
-        count_lines: give the candidates their line numbers, from `lines` on.
-        tell: called with numbers of bytes, after they were searched.
+        stop: lines that begin at this offset or later are left out. lines: their number before
+        `begin`. hold: leave a last line that lacks some of its following lines for a later pass.
+        count_lines: give the candidates their line numbers, from `lines` on. tell: called with
+        numbers of bytes, after they were searched.
         """
         self._tell = tell
         self._source, self._wanted, self._bounds = source, wanted, bounds

@@ -50,7 +50,7 @@ class _GzipMember:
 
 
 class _ZstandardFrame:
-    # zstandard takes no limit on its output, and four bytes can stand for a block of 128 KiB.
+    # zstandard takes no limit on its output, and four bytes can encode a block of 128 KiB.
     input_bytes = 2**10
     wants_input = True
 
@@ -129,7 +129,7 @@ def decompressed(
             if decoder.rest is None and decoder.wants_input and not (data := next(pieces, b"")):
                 notes.append("is cut off: its compressed data stops before its end")
                 return
-        # Behind the last member may stand zeros, with which some programs fill up a block.
+        # Zeros may follow the last member: some programs fill up a block with them.
         data = rest.lstrip(b"\0")
         while not data and (piece := next(pieces, b"")):
             data = piece.lstrip(b"\0")

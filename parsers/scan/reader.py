@@ -239,7 +239,7 @@ class LineReader:
     def _read_tables(
         self, candidate: Candidate, text: str, headed: list[TableFormat]
     ) -> Iterator[tuple[AnyFormat, list[Record]]]:
-        """Yield the rows on a line, of the open tables except those with their header on it."""
+        """Yield the rows on a line for the open tables, except tables whose header is on it."""
         before = set(self._open)
         for table in headed:
             self._read_header(table, text)

@@ -1,8 +1,8 @@
 """Read one large file in several processes, because parsing keeps a core busy.
 
 Each process takes segments of the file in turn, and sends back the content of the lines that begin
-there. This process puts the contents in order. A line that opens a table changes what is searched
-for behind it, so from there on this process reads alone.
+there. This process puts the contents in order. After a line that opens a table, other anchors are
+searched for, so from there on this process reads alone.
 """
 
 import threading
@@ -36,7 +36,7 @@ class _Packed(NamedTuple):
 
 
 class _Segment(NamedTuple):
-    """What was read of a segment.
+    """The content of a segment that was read.
 
     changed: the line that opens a table, if there is one; the rest was not read. newlines: how many
     the segment has. position: where the search has ended.

@@ -102,7 +102,7 @@ class Window:
 
     @property
     def next_line(self) -> int:
-        """Offset after the used lines; within a line that is left out, that of its rest."""
+        """Offset after the used lines; within a line that is left out, the offset of its rest."""
         return self.offset + (self.filled if self.within_line else self.used)
 
     def end_of_following(self, end: int, count: int, *, hold: bool) -> int | None:

@@ -119,7 +119,7 @@ class Records(Sequence[Record]):
 
     @cached_property
     def settings(self) -> list[Setting]:
-        """The settings among the records, of which there may be far more than of all others."""
+        """The settings among the records; there may be far more settings than other records."""
         return [part for part in self.parts if isinstance(part, Setting)]
 
     @cached_property

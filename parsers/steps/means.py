@@ -104,7 +104,7 @@ def _configured_interval(records: Iterable[Part]) -> int | None:
 def _extra(
     iterations: Sequence[int], configured: int | None, resumed_from: int | None
 ) -> int | None:
-    """Return the iteration of a line in addition to those of the interval, if there is one."""
+    """Return the iteration of a line that is reported in addition to the interval's, or None."""
     if len(iterations) < 2:
         return None
     first, second = iterations[:2]

@@ -44,7 +44,7 @@ def merged_steps(records: Iterable[Part], *, resumed_from: int | None = None) ->
     """Merge all lines of one launch into one step per iteration, in order.
 
     Values of an earlier line stay, with one exception: a line with the total number of iterations
-    takes precedence over one without. Of Megatron-DeepSpeed's two lines it is the more precise one.
+    takes precedence over one without. It is the more precise one of Megatron-DeepSpeed's two lines.
     `means` leaves out Megatron core's line of the first iteration, and computes over how many
     iterations each time is the mean. `resumed_from`: the iteration of the checkpoint that the
     launch continued from, if known. If there are reports of the whole iteration, those of single

@@ -34,7 +34,7 @@ def runs_frame(
     import pandas as pd
 
     rows = [run_row(summarise(run, warmup, keep_skipped=keep_skipped)) for run in runs]
-    # Named, because without a run there is no row to take them from.
+    # The columns are named, because without a run no row has their names.
     return pd.DataFrame(rows, columns=list(RUN_NAMES))
 
 

@@ -3,7 +3,7 @@
 A warm-up has one of four spellings:
 
 * a number, such as `5`: the first 5 iterations of the launch;
-* a percentage, such as `10%`: that part of the iterations that the launch is to do;
+* a percentage, such as `10%`: that part of the iterations that the launch will do;
 * `first`: all iterations up to the first report, which holds compilation, allocation and the set-up
   of communication;
 * `auto`: the iterations before the steady state, which the rule MSER-5 finds in the step times.

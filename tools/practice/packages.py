@@ -55,7 +55,7 @@ def how_to_install(packages: list[str]) -> str:
 
 
 def install_packages() -> bool:
-    """Install missing packages, if possible without a password; return whether all are there.
+    """Install missing packages, if possible without a password; return whether all are installed.
 
     It prints what it does, or what to type, on stderr.
     """

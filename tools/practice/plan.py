@@ -239,7 +239,7 @@ StorageLoc=slurm
 def _hosts(plan: Plan, host: Host) -> str:
     """Return one loopback address per node, by which programs tell several nodes apart.
 
-    Each is there as IPv6, too: torch asks for that, and libnss_wrapper maps none by itself.
+    Each address exists as IPv6, too: torch asks for it, and libnss_wrapper does not map it itself.
     """
     names = {str(IPv4Address("127.0.1.1") + index): name for index, name in enumerate(plan.nodes)}
     lines = [f"{address} {name}\n::ffff:{address} {name}" for address, name in names.items()]

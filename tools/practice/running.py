@@ -55,7 +55,7 @@ class Cluster:
 def start(plan: Plan, *, bound: bool = True) -> Cluster:
     """Start a cluster and return it when all its nodes are idle.
 
-    A bound one ends when this process ends, however it ends; another stays until `stop`. Raises
+    A bound cluster ends when this process ends, however it ends; another stays until `stop`. Raises
     PracticeError if packages are missing, the folder is taken, or a daemon does not start.
     """
     plan.check()
@@ -128,7 +128,7 @@ def stop(folder: Path) -> bool:
 
 
 def _make_folder(folder: Path) -> None:
-    """Make a cluster's folder; remove that of a cluster that was killed, e.g. by a reboot.
+    """Make a cluster's folder; first remove the folder of a killed cluster, e.g. after a reboot.
 
     Other users can enter only root's folder, whose daemons may run their jobs.
     """

@@ -168,7 +168,7 @@ def _totals(logged: Logged, phase: str) -> RunTotals | None:
 
 
 def samples_per_second_per_gpu(logged: Logged, phase: str) -> float | None:
-    """Return the rate of a phase per GPU; since 0.3.0 the program prints that of all."""
+    """Return the rate of a phase per GPU; since 0.3.0 the program prints the rate of all GPUs."""
     totals = _totals(logged, phase)
     if totals is None or totals.samples_per_second is None:
         return None

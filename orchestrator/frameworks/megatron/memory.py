@@ -75,7 +75,7 @@ _SAVES = (
 )  # fmt: skip
 
 
-# The model has more parameters, or other layers, than its shape says.
+# With these options, the model has more parameters, or other layers, than its shape describes.
 _GROWS = (
     "--num-experts", "--mtp-num-layers", "--spec", "--heterogeneous-layers-config-path",
     "--heterogeneous-layers-config-encoded-json", "--hybrid-layer-pattern",

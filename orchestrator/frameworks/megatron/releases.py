@@ -19,7 +19,7 @@ def checked_version(version: str) -> str:
 
 
 def record_name(version: str) -> str:
-    """Return the name of a version's record; that of the nearest release if it has none.
+    """Return the name of a version's record; without one, the name of the nearest release's record.
 
     Raises ValueError if the text names no release.
     """
@@ -74,7 +74,7 @@ def hybrid_problems(letters: Collection[str], version: str) -> Iterator[str]:
 
 
 def _core_number(version: str) -> tuple[int, int]:
-    """Return the release of core; one that is above all of them for its main branch."""
+    """Return the number of a release of core; for its main branch, a number above all releases."""
     match = _RELEASE.fullmatch(version)
     return _number(match[1]) if match else (10**6, 0)
 

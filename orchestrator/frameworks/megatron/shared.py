@@ -193,7 +193,7 @@ def megatron_option_problems(run: Run, free: Collection[str] = ()) -> Iterator[s
             "needs activation_checkpointing=true"
         )
     own = {option: name for option, name in _SET_BY_OPTIONS.items() if hasattr(options, name)}
-    # A blend of data sets is more than `data_path` can say.
+    # `data_path` cannot express a blend of data sets.
     free = {*free, DATA_PATH} if options.data_path is None else free
     setters = {
         option: name for option, name in (_SET_BY_PARAMETERS | own).items() if option not in free

@@ -1,4 +1,4 @@
-"""Parse the requested modules of a checkout; import nothing."""
+"""Parse the requested modules of a checkout without importing them."""
 
 import ast
 import hashlib

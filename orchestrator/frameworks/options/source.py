@@ -88,7 +88,7 @@ def read_options(program: Path, checkout: Path | None = None) -> SourceOptions:
 def _follow_makers(interpreter: Interpreter, module: Module) -> None:
     """Follow the functions of a module that make a parser.
 
-    If there are none, those that get one.
+    If there are none, follow the functions that receive a parser.
     """
     functions = [node for node in module.tree.body if isinstance(node, ast.FunctionDef)]
     makers = [node for node in functions if _makes_parser(node)]

@@ -15,9 +15,9 @@ from orchestrator.markdown.meaning.benchmark_rows import BenchmarkRow, RowNumber
 from orchestrator.markdown.meaning.columns import Meaning, is_ours
 from orchestrator.markdown.meaning.printed_numbers import NumberRange, most_common
 
-# As many rows must agree, and as large a part of all, before another one is doubted.
+# The number, and the part, of the rows that must agree before another row is doubted.
 _FEWEST, _PART = 3, Fraction(3, 4)
-# A table that is too small to tell is held against all tables of its page.
+# A smaller table is compared with all tables of its page.
 _SMALL = 4
 # As many sizes, as far apart, cannot agree by an exact formula: it was BigScience's.
 _MANY_SIZES, _FAR_APART = 4, 8
@@ -56,8 +56,7 @@ class _Agreement:
     def tells_of(self, size: Fraction) -> bool:
         """Return whether rows of a given size must agree with the others.
 
-        With an exact formula, smaller or larger models than those that agree give slightly
-        different numbers.
+        With an exact formula, models of other sizes give slightly different numbers.
         """
         low, high = min(self.sizes), max(self.sizes)
         any_size = len(self.sizes) >= _MANY_SIZES and high >= low * _FAR_APART and self.exact_size
@@ -90,7 +89,7 @@ def _rated(table: BenchmarkTable) -> list[_Rated]:
         if size and tflops and world and rate:
             work = rate.sequences_per_second / world.printed.interval()
             length = row.numbers.get(Meaning.SEQ_LENGTH)
-            # Only a column can differ between rows; what a note says is in some sections only.
+            # Only a column can differ between rows; a note is in some sections only.
             if length and length.line is None:
                 work *= length.printed.interval()
             rated.append(_Rated(row=row, tflops=tflops, size=size, work=work))

@@ -14,7 +14,8 @@ from orchestrator.run.shape import ModelShape
 _LARGEST_VOCABULARY, _USUAL_VOCABULARY = 250_880, 50_257
 _SEQ_LENGTH = 2048
 _GIBI = Fraction(2**30, 10**9)
-# A page on these has models that are no GPT, of which layers and hidden size do not tell enough.
+# A page with these words has models other than GPT, whose size does not follow from layers and
+# hidden size.
 _OTHER_MODELS = re.compile(
     rb"llama|mistral|mixtral|qwen|falcon|gemma|deepseek|baichuan|internlm|glm\b|\byi-|\bphi-?\d"
     rb"|\bt5\b|\bmoe\b|expert|swiglu|\bgqa\b|\bffn|intermediate.size",

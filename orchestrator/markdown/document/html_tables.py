@@ -239,7 +239,7 @@ def _span(text: str | None) -> int:
 
 
 def _grid(rows: Sequence[_Row]) -> list[list[tuple[_Cell, bool]]] | None:
-    """Return the cells of each row by column, with those that reach into it from above.
+    """Return the cells of each row by column, including cells that span it from a row above.
 
     None if there are too many.
     """

@@ -41,7 +41,7 @@ _Read = TypeVar("_Read")
 
 # How the GPUs that hold one copy of the model share it.
 _SPLIT = (Meaning.TENSOR_PARALLEL_SIZE, Meaning.PIPELINE_PARALLEL_SIZE)
-# How a sentence names what a table does not say.
+# Names of sizes in a sentence about sizes that a table does not contain.
 _NAMES = {
     Meaning.PARAMETERS: "the size of the model",
     Meaning.WORLD_SIZE: "the number of GPUs",
@@ -67,7 +67,7 @@ _MODEL_HEADING = re.compile(r"^\s*model\s*:\s*(?P<name>.+)", re.IGNORECASE)
 _SYSTEM_HEADING = re.compile(r"\b(?:system|hardware|gpu)\s*:\s*(?P<name>[^,;]+)", re.IGNORECASE)
 _PRECISION_HEADING = re.compile(r"\bprecision\s*:\s*(?P<name>[^,;]+)", re.IGNORECASE)
 _ADAPTERS = re.compile(r"(?<![A-Za-z])(?:q?lora|peft)(?![A-Za-z])", re.IGNORECASE)
-# A number that says itself that it is not exact contradicts nothing.
+# A number that is marked as inexact contradicts nothing.
 _VAGUE = re.compile(r"[~≈≃±<>≤≥]|\+/?-|\b(?:about|approx|ca|circa)\b", re.IGNORECASE)
 
 

@@ -26,7 +26,7 @@ from orchestrator.model.named import NamedModel
 _TERA = 10**12
 # Both numbers of a row are averages, each over its own steps; and routers are often left out.
 SLACK = Fraction(1, 100)
-# The usual count of model FLOPs, if a page has no row that says otherwise.
+# The usual count of model FLOPs, for pages without a row that shows another count.
 _USUAL: Keys = "window"
 
 

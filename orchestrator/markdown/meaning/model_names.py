@@ -20,7 +20,7 @@ _WORD = re.compile(
     r"|(?<![a-z])a(?P<active>\d+(?:\.\d+)?b)(?![a-z0-9])"
     r"|(?P<version>\d+(?:\.\d+)?)|(?P<letters>[a-z]+)"
 )
-# Words that say how a model is trained or who made it, not which one it is.
+# Words about how a model is trained or who made it; they do not identify the model.
 _NOISE = re.compile(
     r"meta|nvidia|google|openai|mistralai|ai|instruct|chat|base|hf|it|pt|moe|model|llm|dense"
     r"|pre|fine|(?:pre)?train(?:ing)?|(?:fine)?tun(?:e|ing)|sft|q?lora|peft|full|with|without|w|o"

@@ -53,7 +53,7 @@ class Printed:
         """Return the range that rounds to the number: half a last digit to either side."""
         if not self.unit:
             return NumberRange(self.value, self.value)
-        # A number printed as 0.0 still stands for one above zero.
+        # The range does not reach below zero: a quantity that is printed as 0.0 is not negative.
         low = max(self.value - units * self.unit, self.value / 1000)
         return NumberRange(low, self.value + units * self.unit)
 

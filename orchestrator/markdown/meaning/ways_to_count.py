@@ -1,6 +1,6 @@
 """Ways in which counters are known to count the FLOPs of a model.
 
-A way says which keys a query is multiplied with, and in what the counter differs from the model's
+A way states which keys a query is multiplied with, and in what the counter differs from the model's
 description. Each difference is one that a published counter has, or had:
 
 - Megatron core and Megatron-Bridge count causal attention, half of the square; PaLM's appendix B

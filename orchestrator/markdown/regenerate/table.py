@@ -21,7 +21,7 @@ from orchestrator.markdown.regenerate.columns import COMPUTED, Computed
 
 _DIGIT = re.compile(rb"[0-9]")
 _TFLOPS = (COMPUTED["tflops"], COMPUTED["model_tflops"])
-# More TFLOPs, or tokens per second, than anything has: the row says something else than we think.
+# No machine has as many TFLOPs or tokens per second: the row was misread.
 _ABSURD = 1e12
 
 

@@ -95,15 +95,15 @@ const legendBelow = (lines) => ({
   height: HEIGHT + 18 * lines,
 });
 
-/** A name for each of some runs: the values that tell them apart, which need not be the label's. */
+/** A name for each of some runs: the values in which they differ, which may not be in the label. */
 function briefly(places, length) {
   const differing = describing.filter(({ column, place: at }) =>
     column.name !== "outcome" && new Set(places.map((place) => page.runs[place].shown[at])).size > 1);
   return new Map(places.map((place) => {
     const run = page.runs[place];
     const values = differing.filter(({ place: at }) => run.shown[at] !== "—");
-    const said = values.map(({ column, place: at }) => (column.numeric ? `${column.title} ${run.shown[at]}` : run.shown[at]));
-    return [place, plotText(shortened(said.join(" · ") || run.label, length))];
+    const texts = values.map(({ column, place: at }) => (column.numeric ? `${column.title} ${run.shown[at]}` : run.shown[at]));
+    return [place, plotText(shortened(texts.join(" · ") || run.label, length))];
   }));
 }
 

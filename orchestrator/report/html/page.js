@@ -1,7 +1,7 @@
 // The page as a whole: its summary, its theme, and which view an address asks for.
 
-function tile(text, said, kind = "") {
-  return element("div", { class: `tile ${kind}` }, element("b", {}, text), element("span", {}, said));
+function tile(text, caption, kind = "") {
+  return element("div", { class: `tile ${kind}` }, element("b", {}, text), element("span", {}, caption));
 }
 
 function bestTile() {

@@ -39,7 +39,7 @@ function sizeAxis(title, values) {
   return axis(title, { ...marked, ...(wide ? { type: "log" } : {}) });
 }
 
-/** Whether marks at these places can be told apart on the axis of a plot. */
+/** Whether marks at these places can be distinguished on the axis of a plot. */
 function haveRoom(places) {
   const gaps = places.slice(1).map((place, at) => place - places[at]);
   return places.length <= 12 && Math.min(...gaps) >= (places.at(-1) - places[0]) / 16;

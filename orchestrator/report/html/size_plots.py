@@ -76,7 +76,7 @@ def size_plots(
                 note=f"{note} Dotted: the GPU's peak.".strip() if of_peak else note,
                 ideal=_level(x, 100.0) if of_peak else (),
             )
-        # Whether it is weak or strong scaling, the batch tells.
+        # The batch decides whether the scaling is weak or strong.
         if size == "world_size" and joined and way and TFLOPS in reached:
             alone = [
                 None if is_crowded else number

@@ -58,10 +58,10 @@ function row(place) {
   return element("tr", {}, element("th", { scope: "row" }, link, best), ...cells);
 }
 
-/** What all rows have in common, but for what none of them has. */
+/** The values that all rows have in common, without columns that are empty in all rows. */
 function sameText() {
-  const said = [...alike].filter((at) => page.runs[0].shown[at] !== "—").map((at) => `${page.columns[at].title} ${page.runs[0].shown[at]}`);
-  return said.length ? `In all ${page.noun}s: ${said.join(", ")}.` : "";
+  const shared = [...alike].filter((at) => page.runs[0].shown[at] !== "—").map((at) => `${page.columns[at].title} ${page.runs[0].shown[at]}`);
+  return shared.length ? `In all ${page.noun}s: ${shared.join(", ")}.` : "";
 }
 
 function showHeadings(changed) {

@@ -29,8 +29,8 @@ _MEASURED = frozenset(
         Meaning.STATISTIC,
     }
 )
-# The same, of titles whose meaning is not known. What is neither tells rows apart: rather too few
-# rows are called equal than too many.
+# The same for titles whose meaning is not known. Every other column distinguishes rows: a row too
+# few is called equal rather than one too many.
 _MEASURED_TITLE = re.compile(
     r"flops|util|memory|\bloss\b|throughput|speed|\btime\b|samples/s|tokens/s|\bppl\b|perplexity",
     re.IGNORECASE,

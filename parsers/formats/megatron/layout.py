@@ -22,7 +22,7 @@ _ANY = r"[^|#\r\n/:=]*"
 # Reports with these fields are corrected by `closed_fields` and `step_values`.
 _WITH_CARE = (" s samples/sec:", "samples per second:")
 _NO_FIELD = r"[^|#\r\n]*"
-# A line end of two bytes, where lines are read at once; \r is none in a line by itself.
+# A line may end with two bytes if many lines are read at once; \r alone does not end a line.
 _END = r"(?:\r(?=\n))?$"
 
 
