@@ -235,6 +235,7 @@ HF_TRAINER_REPORTS = LogFormat(
     name="Hugging Face Trainer, reports",
     anchors=(b"{'loss': ",),
     parse=_parse,
-    following=1,
+    # An empty line is between, if a carriage return was written as a line end.
+    following=2,
     report=re.compile(r"\{'loss': [^{}]*'(?:epoch|iteration)': '?[0-9]"),
 )

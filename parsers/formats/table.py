@@ -7,6 +7,7 @@ from parsers.formats.colossalai import COLOSSALAI_MODELS, COLOSSALAI_THROUGHPUT
 from parsers.formats.declared.json_lines import JSON_LINES
 from parsers.formats.declared.litgpt import LITGPT
 from parsers.formats.declared.maxtext import MAXTEXT
+from parsers.formats.declared.metric_blocks import COMPOSER, OLMO_CORE
 from parsers.formats.declared.mlperf import MLPERF
 from parsers.formats.declared.nanogpt import (
     LLM_C,
@@ -16,8 +17,8 @@ from parsers.formats.declared.nanogpt import (
     NANOGPT_MEMORY,
 )
 from parsers.formats.declared.nemo import MEGATRON_BRIDGE, NEMO
-from parsers.formats.declared.olmo import OLMO_CORE
 from parsers.formats.declared.paddle import PADDLE
+from parsers.formats.declared.scripts import INTERNEVO, LLAMA2_C, NEMO_RL, TORCHTUNE
 from parsers.formats.declared.small_trainers import AUTOMODEL_CONSOLE, PICOTRON, PRIME_RL
 from parsers.formats.declared.torchtitan import TORCHTITAN
 from parsers.formats.declared.verl import VERL
@@ -62,6 +63,11 @@ DECLARED: tuple[LogFormat, ...] = (
     LITGPT,
     PADDLE,
     OLMO_CORE,
+    COMPOSER,
+    LLAMA2_C,
+    TORCHTUNE,
+    INTERNEVO,
+    NEMO_RL,
     PICOTRON,
     PRIME_RL,
     AUTOMODEL_CONSOLE,

@@ -129,6 +129,60 @@ def llm_c(random: Random) -> Printed:
     )
 
 
+@prints("llama2.c")
+def llama2_c(random: Random) -> Printed:
+    """Print a report of llama2.c, with its MFU."""
+    n, value, milliseconds = count(random), loss(random, ".4f"), number(random, ".2f")
+    return _printed(
+        f"{n} | loss {value} | lr 6.600000e-05 | {milliseconds}ms | mfu 15.34%",
+        iteration=n,
+        log_interval=1,
+        loss=float(value),
+        learning_rate=6.6e-05,
+        step_seconds=float(milliseconds) / 1000,
+        reported_mfu=15.34 / 100,
+    )
+
+
+@prints("torchtune")
+def torchtune(random: Random) -> Printed:
+    """Print a report of torchtune, with a space behind its last number."""
+    n, value, rate = count(random), loss(random, ".16g"), number(random, ".9g")
+    return _printed(
+        f"Step {n} | loss:{value} lr:2e-05 tokens_per_second_per_gpu:{rate} ",
+        iteration=n,
+        loss=float(value),
+        learning_rate=2e-05,
+        tokens_per_second_per_gpu=float(rate),
+    )
+
+
+@prints("InternEvo")
+def internevo(random: Random) -> Printed:
+    """Print a report of InternEvo, separated by commas or by spaces."""
+    n, value, tokens = count(random), loss(random, ".9g"), count(random)
+    it = _numbers(random, {"tflops": ".9g", "rate": ".2f", "norm": ".9g"})
+    text = (
+        f"2024-03-27 17:03:42,047 INFO train.py:323 in record -- tflops={it['tflops']},step={n},"
+        f"loss={value},tgs (tokens/gpu/second)={it['rate']},tgs/tgs_all=2958.36,lr=1e-05,"
+        f"loss_scale=65536.0,grad_norm={it['norm']},num_consumed_tokens={tokens},fwd_bwd_time=4.1"
+    )
+    begin, fields = text.split(" -- ")
+    if random.random() < 0.5:
+        fields = fields.replace(",", " ")
+    return _printed(
+        f"{begin} -- {fields}",
+        iteration=n,
+        reported_tflops_per_gpu=float(it["tflops"]),
+        loss=float(value),
+        tokens_per_second_per_gpu=float(it["rate"]),
+        learning_rate=1e-05,
+        loss_scale=65536.0,
+        grad_norm=float(it["norm"]),
+        consumed_tokens=tokens,
+    )
+
+
 @prints("nanochat")
 def nanochat(random: Random) -> Printed:
     """Print a report of nanochat, with the MFU as its last number."""

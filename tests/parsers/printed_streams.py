@@ -245,6 +245,32 @@ def olmo(random: Random) -> Printed:
     )
 
 
+@prints("Composer")
+def composer(random: Random) -> Printed:
+    """Print Composer's header, and a line for each metric."""
+    n, of, tokens = count(random), count(random), count(random)
+    value, rate, memory = (f"{_rate(random):.4f}" for _ in range(3))
+    return Printed(
+        f"[batch={n}/{of}]:\n"
+        f"\t Train time/token: {tokens}\n"
+        f"\t Train memory/peak_reserved_mem: {memory}\n"
+        f"\t Train loss/train/total: {value}\n"
+        f"\t Train throughput/device/tokens_per_sec: {rate}\n"
+        f"\t Train lr-DecoupledAdamW/group0: 0.0001",
+        (
+            Step(
+                iteration=n,
+                iterations=of,
+                consumed_tokens=tokens,
+                max_memory_reserved_gib=float(memory) / (2**30 / 1e9),
+                loss=float(value),
+                tokens_per_second_per_gpu=float(rate),
+                offset=0,
+            ),
+        ),
+    )
+
+
 @prints("peaks for the MFU")
 def peak(random: Random) -> Printed:
     """Print torchtitan's line with the peak of the GPU."""

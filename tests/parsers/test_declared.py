@@ -199,6 +199,47 @@ LINES: dict[str, tuple[LogFormat, str, dict[str, float]]] = {
             "log_interval": 1,
         },
     ),
+    "MaxText of 2023": (
+        MAXTEXT,
+        "completed step: 2, seconds: 0.207, TFLOP/s: 71.958, loss: 9.351",
+        {
+            "iteration": 2,
+            "step_seconds": 0.207,
+            "reported_tflops_per_gpu": 71.958,
+            "loss": 9.351,
+            "log_interval": 1,
+        },
+    ),
+    "MaxText with prediction of several tokens": (
+        MAXTEXT,
+        "completed step: 3, seconds:  0.324, TFLOP/s/device: 56.061,  main_model_loss: 11.551",
+        {
+            "iteration": 3,
+            "step_seconds": 0.324,
+            "reported_tflops_per_gpu": 56.061,
+            "loss": 11.551,
+            "log_interval": 1,
+        },
+    ),
+    "verl of 2025": (
+        VERL,
+        "(main_task pid=1) step:1 - actor/lr:0.000 - mfu/actor:0.322 - timing_s/step:215.1 - a:1",
+        {
+            "iteration": 1,
+            "learning_rate": 0.0,
+            "reported_mfu": 0.322,
+            "step_seconds": 215.1,
+            "log_interval": 1,
+        },
+    ),
+    "NeMo 2 with allocated memory": (
+        NEMO,
+        (
+            "Training epoch 0, iteration 4/9 | global_step: 4 | memory_allocated: 1073741824 | "
+            "train_step_timing in s: 2.5"
+        ),
+        {"iteration": 4, "memory_allocated_gib": 1.0, "step_seconds": 2.5, "log_interval": 1},
+    ),
     "nanochat": (
         NANOCHAT,
         (

@@ -36,6 +36,7 @@ REPORTS = {
     "the bar in front is older": (bar(17) + ERASED + OLD + "\n" + bar(20), [STEP]),
     "many bars in front": (bar(18) + bar(19) + bar(20) + ERASED + OLD + "\n" + bar(20), [STEP]),
     "no bar in front": (OLD + "\n" + bar(20) + bar(21), [STEP]),
+    "an empty line in front of the bar": (OLD + "\n\n" + bar(20), [STEP]),
     "glued to the bar behind": (bar(20) + OLD + bar(20), [STEP]),
     "fast steps": (OLD + "\n" + bar(20, rate="12.3it/s"), [STEP]),
     "a rate that is not known yet": (OLD + "\n" + bar(20, rate="?it/s"), [STEP]),

@@ -56,6 +56,7 @@ LINES = {
             step_seconds=4.0,
             global_batch_size=32,
             samples_per_second=8.0,
+            tokens_per_second_per_gpu=4096.0,
             reported_tflops_per_gpu=53.25,
         ),
     ),
@@ -112,6 +113,22 @@ LINES = {
             step_seconds=13.1005,
             reported_tflops_per_gpu=496.3,
             tokens_per_second_per_gpu=9640.7,
+        ),
+    ),
+    "torchtitan in Primus": (
+        (
+            "iteration 3/50 | elapsed time per iteration (ms): 13100.5 | tokens per GPU"
+            " (tokens/s/GPU): 10005.5 | loss: 4.125E-03 | grad norm: 7.5 | mfu: 45.25% |"
+        ),
+        Step(
+            iteration=3,
+            iterations=50,
+            step_seconds=13.1005,
+            tokens_per_second_per_gpu=10005.5,
+            loss=0.004125,
+            grad_norm=7.5,
+            reported_mfu=0.4525,
+            offset=7,
         ),
     ),
     "MindSpeed": (

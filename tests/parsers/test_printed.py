@@ -61,8 +61,8 @@ def of_one_place(records: list[Record]) -> list[str]:
     return [repr(replace(record, offset=0)) for record in records]
 
 
-# The line of this format has no iteration.
-ELSEWHERE = {"Megatron-Bridge"}
+# The lines of these formats have no iteration.
+ELSEWHERE = {"Megatron-Bridge", "NeMo-RL"}
 
 
 def test_every_format_is_printed() -> None:

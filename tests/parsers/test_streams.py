@@ -59,6 +59,47 @@ def test_olmo_core_reports_the_metrics_below_each_header() -> None:
     assert run_summary.outcome.kind is OutcomeKind.COMPLETED
 
 
+def test_nemo_rl_counts_its_steps_by_their_times() -> None:
+    """The times of its phases are not those of steps."""
+    run = run_of(
+        "  • Total step time: 12.34s",
+        "  • policy_training: 8.45s (68.5%)",
+        "  • Total step time: 11.25s",
+    )
+    assert [(step.iteration, step.step_seconds) for step in run.steps] == [(1, 12.34), (2, 11.25)]
+
+
+def test_olmo_has_other_names_for_its_metrics() -> None:
+    """Its memory is in 10**6 bytes; small losses have an exponent."""
+    run = run_of(
+        "2024-08-06 10:00:05.520 n1:0 olmo.train:908 INFO [step=2/73,epoch=0]",
+        "    optim/total_grad_norm=0.0002",
+        "    train/CrossEntropyLoss=1.5e-06",
+        "    throughput/total_tokens=2,097,152",
+        "    throughput/device/tokens_per_second=26,667",
+        "    System/Peak GPU Memory (MB)=2,048",
+        "2024-08-06 10:00:06.520 n1:0 olmo.train:908 INFO saved",
+    )
+    (step,) = run.steps
+    assert (step.loss, step.grad_norm, step.consumed_tokens) == (1.5e-06, 0.0002, 2097152)
+    assert step.tokens_per_second_per_gpu == 26667.0
+    assert step.max_memory_allocated_gib == pytest.approx(2.048e9 / 2**30)
+
+
+def test_composer_counts_batches_of_an_epoch_apart() -> None:
+    """A metric that is no number does not end the block; batches of an epoch start again."""
+    run = run_of(
+        "[batch=2/9]:",
+        "\t Train image: <Image object at 0x7>",
+        "\t Train loss/train/total: 2.5000",
+        "\t Train throughput/device/mfu: 0.4321",
+        "[epoch=1][batch=3/9]:",
+        "\t Train loss/train/total: 2.2500",
+    )
+    (step,) = run.steps
+    assert (step.iteration, step.iterations, step.loss, step.reported_mfu) == (2, 9, 2.5, 0.4321)
+
+
 AXOLOTL = {
     "axolotl of 2026": (
         (

@@ -2,26 +2,29 @@
 
     completed step: 14, seconds: 3.443, TFLOP/s/device: 413.433, Tokens/s/device: 7138.890,
         total_weights: 196608, loss: 2.136
+    completed step: 2, seconds: 0.206, TFLOP/s: 72.958, loss: 9.352                         of 2023
 
 Steps are dispatched before the device has done them, so the times of the first three mean nothing.
+With prediction of several tokens, `main_model_loss` is that of the next token.
 """
 
 from parsers.formats.declared.declaration import ITERATION, Declaration, Field, line_format
 
 UNTIMED_STEPS = 3
+_LOSS = r", +(?:main_model_)?loss: "
 
 MAXTEXT = line_format(
     Declaration(
         name="MaxText",
         anchors=(b"completed step: ",),
-        head=rf"completed step: {ITERATION}, seconds: ",
+        head=rf"completed step: {ITERATION}, seconds: +",
         fields=(
-            Field(name="step_seconds", before=r", seconds: ", after=",", needed=True),
-            Field(name="reported_tflops_per_gpu", before=r", TFLOP/s/device: ", after=","),
+            Field(name="step_seconds", before=r", seconds: +", after=",", needed=True),
+            Field(name="reported_tflops_per_gpu", before=r", TFLOP/s(?:/device)?: ", after=","),
             Field(name="tokens_per_second_per_gpu", before=r", Tokens/s/device: ", after=","),
-            Field(name="loss", before=r", loss: ", after=r"(?=,|\s|$)", needed=True),
+            Field(name="loss", before=_LOSS, after=r"(?![\w.])", needed=True),
         ),
-        whole=r", loss: (?:[0-9]+\.[0-9]{3}|nan|inf)(?=,|\s|$)",
+        whole=_LOSS + r"(?:[0-9]+\.[0-9]{3}|nan|inf)(?![\w.])",
         log_interval=1,
     )
 )

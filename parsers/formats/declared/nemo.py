@@ -45,6 +45,12 @@ NEMO = line_format(
                 after=_END,
             ),
             Field(
+                name="memory_allocated_gib",
+                before=r"\| memory_allocated: ",
+                after=_END,
+                scale=BYTES_OF_GIB,
+            ),
+            Field(
                 name="max_memory_allocated_gib",
                 before=r"\| (?:max_memory_allocated|peak_memory_usage): ",
                 after=_END,

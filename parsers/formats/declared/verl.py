@@ -4,8 +4,8 @@
         timing_s/step:48.70 - … - perf/time_per_step:48.70 - perf/throughput:3283.32
 
 The step is generation, scoring and training together. Throughput is tokens per second and GPU. The
-MFU is the actor's; that of `actor_infer` is something else. A validation before the training has
-`step:0` and no times.
+MFU is the actor's, in older versions `mfu/actor`; that of `actor_infer` is something else. A
+validation before the training has `step:0` and no times.
 """
 
 from parsers.formats.declared.declaration import ITERATION, Declaration, Field, line_format
@@ -20,7 +20,11 @@ VERL = line_format(
         fields=(
             Field(name="step_seconds", before=r" - timing_s/step:", after=r"(?= - )", needed=True),
             Field(name="tokens_per_second_per_gpu", before=r" - perf/throughput:", after=_END),
-            Field(name="reported_mfu", before=r" - perf/mfu/actor:(?!0\.0(?: |$))", after=_END),
+            Field(
+                name="reported_mfu",
+                before=r" - (?:perf/)?mfu/actor:(?!0\.0+(?: |$))",
+                after=_END,
+            ),
             Field(
                 name="max_memory_allocated_gib",
                 before=r" - perf/max_memory_allocated_gb:",

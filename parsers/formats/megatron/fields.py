@@ -160,11 +160,13 @@ MEGATRON_FIELDS = _spelt(
         "throughput per GPU (TFLOP/s/GPU)": ("reported_tflops_per_gpu", measured),
         "compute per GPU (TFLOP/s/GPU)": ("reported_tflops_per_gpu", _current),  # Primus
         "tokens per GPU (tokens/s/GPU)": ("tokens_per_second_per_gpu", measured),
+        "tokens per gpu per second (tgs)": ("tokens_per_second_per_gpu", measured),
         "tokens/s/GPU inst/harmonic mean": ("tokens_per_second_per_gpu", measured),
         "tokens_per_gpu_per_second_tgs": ("tokens_per_second_per_gpu", measured),
         "energy per GPU (J/iter/GPU)": ("energy_joules_per_gpu", measured),
         "power per GPU (W/GPU)": ("power_watts_per_gpu", measured),
         "MFU": ("reported_mfu", _percent),
+        "mfu": ("reported_mfu", _percent),
         "max_memory_allocated(GB)": ("max_memory_allocated_gib", measured),
         "max_memory_reserved(GB)": ("max_memory_reserved_gib", measured),
         "approx flops per GPU": ("reported_tflops_per_gpu", _flops),

@@ -78,6 +78,7 @@ _MEGATRON = _Dialect(
             "number_of_nan_iterations",
             "iteration time",  # abci
             "max_memory_reserved(GB)",  # MindSpeed with FSDP
+            "mfu",  # torchtitan in Primus
         }
     ),
 )

@@ -1,0 +1,163 @@
+"""Declare reports of a line with the step, and a line below it for each metric.
+
+    2026-06-22T19:07:43  … INFO  [step=10/1000,epoch=1,eta=1h2m]                OLMo-core, OLMo
+        optim/total grad norm=1.234
+        throughput/device/TPS=12,345
+        throughput/device/TPS (actual avg)=12,001
+        throughput/device/MFU=41.23
+        train/CE loss=2.345
+    [batch=366/48000]:                                                Composer and llm-foundry
+         Train time/token: 382730240
+         Train memory/peak_reserved_mem: 51.3280
+         Train loss/train/total: 10.3750
+
+A line with the step alone, without metrics below it, reports nothing.
+
+OLMo-core, read in console_logger.py and speed_monitor.py of versions 1 to 3: `TPS` is tokens per
+second and device of this step, `MFU` in percent of a peak that is an A100's for GPUs that the
+program does not know, `(actual avg)` the mean since the second step. Peaks of memory are of this
+step; `active` is what is allocated, or freed and still in use. Numbers have thousands commas, and a
+letter from B to E behind large ones. OLMo, the program before it, has other names; its tokens/s are
+the mean of a window of steps, and its memory is in 10**6 bytes.
+
+Composer: rates are means of a window of batches, and its memory is in 10**9 bytes. With a duration
+in epochs its line contains `[epoch=0]`, too, and counts batches within the epoch: it is not read.
+"""
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from parsers.fields import COUNT, LABELS, is_quoted
+from parsers.records import Step
+from parsers.scan.reader import NEVER, LogFormat
+
+_SUFFIXES = {"": 1.0, "B": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
+_ANY_NUMBER = frozenset({"loss", "grad_norm"})
+_COUNTS = frozenset({"consumed_samples", "consumed_tokens"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricBlocks:
+    """A format with a line for each metric.
+
+    name: for people. anchor: in each line with a step. head: the end of that line, with the groups
+    `step` and `steps`. metric: a line with a metric, with the groups `name` and `rest`. value: what
+    `rest` must be, with the groups `value` and `suffix`; it shows that the number is whole. unsure:
+    a value that is not sure to be whole at the end of a log. fields: field of a Step, by name, with
+    the divisor.
+    """
+
+    name: str
+    anchor: bytes
+    head: re.Pattern[str]
+    metric: re.Pattern[str]
+    value: re.Pattern[str]
+    unsure: re.Pattern[str]
+    fields: Mapping[str, tuple[str, float]]
+
+
+def _parse(declared: MetricBlocks, offset: int, text: str) -> Iterator[Step]:
+    head, *lines = text.split("\n")
+    begun = None if is_quoted(head) else declared.head.search(head)
+    if begun is None:
+        return
+    found: dict[str, Any] = {}
+    for number, line in enumerate(lines, start=1):
+        metric = declared.metric.match(line)
+        if metric is None:
+            break
+        name, divisor = declared.fields.get(metric["name"], (None, 1.0))
+        printed = declared.value.fullmatch(metric["rest"].rstrip())
+        if name is None or printed is None:
+            continue
+        if number == len(lines) and declared.unsure.fullmatch(printed["value"]):
+            continue
+        value = float(printed["value"].replace(",", "")) * _SUFFIXES[printed["suffix"] or ""]
+        # FLOPs are many; without the letter behind them OLMo-core's number is torn.
+        if name == "reported_tflops_per_gpu" and value < 1e9:
+            continue
+        if math.isfinite(value) or name in _ANY_NUMBER:
+            found.setdefault(name, int(value) if name in _COUNTS else value / divisor)
+    if found:
+        yield Step(
+            iteration=int(begun["step"]),
+            iterations=int(begun["steps"]) if begun["steps"] else None,
+            offset=offset,
+            **found,
+        )
+
+
+def _format(declared: MetricBlocks) -> LogFormat:
+    return LogFormat(
+        name=declared.name,
+        anchors=(declared.anchor,),
+        parse=partial(_parse, declared),
+        following=64,
+        # Without metrics the line is progress.
+        report=NEVER,
+    )
+
+
+OLMO_CORE = _format(
+    MetricBlocks(
+        name="OLMo-core",
+        anchor=b"[step=",
+        head=re.compile(
+            rf"\[step=(?P<step>{COUNT})/(?:(?P<steps>{COUNT})|\?\?\?),epoch={COUNT}"
+            r"(?:,eta=[^\]\s]*)?\]\s*$"
+        ),
+        metric=re.compile(LABELS + r"\s{4,}(?P<name>[\w/ ().%*-]{1,80})=(?P<rest>.*)"),
+        # How many digits a number has follows from its size, which shows whether it is whole.
+        value=re.compile(
+            r"(?P<value>-?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]{3,4}\.[0-9]|(?:[1-9][0-9]|100)\.[0-9]{2}"
+            r"|(?:[1-9]|10)\.[0-9]{3}|[01]\.[0-9]{4}|0\.0|[0-9](?:\.[0-9]+)?[Ee][-+][0-9]{2}|inf)"
+            r"|nan)(?P<suffix>[BTPE]?)"
+        ),
+        # 9,786 may be the beginning of 9,786,123, and 0.0 that of another number.
+        unsure=re.compile(r".*,.*|-?0\.0"),
+        fields={
+            "train/CE loss": ("loss", 1.0),
+            "train/CrossEntropyLoss": ("loss", 1.0),
+            "optim/total grad norm": ("grad_norm", 1.0),
+            "optim/total_grad_norm": ("grad_norm", 1.0),
+            "optim/LR": ("learning_rate", 1.0),
+            "optim/LR (group 0)": ("learning_rate", 1.0),
+            "optim/learning_rate_group0": ("learning_rate", 1.0),
+            "throughput/total_tokens": ("consumed_tokens", 1.0),
+            "throughput/device/tokens_per_second": ("tokens_per_second_per_gpu", 1.0),
+            "throughput/device/TPS": ("tokens_per_second_per_gpu", 1.0),
+            "throughput/device/MFU": ("reported_mfu", 100.0),
+            "throughput/device/flopsPS": ("reported_tflops_per_gpu", 1e12),
+            "gpu_memory/GPU active mem (GiB)": ("max_memory_allocated_gib", 1.0),
+            "gpu_memory/GPU reserved mem (GiB)": ("max_memory_reserved_gib", 1.0),
+            "System/Peak GPU Memory (MB)": ("max_memory_allocated_gib", 2**30 / 1e6),
+        },
+    )
+)
+
+COMPOSER = _format(
+    MetricBlocks(
+        name="Composer",
+        anchor=b"[batch=",
+        head=re.compile(rf"(?<![0-9]\])\[batch=(?P<step>{COUNT})/(?P<steps>{COUNT})\]:\s*$"),
+        metric=re.compile(LABELS + r"\s+Train (?P<name>[\w/-]{1,80}): (?P<rest>.*)"),
+        value=re.compile(rf"(?P<value>-?[0-9]{{1,30}}\.[0-9]{{4}}|nan|inf|{COUNT})(?P<suffix>)"),
+        unsure=re.compile(r"[0-9]+"),
+        fields={
+            "loss/train/total": ("loss", 1.0),
+            "time/token": ("consumed_tokens", 1.0),
+            "time/sample": ("consumed_samples", 1.0),
+            "memory/peak_allocated_mem": ("max_memory_allocated_gib", 2**30 / 1e9),
+            "memory/peak_reserved_mem": ("max_memory_reserved_gib", 2**30 / 1e9),
+            "throughput/samples_per_sec": ("samples_per_second", 1.0),
+            "throughput/tokens_per_sec": ("tokens_per_second", 1.0),
+            "throughput/device/tokens_per_sec": ("tokens_per_second_per_gpu", 1.0),
+            "throughput/device/flops_per_sec": ("reported_tflops_per_gpu", 1e12),
+            "throughput/device/mfu": ("reported_mfu", 1.0),
+        },
+    )
+)

@@ -1,0 +1,102 @@
+r"""Parse the lines of llama2.c, torchtune, InternEvo and NeMo-RL.
+
+    510 | loss 5.2391 | lr 4.999939e-05 | 8175.64ms | mfu 0.19%
+    Step 3 | loss:1.1732845306396484 lr:2e-05 tokens_per_second_per_gpu:655.93 peak_memory_alloc:…
+    tflops=189.83,step=1,loss=11.613,tgs (tokens/gpu/second)=4274.45,lr=4e-07,…,fwd_bwd_time=3.58
+      • Total step time: 12.34s
+
+llama2.c times the reported iteration alone; its MFU is a running mean, below 0 until there is one.
+torchtune prints a space after each number; its memory is in bytes, in GB or in GiB, as versions
+differ, so it is not read. InternEvo, InternLM's program, separates by commas or by spaces, and
+its TFLOPs are of one GPU; it reports no time of a step. NeMo-RL's block has no iteration near its
+time, which is that of generation, scoring and training together.
+"""
+
+from parsers.formats.declared.declaration import (
+    ITERATION,
+    MILLISECONDS,
+    PERCENT,
+    Declaration,
+    Field,
+    line_format,
+)
+
+LLAMA2_C = line_format(
+    Declaration(
+        name="llama2.c",
+        anchors=(b"ms | mfu ",),
+        head=rf"(?<![\w.|] )(?<![\w.|]){ITERATION} \| loss \S+ \| lr ",
+        fields=(
+            Field(name="loss", before=r" \| loss ", after=r"(?= \|)", needed=True),
+            Field(name="learning_rate", before=r" \| lr ", after=r"(?= \|)"),
+            Field(
+                name="step_seconds",
+                before=r" \| lr \S+ \| ",
+                after=r"ms(?= \|)",
+                scale=MILLISECONDS,
+                needed=True,
+            ),
+            Field(name="reported_mfu", before=r"ms \| mfu (?!-)", after="%", scale=PERCENT),
+        ),
+        whole=r"ms \| mfu -?[0-9]+\.[0-9]{2}%",
+        log_interval=1,
+    )
+)
+
+TORCHTUNE = line_format(
+    Declaration(
+        name="torchtune",
+        anchors=(b" tokens_per_second_per_gpu:", b" gpu_resources:"),
+        head=rf"(?<!\w)Step {ITERATION} \| loss:",
+        fields=(
+            Field(name="loss", before=r" \| loss:", after=r"(?= )", needed=True),
+            Field(name="learning_rate", before=r" lr:", after=r"(?= )"),
+            Field(
+                name="tokens_per_second_per_gpu",
+                before=r" tokens_per_second_per_gpu:",
+                after=r"(?= )",
+            ),
+            Field(name="grad_norm", before=r" grad_norm:", after=r"(?= )"),
+        ),
+        whole=r" lr:\S+ ",
+    )
+)
+
+_END = r"(?=[, ])"
+
+INTERNEVO = line_format(
+    Declaration(
+        name="InternEvo",
+        anchors=(b"tgs (tokens/gpu/second)=",),
+        head=rf"(?<!\w)tflops=\S+?[, ]step={ITERATION}[, ]",
+        fields=(
+            Field(name="reported_tflops_per_gpu", before=r"(?<!\w)tflops=", after=_END),
+            Field(name="loss", before=r"[, ]loss=", after=_END, needed=True),
+            Field(
+                name="tokens_per_second_per_gpu",
+                before=r"[, ]tgs \(tokens/gpu/second\)=",
+                after=_END,
+                needed=True,
+            ),
+            Field(name="learning_rate", before=r"[, ]lr=", after=_END),
+            Field(name="grad_norm", before=r"[, ]grad_norm=", after=_END),
+            Field(name="loss_scale", before=r"[, ]loss_scale=", after=_END),
+            Field(name="consumed_tokens", before=r"[, ]num_consumed_tokens=", after=_END),
+        ),
+        whole=r"[, ]fwd_bwd_time=",
+    )
+)
+
+_NEMO_RL_TIME = "• Total step time: "
+
+NEMO_RL = line_format(
+    Declaration(
+        name="NeMo-RL",
+        anchors=(_NEMO_RL_TIME.encode(),),
+        head=rf"{_NEMO_RL_TIME}[0-9]",
+        fields=(Field(name="step_seconds", before=_NEMO_RL_TIME, after="s", needed=True),),
+        whole=rf"{_NEMO_RL_TIME}[0-9]+\.[0-9]{{2}}s",
+        counted=True,
+        log_interval=1,
+    )
+)
