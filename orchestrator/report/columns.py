@@ -261,11 +261,45 @@ def sampled_columns(runs: Sequence[Collected]) -> tuple[Column[Collected], ...]:
 
 
 def _utilization(campaign: Campaign, runs: Sequence[Collected]) -> tuple[Column[Collected], ...]:
-    """Return the column of the MFU; none if no run has an MFU."""
+    """Return the columns of MFU, HFU, and tokens per second and GPU; none if no run has an MFU.
 
-    def percent(run: Collected) -> float | None:
-        part = mfu(campaign, run)
-        return None if part is None else 100 * part
+    The HFU has a column only if it differs from the MFU, i.e. if a run recomputes activations.
+    """
+    columns: list[Column[Collected]] = [
+        Column("MFU %", "mfu_percent", lambda run: _percent(mfu(campaign, run)), _SHORT)
+    ]
+    if any(mfu(campaign, run) != hfu(campaign, run) for run in runs):
+        columns.append(
+            Column(
+                "HFU %",
+                "hfu_percent",
+                lambda run: _percent(hfu(campaign, run)),
+                _SHORT,
+                minor=True,
+            )
+        )
+    columns.append(
+        Column(
+            "tokens/s (per GPU)",
+            "tokens_per_second_per_gpu",
+            tokens_per_gpu,
+            Style(digits=4),
+            minor=True,
+        )
+    )
+    has_mfu = any(mfu(campaign, run) is not None for run in runs)
+    return tuple(columns) if has_mfu else ()
 
-    has_value = any(percent(run) is not None for run in runs)
-    return (Column("MFU %", "mfu_percent", percent, _SHORT),) if has_value else ()
+
+def _percent(part: float | None) -> float | None:
+    return None if part is None else 100 * part
+
+
+def tokens_per_gpu(run: Collected) -> float | None:
+    """Return tokens per second and GPU at the median step, or at the mean if there is none."""
+    planned, summary = run.planned.run, run.summary
+    seconds = summary.step_seconds_median or summary.step_seconds_mean
+    batch = planned.batch.global_batch_size
+    if planned.model is None or batch is None or not seconds:
+        return None
+    return batch * planned.model.seq_length / seconds / planned.world_size

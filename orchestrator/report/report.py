@@ -35,6 +35,7 @@ from orchestrator.report.columns import (
     mfu,
     peaks_told,
     sampled_columns,
+    tokens_per_gpu,
 )
 from orchestrator.run.model import sizes
 from parsers.records import OutcomeKind
@@ -142,20 +143,10 @@ def run_values(
             "model_tflops_per_gpu": run.summary.model_tflops_per_gpu,
             "mfu": mfu(campaign, run),
             "hfu": hfu(campaign, run),
-            "tokens_per_second_per_gpu": _tokens_per_gpu(run),
+            "tokens_per_second_per_gpu": tokens_per_gpu(run),
         }
         for run, row in zip(runs, as_records(report.table), strict=True)
     ]
-
-
-def _tokens_per_gpu(run: Collected) -> float | None:
-    """Return tokens per second and GPU at the median step, or at the mean if there is none."""
-    planned, summary = run.planned.run, run.summary
-    seconds = summary.step_seconds_median or summary.step_seconds_mean
-    batch = planned.batch.global_batch_size
-    if planned.model is None or batch is None or not seconds:
-        return None
-    return batch * planned.model.seq_length / seconds / planned.world_size
 
 
 def json_number(value: Any) -> Any:

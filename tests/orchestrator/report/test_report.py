@@ -217,11 +217,19 @@ def test_a_known_gpu_gives_an_mfu(reported: Callable[..., Reported], tmp_path: P
     text = on_gpus(tmp_path, "gpu: V100-SXM2-32GB")
     campaign, runs, report = reported(text, COMPLETED, COMPLETED)
     names = list(report.table.names)
-    assert names[-4:] == ["tflops_per_gpu", "mfu_percent", "final_loss", "outcome"]
+    assert names[-6:] == [
+        "tflops_per_gpu",
+        "mfu_percent",
+        "hfu_percent",
+        "tokens_per_second_per_gpu",
+        "final_loss",
+        "outcome",
+    ]
     tflops = 226_492_416 * 2 / 2 / 2.0 / 1e12
     first, second = as_records(report.table)
     assert first["mfu_percent"] == pytest.approx(100 * tflops / 125)
-    assert second["mfu_percent"] is None
+    assert first["hfu_percent"] == pytest.approx(100 * 285_212_672 / 2.0 / 125e12)
+    assert (second["mfu_percent"], second["hfu_percent"]) == (None, None)
     assert (
         "MFU: FLOPs without recomputation, over 125 TFLOP/s in dense fp16, V100 SXM2: NVIDIA V100 "
         "data sheet, r5 (January 2020); MFU unknown: no bf16 peak is known for V100 SXM2"
