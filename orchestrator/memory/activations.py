@@ -43,7 +43,8 @@ def kept(rank: Rank) -> Size:
             sizes = (all_checkpoints[0], layers * layer[1])
             what = f"{count} checkpoints, up to all activations of {layers} layers"
     flight = _in_flight(rank)
-    output = _hidden(rank) if rank.run.parallelism.pipeline_parallel_size > 1 else 0
+    chunks = rank.placement.virtual_stages
+    output = chunks * _hidden(rank) if rank.run.parallelism.pipeline_parallel_size > 1 else 0
     ends = (flight[0] * sizes[0], flight[1] * (sizes[1] + output))
     return ends, f"{what}; micro-batches in flight: {numbers(flight)}"
 
@@ -151,10 +152,16 @@ def _in_flight(rank: Rank) -> Range:
     """Return how many micro-batches wait for their backward pass at the peak.
 
     In the 1F1B schedule (Narayanan et al. 2021) stage i of p begins with p - i forward passes, or
-    as many as there are micro-batches. All gradients exist from the end of the first backward pass
-    on. In a short batch, one micro-batch is then gone and none has followed. Logs of ranks of 2021
-    show this: with 4 micro-batches, the stages with 3 and with 4 in flight have the same peak.
+    as many as there are micro-batches. With v virtual stages it begins with 2(p - i - 1) + (v - 1)p
+    + 1 passes, each of a v-th of its layers (section 2.2 there, and
+    forward_backward_pipelining_with_interleaving of Megatron core), so the result is a fraction.
+    All gradients exist from the end of the first backward pass on. In a short batch, one
+    micro-batch is then gone and none has followed. Logs of ranks of 2021 show this: with 4
+    micro-batches, the stages with 3 and with 4 in flight have the same peak.
     """
     count = rank.run.num_microbatches or 1
-    waiting = rank.run.parallelism.pipeline_parallel_size - rank.stage
+    stages, chunks = rank.run.parallelism.pipeline_parallel_size, rank.placement.virtual_stages
+    waiting: float = stages - rank.stage
+    if chunks > 1:
+        waiting = (2 * (waiting - 1) + (chunks - 1) * stages + 1) / chunks
     return min(waiting, max(1, count - 1)), min(waiting, count)

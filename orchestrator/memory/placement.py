@@ -30,6 +30,7 @@ class Placement:
         3 the weights too. None or 0: nothing. Megatron's distributed optimizer is 1.
     recomputation: of activations; None if not known.
     checkpoint_num_layers: layers between two checkpoints under full recomputation.
+    virtual_stages: the number of parts of a pipeline stage in an interleaved schedule, else 1.
     fused_attention: True if no matrix of attention scores is kept; None if unknown.
     fused_since: the compute capability from which on attention is fused; None if on all GPUs.
     bucket_elements: of each buffer that gradients are reduced through; buckets: how many.
@@ -51,6 +52,7 @@ class Placement:
     offload_parameters: bool = False
     recomputation: Recomputation | None = "none"
     checkpoint_num_layers: int = 1
+    virtual_stages: int = 1
     checkpoints_in_cpu: bool = False
     partition_activations: bool = False
     sequence_parallel: bool = False

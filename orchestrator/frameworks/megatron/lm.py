@@ -256,6 +256,7 @@ def placement(run: Run) -> Placement:
         zero_stage=1 if options.use_distributed_optimizer else None,
         recomputation=memory.mode(run),
         checkpoint_num_layers=options.checkpoint_num_layers,
+        virtual_stages=options.virtual_pipeline_parallel_size,
         sequence_parallel=options.sequence_parallel,
         may_save=memory.may_save(run),
         may_hold_more=memory.may_hold_more(run),

@@ -243,6 +243,26 @@ def test_the_first_stage_keeps_as_many_micro_batches_as_the_warm_up_is_long(
     assert high * GIB == pytest.approx(flight[1] * (layers + outputs) * hidden)
 
 
+@pytest.mark.parametrize(
+    ("pipeline", "virtual", "micro_batches", "flight"),
+    [
+        # 2(p - 1) + (v - 1)p + 1 passes of a v-th of the layers.
+        (4, 2, 16, (11 / 2, 11 / 2)),
+        (2, 4, 16, (9 / 4, 9 / 4)),
+        (4, 2, 4, (3, 4)),
+    ],
+)
+def test_an_interleaved_schedule_keeps_more_micro_batches(
+    split_run: RunOf, pipeline: int, virtual: int, micro_batches: int, flight: tuple[float, float]
+):
+    """Virtual stages lengthen the warm-up, so more activations wait for their backward pass."""
+    run = split_run(MODEL, pipeline, pipeline=pipeline, micro_batches=micro_batches)
+    low, high = part(made(run, virtual_stages=virtual), "activations")
+    hidden, layers = 512 * 512 * 2, 8 // pipeline
+    assert low * GIB == pytest.approx(flight[0] * layers * hidden)
+    assert high * GIB == pytest.approx(flight[1] * (layers + virtual) * hidden)
+
+
 def test_the_heavier_end_of_a_pipeline_counts(split_run: RunOf):
     """With many micro-batches the first stage needs most; with a large vocabulary, the last."""
     deep = made(split_run(MODEL, 8, pipeline=8, micro_batches=64, micro_batch=16))
