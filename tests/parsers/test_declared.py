@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 from pathlib import Path
 from statistics import fmean, median
 
@@ -395,6 +396,15 @@ NOTHING = {
 def test_other_lines_report_no_step(log_format: LogFormat, line: str) -> None:
     """Other lines give no step, however similar they are."""
     assert parse(log_format, line) == []
+
+
+def test_a_number_too_large_for_a_float_is_absent_and_not_infinite() -> None:
+    """Read alone or with others of its layout, only a printed `inf` is infinite."""
+    line = "Step {} | 1.00s | Loss {} | Grad. Norm {} | Throughput 9 tokens/s | Peak Mem. 7.0 GiB\n"
+    for lines in (1, 40):
+        log = "".join(line.format(step, "1e999", "inf") for step in range(1, lines + 1))
+        (run,) = read(io.BytesIO(log.encode()))
+        assert [(step.loss, step.grad_norm) for step in run.steps] == [(None, math.inf)] * lines
 
 
 def test_lines_without_a_number_are_counted_unless_another_program_numbers_them() -> None:

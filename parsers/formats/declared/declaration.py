@@ -222,10 +222,16 @@ def _value(field: Field, match: re.Match[str]) -> float | int | None:
     """Return the number of a match in the field's unit; None for nan and inf, unless allowed."""
     number = float(match["value"].replace(",", "")) * _SUFFIXES.get(match["suffix"] or "", 1.0)
     if not math.isfinite(number):
-        return number if field.name in _ANY_NUMBER else None
+        allowed = field.name in _ANY_NUMBER and not _is_too_large(number, match["value"])
+        return number if allowed else None
     if field.name in _COUNTS and not number.is_integer():
         return None
     return _scaled(field, [number])[0]
+
+
+def _is_too_large(number: float, text: str) -> bool:
+    """Return whether a number is infinite only because no float can hold the printed one."""
+    return math.isinf(number) and not text.endswith("inf")
 
 
 def _scaled(field: Field, numbers: Sequence[float]) -> Sequence[float] | Sequence[int]:
@@ -240,12 +246,14 @@ def _scaled(field: Field, numbers: Sequence[float]) -> Sequence[float] | Sequenc
 
 
 def _column(field: Field, factor: float, texts: Sequence[str]) -> Sequence[float] | Sequence[int]:
-    """Convert each text as `_value` does. Raises ValueError if a number must not be nan."""
+    """Convert each text as `_value` does. Raises ValueError if that gives None for one."""
     joined = " ".join(texts)
     if "," in joined:
         texts = joined.replace(",", "").split(" ")
     numbers = array("d", map(float, texts))
-    if field.name not in _ANY_NUMBER and not math.isfinite(sum(numbers)):
+    if not math.isfinite(sum(numbers)) and (
+        field.name not in _ANY_NUMBER or any(map(_is_too_large, numbers, texts))
+    ):
         raise ValueError(field.name)
     if field.name in _COUNTS and not all(map(float.is_integer, numbers)):
         raise ValueError(field.name)
