@@ -2,11 +2,12 @@
 
 Many lines announce one launch: the launcher on each node, each node's first process, the first
 process of all. Some nodes are slower, so such lines may still come when another node is further on.
-A line begins another launch in three cases:
+A line begins another launch in four cases:
 
 * if training has made progress, or has ended, before: training begins only after all ranks are
   there and have loaded their checkpoint;
 * if a line that is printed once per launch comes again;
+* if a launcher reports that it starts failed processes again;
 * if a launcher's line comes after an end and after the set-up of a program. An end alone is not
   enough: one node may fail before another one has started.
 """
@@ -28,6 +29,12 @@ class LaunchKind(Enum):
     START = "by each node when its training starts"
     SET_UP = "by some processes while they set themselves up"
     RESUMED = "when a checkpoint has been loaded"
+    RESTART = "by a launcher that starts failed processes again"
+
+    @property
+    def of_launcher(self) -> bool:
+        """Whether the line comes from a launcher, which may start any program."""
+        return self in (LaunchKind.LAUNCHER, LaunchKind.RESTART)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +56,10 @@ _SIGNS = (
     (b"Actor: ", LaunchKind.ONCE, r"(?<!\w)Actor: [0-9.]+ [KMB](?!\w)"),
     # torchrun and torch.distributed.launch, where the variable is not set
     (b"Setting OMP_NUM_THREADS", LaunchKind.LAUNCHER, r"Setting OMP_NUM_THREADS environment v"),
+    # submitit, once per task; again if the job was requeued
+    (b"Starting with JobEnv", LaunchKind.LAUNCHER, r"Starting with JobEnvironment\(job_id="),
+    # torchrun with --max-restarts
+    (b"will restart worker", LaunchKind.RESTART, r"Worker group FAILED\. .* will restart worker g"),
     (b"***** Running training", LaunchKind.START, r"\*{5} Running training \*{5}"),
     (b"using world size: ", LaunchKind.SET_UP, r"using world size: [0-9]+"),
     (b"DeepSpeed info: version=", LaunchKind.SET_UP, r"DeepSpeed info: version=\S"),
@@ -118,7 +129,7 @@ class LaunchDetector:
             self.restart()
         if sign.kind is LaunchKind.ONCE:
             self._once.add(sign.anchor)
-        self._set_up |= sign.kind is not LaunchKind.LAUNCHER
+        self._set_up |= not sign.kind.of_launcher
         return another
 
     def restart(self) -> None:
@@ -132,6 +143,8 @@ class LaunchDetector:
                 return self.progress or sign.anchor in self._once
             case LaunchKind.LAUNCHER | LaunchKind.START:
                 return self.progress or (self.ended and self._set_up)
+            case LaunchKind.RESTART:
+                return self.progress or self.ended
             case LaunchKind.RESUMED:
                 return self.progress
             case LaunchKind.SET_UP:

@@ -19,19 +19,18 @@ from parsers.formats.gpt_workload import GPT_WORKLOAD
 from parsers.records import Outcome, OutcomeKind, RunTotals, Step
 from parsers.runs.launches import LAUNCH_ANCHORS, LaunchDetector, launch_signs
 from parsers.runs.outcome_signs import (
-    LOST_CONNECTION,
+    EXCEPTIONS,
     NO_SIGN,
-    REPORTED_END,
     SIGNS,
-    TOLD_TO_STOP,
     Sign,
     Weight,
 )
 from parsers.runs.tracebacks import (
-    HARMLESS_ANCHORS,
     HEADER,
+    INTRODUCTION_ANCHORS,
+    Introduction,
     exception_line,
-    is_harmless,
+    introduction,
     split_label,
 )
 from parsers.scan.candidates import Pass
@@ -42,26 +41,25 @@ from parsers.scan.window import Bounds
 
 _FINISHED_MARK = "[teralog] finished "
 _HEADER = HEADER.encode()
-_HARMLESS = frozenset(HARMLESS_ANCHORS)
+_INTRODUCTIONS = frozenset(INTRODUCTION_ANCHORS)
 _TRACEBACK_LINES = 400
 
 END_ANCHORS = {
     **dict.fromkeys((sign.anchor for sign in SIGNS), 0),
-    **dict.fromkeys(HARMLESS_ANCHORS, 0),
+    **dict.fromkeys(INTRODUCTION_ANCHORS, 0),
     _FINISHED_MARK.encode(): 0,
     _HEADER: _TRACEBACK_LINES,
 }
 """What to search a log for to know how it ended, with the number of further lines to give."""
 
 _REQUESTED = re.compile(
-    rf"(?:[Tt]ried to|Unable to) allocate (?P<size>{NUMBER}) (?P<unit>bytes|[KMGTPE]iB)"
+    r"(?:[Tt]ried to allocate|Unable to allocate|(?:memory|Attempting)(?: while trying)?(?: to)? "
+    rf"allocat(?:e|ing)|Cannot allocate) (?P<size>{NUMBER}) ?(?P<unit>bytes|[KMGTPE](?:i?B)?\b)"
 )
-_UNITS = {
-    unit: 1024.0**power
-    for power, unit in enumerate(("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"))
-}
+# PyTorch on Apple's GPUs, XLA and Paddle count in powers of 1024 too, although they print GB or G.
+_POWERS = {unit: 1024.0**power for power, unit in enumerate("bKMGTPE")}
 # After a failure, a dying program may still print the steps that it had kept back: 8 KiB of them.
-# Whoever reports more than that has survived it.
+# A program that reports more than that has survived the failure.
 _STEPS_OF_A_SURVIVOR = 100
 _OUT_OF_MEMORY = (OutcomeKind.GPU_OUT_OF_MEMORY, OutcomeKind.HOST_OUT_OF_MEMORY)
 
@@ -74,7 +72,7 @@ class EndDetector:
         self.first: dict[Weight, Outcome] = {}
         self._steps_since = 0
         self._diverged: Candidate | None = None  # the line of the last loss, if it is nan or inf
-        self._harmless_end: int | None = None
+        self._introduced: tuple[int, Introduction] | None = None  # where such a line ends
 
     def read(self, candidate: Candidate) -> bool:
         """Process a line; return whether the line is about an end.
@@ -85,7 +83,7 @@ class EndDetector:
         for weight, outcome in self._evidence(candidate):
             self.first.setdefault(weight, outcome)
             self._steps_since = 0
-            is_end = True
+            is_end |= weight is not Weight.THREAD
         return is_end
 
     def read_step(self, step: Step, candidate: Candidate) -> None:
@@ -111,6 +109,7 @@ class EndDetector:
 
     def _goes_on(self, reports: int) -> None:
         self._steps_since += reports
+        self.first.pop(Weight.THREAD, None)
         if self.first and self._steps_since > _STEPS_OF_A_SURVIVOR:
             self.first.clear()
 
@@ -133,11 +132,11 @@ class EndDetector:
         if HEADER in text and (ended := self._traceback(candidate)):
             yield ended
         anchored = _anchored(candidate.anchors)
-        may_be_harmless = not _HARMLESS.isdisjoint(candidate.anchors)
+        may_introduce = not _INTRODUCTIONS.isdisjoint(candidate.anchors)
         for part in text.split("\r"):
             line = split_label(part)[1].rstrip()
-            if may_be_harmless and is_harmless(line):
-                self._harmless_end = candidate.offset + len(candidate.line)
+            if may_introduce and (kind := introduction(line)):
+                self._introduced = candidate.offset + len(candidate.line), kind
             sign = next((sign for sign in anchored if sign.pattern.search(line)), None)
             if sign and not NO_SIGN.search(line):
                 explained = any(weight in self.first for weight in sign.explained_by)
@@ -154,22 +153,18 @@ class EndDetector:
 
     def _traceback(self, candidate: Candidate) -> tuple[Weight, Outcome] | None:
         """Return the outcome shown by a traceback that begins on this line."""
-        harmless_end = self._harmless_end
+        introduced = None
         # A line end of one or two bytes is between the two lines.
-        if harmless_end is not None and candidate.offset - harmless_end <= 2:
+        if self._introduced and candidate.offset - self._introduced[0] <= 2:
+            introduced = self._introduced[1]
+        if introduced is Introduction.HARMLESS:
             return None
         if not (exception := exception_line(candidate.line + candidate.following)):
             return None
         offset, line_number, line = exception
-        if LOST_CONNECTION.search(line):
-            kind, weight = OutcomeKind.COMMUNICATION_FAILURE, Weight.CONSEQUENCE
-        elif line.startswith("KeyboardInterrupt"):
-            kind, weight = OutcomeKind.CANCELLED, Weight.END
-        elif TOLD_TO_STOP.search(line):
-            kind, weight = OutcomeKind.KILLED, Weight.AFTERMATH
-        else:
-            kind = OutcomeKind.ERROR
-            weight = Weight.EXIT if REPORTED_END.search(line) else Weight.END
+        kind, weight = next((k, w) for pattern, k, w in EXCEPTIONS if pattern.search(line))
+        if introduced is Introduction.THREAD:
+            weight = Weight.THREAD
         outcome = _outcome(kind, candidate, line)
         number = None if candidate.number is None else candidate.number + line_number
         return weight, dataclasses.replace(outcome, offset=candidate.offset + offset, line=number)
@@ -206,7 +201,7 @@ def _outcome(kind: OutcomeKind, candidate: Candidate, line: str) -> Outcome:
         line=candidate.number,
         offset=candidate.offset,
         text=line.strip(),
-        requested_gib=float(size["size"]) * _UNITS[size["unit"]] / 2**30 if size else None,
+        requested_gib=float(size["size"]) * _POWERS[size["unit"][0]] / 2**30 if size else None,
     )
 
 

@@ -21,6 +21,7 @@ class Weight(IntEnum):
     EXIT = 4  # a process ended badly, and nothing says why
     AFTERMATH = 5  # what is left is stopped
     LAUNCHER = 6  # the launcher saw nothing go wrong
+    THREAD = 7  # an exception ended one thread of a process; a step after it shows that it is over
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +58,12 @@ _CONSEQUENCE, _EXIT, _AFTERMATH = Weight.CONSEQUENCE, Weight.EXIT, Weight.AFTERM
 # If a machine runs the daemons of several nodes, slurmstepd adds the node's name to its own.
 _SLURMSTEPD, _SRUN, _BASH = b"slurmstepd", b"srun: error: ", b": line "
 _CANCELLED_AT = r"\*\*\* (?:JOB|STEP) .*CANCELLED AT \S+"
-_DEVICE = "(?:CUDA|HIP|XPU)"
+# NPU: Ascend, MLU: Cambricon, MUSA: Moore Threads
+_DEVICE = "(?:CUDA|HIP|XPU|NPU|MLU|MUSA)"
 _TASKS = r"\btasks? [0-9,\[\]-]+: "
 _PROCESS = r": line [0-9]+: +[0-9]+ "
+_CRASH = "(?:Segmentation fault|Bus error|Aborted|Illegal instruction|Floating point exception)"
+_MPIRUN = b"noticed that process rank"
 _NOT_FOUND = r": line [0-9]+: .*: (?:No such|command not)"
 _RESULT = r"\{(?![^{}]*'loss': )[^{}]*'train_runtime': [^{}]*"  # of a whole training
 
@@ -79,15 +83,27 @@ SIGNS = (
     _sign(_COMPLETED, _FINISHED, b"exiting program ", r"\bexiting program at iteration [0-9]"),
     _sign(_COMPLETED, _FINISHED, b"exiting program ", r"\bexiting program after [0-9.]+ minutes"),
     _sign(_CANCELLED, _AFTERMATH, b"exiting program ", r"\bexiting program after receiving SIG"),
+    _sign(
+        _COMPLETED,
+        _FINISHED,
+        b"Final validation metrics: ",
+        r"['\"]Final validation metrics: (?:\{|None)",
+    ),
     _sign(_COMPLETED, _FINISHED, b"Peak CUDA mem: ", r"Peak CUDA mem: [0-9.]+ GB"),
     _sign(_COMPLETED, _FINISHED, b"throughput: ", r"Overall throughput: [0-9.]+ samples/s"),
     _sign(_GPU, _CAUSE, b"out of memory", rf"Error: {_DEVICE} out of memory"),
     _sign(_GPU, _CAUSE, b"out of memory", rf"\b{_DEVICE} out of memory\. Tried to allocate"),
-    _sign(_GPU, _CAUSE, b"out of memory", rf"\b{_DEVICE} (?:driver )?error: out of memory"),
+    _sign(_GPU, _CAUSE, b"out of memory", rf"\b{_DEVICE} (?:driver )?[Ee]rror: out of memory"),
+    _sign(_GPU, _CAUSE, b"out of memory", r"Error: MPS backend out of memory \("),
     _sign(_GPU, _CAUSE, b"out of memory", r"cuda runtime error \(2\) ?: out of memory"),
     _sign(_GPU, _CAUSE, b"out of memory", r"Cuda failure (?:2 )?'out of memory'"),
     _sign(_GPU, _CAUSE, b"MemoryError", r"^torch\.(?:cuda\.)?OutOfMemoryError: \S"),
-    _sign(_GPU, _CAUSE, b"ALLOC_FAILED", r"CUDA error: CUBLAS_STATUS_ALLOC_FAILED"),
+    _sign(_GPU, _CAUSE, b"ALLOC_FAILED", r"Error: CUDA error: CUBLAS_STATUS_ALLOC_FAILED"),
+    _sign(_GPU, _CAUSE, b"ALLOC_FAILED", r"Error: cuDNN error: CUDNN_STATUS_ALLOC_FAILED"),
+    _sign(_GPU, _CAUSE, b"to CUDA calloc", r"^Failed to CUDA calloc async [0-9]+ bytes"),
+    _sign(_GPU, _CAUSE, b"PT_DEVMEM", r"MODULE:PT_DEVMEM Allocation failed"),
+    _sign(_GPU, _CAUSE, b"Out of memory error on", r"^Out of memory error on \w+ [0-9]+\. Cannot"),
+    _sign(_GPU, _CAUSE, b"RESOURCE_EXHAUSTED", r"(?:Xla|Jax)RuntimeError: RESOURCE_EXHAUSTED: "),
     _sign(_HOST, _CAUSE, b"DefaultCPUAllocator", r"DefaultCPUAllocator: (?:can't|not enough)"),
     _sign(_HOST, _CAUSE, b"MemoryError", r"^(?:\w+\.)*_?(?:Array)?MemoryError(?::|$)"),
     _sign(_HOST, _CAUSE, b"Out of memory: Kill", r"\bOut of memory: Kill(?:ed)? process [0-9]"),
@@ -97,7 +113,18 @@ SIGNS = (
         b"out of memory: Kill",
         r"\bMemory cgroup out of memory: Killed process [0-9]",
     ),
+    _sign(_HOST, _CAUSE, b"MemoryError", r"^ray\.exceptions\.OutOfMemoryError: \S"),
+    _sign(
+        _HOST,
+        _CAUSE,
+        b"memory pressure",
+        r"\(raylet\) .*[1-9][0-9]* Workers .*killed due to memory pressure",
+    ),
     _sign(_HOST, _CAUSE, b"Cannot allocate", r"^OSError: \[Errno 12\] Cannot allocate memory"),
+    _sign(_HOST, _CAUSE, b"Cannot allocate", r"Error: .*: Cannot allocate memory \(12\)"),
+    _sign(_HOST, _CAUSE, b"Cannot allocate", r"\bfork: Cannot allocate memory"),
+    _sign(_HOST, _CAUSE, b"job killed", r"^TERM_MEMLIMIT: job killed after "),
+    _sign(_HOST, _CAUSE, b"job killed", r"^=>> PBS: job killed: v?mem \S+ exceeded limit"),
     _sign(_HOST, _CAUSE, _SLURMSTEPD, r"\b[Dd]etected [0-9]+ oom[-_]kill event"),
     _sign(
         _HOST,
@@ -107,6 +134,14 @@ SIGNS = (
     ),
     _sign(_HOST, _CAUSE, _SRUN, rf"{_TASKS}Out Of Memory"),
     _sign(_NAN, _CAUSE, b"found NaN in", r"\bfound NaN in (?:local|the) "),
+    _sign(_NAN, _CAUSE, b"found Inf in", r"\bfound Inf in (?:local|the) "),
+    # A fault of a GPU: another node helps.
+    _sign(
+        _NODE_FAILURE,
+        _CAUSE,
+        b"uncorrectable",
+        rf"\b{_DEVICE} error: uncorrectable (?:ECC|NVLink) error",
+    ),
     _sign(
         _TIME_LIMIT,
         _END,
@@ -116,6 +151,14 @@ SIGNS = (
         _EXIT,
     ),
     _sign(_TIME_LIMIT, _END, b"time limit", r"\bJob \S+ has exceeded its time limit"),
+    _sign(_TIME_LIMIT, _END, b"job killed", r"^TERM_RUNLIMIT: job killed after "),
+    _sign(_TIME_LIMIT, _END, b"job killed", r"^=>> PBS: job killed: walltime \S+ exceeded limit"),
+    _sign(
+        _TIME_LIMIT, _END, b": this job is ", r"\bCaught signal SIG\w+ on .*: this job is timed-o"
+    ),
+    _sign(
+        _PREEMPTED, _END, b": this job is ", r"\bCaught signal SIG\w+ on .*: this job is preempt"
+    ),
     _sign(_PREEMPTED, _END, _SLURMSTEPD, rf"{_CANCELLED_AT} DUE TO PREEMPTION"),
     _sign(_NODE_FAILURE, _END, _SLURMSTEPD, rf"{_CANCELLED_AT} DUE TO NODE FAILURE"),
     _sign(_NODE_FAILURE, _END, _SRUN, r"srun: error: Node failure on"),
@@ -127,11 +170,20 @@ SIGNS = (
     _sign(_KILLED, _END, b"return code", r"exits with return code = -9(?![0-9])", _EXIT),
     _sign(_KILLED, _END, _SRUN, rf"{_TASKS}Killed", _EXIT),
     _sign(_KILLED, _END, _BASH, rf"{_PROCESS}Killed\b", _EXIT),
+    _sign(_KILLED, _END, b"Killed", r"^Killed\s*$", _EXIT),
+    _sign(_KILLED, _END, _MPIRUN, r"exited on signal 9\b", _EXIT),
+    _sign(_KILLED, _END, b"THE EXIT STRING", r"THE EXIT STRING: Killed \(signal 9\)", _EXIT),
     _sign(_COMMUNICATION, _CONSEQUENCE, b"Watchdog caught", r"\bWatchdog caught collective "),
-    _sign(_COMMUNICATION, _CONSEQUENCE, b"NCCL error", r"\bNCCL error in: \S"),
+    _sign(_COMMUNICATION, _CONSEQUENCE, b"CCL error", r"\b[NH]CCL error in: \S"),
     _sign(_COMMUNICATION, _CONSEQUENCE, b"ncclRemoteError", r"\bncclRemoteError: \S"),
     _sign(_COMMUNICATION, _CONSEQUENCE, b"ncclSystemError", r"\bncclSystemError: \S"),
     _sign(_COMMUNICATION, _CONSEQUENCE, b"Got completion", r"\bNET/IB ?: Got completion .* error"),
+    _sign(
+        _COMMUNICATION,
+        _CONSEQUENCE,
+        b"Terminating process because",
+        r"\] Terminating process because the (?:JAX distributed service|coordinator) detected",
+    ),
     # A process that ends by SIGTERM was stopped by another.
     _sign(_KILLED, _AFTERMATH, b"exitcode", r"\(exitcode: -15\)|^\s*exitcode\s*: -15 \(pid"),
     _sign(_KILLED, _AFTERMATH, b"return code", r"exits with return code = -15(?![0-9])"),
@@ -159,11 +211,20 @@ SIGNS = (
     _sign(_ERROR, _EXIT, b"exitcode", r"\(exitcode: -?[1-9]|^\s*exitcode\s*: -?[1-9][0-9]* \(pid"),
     _sign(_ERROR, _EXIT, b"return code", r"exits with return code = -?[1-9]"),
     _sign(_ERROR, _EXIT, _SRUN, rf"{_TASKS}Exited with exit code [1-9]"),
-    _sign(_ERROR, _EXIT, _BASH, rf"{_PROCESS}(?:Segmentation fault|Bus error|Aborted)\b"),
+    _sign(_ERROR, _EXIT, b"Exit code ", r"\bLAUNCH INFO .* Exit code -?[1-9]"),
+    _sign(_ERROR, _EXIT, b"ssh exited", r"^pdsh@\S+: .*: ssh exited with exit code [1-9]"),
+    _sign(_ERROR, _EXIT, _MPIRUN, r"noticed that process rank [0-9]+ with PID [0-9]+ on node "),
+    _sign(
+        _ERROR, _EXIT, b"non-zero status", r"detected that one or more processes exited with non"
+    ),
+    _sign(_ERROR, _EXIT, b"THE EXIT STRING", r"APPLICATION TERMINATED WITH THE EXIT STRING: "),
+    _sign(_ERROR, _EXIT, _BASH, rf"{_PROCESS}{_CRASH}\b"),
     _sign(_ERROR, _EXIT, b"Segmentation fault", r"(?:^|: )Segmentation fault"),
     _sign(_ERROR, _EXIT, b"Bus error", r"(?:^|: )Bus error"),
     _sign(_ERROR, _EXIT, _SRUN, rf"{_TASKS}Aborted"),
     _sign(_ERROR, _EXIT, _SRUN, r"srun: error: Unable to create step for job"),
+    _sign(_ERROR, _EXIT, _SRUN, r"srun: error: Application launch failed: "),
+    _sign(_ERROR, _EXIT, b"Fatal Python error: ", r"^Fatal Python error: "),
     _sign(_ERROR, _EXIT, b"terminate called", r"^terminate called after throwing an instance of"),
     # torch.distributed.launch stops its processes if one has died, and if it is stopped itself.
     _sign(_KILLED, _AFTERMATH, b"Killing subprocess", r"\bKilling subprocess [0-9]+"),
@@ -179,10 +240,27 @@ SIGNS = (
 
 NO_SIGN = re.compile(r"\bNCCL INFO\b")
 
-# Exceptions of a process that has lost another one, and of those that report its end.
-LOST_CONNECTION = re.compile(
-    r"Dist(?:Backend|Network|Store)Error|NCCL error|nccl(?:Remote|System)Error"
-    r"|remote process exited|Connection (?:closed by|reset)|Socket Timeout"
+# What a traceback shows by its exception, from the first pattern that matches it.
+EXCEPTIONS = (
+    # of a process that has lost another one
+    (
+        re.compile(
+            r"Dist(?:Backend|Network|Store)Error|[NH]CCL error|nccl(?:Remote|System)Error"
+            r"|remote process exited|Connection (?:closed by|reset)|Socket Timeout"
+            r"|client socket has (?:timed out|failed)|Rendezvous(?:Connection|Timeout|Closed)Error"
+        ),
+        _COMMUNICATION,
+        _CONSEQUENCE,
+    ),
+    (re.compile(r"^KeyboardInterrupt"), _CANCELLED, _END),
+    (re.compile(r"SignalException: Process \S+ got signal: 2\b"), _CANCELLED, _END),
+    (re.compile(r"SignalException: Process \S+ got signal: (?:1|15)\b"), _KILLED, _AFTERMATH),
+    (re.compile(r"killed by signal: Killed|with (?:signal |<Signals\.)SIGKILL"), _KILLED, _END),
+    # of a process that reports the end of another one
+    (
+        re.compile(r"ChildFailedError|CalledProcessError|SignalException|Broken pipe"),
+        _ERROR,
+        _EXIT,
+    ),
+    (re.compile(""), _ERROR, _END),
 )
-TOLD_TO_STOP = re.compile(r"SignalException: Process \S+ got signal: 15\b")
-REPORTED_END = re.compile(r"ChildFailedError|CalledProcessError|SignalException|Broken pipe")

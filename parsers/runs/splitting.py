@@ -138,7 +138,7 @@ class RunSplitter:
     def _read_marks(self, sign: LaunchSign | None, part: Candidate) -> None:
         launch = self._launches[-1]
         # A launcher starts any program: a network benchmark is not a training.
-        launch.started |= sign is not None and sign.kind is not LaunchKind.LAUNCHER
+        launch.started |= sign is not None and not sign.kind.of_launcher
         if sign and sign.kind is LaunchKind.RESUMED:
             launch.resumed_from = sign.iteration
         self._detector.ended |= launch.ends.read(part)

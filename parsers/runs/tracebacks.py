@@ -6,17 +6,21 @@ several ranks may alternate.
 
 import io
 import re
+from enum import Enum
 
 from parsers.scan.reader import decode
 
-HEADER = "Traceback (most recent call last):"
+HEADER = "Traceback (most recent call last)"
 
 # `[rank1]: ` torch, `[default7]:` torchrun, `  0: ` srun --label, `node2: ` pdsh, which DeepSpeed
-# starts nodes with, `[1,3]<stderr>:` mpirun; or several of them.
+# starts nodes with, `[1,3]<stderr>:` mpirun, `(Worker pid=7, ip=10.0.0.2)` Ray; or several of them.
 _LABEL = re.compile(
     r"(?: {0,4}[0-9]{1,6}: ?|\[(?:rank|default)[0-9]{1,6}\]: ?|[a-z][\w.-]{0,60}[0-9]: "
-    r"|\[[0-9]{1,6},[0-9]{1,6}\]<std(?:out|err)>: ?)*"
+    r"|\[[0-9]{1,6},[0-9]{1,6}\]<std(?:out|err)>: ?"
+    r"|\(\w[\w.]{0,60} pid=[0-9]{1,9}(?:, ip=[0-9a-f.:]{1,45})?\) ?)*"
 )
+# The time that `kubectl logs --timestamps` writes before each line.
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d) ")
 
 # ValueError: text, torch.cuda.OutOfMemoryError: text, socket.gaierror: text, KeyboardInterrupt
 _EXCEPTION = re.compile(
@@ -25,15 +29,33 @@ _EXCEPTION = re.compile(
 )
 _FRAME = b'File "'
 _LOGGER = re.compile(r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL|Traceback\b[^:]*):")
-_HARMLESS = ("Exception ignored ", "--- Logging error ---")
-HARMLESS_ANCHORS = tuple(text.encode() for text in _HARMLESS)
+# How rich and the programs that use it draw the first line of a traceback, and its last one.
+_BOX = re.compile(r"╭─+ Traceback \(most recent call last\) ─+╮")
+_BOX_SIDE, _BOX_END = "│", "╰"
+
+
+class Introduction(Enum):
+    """What a line directly before a traceback says about it."""
+
+    HARMLESS = "only reported: raised by a destructor or a logging call"
+    THREAD = "ended a thread of the process"
+
+
+_INTRODUCTIONS = {
+    "Exception ignored ": Introduction.HARMLESS,
+    "--- Logging error ---": Introduction.HARMLESS,
+    "Exception in thread ": Introduction.THREAD,
+}
+INTRODUCTION_ANCHORS = tuple(text.encode() for text in _INTRODUCTIONS)
 
 
 def split_label(text: str) -> tuple[str, str]:
     """Return a line's label, which names its rank ("" if there is none), and the rest."""
-    label = _LABEL.match(text)
-    end = label.end() if label else 0
-    return text[:end].strip(), text[end:]
+    time = _TIME.match(text)
+    begin = time.end() if time else 0
+    label = _LABEL.match(text, begin)
+    end = label.end() if label else begin
+    return text[begin:end].strip(), text[end:]
 
 
 def exception_line(block: bytes) -> tuple[int, int, str] | None:
@@ -47,12 +69,13 @@ def exception_line(block: bytes) -> tuple[int, int, str] | None:
     """
     lines = io.BytesIO(block)  # gives a line at a time: the first ones are often enough
     header_text = decode(lines.readline()).rstrip()
-    if not header_text.endswith(HEADER):
+    label, header = split_label(header_text.rpartition("\r")[2])
+    in_box = _BOX.fullmatch(header) is not None
+    if not (in_box or header.endswith(HEADER + ":")):
         return None
-    label = split_label(header_text.rpartition("\r")[2])[0]
     frames = others = False
     # Without frames no exception can follow, and a few lines show whether something else does.
-    ever_frames = _FRAME in block
+    ever_frames = in_box or _FRAME in block
     offset = lines.tell()
     for number, raw in enumerate(lines, start=1):
         if others and not ever_frames:
@@ -61,20 +84,19 @@ def exception_line(block: bytes) -> tuple[int, int, str] | None:
         if line_label == label and text:
             if text.startswith(" "):
                 frames = frames or text.lstrip().startswith('File "')
+            elif in_box and text.startswith((_BOX_SIDE, _BOX_END)):
+                frames = frames or text.startswith(_BOX_END)
             elif frames and _names_exception(text):
                 return offset, number, text
             others = True
         offset += len(raw)
-    return (0, 0, HEADER) if frames or not others else None
+    return (0, 0, HEADER + ":") if frames or not others else None
 
 
 def _names_exception(text: str) -> bool:
     return _EXCEPTION.fullmatch(text) is not None and _LOGGER.match(text) is None
 
 
-def is_harmless(line: str) -> bool:
-    """Return whether a line, without its label, shows that the traceback below is only reported.
-
-    Python does so for exceptions in destructors and in logging calls.
-    """
-    return line.startswith(_HARMLESS)
+def introduction(line: str) -> Introduction | None:
+    """Return what a line, without its label, says about a traceback below it; None if nothing."""
+    return next((kind for text, kind in _INTRODUCTIONS.items() if line.startswith(text)), None)

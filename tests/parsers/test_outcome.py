@@ -4,9 +4,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from reports import CUDA_OOM, EXIT_9, OMP, OOM_KILL, OWN_END, OWN_START, SLURM
+from reports import CUDA_OOM, EXIT_9, OMP, OOM_KILL, OWN_END, OWN_START, OWN_STEP, SLURM
 
 from parsers.records import Outcome, OutcomeKind
+from parsers.runs.reading import read
 
 Read = Callable[..., Outcome | None]
 
@@ -19,6 +20,13 @@ COMPLETED, TRUNCATED = OutcomeKind.COMPLETED, OutcomeKind.TRUNCATED
 
 FRAMES = '  File "train.py", line 7, in <module>\n    main()\n'
 TRACE = f"Traceback (most recent call last):\n{FRAMES}"
+BOX = """\
+╭─────────────── Traceback (most recent call last) ───────────────╮
+│ /a/train.py:7 in main                                           │
+│ ❱ 7 │   train()                                                 │
+╰─────────────────────────────────────────────────────────────────╯
+ValueError: x
+"""
 LOST = f"{TRACE}torch.distributed.DistBackendError: NCCL error: remote process exited\n"
 TOLD_TO_STOP = (
     f"{TRACE}torch.distributed.elastic.SignalException: Process 1 got signal: 15\n"
@@ -93,6 +101,62 @@ ORDERS = {
     "cancelled after the end": (f"{OWN_START}\n{OWN_END}\n{SLURM} ***\n", COMPLETED),
     "failed, then run again": (f"{OWN_START}\n{CUDA_OOM}\n{OWN_START}\n{OWN_END}\n", COMPLETED),
     "run again, then failed": (f"{OWN_START}\n{OWN_END}\n{OWN_START}\n{CUDA_OOM}\n", GPU),
+    "killed, raised by another process": (
+        f"{TRACE}RuntimeError: DataLoader worker (pid 7) is killed by signal: Killed. \n",
+        KILLED,
+    ),
+    "killed, raised by the parent of a process": (
+        f"{TRACE}subprocess.CalledProcessError: Command '['a']' died with <Signals.SIGKILL: 9>.\n",
+        KILLED,
+    ),
+    "killed, raised by torch.multiprocessing": (
+        f"{TRACE}Exception: process 1 terminated with signal SIGKILL\n",
+        KILLED,
+    ),
+    "the terminal is gone": (f"{TRACE}api.SignalException: Process 1 got signal: 1\n", KILLED),
+    "interrupted under torchrun": (f"{TRACE}SignalException: Process 1 got signal: 2\n", CANCELLED),
+    "no peer at the start": (
+        f"{TRACE}TimeoutError: The client socket has timed out after 60s while trying to connect\n",
+        COMMUNICATION,
+    ),
+    "no rendezvous": (
+        f"{TRACE}torch.distributed.elastic.rendezvous.api.RendezvousConnectionError: x\n",
+        COMMUNICATION,
+    ),
+    "preempted, then requeued": (
+        (
+            "Caught signal SIGUSR2 on n1: this job is preempted.\n"
+            f"{SLURM} DUE TO JOB REQUEUE ***\nsrun: error: n1: tasks 2-3: Exited with exit code 1\n"
+        ),
+        OutcomeKind.PREEMPTED,
+    ),
+    "torchrun starts the processes again": (
+        (
+            f"{OMP}{SET_UP}{TRACE}ValueError: x\n{EXIT_9[:-2]}1\n"
+            "[default] Worker group FAILED. 2/3 attempts left; will restart worker group\n"
+        ),
+        TRUNCATED,
+    ),
+    "torchrun's last attempt fails": (
+        (
+            f"{OMP}{SET_UP}{TRACE}ValueError: x\n"
+            "[default] Worker group FAILED. 1/1 attempts left; will restart worker group\n"
+            f"{SET_UP}{CUDA_OOM}\n"
+        ),
+        GPU,
+    ),
+    "an exception of a thread, and nothing after it": (
+        f"Exception in thread Thread-4 (_pin_memory_loop):\n{TRACE}OSError: x\n",
+        ERROR,
+    ),
+    "an exception of a thread, then cancelled": (
+        f"Exception in thread Thread-4:\n{TRACE}OSError: x\n{SLURM} ***\n",
+        CANCELLED,
+    ),
+    "an exception of a thread before the set-up": (
+        f"{OMP}Exception in thread NetStatThr:\n{TRACE}BrokenPipeError: x\n{SET_UP}{OWN_END}\n",
+        COMPLETED,
+    ),
     "two runs glued, the second unfinished": (f"{OWN_START}\n{OWN_END}{OWN_START}\n", TRUNCATED),
 }
 
@@ -123,6 +187,25 @@ TRACEBACKS = {
     ),
     "behind the label of mpirun": (
         "".join(f"[1,3]<stderr>:{line}\n" for line in f"{TRACE}ValueError: x".splitlines()),
+        "ValueError: x",
+    ),
+    "behind the label of Ray": (
+        "".join(
+            f"\x1b[36m(Worker pid=7, ip=10.0.0.2)\x1b[0m {line}\n"
+            for line in f"{TRACE}ValueError: x".splitlines()
+        ),
+        "ValueError: x",
+    ),
+    "behind times": (
+        "".join(
+            f"2026-01-02T03:04:0{second}.5Z {line}\n"
+            for second, line in enumerate(f"{TRACE}ValueError: x".splitlines())
+        ),
+        "ValueError: x",
+    ),
+    "in a box": (BOX, "ValueError: x"),
+    "in a box, of a rank": (
+        "".join(f"[rank1]: {line}\n" for line in BOX.splitlines()),
         "ValueError: x",
     ),
     "two ranks in turns": (
@@ -185,3 +268,15 @@ def test_a_half_written_last_line_is_not_believed_while_the_run_goes_on(outcome:
     run_end = outcome(f"{TRACE}ValueEr", complete=False)
     assert run_end is not None
     assert run_end.text == "Traceback (most recent call last):"
+
+
+def test_a_step_after_an_exception_of_a_thread_shows_that_the_run_goes_on(
+    tmp_path: Path,
+) -> None:
+    """A thread that only reports to a server may end, and the training goes on without it."""
+    log = tmp_path / "log"
+    thread = f"Exception in thread NetStatThr:\n{TRACE}BrokenPipeError: x\n"
+    log.write_text(f"{OWN_START}\n{thread}{OWN_STEP.format(5)}")
+    assert [run.outcome.kind for run in read(log)] == [TRUNCATED]
+    log.write_text(f"{OWN_START}\n{OWN_STEP.format(5)}{thread}")
+    assert [run.outcome.kind for run in read(log)] == [ERROR]

@@ -19,7 +19,8 @@ NAN, TIME_LIMIT = OutcomeKind.NAN_LOSS, OutcomeKind.TIME_LIMIT
 CANCELLED, KILLED = OutcomeKind.CANCELLED, OutcomeKind.KILLED
 ERROR, TRUNCATED = OutcomeKind.ERROR, OutcomeKind.TRUNCATED
 COMMUNICATION = OutcomeKind.COMMUNICATION_FAILURE
-COMPLETED = OutcomeKind.COMPLETED
+COMPLETED, PREEMPTED = OutcomeKind.COMPLETED, OutcomeKind.PREEMPTED
+NODE_FAILURE = OutcomeKind.NODE_FAILURE
 
 
 LINES = {
@@ -78,9 +79,9 @@ LINES = {
         TIME_LIMIT,
         None,
     ),
-    f"{SLURM} DUE TO PREEMPTION ***": (OutcomeKind.PREEMPTED, None),
+    f"{SLURM} DUE TO PREEMPTION ***": (PREEMPTED, None),
     f"{SLURM} DUE TO NODE FAILURE, SEE SLURMCTLD LOG": (
-        OutcomeKind.NODE_FAILURE,
+        NODE_FAILURE,
         None,
     ),
     "srun: error: Node failure on node01": (OutcomeKind.NODE_FAILURE, None),
@@ -159,9 +160,116 @@ LINES = {
     ),
     "Peak CUDA mem: 12.34 GB": (COMPLETED, None),
     "Overall throughput: 4.93 samples/s": (COMPLETED, None),
+    # submitit, LSF and PBS
+    "submitit WARNING (2026-01-02 03:04) - Caught signal SIGHUP on n1: this job is preempted.": (
+        PREEMPTED,
+        None,
+    ),
+    "submitit WARNING (2026-01-02 03:04) - Caught signal SIGUSR2 on n1: this job is timed-out.": (
+        TIME_LIMIT,
+        None,
+    ),
+    "slurmstepd: error: *** JOB 6 ON n1 CANCELLED AT 2026-01-02T03:04:05 DUE TO JOB REQUEUE ***": (
+        CANCELLED,
+        None,
+    ),
+    "TERM_RUNLIMIT: job killed after reaching LSF run time limit.": (TIME_LIMIT, None),
+    "TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.": (HOST, None),
+    "=>> PBS: job killed: walltime 7242 exceeded limit 7200": (TIME_LIMIT, None),
+    "=>> PBS: job killed: mem 9437184kb exceeded limit 8388608kb": (HOST, None),
+    # memory of other devices, and in the words of other libraries
+    "RuntimeError: NPU out of memory. Tried to allocate 5.50 GiB (NPU 3; 60.96 GiB": (GPU, 5.5),
+    "RuntimeError: MPS backend out of memory (MPS allocated: 17.55 GB, other allocations: 384 KB, "
+    "max allowed: 18.13 GB). Tried to allocate 1.50 GB on private pool.": (GPU, 1.5),
+    "RuntimeError: /a/util/cuda_runtime.cpp:48 in function f: CUDA Error: out of memory": (
+        GPU,
+        None,
+    ),
+    "RuntimeError: cuDNN error: CUDNN_STATUS_ALLOC_FAILED": (GPU, None),
+    "Failed to CUDA calloc async 608 bytes": (GPU, None),
+    "RuntimeError: [Rank:0] FATAL ERROR :: MODULE:PT_DEVMEM Allocation failed for size::9": (
+        GPU,
+        None,
+    ),
+    "Out of memory error on GPU 0. Cannot allocate 512.000000MB memory on GPU 0, 23.623291GB": (
+        GPU,
+        0.5,
+    ),
+    "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory allocating 3221225472 "
+    "bytes.": (GPU, 3.0),
+    "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to "
+    "allocate 3221225472 bytes.": (GPU, 3.0),
+    "jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: Error allocating device buffer: Attempting to "
+    "allocate 15.5G. That was not possible.": (GPU, 15.5),
+    "XlaRuntimeError: RESOURCE_EXHAUSTED: XLA:TPU compile permanent error. Ran out of memory in "
+    "memory space hbm. Used 21.90G of 7.48G hbm.": (GPU, None),
+    "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.": (
+        HOST,
+        None,
+    ),
+    "(raylet) [2026-01-02 03:04:05,6 E 5 5] (raylet) node_manager.cc:3099: 1 Workers (tasks / "
+    "actors) killed due to memory pressure (OOM), 0 Workers crashed due to other reasons": (
+        HOST,
+        None,
+    ),
+    "RuntimeError: unable to mmap 1073741824 bytes from file </torch_1_2>: Cannot allocate memory "
+    "(12)": (HOST, None),
+    "job.sh: fork: Cannot allocate memory": (HOST, None),
+    # faults of GPUs, lost peers, launchers
+    "RuntimeError: CUDA error: uncorrectable ECC error encountered": (NODE_FAILURE, None),
+    "RuntimeError: CUDA error: uncorrectable NVLink error detected during the execution": (
+        NODE_FAILURE,
+        None,
+    ),
+    "RuntimeError: Rank 3, device 3: Unexpected result inf (message='found Inf in local forward "
+    "loss calculation')": (NAN, None),
+    "RuntimeError: [ERROR] HCCL error in: torch_npu/csrc/ProcessGroupHCCL.cpp:64": (
+        COMMUNICATION,
+        None,
+    ),
+    "F0102 03:04:05.123456    1234 client.h:77] Terminating process because the JAX distributed "
+    "service detected fatal errors.": (COMMUNICATION, None),
+    "Killed": (KILLED, None),
+    "mpirun noticed that process rank 7 with PID 0 on node n1 exited on signal 9 (Killed).": (
+        KILLED,
+        None,
+    ),
+    "mpiexec noticed that process rank 0 with PID 5 on node n1 exited on signal 6 (Aborted).": (
+        ERROR,
+        None,
+    ),
+    "mpirun detected that one or more processes exited with non-zero status, thus causing": (
+        ERROR,
+        None,
+    ),
+    "YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Killed (signal 9)": (KILLED, None),
+    "YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Hangup (signal 1)": (ERROR, None),
+    "pdsh@login1: n2: ssh exited with exit code 1": (ERROR, None),
+    "LAUNCH INFO 2026-01-02 03:04:05,678 Exit code 1": (ERROR, None),
+    "srun: error: Application launch failed: Communication connection failure": (ERROR, None),
+    "run.sh: line 7: 430069 Illegal instruction     (core dumped) python train.py": (ERROR, None),
+    "Fatal Python error: Aborted": (ERROR, None),
+    "(\"Final validation metrics: {'val-core/openai/gsm8k/acc/mean@1': \"": (
+        COMPLETED,
+        None,
+    ),
 }
 
 NO_ENDS = (
+    (
+        "W0102 03:04:05.6 341 bfc_allocator.cc:291] Allocator (GPU_0_bfc) ran out of memory trying "
+        "to allocate 3.36GiB with freed_by_count=0. The caller indicates that this is not a failure"
+    ),
+    (
+        "n1:1:1 [0] misc/ibvwrap.cc:254 NCCL WARN Call to ibv_reg_mr failed with error Cannot "
+        "allocate memory"
+    ),
+    "grpc: RESOURCE_EXHAUSTED: Received message larger than max",
+    "(1) The process is killed by SIGKILL by OOM killer due to high memory usage.",
+    "LAUNCH INFO 2026-01-02 03:04:05,678 Exit code 0",
+    "Killed 3 stale workers",
+    "submitit INFO (2026-01-02 03:04:05,6) - Job has not timed out. Ran 1 minutes out of 20.",
+    "  test_freq ....................................... Final validation metrics: never",
     "possible_oom: false",
     "SLURM_OOM_KILL_STEP=0",
     "+ srun --oom-kill-step=1 python train.py",
