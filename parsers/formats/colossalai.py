@@ -91,7 +91,7 @@ def _parse_models(offset: int, text: str) -> Iterator[RunTotals]:
 
 COLOSSALAI_THROUGHPUT = LogFormat(
     name="ColossalAI Chat, performance",
-    anchors=(b"throughput: ", b"Peak CUDA mem: "),
+    anchors=(b" throughput: ", b"Peak CUDA mem: "),
     parse=_parse_throughput,
     report=re.compile(
         r"(?:Making experience|Learning) throughput: |(?:Generate|Train) [0-9]+ samples, through"

@@ -135,7 +135,7 @@ def _parse_arguments(offset: int, text: str) -> Iterator[Setting]:
 
 ONEFLOW_STEP = LogFormat(
     name="OneFlow GPT",
-    anchors=(b"throughput: ", b",throughput="),
+    anchors=(b" throughput: ", b",throughput="),
     parse=_parse_steps,
     report=re.compile(r"(?<![A-Za-z_])(?:step: [0-9]+, loss: |(?:step|batches)=[0-9]+,micro_b)"),
 )

@@ -4,8 +4,8 @@ import re
 from dataclasses import replace
 
 from parsers.formats.colossalai import COLOSSALAI_MODELS, COLOSSALAI_THROUGHPUT
+from parsers.formats.declared.fine_tuners import LIBAI, LITGPT, MLX, MMENGINE, XTUNER
 from parsers.formats.declared.json_lines import JSON_LINES
-from parsers.formats.declared.litgpt import LITGPT
 from parsers.formats.declared.maxtext import MAXTEXT
 from parsers.formats.declared.metric_blocks import COMPOSER, OLMO_CORE
 from parsers.formats.declared.mlperf import MLPERF
@@ -71,6 +71,10 @@ DECLARED: tuple[LogFormat, ...] = (
     PICOTRON,
     PRIME_RL,
     AUTOMODEL_CONSOLE,
+    XTUNER,
+    MMENGINE,
+    LIBAI,
+    MLX,
     *JSON_LINES,
 )
 """Formats of one line for each report."""

@@ -80,6 +80,10 @@ SIGNS = (
     _sign(_COMPLETED, _FINISHED, b'"run_stop"', r':::MLLOG .*"run_stop".*"status": "success"'),
     _sign(_ERROR, _END, b'"run_stop"', r':::MLLOG .*"run_stop".*"status": "aborted"'),
     _sign(_COMPLETED, _FINISHED, b"Training time: ", r"^Training time: [0-9]+\.[0-9]{2}s\s*$"),
+    # LiBai and other programs with detectron2's hooks
+    _sign(
+        _COMPLETED, _FINISHED, b"Total training time: ", r"\bTotal training time: \S+ \(\S+ on h"
+    ),
     _sign(_COMPLETED, _FINISHED, b"exiting program ", r"\bexiting program at iteration [0-9]"),
     _sign(_COMPLETED, _FINISHED, b"exiting program ", r"\bexiting program after [0-9.]+ minutes"),
     _sign(_CANCELLED, _AFTERMATH, b"exiting program ", r"\bexiting program after receiving SIG"),
@@ -90,7 +94,7 @@ SIGNS = (
         r"['\"]Final validation metrics: (?:\{|None)",
     ),
     _sign(_COMPLETED, _FINISHED, b"Peak CUDA mem: ", r"Peak CUDA mem: [0-9.]+ GB"),
-    _sign(_COMPLETED, _FINISHED, b"throughput: ", r"Overall throughput: [0-9.]+ samples/s"),
+    _sign(_COMPLETED, _FINISHED, b" throughput: ", r"Overall throughput: [0-9.]+ samples/s"),
     _sign(_GPU, _CAUSE, b"out of memory", rf"Error: {_DEVICE} out of memory"),
     _sign(_GPU, _CAUSE, b"out of memory", rf"\b{_DEVICE} out of memory\. Tried to allocate"),
     _sign(_GPU, _CAUSE, b"out of memory", rf"\b{_DEVICE} (?:driver )?[Ee]rror: out of memory"),

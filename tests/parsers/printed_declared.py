@@ -183,6 +183,85 @@ def internevo(random: Random) -> Printed:
     )
 
 
+@prints("XTuner")
+def xtuner(random: Random) -> Printed:
+    """Print a report of XTuner of 2025, with a space behind its last number."""
+    n, of, value = count(random), count(random), loss(random, ".3f")
+    it = _numbers(random, {"time": ".4f", "max": ".2f", "res": ".2f", "norm": ".3f", "tgs": ".1f"})
+    return _printed(
+        f"[XTuner][RANK 0][2025-09-08 03:04:13][INFO] Step {n}/{of} data_time: 0.0091 lr: 0.000060 "
+        f"time: {it['time']} text_tokens: 4054.0 total_loss: 12.075, reduced_llm_loss: {value} "
+        f"max_memory: {it['max']} GB reserved_memory: {it['res']} GB grad_norm: {it['norm']} "
+        f"tgs: {it['tgs']} e2e_tgs: 6630.0 ",
+        iteration=n,
+        iterations=of,
+        log_interval=1,
+        learning_rate=6e-05,
+        step_seconds=float(it["time"]),
+        loss=float(value),
+        max_memory_allocated_gib=float(it["max"]),
+        max_memory_reserved_gib=float(it["res"]),
+        grad_norm=float(it["norm"]),
+        tokens_per_second_per_gpu=float(it["tgs"]),
+    )
+
+
+@prints("MMEngine")
+def mmengine(random: Random) -> Printed:
+    """Print a report of MMEngine, with the loss or the gradient's norm at the end."""
+    n, of, memory = count(random), count(random), count(random)
+    it = _numbers(random, {"lr": ".4e", "time": ".4f", "norm": ".4f"})
+    value = loss(random, ".4f")
+    has_norm = random.random() < 0.5
+    norm = f"  grad_norm: {it['norm']}" if has_norm else ""
+    return _printed(
+        f"2024/05/07 12:40:23 - mmengine - INFO - Iter(train) [{n:>4}/{of}]  lr: {it['lr']}  "
+        f"eta: 0:29:39  time: {it['time']}  data_time: 22.0483  memory: {memory}  loss: {value}"
+        + norm,
+        iteration=n,
+        iterations=of,
+        learning_rate=float(it["lr"]),
+        step_seconds=float(it["time"]),
+        max_memory_allocated_gib=memory / 1024,
+        loss=float(value),
+        grad_norm=float(it["norm"]) if has_norm else None,
+    )
+
+
+@prints("LiBai")
+def libai(random: Random) -> Printed:
+    """Print a report of LiBai, whose time is a mean since the start."""
+    n, of, samples = count(random), count(random), count(random)
+    value, rate = loss(random, ".4g"), number(random, ".2f")
+    return _printed(
+        f"[05/10 12:00:00 lb.utils.events]:  eta: 0:03:30  iteration: {n}/{of}  consumed_samples: "
+        f"{samples}  total_loss: {value}  time: 0.2341 s/iter    data_time: 0.0012 s/iter  "
+        f"total_throughput: {rate} samples/s  lr: 1.50e-04    ",
+        iteration=n,
+        iterations=of,
+        consumed_samples=samples,
+        loss=float(value),
+        running_samples_per_second=float(rate),
+        learning_rate=1.5e-4,
+    )
+
+
+@prints("MLX")
+def mlx(random: Random) -> Printed:
+    """Print a report of MLX, which has iterations per second and no time."""
+    n, tokens, value = count(random), count(random), loss(random, ".3f")
+    it = _numbers(random, {"lr": ".3e", "steps": ".3f", "rate": ".3f"})
+    return _printed(
+        f"Iter {n}: Train loss {value}, Learning Rate {it['lr']}, It/sec {it['steps']}, Tokens/sec "
+        f"{it['rate']}, Trained Tokens {tokens}, Peak mem 4.974 GB",
+        iteration=n,
+        loss=float(value),
+        learning_rate=float(it["lr"]),
+        tokens_per_second=float(it["rate"]),
+        consumed_tokens=tokens,
+    )
+
+
 @prints("nanochat")
 def nanochat(random: Random) -> Printed:
     """Print a report of nanochat, with the MFU as its last number."""

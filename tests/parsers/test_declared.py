@@ -9,8 +9,8 @@ from statistics import fmean, median
 import pytest
 from reports import parse
 
+from parsers.formats.declared.fine_tuners import LITGPT
 from parsers.formats.declared.json_lines import AUTOMODEL
-from parsers.formats.declared.litgpt import LITGPT
 from parsers.formats.declared.maxtext import MAXTEXT
 from parsers.formats.declared.mlperf import MLPERF
 from parsers.formats.declared.nanogpt import LLM_C, MODDED_NANOGPT, NANOCHAT, NANOGPT

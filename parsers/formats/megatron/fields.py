@@ -168,6 +168,7 @@ MEGATRON_FIELDS = _spelt(
         "MFU": ("reported_mfu", _percent),
         "mfu": ("reported_mfu", _percent),
         "max_memory_allocated(GB)": ("max_memory_allocated_gib", measured),
+        "memory(GiB)": ("max_memory_reserved_gib", measured),  # ms-swift
         "max_memory_reserved(GB)": ("max_memory_reserved_gib", measured),
         "approx flops per GPU": ("reported_tflops_per_gpu", _flops),
         "TFLOPs": ("reported_tflops_per_gpu", measured),
