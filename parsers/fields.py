@@ -13,16 +13,16 @@ _COUNT = re.compile(COUNT)
 
 
 def parse_number(text: str) -> float | None:
-    """Convert a match of NUMBER to a number, which may be nan or inf.
+    """Convert a text that matches NUMBER to a number, which may be nan or inf.
 
-    Returns None for a number too large for a float, because it is not infinite.
+    Returns None if the number is too large for a float, because it is not infinite.
     """
     value = float(text)
     return None if math.isinf(value) and text[-1] != "f" else value
 
 
 def finite(text: str | None) -> float | None:
-    """Convert a match of NUMBER to a finite number; None for nan, inf and None."""
+    """Convert a text that matches NUMBER to a finite number; None for nan, inf and None."""
     value = math.nan if text is None else float(text)
     return value if math.isfinite(value) else None
 
@@ -36,7 +36,7 @@ def parse_json(text: str) -> object:
 
 
 def json_float(value: object) -> float | None:
-    """Return a JSON value if it is a number, also nan or inf; otherwise None."""
+    """Return a JSON value if it is a number, including nan and inf; otherwise None."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
     try:
@@ -52,7 +52,7 @@ def finite_json(value: object) -> float | None:
 
 
 def json_numbers(values: Mapping[str, object]) -> dict[str, float]:
-    """Return the numbers of a JSON object, also nan and inf."""
+    """Return those values of a JSON object that are numbers, including nan and inf."""
     numbers = ((name, json_float(value)) for name, value in values.items())
     return {name: number for name, number in numbers if number is not None}
 
@@ -70,14 +70,14 @@ _QUOTED = re.compile(LABELS + r"\s*(?:#|\++ )")
 
 
 def is_quoted(text: str) -> bool:
-    """Return whether a text only quotes a report, e.g. in a script: `# iteration 1/ 10 | …`."""
+    """Return whether a text only quotes a report, as a script's `# iteration 1/ 10 | …` does."""
     return ("#" in text or "+ " in text) and _QUOTED.match(text) is not None
 
 
 def line_parts(line: str) -> Iterator[str]:
-    """Yield the parts between carriage returns, which progress bars write.
+    """Yield the parts of a line between carriage returns, which progress bars write.
 
-    Quoted parts are left out.
+    Parts that only quote a report are left out.
     """
     for part in line.split("\r"):
         if part and not is_quoted(part):

@@ -12,29 +12,30 @@ from typing import Any, get_args
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One report about one iteration, with the values of its own line only.
+    """One report about one iteration, with only the values of its own line.
 
     iteration: number of the iteration, counted as the line counts.
     iterations: the number of iterations of the run.
     step_seconds: duration of an iteration, or the mean over several.
-    log_interval: over how many iterations that is the mean, this one being the last. Lines do not
-        contain it, but if a program times each iteration separately it is 1; for the others
-        `merged_steps` computes it from the reports around.
+    log_interval: over how many iterations that is the mean, this one being the last. It is 1 if a
+        program times each iteration separately. Otherwise lines do not contain it, and
+        `merged_steps` computes it from the reports before and after.
     samples_per_second, tokens_per_second: of this report, over all ranks.
     running_samples_per_second: mean since the program's own warm-up, over all ranks.
     consumed_samples, consumed_tokens: since the beginning of training.
     global_batch_size: sequences per iteration.
     loss: may be nan or inf. learning_rate, loss_scale, grad_norm: as printed.
-    skipped: iterations left out so far, mostly for overflowing gradients (DeepSpeed).
-    skipped_iterations, nan_iterations: among those since the report before (Megatron).
-    tokens_per_second_per_gpu: likewise, per rank. train_seconds: since the training began.
+    skipped: how many iterations were left out so far, mostly for overflowing gradients (DeepSpeed).
+    skipped_iterations, nan_iterations: how many since the previous report (Megatron).
+    tokens_per_second_per_gpu: as tokens_per_second, but per rank. train_seconds: since the training
+        began.
     reported_tflops_per_gpu, reported_mfu: claims of the program; the MFU is a fraction of 1.
     memory_allocated_gib, max_memory_allocated_gib: now and at the peak, of the reporting rank.
     max_memory_reserved_gib: the memory of its allocator at the peak.
     energy_joules_per_gpu, power_watts_per_gpu: of an iteration, the mean over GPUs.
     timestamp: ISO 8601, in the log's own time zone, which is unknown.
-    end_to_end: True if the report is of the whole iteration of a program with several engines, each
-        of which may report its own part, too.
+    end_to_end: True if the report is about the whole iteration of a program with several engines,
+        each of which may also report its own part.
     offset: byte at which the line starts.
     """
 
@@ -71,10 +72,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossReport:
-    """A report of the training that names no iteration, only an epoch.
+    """A report of the training that contains no iteration, only an epoch.
 
     epoch: with its fraction. loss: may be nan or inf. learning_rate, grad_norm: as printed. The
-    others: as in `Step`.
+    other fields are those of `Step`.
     """
 
     epoch: float
@@ -94,8 +95,8 @@ class SkippedStep:
     The lines that report it do not contain the iteration.
 
     rank: the process that reports it; several may report the same step.
-    loss_scale: the factor of the loss. reduced_to: the factor from now on; None if it stays for
-        now, or is not in the line.
+    loss_scale: the factor of the loss. reduced_to: the factor from now on; None if the factor stays
+        the same, or if the line does not contain it.
     """
 
     rank: int | None = None
@@ -166,16 +167,16 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunTotals:
-    """What a line says about a run as a whole: its set-up, or its sums.
+    """The content of a line about a run as a whole: its set-up, or its sums.
 
-    strategy, world_size, backend, device, precision, parameters: the set-up; parameters are
-        those of the whole model, device is a GPU's name or `cpu`.
+    strategy, world_size, backend, device, precision, parameters: the set-up. parameters are those
+        of the whole model; device is a GPU's name or `cpu`.
     versions: (package, version) pairs, in the order of the line; empty if it names none.
-    iterations, train_seconds: how many were done, and the seconds of the whole training loop.
+    iterations, train_seconds: how many iterations were done, and the seconds of the training loop.
     samples_per_second, steps_per_second, tokens_per_second: over the whole run and all ranks,
         unless `per_gpu`.
     tflops_per_gpu: what the program claims.
-    phase: what part of the work the numbers are of, where a program reports several
+    phase: to which part of the work the numbers belong, if a program reports several parts
         (ColossalAI: "make_experience", "learn", "overall").
     final_loss: of the last iteration; mean_loss: over the run; may be nan or inf.
     max_memory_allocated_gib: peak of the reporting rank.
@@ -244,7 +245,7 @@ class Outcome:
 
     line: its number, the first being 1; None if lines were not counted. offset: byte at which it
     starts. text: the line without rank prefix, progress bar and colours; None if no line shows it.
-    requested_gib: size of the allocation that failed, for a memory failure that contains it.
+    requested_gib: the size of the allocation that failed, if a message about memory contains it.
     source: the log with that line, if a run has several.
     """
 

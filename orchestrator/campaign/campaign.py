@@ -154,7 +154,7 @@ def _checked_entries(checked: Checked) -> tuple[Cluster, tuple[Entry, ...]]:
 
 
 def _unused(file: CampaignFile, all_entries: Sequence[Entry]) -> dict[str, Any]:
-    """Return the defaults that every entry overrides; they are checked too."""
+    """Return the defaults that every entry overrides; they are checked although no run has them."""
     if not (file.matrix or file.include):
         return {}
     used = frozenset[str]().union(*(entry.inherited for entry in all_entries))

@@ -68,7 +68,10 @@ def _value_problems(
 
 
 def _missing(entry: Entry, framework: str | None, wrong: set[str]) -> Iterator[str]:
-    """Yield the missing values of an entry; `wrong` are the names of values with a problem."""
+    """Yield a sentence for each value that an entry lacks.
+
+    wrong: the names of values for which a problem was reported already.
+    """
     if framework is None:
         if "framework" not in wrong:
             yield f"{entry.where}: no framework given; choose one of {', '.join(FRAMEWORKS)}"

@@ -114,7 +114,7 @@ def make_run(entry: Entry, cluster: str, repeat: int = 1) -> Run:
 
 
 def difference(entry: Entry, name: str, repeat: int) -> tuple[str, Any]:
-    """Return all values of a run except one, as text, and the value of that one."""
+    """Return all values of a run but one, as one text, and the value of that one."""
     framework = entry.values.get("framework")
     rest = {
         key: value

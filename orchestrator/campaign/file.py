@@ -132,7 +132,7 @@ def read_campaign_file(path: Path) -> Checked:
 
 
 def _readable(data: Mapping[str, Any]) -> tuple[CampaignFile, bool]:
-    """Return the valid keys of a file, and whether no parameter is lost with the others."""
+    """Return the valid keys of a file, and whether all parameters of the file are among them."""
     values = {
         name: value
         for name, value in data.items()
@@ -183,14 +183,18 @@ def frameworks_in_play(data: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _belongs(name: str) -> str | None:
-    """Return the right place of a key that was found at the top of a file, if known."""
+    """Return where in the file a misplaced top-level key belongs; None if that is not known."""
     if is_parameter(name, FRAMEWORKS):
         return "it is a parameter of runs: write it under defaults"
     return "it belongs in the cluster profile" if name in field_types(Cluster) else None
 
 
 def _cluster(data: Mapping[str, Any], folder: Path) -> tuple[Cluster | None, tuple[str, ...]]:
-    """Return the cluster that a file names, or its problems; neither if the value is not a text."""
+    """Return the cluster that a file names, and the problems of its profile.
+
+    The cluster is None if there are problems. It is also None if the value is not a text, which is
+    reported elsewhere.
+    """
     name = data.get("cluster", LOCAL)
     try:
         return (load_cluster(name, folder) if isinstance(name, str) else None), ()
@@ -234,7 +238,10 @@ def _rules(data: Mapping[str, Any]) -> tuple[tuple[Rule, ...], list[str]]:
 
 
 def _value_problems(where: str, rule: object, frameworks: tuple[str, ...]) -> Iterator[str]:
-    """Yield the values in an `exclude` rule that no run can have; names are checked before."""
+    """Yield a sentence for each value in an `exclude` rule that no run can have.
+
+    The names in the rule are checked elsewhere.
+    """
     for name, value in rule.items() if isinstance(rule, dict) else ():
         for item in value if isinstance(value, list) else [value]:
             if is_parameter(name, frameworks):

@@ -62,7 +62,10 @@ def gib(number: float) -> str:
 
 
 def fits(forecast: MemoryForecast | None, room: Capacity | None) -> str | None:
-    """Return `yes`, `no` or `maybe` for an interval and a capacity, or None if one is unknown."""
+    """Return whether a memory forecast fits into a capacity: `yes`, `no` or `maybe`.
+
+    Returns None if the forecast or the capacity is not known.
+    """
     if forecast is None or room is None:
         return None
     if forecast.high_gib <= room.gib and not forecast.is_open:

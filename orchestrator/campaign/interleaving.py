@@ -47,9 +47,10 @@ def interleaved(runs: Sequence[PlannedRun], seed: int) -> Iterator[Placed]:
 def unfinished_blocks(
     runs: Sequence[PlannedRun], missing: Collection[str], seed: int
 ) -> list[list[Placed]]:
-    """Return the missing runs of each unfinished block; `missing` has the runs' ids.
+    """Return the missing runs of each unfinished block.
 
-    The caller also passes the completed runs, so that the other runs keep their places.
+    missing: the ids of the missing runs. runs: all runs, also the completed ones, so that every run
+    keeps its place.
     """
     placed = [run for run in interleaved(runs, seed) if run.planned.run_id in missing]
     return [list(block) for _, block in groupby(placed, key=lambda run: run.block)]

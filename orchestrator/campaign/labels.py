@@ -83,7 +83,7 @@ def shell_safe(text: str) -> str:
 
 
 def _texts(name: str, values: Mapping[str, Any]) -> dict[str, str]:
-    """Return the label text for each value of a parameter, by the value's repr."""
+    """Return the text that a label shows for each value of a parameter, by the value's repr."""
     texts = {key: _whole(name, value) for key, value in values.items() if value is not None}
     long = {
         key: value
@@ -108,7 +108,7 @@ def _texts(name: str, values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _size(model: Any) -> str | None:
-    """Return the size of a model that is given by its sizes, e.g. 18.4B; None for a preset."""
+    """Return a model's size, e.g. 18.4B, if the file gives its dimensions; None for a preset."""
     shape = model_shape({"model": model}) if isinstance(model, Mapping) else None
     if not isinstance(shape, ModelShape) or "preset" in model:
         return None
@@ -172,7 +172,7 @@ def _options(arguments: Sequence[Any]) -> list[str]:
 
 
 def _ends(paths: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], tuple[str, ...]]:
-    """Return the shortest distinct end of each path."""
+    """Return for each path the shortest end that no other path has."""
     all_ends = {path: [path[start:] for start in range(len(path))][::-1] for path in paths}
     counts = Counter(end for ends in all_ends.values() for end in ends)
     return {
@@ -183,7 +183,7 @@ def _ends(paths: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], tuple[str, 
 
 @cache
 def _clear_without_name() -> frozenset[str]:
-    """Return the parameters whose values are clear in a label without the parameters' names."""
+    """Return the parameters that a label shows by their value alone, without their name."""
     own = (name for framework in FRAMEWORKS.values() for name in framework.labelled_by)
     return frozenset(("framework", "model", "precision", *own))
 

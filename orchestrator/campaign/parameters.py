@@ -222,8 +222,8 @@ def parameter_problems(
 ) -> Iterator[str]:
     """Yield the problems of parameters at `where`, as sentences that begin with `where`.
 
-    A parameter is known if one of `frameworks` has it, and a value fits if it fits one of them.
-    elsewhere: descriptions of keys that are not parameters, by their names.
+    A parameter is valid if at least one of `frameworks` has it and accepts its value. elsewhere:
+    descriptions of keys that are not parameters, by their names.
     """
     kinds = (CommonParameters, *(FRAMEWORKS[name].options for name in frameworks))
     for name, value in values.items():

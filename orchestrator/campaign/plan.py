@@ -33,7 +33,10 @@ class _Planned:
 
     @property
     def fits(self) -> str | None:
-        """`yes`, `no`, `maybe` or None; `no` only if submit refuses the run."""
+        """Whether the run fits into memory: `yes`, `no`, `maybe` or None.
+
+        It is `no` only if submit refuses the run.
+        """
         if self.planned.memory_problem:
             return "no"
         answer = fits(self.memory, self.room)
@@ -41,7 +44,7 @@ class _Planned:
 
     @property
     def interval(self) -> str | None:
-        """The ends of the forecast, as text for a table."""
+        """The smallest and the largest memory of the forecast, as text for a table."""
         if self.memory is None:
             return None
         return f"{gib(self.memory.low_gib)}-{gib(self.memory.high_gib)}"
@@ -60,7 +63,10 @@ def _row(planned: PlannedRun, cluster: Cluster, calibrations: Calibrations) -> _
 
 
 def _of_run(column: Column[Run]) -> Column[_Planned]:
-    """Return a column about runs that is left out first, because labels show differences too."""
+    """Return a column of runs as a column of planned runs.
+
+    A narrow terminal leaves it out first, because labels already show how runs differ.
+    """
     return Column(
         column.title,
         column.name,
@@ -99,9 +105,10 @@ def _columns(campaign: Campaign) -> tuple[Column[_Planned], ...]:
 
 
 def plan_table(campaign: Campaign, calibrations: Calibrations, states: States = NO_STATES) -> Table:
-    """Return the table of all runs, also impossible ones; it has states if any run has one.
+    """Return a table with a row for every run, also for impossible ones.
 
-    states: words, by run id, for the runs that `submit` does not start.
+    states: the state of each run that `submit` will not start, by run id. The table has a column of
+    states only if there are some.
     """
     state: Column[_Planned] = Column("state", "state", lambda row: _state(row.planned, states))
     identity, label, *sizes_of_run = _columns(campaign)
@@ -150,7 +157,7 @@ def calibration_lines(calibrations: Calibrations) -> list[str]:
 
 
 def plan_totals(campaign: Campaign, states: States = NO_STATES) -> str:
-    """Return one line: the number of runs per state, and the GPU-hours of those to start."""
+    """Return one line: the number of runs in each state, and the GPU-hours of the runs to start."""
     words = Counter(_state(planned, states) for planned in campaign.runs)
     hours = sum(
         planned.run.resources.gpu_hours
@@ -166,7 +173,7 @@ def plan_totals(campaign: Campaign, states: States = NO_STATES) -> str:
 
 
 def _state(planned: PlannedRun, states: States) -> str:
-    """Return the state of a run; without a state, what `submit` will do with the run."""
+    """Return the state of a run. If it has none, return what `submit` will do with the run."""
     state = states.get(planned.run_id)
     return state or (_IMPOSSIBLE if planned.refusals else _TO_START)
 

@@ -18,7 +18,10 @@ class ParameterSeries:
         return self.run_ids[: self.run_ids.index(run_id)]
 
     def given_up(self, run_id: str, failed: Callable[[str], bool]) -> str | None:
-        """Return why a run must not start, or None; `failed` returns whether another run failed."""
+        """Return a sentence on why a run must not start; None if it may start.
+
+        failed: returns whether the run with an id failed.
+        """
         for other, value in zip(self.before(run_id), self.values, strict=False):
             if failed(other):
                 return f"given up: {self.parameter}={value} failed"
@@ -26,7 +29,10 @@ class ParameterSeries:
 
 
 def all_series(parameter: str, runs: Iterable[tuple[str, str, Any]]) -> dict[str, ParameterSeries]:
-    """Return the series of each run, given each run's id, its other values, and its parameter."""
+    """Return the series of each run, by run id.
+
+    runs: for each run its id, the text of its other values, and its value of `parameter`.
+    """
     groups: dict[str, list[tuple[Any, str]]] = {}
     for run_id, rest, value in runs:
         groups.setdefault(rest, []).append((value, run_id))

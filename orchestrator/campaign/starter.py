@@ -55,7 +55,7 @@ warmup: 25%                   # iterations left out of the numbers: a percentage
 
 
 def write_starter(file: Path, force: bool) -> None:
-    """Write the starter to `file`, and the schema of campaign files next to it, for editors.
+    """Write the starting campaign file to `file`, and the JSON schema for editors next to it.
 
     Raises UserError if the file already exists, unless `force` is set.
     """

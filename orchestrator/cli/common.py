@@ -79,7 +79,7 @@ class Format(click.Choice[str]):
     """A name of FORMATS, or an earlier name of one."""
 
     def __init__(self) -> None:
-        """Accept the formats of all tables."""
+        """Accept the names of all formats in which a table can be printed."""
         super().__init__(FORMATS)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
@@ -99,7 +99,7 @@ def check_format(layout: str, *, to_terminal: bool) -> str:
 
 
 def _format(ctx: click.Context, param: click.Parameter, value: str) -> str:
-    """Refuse a format that cannot be printed, before the command does its work."""
+    """Check a format before the command does its work. Raises UserError if it cannot be printed."""
     return check_format(value, to_terminal=sys.stdout is not None and sys.stdout.isatty())
 
 
@@ -296,7 +296,7 @@ def refresh_records(campaign: "Campaign", store: "CampaignStore") -> bool:
 
 @contextmanager
 def told_if_slow(sentence: str, seconds: float = 3.0) -> Iterator[None]:
-    """Print why the user has to wait, on a terminal, if the wait is longer than `seconds`."""
+    """Print the reason for a wait to a terminal if it takes longer than `seconds`."""
     if not sys.stderr.isatty():
         yield
         return
@@ -356,11 +356,12 @@ def table_text(
     sentences: Iterable[str] = (),
     text: Callable[[], str] | None = None,
 ) -> str | bytes:
-    """Return a table in one of FORMATS; only the function that a format needs is called.
+    """Return a table in one of FORMATS.
 
-    table, sentences: what people read. text: printed as `text` in place of both. records: one
-    object per row, for programs. values: the table for CSV and Parquet, if it differs from
-    `records`. whole: the JSON object, if it has more than `records`.
+    Only the functions that the format needs are called. table, sentences: the table and the lines
+    below it, for people. text: replaces both in the format `text`. records: one object per row, for
+    programs. values: the table for CSV and Parquet, if it differs from `records`. whole: the JSON
+    object, if it has more than `records`.
     """
     from orchestrator.common.latex import as_latex, latex_comment
     from orchestrator.common.parquet import as_parquet
@@ -413,9 +414,9 @@ def exit_for(failed: "Sequence[RunStatus]", campaign: "Campaign") -> None:
 
 @contextmanager
 def interruptible(sentence: str | None = None) -> Iterator[None]:
-    """End the command on Ctrl-C, SIGTERM and SIGHUP, with exit code 130.
+    """End the command with exit code 130 on Ctrl-C, SIGTERM or SIGHUP.
 
-    sentence: printed then; None for no sentence.
+    sentence: what to print then; None prints nothing.
     """
 
     def interrupt(number: int, frame: object) -> NoReturn:

@@ -157,7 +157,7 @@ def noise(campaign: Path, results: Path | None, layout: str) -> None:
 def _refuse_misuse(
     a: str, b: str | None, by: str | None, expression_a: str | None, expression_b: str | None
 ) -> None:
-    """Raise UsageError if the options name no runs to compare, or too many."""
+    """Raise UsageError if the options choose no runs to compare, or exclude each other."""
     from orchestrator.compare.published_row import is_published
 
     if is_published(a):
@@ -179,7 +179,10 @@ def _matched(
     others: "Sequence[MeasuredRun]",
     names: tuple[str, str] | None,
 ) -> "tuple[list[Pairing], list[str]]":
-    """Return the pairings of runs of one campaign, or of two campaigns with these names."""
+    """Return pairings of runs, and the configurations without a partner.
+
+    names: the names of two campaigns; None if all runs are of one campaign.
+    """
     from orchestrator.compare.pairing import matched
 
     both = [run.label for run in chosen if any(run is other for other in others)]
@@ -196,7 +199,10 @@ def _matched(
 
 
 def _named(pairing: "Pairing", names: tuple[str, str] | None) -> "Pairing":
-    """Return a pairing with its campaigns' names, or with A and B if its runs have one name."""
+    """Return a pairing whose sides have the campaigns' names, or A and B.
+
+    They are named A and B if the runs of both sides have the same name.
+    """
     from dataclasses import replace
 
     if names is None and pairing.title != pairing.baseline:
@@ -217,7 +223,7 @@ def _name(path: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """One side of a comparison, A or B: its runs, their warm-up, and their folder."""
+    """A or B of a comparison: its runs, their warm-up, and their results folder."""
 
     runs: "list[MeasuredRun]"
     warmup: "Warmup"
@@ -225,7 +231,10 @@ class _Side:
 
 
 def _side(path: str, results: Path | None, warmup: "Warmup | None" = None) -> _Side:
-    """Return a campaign file or a results folder as a side; its own warm-up if none is given."""
+    """Return the runs of a campaign file or of a results folder as A or B of a comparison.
+
+    warmup: None for the warm-up of the campaign itself.
+    """
     from dataclasses import replace
 
     from orchestrator.compare.measured_run import measured_runs, recorded_runs
@@ -255,7 +264,10 @@ def _known(name: str, runs: "Sequence[MeasuredRun]") -> str:
 def _holding(
     option: str, expression: str | None, runs: "Sequence[MeasuredRun]"
 ) -> "list[MeasuredRun]":
-    """Return the runs that match an expression; all runs without an expression."""
+    """Return the runs for which the expression of an option is true.
+
+    Without an expression, returns all runs.
+    """
     from orchestrator.common.expressions import places_where
 
     if expression is None:
@@ -264,7 +276,10 @@ def _holding(
 
 
 def _fail_if_slower(comparisons: "Sequence[Compared]", part: float) -> None:
-    """Exit with 1 if A is certainly slower, or if a comparison cannot be made."""
+    """Exit with 1 if A is certainly slower than B, or if a comparison was impossible.
+
+    part: how much slower A may be, e.g. 0.05 for 5 %.
+    """
     slower = [compared for compared in comparisons if compared.comparison.is_slower_by(part)]
     missing = [compared for compared in comparisons if not compared.is_measured]
     for compared in slower:

@@ -171,7 +171,7 @@ def parse(
 
 
 def _print_unparsed(search: "FoundLogs", layout: str) -> None:
-    """Print `log:line: text` for each line that looks like a report and could not be parsed."""
+    """Print `log:line: text` for each line that looks like a step report but cannot be parsed."""
     from orchestrator.logs.unparsed import unparsed_records
 
     problems = list(search.problems)
@@ -195,7 +195,10 @@ def _print_unparsed(search: "FoundLogs", layout: str) -> None:
 
 
 def _given(options: dict[str, Any]) -> "Given":
-    """Return values from the user that logs may lack. Raises UserError for an unknown preset."""
+    """Return the values that the user gives because logs may lack them.
+
+    Raises UserError if the preset of a model is not known.
+    """
     from dataclasses import fields
 
     from orchestrator.estimate.case import given_shape

@@ -202,7 +202,7 @@ def _write_file(file: Path, text: str | bytes) -> str:
 
 
 def _of_tables(page: Path, *, as_html: bool) -> None:
-    """Write the tables of a published page as an HTML page next to it."""
+    """Write the tables of a published page as an HTML page, in the same folder as the page."""
     context = click.get_current_context()
     useless = [
         option.opts[0]
@@ -272,7 +272,7 @@ def _formatted(
     runs: "Sequence[Collected]",
     layout: str,
 ) -> Any:
-    """Call `make`, e.g. print_table, with a report in a format."""
+    """Call `make`, e.g. `print_table`, with the arguments that show a report in a format."""
     from orchestrator.report.json_report import report_json
 
     whole = report_json(campaign, reports.of_runs, runs)

@@ -286,7 +286,10 @@ def status(
 
 
 def _runs_where(only: str, campaign: "Campaign", store: "CampaignStore") -> set[str]:
-    """Return the ids of the runs that match an expression over the names of report.json."""
+    """Return the ids of the runs that match an expression.
+
+    The expression may use the names of the values in report.json.
+    """
     from datetime import datetime
 
     from orchestrator.collect.collected import collect_campaign
@@ -444,7 +447,10 @@ def _stopped(campaign: "Campaign", *, here: bool = False) -> str:
 def _say_nothing_ended(
     campaign: "Campaign", outcomes: Sequence[str], *, named: bool, missing: bool
 ) -> None:
-    """Print that no run ended in one of `outcomes`, and how to start `missing` ones."""
+    """Print that no run ended in one of `outcomes`.
+
+    missing: whether runs have never started; then print the command that starts them.
+    """
     *others, last = outcomes
     listed = f"{', '.join(others)} or {last}" if others else last
     which = "none of these runs" if named else "no run"

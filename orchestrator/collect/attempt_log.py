@@ -15,10 +15,10 @@ from parsers.summary.warmup import Warmup
 
 @dataclass(frozen=True, slots=True)
 class AttemptLog:
-    """The content of an attempt's log since its job's last start.
+    """The records of an attempt's log, from the last start of its job on.
 
-    If the job's programs trained several times, each time from the beginning, this is the last
-    training. A training that continued from a checkpoint has several launches.
+    If the job's programs trained several times, each time from the beginning, only the last
+    training is kept. A training that continued from a checkpoint has several launches.
     """
 
     records: Sequence[Record]
@@ -33,10 +33,10 @@ def read_attempt_log(
     *,
     complete: bool,
 ) -> AttemptLog:
-    """Return the content of an attempt's log, which is empty without a log.
+    """Return the records of an attempt's log; without an attempt or a log there are none.
 
-    configured: the configuration of its run. complete: no program writes to the log any more.
-    Raises OSError.
+    configured: the configuration of the attempt's run. complete: whether no program writes to the
+    log any more. Raises OSError.
     """
     if attempt is None or not attempt.log.exists():
         return AttemptLog((), RunReports())

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def calibrations_by(campaign: Campaign, runs: "Sequence[Collected]") -> Calibrations:
-    """Calibrate a campaign's forecasts by its finished runs, by framework."""
+    """Calibrate a campaign's forecasts with its finished runs; return the result by framework."""
     return calibrations(
         Measured(
             run.planned.run.framework,

@@ -44,7 +44,7 @@ class Collected:
 
     @property
     def crowded(self) -> str | None:
-        """What else used this machine's cores during the last attempt; None if nothing did."""
+        """The other work on this machine's cores during the last attempt; None if none is known."""
         return self.attempts[-1].crowded if self.attempts else None
 
     @property

@@ -29,9 +29,9 @@ class Ending:
 def endings(runs: Sequence[PlannedRun], store: CampaignStore) -> list[Ending]:
     """Return the ending of each of `runs`, in their order.
 
-    A given-up run has never started, was interrupted, or is a queued run that Slurm has forgotten.
-    A run that ended on its own keeps its end. If the failed run is tried again, the others are no
-    longer given up.
+    A run is given up only if it has not started, was interrupted, or was queued and Slurm no longer
+    knows its job. A run that ended on its own keeps its ending. If the failed run starts again, the
+    other runs of its series are no longer given up.
     """
 
     @cache

@@ -82,10 +82,10 @@ _BY_LOG = {
 
 
 def outcome(state: str, log_outcome: Outcome | None) -> RunOutcome | None:
-    """Return a run's outcome in one word, or None if the run has not ended.
+    """Return a run's outcome; None if the run has not ended.
 
-    The state decides, except for what it does not show: why a run failed, and everything if Slurm
-    has forgotten the job.
+    The scheduler's state decides. The log decides why a run failed, and how a run ended if Slurm
+    no longer knows its job.
     """
     word = _BY_STATE.get(state)
     if log_outcome is None:
@@ -103,9 +103,9 @@ def decided_by(state: str, word: RunOutcome | None) -> str | None:
 def run_outcome(
     folder: RunFolder,
 ) -> tuple[str, RunOutcome | None, Outcome | None, tuple[records.Attempt, ...]]:
-    """Return a run's state, outcome, failure message from the log, and attempts.
+    """Return a run's state, its outcome, the failure message in its log, and its attempts.
 
-    The attempts are those that determine the state, oldest first.
+    The attempts are those from which the state follows, oldest first.
     """
     state, starts = folder.standing()
     log_outcome = _printable(_log_outcome(state, starts[-1])) if starts else None
@@ -117,7 +117,7 @@ def run_outcome(
 
 
 def _is_unrehearsed(folder: RunFolder, attempt: records.Attempt) -> bool:
-    """Return whether a run was to be rehearsed, but its log lacks the checker's last line."""
+    """Return whether an attempt is a rehearsal whose log lacks the line that ends a rehearsal."""
     if not (folder.path / ORDER_FILE).exists():
         return False
     try:
@@ -127,9 +127,9 @@ def _is_unrehearsed(folder: RunFolder, attempt: records.Attempt) -> bool:
 
 
 def attempt_outcome(attempt: records.Attempt) -> RunOutcome | None:
-    """Return the outcome of one start of a run, whatever its other starts did.
+    """Return the outcome of one attempt of a run; None if the attempt has not ended.
 
-    None before its end.
+    The other attempts of the run do not matter.
     """
     if attempt.ended is None:
         return None
@@ -138,9 +138,9 @@ def attempt_outcome(attempt: records.Attempt) -> RunOutcome | None:
 
 
 def _log_outcome(state: str, attempt: records.Attempt) -> Outcome | None:
-    """Return the outcome according to a run's log, if the state leaves it open.
+    """Return the outcome that a run's log shows, if the scheduler's state does not decide it.
 
-    A log that is missing or cannot be read gives None.
+    Returns None if the log is missing or cannot be read.
     """
     if state not in _BY_LOG:
         return None
@@ -151,16 +151,16 @@ def _log_outcome(state: str, attempt: records.Attempt) -> Outcome | None:
 
 
 def _printable(log_outcome: Outcome | None) -> Outcome | None:
-    """Return a log's outcome without characters that control a terminal."""
+    """Return an outcome from a log, without characters that control a terminal."""
     if log_outcome is None or log_outcome.text is None:
         return log_outcome
     return replace(log_outcome, text=printable(log_outcome.text))
 
 
 def parse_outcomes(text: str) -> tuple[str, ...]:
-    """Return the outcomes in a list with commas; for an empty list, all unsuccessful ones.
+    """Return the outcomes in a text such as `timeout,oom`; for an empty text, all failures.
 
-    `unknown` is not an end, so the list must name it. Raises UserError if a word is not an outcome.
+    `unknown` is no failure, so the text must name it. Raises UserError if a word is not an outcome.
     """
     words = tuple(word.strip() for word in text.lower().split(",") if word.strip())
     unknown = [word for word in words if word not in UNSUCCESSFUL]

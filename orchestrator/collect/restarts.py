@@ -47,7 +47,7 @@ STARTS_AGAIN = LogFormat(
 
 
 def since_last_start(records: Sequence[Record]) -> Sequence[Record]:
-    """Return the records after the last line that marks a start; all if there is none."""
+    """Return the records after the last line that marks a start; all if there is no such line."""
     for index in range(len(records) - 1, -1, -1):
         record = records[index]
         if isinstance(record, Setting) and record.name == STARTS_AGAIN.name:

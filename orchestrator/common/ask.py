@@ -14,7 +14,7 @@ TIMEOUT_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The lines that a program printed; `problem` is why they do not answer the question, or None.
+    """The lines that a program printed. `problem` is why they cannot be used, or None.
 
     late: whether the program was killed because it ran out of time.
     """

@@ -4,9 +4,9 @@
     strategy in ["ddp", "zero0"] and precision == "bf16"
     num_microbatches % 4 != 0 or parameters_billions / world_size > 2
 
-An expression is read with Python's own grammar and translated, node by node, into closures; a node
-that is not in the tables below is refused. Calls, attributes, subscripts and powers do not exist.
-A comparison of sizes with something absent is false.
+Python's own parser reads an expression. Each node of its syntax tree is translated into a closure,
+and a node that is not in the tables below is refused. So an expression cannot contain calls,
+attributes, subscripts or powers. A comparison with an absent value is false.
 """
 
 import ast

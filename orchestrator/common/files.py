@@ -72,7 +72,7 @@ def json_text(value: object) -> str:
 def read_json(path: Path) -> dict[str, Any] | None:
     """Return the object in a JSON file, or None if there is no such file.
 
-    Raises UserError if it cannot be read, because then another program has written it.
+    Raises UserError if the file is not a JSON object, because then teralog did not write it.
     """
     try:
         # Without the layers of text and buffers: a status reads several files for each run.
@@ -130,11 +130,11 @@ def claim_folder(
     links: Mapping[str, str] | None = None,
     same: Mapping[str, Path] | None = None,
 ) -> bool:
-    """Make a folder with these files and symbolic links, complete, if it does not exist.
+    """Make a folder with these files and symbolic links at once, unless it exists.
 
-    Returns whether this call made the folder. Of several callers at once, on several hosts too,
-    only one succeeds. The texts of different callers must differ. same: by name, synced files that
-    already contain one of these texts; no program may write to them. Raises OSError.
+    Returns whether this call made the folder. Of several callers at the same time, also on several
+    hosts, only one succeeds. The texts of different callers must differ. same: files that already
+    contain one of the texts and are synced, by name; no program may write to them. Raises OSError.
     """
     try:
         _make_whole(folder, texts, links, same)
@@ -211,7 +211,7 @@ def _make_whole(
 
 
 def _linked(source: Path | None, path: str) -> bool:
-    """Give a file a second name, which is fast; return False if the disk refuses."""
+    """Create a hard link to a file at `path`, which is fast; return False if that is impossible."""
     if source is None:
         return False
     # The number of names of a file is limited, on ext4 to 65,000.
@@ -223,9 +223,9 @@ def _linked(source: Path | None, path: str) -> bool:
 
 @contextlib.contextmanager
 def passing_text(path: Path, text: str) -> Iterator[Path]:
-    """Provide a synced file next to `path` that contains a text, as long as the block runs.
+    """Provide a synced file that contains a text, next to `path`, while the block runs.
 
-    Raises OSError.
+    The file is removed afterwards. Raises OSError.
     """
     temporary = _temporary(path)
     try:
@@ -258,7 +258,10 @@ ELSEWHERE = "give a folder that you can write to with --results"
 
 @contextmanager
 def disk_errors(path: Path, otherwise: str = ELSEWHERE) -> Iterator[None]:
-    """Turn errors of the disk into a UserError with a remedy, or with `otherwise`."""
+    """Turn an OSError into a UserError with a remedy.
+
+    otherwise: the remedy for errors that need no special one.
+    """
     try:
         yield
     except OSError as error:

@@ -26,7 +26,7 @@ _ANY_SPACE = "\N{NO-BREAK SPACE}"
 
 @dataclass(frozen=True, slots=True)
 class FittedTable:
-    """The lines of a table: those above it, its titles with their rule, its rows, those below."""
+    """The lines of a table: lines above it, its titles and their rule, its rows, lines below it."""
 
     above: tuple[str, ...]
     titles: tuple[str, ...]
@@ -52,24 +52,24 @@ class _Shown:
 
     @property
     def natural(self) -> int:
-        """The width of the longest cell and of the longest word of the title."""
+        """The width that the column needs: its longest cell, or the longest word of its title."""
         return max(map(len, (*self.cells, *_title_words(self.title))))
 
     @property
     def roomy(self) -> int:
-        """The width at which only the unit of the title is on a separate line."""
+        """The width at which the title takes one line, or two if it has a unit."""
         return max(map(len, (*self.cells, *self.title.replace(" (", "\n(").split("\n"))))
 
     @property
     def least(self) -> int:
-        """The width below which the column is left out."""
+        """The smallest width at which the column can be read; if there is less, it is left out."""
         return self.natural if self.number else min(self.natural, _LEAST_TEXT)
 
 
 def fitted_text(table: Table, width: int | None, *, wide_option: bool = True) -> str:
-    """Return the lines of `fitted`; without a width, those of the whole table.
+    """Return the lines of a table, fitted into `width`; without a width, the whole table.
 
-    wide_option: whether the command has `--wide`, which a line below the table may name.
+    wide_option: whether the command has the option `--wide`, so that a line may suggest it.
     """
     from orchestrator.common.tables import as_text
 
@@ -79,7 +79,7 @@ def fitted_text(table: Table, width: int | None, *, wide_option: bool = True) ->
 
 
 def fitted(table: Table, width: int, *, wide_option: bool = True) -> FittedTable:
-    """Return the table in at most `width` columns, as the module describes."""
+    """Return the table in at most `width` characters per line, as the module describes."""
     columns = _columns(table)
     # Rows that are all the same still count as several rows.
     first = columns[0] if all(map(_is_same, columns)) else None
@@ -131,7 +131,7 @@ def _is_same(column: _Shown) -> bool:
 
 
 def _same_line(columns: Sequence[_Shown], width: int) -> list[str]:
-    """Return the common values of all rows: `in all rows: nodes 1, memory 4 GiB`."""
+    """Return a line with the values that all rows share: `in all rows: nodes 1, memory 4 GiB`."""
     if not columns:
         return []
     return [*wrapped(f"in all rows: {', '.join(map(_with_unit, columns))}", width), ""]
@@ -174,7 +174,7 @@ def _with_short_ids(column: _Shown) -> _Shown:
 
 
 def _least_wanted(columns: Sequence[_Shown]) -> int:
-    """Return the index of the column to leave out next; the outermost ones stay longest."""
+    """Return the index of the column to leave out next, which is never the first or the last."""
     last = max((at for at, column in enumerate(columns) if not column.minor), default=0)
     return max(range(1, len(columns)), key=lambda at: (columns[at].minor, at != last, at))
 
@@ -210,7 +210,7 @@ def _title_words(title: str) -> list[str]:
 def _drawn(
     columns: Sequence[_Shown], widths: Sequence[int], count: int
 ) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-    """Return the lines of the titles and their rule, and those of each row."""
+    """Return the lines of the titles with their rule, and the lines of each row."""
     pairs = list(zip(columns, widths, strict=True))
     titles = _beside(
         [(_wrapped_title(column.title, wide), wide, column.number) for column, wide in pairs]

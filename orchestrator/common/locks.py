@@ -19,7 +19,7 @@ def acquire(path: Path) -> int | None:
 
 
 def is_held(path: Path) -> bool:
-    """Return whether a process holds the lock at `path`. Raises as `acquire` does."""
+    """Return whether a process holds the lock at `path`. Raises the same errors as `acquire`."""
     if not path.is_symlink() and not path.exists():
         return False
     descriptor = _flock(path, fcntl.LOCK_SH)

@@ -24,7 +24,7 @@ def as_parquet(table: Table) -> bytes:
 
 
 def _array(cells: Sequence[Cell]) -> "pa.Array":
-    """Return the cells of a column, all of one type: a column with any text is text."""
+    """Return the cells of a column with one type: text if any cell is text."""
     import pyarrow as pa
 
     if any(isinstance(cell, str) for cell in cells):

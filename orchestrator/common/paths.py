@@ -15,6 +15,6 @@ def absolute(path: str, folder: Path) -> str:
 
 
 def unset_in(name: str, path: str | None) -> Iterator[str]:
-    """Yield a sentence for each variable in a path that the environment does not have."""
+    """Yield a sentence for each variable in a path that is not set in the environment."""
     for variable in _VARIABLE.findall(os.path.expandvars(path or "")):
         yield f"{name}: {variable} of {path} is not set here"

@@ -19,7 +19,10 @@ Row = TypeVar("Row")
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How to show floats: the number of significant digits; `exact` floats get no padding zeros."""
+    """How to show floats: with how many significant digits, and whether with padding zeros.
+
+    exact: show no padding zeros.
+    """
 
     digits: int = 4
     exact: bool = False

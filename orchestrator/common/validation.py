@@ -17,10 +17,10 @@ def mapping_problems(
     values: Mapping[str, Any],
     belongs: Callable[[str], str | None] = lambda name: None,
 ) -> Iterator[str]:
-    """Yield the problems of `values`, which are fields of the dataclass `kind`.
+    """Yield the problems of `values`, which are meant as fields of the dataclass `kind`.
 
-    `where` begins every sentence; it is empty at the top of a file. `belongs` returns the right
-    place of an unknown key, if it is known elsewhere.
+    where: the start of every sentence; empty at the top of a file. belongs: returns where else an
+    unknown key belongs, or None.
     """
     prefix = f"{where}: " if where else ""
     types = field_types(kind)

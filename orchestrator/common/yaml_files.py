@@ -49,7 +49,10 @@ class _Loader(_Base):  # type: ignore[misc]
 
 
 def _as_written(node: Any, lists: int = 2) -> Any:
-    """Return a node whose numbers, in its list and nested lists, are texts."""
+    """Return a YAML node in which the numbers of lists are texts, as the user wrote them.
+
+    lists: how deep lists may be nested for this.
+    """
     if not isinstance(node, yaml.SequenceNode) or not lists:
         return node
     # A copy, because an alias also occurs elsewhere.
@@ -165,7 +168,7 @@ def _load(text: str, arguments: frozenset[str]) -> Any:
 
 
 def _nesting(text: str) -> int:
-    """Return the deepest nesting of brackets; libyaml's parser crashes on very deep ones."""
+    """Return the deepest nesting of brackets in a text; very deep nesting crashes libyaml."""
     steps = (1 if bracket in "[{" else -1 for bracket in re.findall(r"[\[{\]}]", text))
     return max(itertools.accumulate(steps), default=0)
 

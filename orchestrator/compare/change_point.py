@@ -60,11 +60,11 @@ class Change:
 
 
 def fewest_on_a_side(n: int) -> int | None:
-    """Return how many of n numbers must precede, and follow, a change that can be shown.
+    """Return how many of n numbers must be before a change, and after it, to show the change.
 
-    A change of any size that leaves m on one side is as clear in all orders that put the same m
-    first, or last: 2 · m! (n - m)! of n!. None if that share exceeds `LEVEL` for every m, i.e. for
-    fewer than `FEWEST` numbers.
+    With m numbers on one side, a change of any size is as clear in every order that puts the same m
+    first, or last. These are 2 · m! (n - m)! of all n! orders. Returns None if that share exceeds
+    `LEVEL` for every m, i.e. for fewer than `FEWEST` numbers.
     """
     possible = range(1, n // 2 + 1)
     return next((m for m in possible if 2 / math.comb(n, m) <= LEVEL), None)
@@ -96,7 +96,7 @@ def find_change(values: Sequence[float], *, draws: int = DRAWS) -> Change | None
 
 
 def _clearness(rows: "np.ndarray") -> "np.ndarray":
-    """Return |C_k| · sqrt(n/(k(n - k))) for k from 1 to n - 1, of each row."""
+    """Return |C_k| · sqrt(n/(k(n - k))), see the module, for each row and for k from 1 to n - 1."""
     import numpy as np
 
     n = rows.shape[1]

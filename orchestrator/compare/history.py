@@ -20,7 +20,7 @@ _SHORT = Style(digits=2)
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """The largest change of step times: between `last`, the last run before, and `first` after.
+    """The largest change of step times, between the runs `last` before it and `first` after it.
 
     seconds, seconds_after: the geometric means of the step times before and after.
     """
@@ -172,7 +172,7 @@ def _turned(turn: Turn, basis: str) -> str:
 
 
 def _place(history: History, wanted: PastRun) -> int:
-    """Return the index of a run in the list of runs, from 0."""
+    """Return the index of the wanted run in a history, from 0."""
     return next(index for index, run in enumerate(history.runs) if run is wanted)
 
 
@@ -195,7 +195,7 @@ def _basis(history: History) -> str:
 
 
 def _differences(turn: Turn) -> str:
-    """Return the other values that differ between the runs on both sides of a change."""
+    """Return the settings and versions that differ between the runs before and after a change."""
     old, new = turn.last, turn.first
     names = dict.fromkeys((*old.versions, *new.versions))
     pairs = [(name, old.versions.get(name), new.versions.get(name)) for name in names]

@@ -87,7 +87,7 @@ def pairs_suffice(pairs: int) -> bool:
 
 
 def sides_suffice(first: int, second: int) -> bool:
-    """Return whether samples of these sizes give one: 2 / (ways to split) is at most 4 %."""
+    """Return whether two samples of these sizes give an interval: 2 / (ways to split) <= 4 %."""
     return min(first, second) > 0 and math.comb(first + second, first) >= CASES_A_SIDE
 
 
@@ -95,12 +95,14 @@ def paired_interval(differences: Sequence[float]) -> Interval | None:
     """Return the 95 % interval for the middle of differences, one per pair; None for too few.
 
     If nothing distinguishes the two sides of a pair, each difference is as likely as its negative.
-    Of the 2^n ways to choose signs for d_i - δ, those whose sum is at least that of the data are
-    those that flip a set S with Σ_S (d_i - δ) <= 0, that is mean(d_S) <= δ, and the empty set. So δ
-    is rejected as too small if at most k - 1 of the means of all sets are at most δ, k of 2^n being
-    the share that may be wrong. The interval's ends are the k-th smallest and the k-th largest of
-    those 2^n - 1 means (Hartigan 1969, "Using subsample values as typical values", theorem 1). For
-    more than `MAX_PAIRS` pairs, it is Student's.
+    So there are 2^n equally likely ways to choose the signs of d_i - δ. Flipping the signs of a set
+    S leaves the sum at least as large as measured if Σ_S (d_i - δ) <= 0, that is, if mean(d_S) <=
+    δ.
+
+    Let k of 2^n be the share of errors that is allowed. Then δ is rejected as too small if at most
+    k - 1 of the means of all non-empty sets are at most δ. So the ends of the interval are the k-th
+    smallest and the k-th largest of these 2^n - 1 means (Hartigan 1969, "Using subsample values as
+    typical values", theorem 1). For more than `MAX_PAIRS` pairs, it is Student's interval.
     """
     import numpy as np
 
@@ -125,13 +127,13 @@ def unpaired_interval(first: Sequence[float], second: Sequence[float]) -> Interv
     If nothing distinguishes the samples, every way to split the numbers is equally likely. Exchange
     a part S of the first, moved by δ, for an equally large part T of the second. The difference of
     the means stays as large, or grows, if Σ_S (a_i - δ) <= Σ_T b_j, that is mean(a_S) - mean(b_T)
-    <= δ. As with pairs, the ends are the k-th smallest and the k-th largest of those differences, k
-    being ways/50 rounded down.
+    <= δ. As with pairs, the ends are the k-th smallest and the k-th largest of those differences.
+    Here k is the number of ways divided by 50, rounded down.
 
-    That assumes that both scatter alike. If the smaller sample scatters more, a permutation test
-    errs too often (Romano 1990), and Welch's interval does not. If both are available, the result
-    spans both, and errs in no more cases than either. For more than `MAX_DEALS` ways, it is Welch's
-    alone.
+    This assumes that both samples scatter alike. If the smaller sample scatters more, a permutation
+    test errs too often (Romano 1990), and Welch's interval does not. If both intervals exist, the
+    result spans both, and errs no more often than either. For more than `MAX_DEALS` ways, the
+    result is Welch's interval.
     """
     import numpy as np
 
@@ -160,9 +162,10 @@ def mean_and_variance(values: Sequence[float]) -> tuple[float, float]:
 
 
 def welch_degrees(first: float, second: float, sizes: tuple[int, int]) -> int:
-    """Return the degrees of freedom of two variances of means, each over its sample's size.
+    """Return the degrees of freedom for a difference of two means (Welch 1947; Satterthwaite 1946).
 
-    They are rounded down, which makes the interval wider (Welch 1947; Satterthwaite 1946).
+    first, second: the variances of the two means, each already divided by its sample's size. The
+    result is rounded down, which makes the interval wider.
     """
     # As parts of the whole, the squares of which are numbers to reckon with.
     whole = first + second
@@ -197,10 +200,10 @@ def _choices(count: int, size: int) -> "np.ndarray":
 
 
 def _rank_of_pairs(pairs: int) -> int:
-    """Return k of the interval: 2^n/50 rounded up, but never more than 2^n/40; 0 for too few.
+    """Return the k of `paired_interval`: 2^n/50 rounded up, at most 2^n/40; 0 for too few pairs.
 
-    With 6 pairs, that is a test at 3.1 %, and otherwise one between 4 and 4.7 %, the highest levels
-    being those of 7 and 8. Rounded down, 8 pairs would be tested at 3.9 %.
+    With 6 pairs the test is made at 3.1 %, with more pairs at 4 to 4.7 %; 7 and 8 pairs have the
+    highest levels. If k were rounded down, 8 pairs would be tested at 3.9 %.
     """
     ways: int = 2**pairs
     return min(math.ceil(ways / CASES_A_SIDE), ways // FEWEST_CASES_A_SIDE)

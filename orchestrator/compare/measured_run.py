@@ -43,7 +43,7 @@ _NO_CHOICE = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredRun:
-    """A run's last attempt. Unknown values are None.
+    """The last attempt of a run, as `compare` needs it. Unknown values are None.
 
     values: every parameter and size by name. step_seconds: the step times of the reports after the
     warm-up, if the run completed. overflowed: whether one of these reports includes a skipped
@@ -104,7 +104,7 @@ class MeasuredRun:
 
     @property
     def what_repeats_share(self) -> tuple[object, ...]:
-        """A value that is equal for all repeats of a run: its settings and its global batch."""
+        """The settings and the global batch, which are equal for all repeats of a run."""
         return (*sorted(self.choices.items()), self.values.get("global_batch_size"))
 
     @property

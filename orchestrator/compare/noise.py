@@ -36,7 +36,7 @@ class NoiseSource:
 
 @dataclass(frozen=True, slots=True)
 class NoisePage:
-    """The sources, from the smallest unit to the largest, and the runs without a step time.
+    """The sources of noise, the smallest unit first, and the runs without a step time.
 
     crowded: a sentence that names the crowded runs, if there are any.
     """
@@ -47,7 +47,7 @@ class NoisePage:
     crowded: tuple[str, ...] = ()
 
     def spread(self, name: str) -> float | None:
-        """Return the standard deviation of a source, in logarithms."""
+        """Return the standard deviation of a source, for logarithms of step times."""
         variances = (source.component.variance for source in self.sources if source.name == name)
         return next((math.sqrt(variance) for variance in variances if variance is not None), None)
 
@@ -63,7 +63,7 @@ def noise_page(runs: Sequence[MeasuredRun]) -> NoisePage:
     of_all = components(logs, kinds)[1] if not of_run.degrees else _sum(of_allocation, of_run)
 
     def between(groups: Sequence[object]) -> Component:
-        """Return the variation between groups, without the part that allocations explain."""
+        """Return the variation between groups, less the variation between allocations."""
         if not of_run.degrees:
             # Each run is an allocation, or might be.
             return components(logs, kinds, groups)[0][0]
@@ -123,10 +123,10 @@ def _source(name: str, title: str, component: Component, texts: tuple[str, str])
 
 
 def _sum(outer: Component, inner: Component) -> Component:
-    """Return the variance of a run in a random allocation; None with only one allocation.
+    """Return the variance of a run in a random allocation; None if there is only one allocation.
 
     Its degrees of freedom are those of a single variance with the same scatter (Satterthwaite
-    1946). A hundred runs in two allocations therefore count as hardly more than two runs.
+    1946). So a hundred runs in two allocations count hardly more than two runs.
     """
     if outer.variance is None or inner.variance is None:
         return Component(None, 0)
@@ -140,7 +140,10 @@ def _known(between: Callable[[Sequence[object]], Component], groups: Sequence[ob
 
 
 def _hour(run: MeasuredRun) -> int | None:
-    """Return the hour of the day by this machine's clock; Slurm's times are by the cluster's."""
+    """Return the hour of the day at which a run started, by this machine's clock.
+
+    Times from Slurm are by the cluster's clock.
+    """
     if run.started_at is None:
         return None
     time = datetime.fromisoformat(run.started_at)
@@ -155,7 +158,7 @@ _COLUMNS: tuple[Column[NoiseSource], ...] = (
 
 
 def noise_table(page: NoisePage) -> Table:
-    """Return a table with one row per source; its basis is given in degrees of freedom."""
+    """Return a table with a row per source of noise, and the degrees of freedom of its estimate."""
     return make_table(_COLUMNS, page.sources)
 
 

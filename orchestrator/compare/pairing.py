@@ -31,7 +31,7 @@ class Kind:
         return self.runs[0].choices
 
     def size(self, name: str) -> object:
-        """Return a size that follows from the settings."""
+        """Return a value that teralog computes from the settings, by its name."""
         return self.runs[0].values.get(name)
 
 
@@ -52,7 +52,10 @@ class Pairing:
 
     @property
     def differing(self) -> dict[str, tuple[object, object]]:
-        """The settings that differ between A and B, by name; for a batch, the global batch."""
+        """The settings that differ between A and B, by name.
+
+        If batches differ, the global batch is given.
+        """
         a, b = (dict(side[0].choices) for side in (self.runs, self.others))
         for choices, side in ((a, self.runs), (b, self.others)):
             choices["global_batch_size"] = json.dumps(side[0].values.get("global_batch_size"))
@@ -105,11 +108,11 @@ def matched(
 ) -> tuple[list[Pairing], list[str]]:
     """Return pairings of configurations that differ only in `asked`, and those without a partner.
 
-    Without `asked`, the settings in question are those that differ in every pair of A and B. Two
-    single configurations form a pair, whatever differs between them. For the batch, the global
-    batch must be the same, or, if no pair has that, the number of micro-batches. If one of these is
-    in question, or both always differ, any batch fits. Raises UserError if a configuration would
-    have several partners.
+    asked: the name of a setting. If it is None, pairs may differ in all settings in which every
+    configuration of A differs from every one of B. If each side has only one configuration, they
+    are a pair, whatever differs. The global batch of both must be the same, or, if no pair has
+    that, the number of micro-batches. If the batch itself may differ, any batch fits. Raises
+    UserError if a configuration would have several partners.
     """
     sides = kinds(runs), kinds(others)
     if asked is None and len(sides[0]) == len(sides[1]) == 1:
@@ -137,7 +140,10 @@ def matched(
 
 
 def _told_apart(pairing: Pairing, name: str) -> Pairing:
-    """Return a pairing whose sides have different names; equal names get their differences."""
+    """Return a pairing whose sides have different names.
+
+    If the names are equal, the settings that differ are added to them.
+    """
     if pairing.title != pairing.baseline:
         return pairing
     values = (side[0].values.get(name) for side in (pairing.runs, pairing.others))
@@ -168,7 +174,7 @@ def _never_the_same(kinds_of_a: Sequence[Kind], kinds_of_b: Sequence[Kind]) -> s
 def _all_partners(
     kinds_of_a: Sequence[Kind], kinds_of_b: Sequence[Kind], differing: set[str]
 ) -> list[tuple[Kind, list[Kind]]]:
-    """Return each configuration of A with those of B that are equal in all else.
+    """Return each configuration of A with the configurations of B that differ only in `differing`.
 
     Batches are compared as in `matched`.
     """

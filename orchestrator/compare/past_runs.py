@@ -23,10 +23,10 @@ from parsers.summary.warmup import Warmup
 class PastRun:
     """A completed attempt. Unknown values are None.
 
-    started_at: ISO 8601, as in `Attempt.started_at`, else when it ended. allocation: shared with
-    other runs. step_seconds: the median after the warm-up, or the mean of all if no step has a
-    time. crowded: what shared this machine's cores with it. versions: of the software, by package,
-    from the log.
+    started_at: the time of the start, in ISO 8601; the time of the end if the start is not known.
+    allocation: the allocation that the run shared with others. step_seconds: the median after the
+    warm-up, or the mean of all steps if single steps have no time. crowded: what else used this
+    machine's cores. versions: of the software, by package, from the log.
     """
 
     campaign: str

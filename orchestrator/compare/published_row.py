@@ -25,9 +25,10 @@ def is_published(path: str) -> bool:
 
 
 def published_pairings(runs: Sequence[MeasuredRun], path: str) -> tuple[list[Pairing], list[str]]:
-    """Pair runs with the row of a page that has all their sizes; return unpaired kinds too.
+    """Pair runs with the row of a page that has all their sizes; return unpaired runs as well.
 
-    Raises UserError if the page cannot be read, no row fits, or several rows fit one kind.
+    The unpaired runs are returned as configurations. Raises UserError if the page cannot be read,
+    if no row fits, or if several rows fit one configuration.
     """
     file, rows = _rows(path)
     pairings, alone, problems = [], [], []
@@ -50,7 +51,10 @@ def published_pairings(runs: Sequence[MeasuredRun], path: str) -> tuple[list[Pai
 
 
 def _rows(path: str) -> tuple[str, list[BenchmarkRow]]:
-    """Return the file and its rows with a speed, or only the requested row."""
+    """Return the name of a page's file, and its rows with a speed.
+
+    If `path` names a row, only that row is returned.
+    """
     with_line = _WITH_LINE.fullmatch(path)
     file = Path(with_line["file"] if with_line else path)
     try:

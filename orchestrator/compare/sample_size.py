@@ -19,7 +19,11 @@ MOST_RUNS = 10**6
 
 
 def more_pairs(differences: Sequence[float]) -> tuple[int | None, bool]:
-    """Return how many more pairs a verdict needs, and whether any verdict needs that many."""
+    """Return how many more pairs a verdict needs, and whether that number is only a minimum.
+
+    It is only a minimum if the measured difference suggests no number; with fewer pairs no verdict
+    is possible. The number is None if no number in reach suffices.
+    """
     count = len(differences)
     least = next(more for more in range(MOST_RUNS) if pairs_suffice(count + more))
     if count < 2:
@@ -35,9 +39,9 @@ def more_pairs(differences: Sequence[float]) -> tuple[int | None, bool]:
 def more_units(
     logs: Sequence[float], other_logs: Sequence[float], *, repeatable: bool
 ) -> tuple[int | None, bool]:
-    """Return how many more units of each side a verdict needs; of A only, if B is fixed.
+    """Return how many more units each side needs for a verdict, in the form of `more_pairs`.
 
-    The result has the form of that of `more_pairs`.
+    repeatable: whether B can have more runs; if not, only A gets more units.
     """
     sizes = len(logs), len(other_logs)
 
@@ -60,10 +64,10 @@ def more_units(
 
 
 def blocks_to_find(part: float, spread: float) -> int:
-    """Return how many blocks A B B A find a speed difference of a `part`, e.g. 0.05.
+    """Return how many blocks A B B A are needed to find a speed difference of a `part`, e.g. 0.05.
 
-    `spread`: the standard deviation of the logarithms of runs in an allocation. That of the
-    difference of two means of two runs each is the same: s²/2 + s²/2.
+    spread: the standard deviation of the logarithms of step times within an allocation. The
+    difference of two means of two runs each has the same one: s²/2 + s²/2 = s².
     """
     difference = math.log1p(part)
     return next(
@@ -74,9 +78,10 @@ def blocks_to_find(part: float, spread: float) -> int:
 
 
 def runs_to_find(part: float, spread: float) -> int:
-    """Return how many runs of each side, in separate allocations, find a difference of a `part`.
+    """Return how many runs per side, in separate allocations, find a difference of a `part`.
 
-    `spread`: the standard deviation of the logarithms of runs in any allocation.
+    part: e.g. 0.05 for 5 %. spread: the standard deviation of the logarithms of step times over all
+    allocations.
     """
     difference = math.log1p(part)
     return next(
@@ -88,7 +93,7 @@ def runs_to_find(part: float, spread: float) -> int:
 
 
 def _counts() -> Iterator[int]:
-    """Yield integers from 2 without end; beyond a hundred, each is a hundredth larger."""
+    """Yield integers from 2 on without end; above a hundred, each is 1 % larger than the last."""
     count = 2
     while True:
         yield count
@@ -98,18 +103,18 @@ def _counts() -> Iterator[int]:
 def _would_tell(difference: float, variance: float, degrees: int) -> bool:
     """Return whether a test at 4 % finds a difference with a probability of 80 %.
 
-    It does if the difference is at least t(0.98) + t(0.8) times its standard error, t being
-    Student's quantiles (Cochran and Cox 1957, section 2.21).
+    It does if the difference is at least (t(0.98) + t(0.8)) times its standard error. Here t is the
+    quantile of Student's distribution (Cochran and Cox 1957, section 2.21).
     """
     wanted = student_quantile(QUANTILE, degrees) + student_quantile(POWER, degrees)
     return difference**2 >= wanted**2 * variance
 
 
 def _planned(least: int, would_tell: Callable[[int], bool] | None) -> tuple[int | None, bool]:
-    """Return the smallest sufficient number from `least` on; None if no such number is in reach.
+    """Return the smallest sufficient number from `least` on, in the form of `more_pairs`.
 
-    If `would_tell` is missing, the measured difference is within one standard error of zero, and
-    suggests no number.
+    would_tell: returns whether a number suffices. It is None if the measured difference is within
+    one standard error of zero, because such a difference suggests no number.
     """
     if would_tell is None:
         return (least, True) if least else (None, False)

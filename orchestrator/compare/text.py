@@ -24,7 +24,10 @@ _MOST_BLOCKS, _LEAST_PART = 200, 0.001
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Runs of A and of B, and the comparison of their speeds; `per` is the unit of speed."""
+    """Runs of A and of B, and the comparison of their speeds.
+
+    per: the unit of the speed.
+    """
 
     pairing: Pairing
     comparison: Comparison
@@ -44,7 +47,7 @@ class Compared:
 def compared(pairing: Pairing) -> Compared:
     """Compare the runs of a pairing.
 
-    If the steps of A and B have different numbers of tokens, speed is in tokens, else in steps.
+    Speed is in steps per second, or in tokens per second if steps of A and B differ in tokens.
     """
     everybody = (*pairing.runs, *pairing.others)
     tokens = {run.tokens for run in everybody}
@@ -180,7 +183,7 @@ def _pooled(pairing: Pairing) -> Iterator[str]:
 
 
 def _apart(compared: Compared) -> Iterator[str]:
-    """Yield a sentence if all runs of A are faster, or all slower, but there is no verdict."""
+    """Yield a sentence if all runs of A are faster, or all are slower, but that is no verdict."""
     a, b = (
         [_timing(run, in_tokens=compared.per == "tokens").speed for run in side if run.seconds]
         for side in (compared.pairing.runs, compared.pairing.others)
@@ -200,7 +203,7 @@ def _apart(compared: Compared) -> Iterator[str]:
 
 
 def _remedy(compared: Compared) -> Iterator[str]:
-    """Yield the number of blocks that suffices, if blocks need fewer runs than separate runs do."""
+    """Yield how many blocks A B B A give a verdict, if they need fewer runs than no blocks do."""
     result = compared.comparison
     if (
         result.verdict is not Verdict.CANNOT_TELL
@@ -226,7 +229,7 @@ def _remedy(compared: Compared) -> Iterator[str]:
 
 
 def _spread(compared: Compared) -> float | None:
-    """Return the standard deviation of the logarithms of runs of one side, pooled over both."""
+    """Return the standard deviation of logarithms of speed within a side, pooled over A and B."""
     squares, degrees = 0.0, 0
     for side in (compared.pairing.runs, compared.pairing.others):
         logs = [math.log(run.seconds) for run in side if run.seconds]
@@ -282,7 +285,7 @@ def _remarks(compared: Compared) -> Iterator[str]:
 
 
 def _difference(pairing: Pairing) -> Iterator[str]:
-    """Yield how A and B differ, if their names do not show it."""
+    """Yield a sentence on the settings in which A and B differ, if their names do not show it."""
     if not pairing.repeatable:
         sizes = ", ".join(pairing.stated_sizes) or "no size"
         yield (
@@ -307,7 +310,7 @@ def _as_text(value: object) -> str:
 
 
 def _place_of_published(compared: Compared) -> str:
-    """Return the published figure's rank among the runs, which needs no statistics."""
+    """Return a sentence on the rank of the published figure among the speeds of the runs."""
     seconds = [run.seconds for run in compared.pairing.runs if run.seconds is not None]
     (published,) = (run.seconds or 0 for run in compared.pairing.others)
     slower, count = sum(run > published for run in seconds), len(seconds)

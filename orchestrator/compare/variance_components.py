@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """A variance, and its number of comparisons; None and 0 if it cannot be estimated."""
+    """A variance, and the number of comparisons behind it.
+
+    The variance is None, and the number 0, if the data cannot show it.
+    """
 
     variance: float | None
     degrees: int
@@ -26,17 +29,16 @@ def components(
     """Return the component of each factor, outermost first, and the residual component.
 
     Henderson's third method ("Estimation of variance and covariance components", Biometrics 9,
-    1953) is the nested analysis of variance for groups of different sizes. With the columns of the
-    kinds and of the factors up to j in the model, let Q_j be an orthonormal basis of them and r_j
-    their rank. The sum of squares that factor j explains beyond those before it is SS_j = |Q_j'y|²
-    - |Q_(j-1)'y|², and its expected value is
+    1953) is the nested analysis of variance for groups of different sizes. Take the model with the
+    columns of the kinds and of the factors up to j. Let Q_j be an orthonormal basis of these
+    columns and r_j their rank. The sum of squares that factor j explains in addition to the factors
+    before it is SS_j = |Q_j'y|² - |Q_(j-1)'y|², and its expected value is
 
         E SS_j = v_rest · (r_j - r_(j-1)) + Σ_(m >= j) v_m · (|Q_j'Z_m|² - |Q_(j-1)'Z_m|²),
 
     Z_m being the columns of factor m, one per group. This is solved from the innermost factor on. A
-    negative variance becomes 0. A factor that explains nothing beyond the others cannot be
-    estimated. The residual cannot be estimated if the model has as many columns as there are
-    values.
+    negative variance becomes 0. A factor that explains nothing in addition cannot be estimated. The
+    residual cannot be estimated if the model has as many columns as there are values.
     """
     import numpy as np
 
@@ -64,7 +66,7 @@ def components(
 
 
 def pooled(groups: Sequence[Sequence[float]]) -> Component:
-    """Return the variance within groups, each about its own mean."""
+    """Return the variance within groups: of each value from the mean of its own group."""
     kinds = [index for index, group in enumerate(groups) for _ in group]
     values = [value for group in groups for value in group]
     totals = [sum(group) / len(group) for group in groups if group]

@@ -40,7 +40,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """The speed of a run, in any unit, and the run's place.
+    """The speed of a run, in any unit, and where and when it ran.
 
     allocation: the allocation that it shares with other runs; None if unknown, and then the run
     counts separately. block: the runs of the allocation that were started together, in an order
@@ -57,17 +57,19 @@ class Timing:
 class Comparison:
     """The speed of A relative to B. A value that the runs do not show is None.
 
-    runs: of A and of B, used and not. left_out: those of them that are not used, because their
-        allocation has no run to compare them with.
-    paired: whether A and B are compared within allocations; `units` are then pairs, the same number
-        twice, and otherwise the allocations of each, or separate runs.
-    allocations: how many contain the units.
+    runs: the number of runs of A and of B, used or not. left_out: how many of these are not used,
+        because their allocation has no run to compare them with.
+    paired: whether A and B are compared within allocations.
+    units: the number of pairs, twice. If not paired, the number of allocations or of separate runs
+        of A, and of B.
+    allocations: how many allocations contain the units.
     balanced: in how many pairs drift at a constant pace cancels: A and B have the same mean place.
     ratio: speed of A over speed of B; low, high: its 95 % interval.
-    more: how many more pairs, or more units of each, give a verdict with a probability of 80 %, if
-        the difference is as large as measured; None if it looks like zero, if a side is one unit
-        although an interval is possible, and if there is a verdict. `least`: it is only the number
-        that any verdict needs.
+    more: how many more pairs, or more units of each side, give a verdict with a probability of
+        80 %, if the difference is as large as measured. None if there is a verdict, if the
+        difference looks like zero, or if one side has a single unit although an interval is
+        possible.
+    least: whether `more` is only the number that any verdict needs.
     gain: the factor by which the variance would grow if the same runs were not paired.
     """
 
@@ -95,7 +97,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
-    """The runs of one side in one block: the mean of their logarithms, and of their places."""
+    """The runs of A, or of B, in one block: their mean logarithm of speed, and their mean place."""
 
     allocation: str | None
     log_speed: float
@@ -106,7 +108,7 @@ class _Unit:
 def compare_timings(
     first: Sequence[Timing], second: Sequence[Timing], *, repeatable: bool = True
 ) -> Comparison:
-    """Compare the speeds of the runs `first`, of A, with those of the runs `second`, of B.
+    """Compare the speeds of the runs of A (`first`) with those of the runs of B (`second`).
 
     Runs are paired if there are enough pairs for a verdict, or if no verdict is possible without
     pairs. This depends on how many runs there are and in which allocations, never on their speed.
@@ -197,7 +199,10 @@ def _verdict(interval: Interval | None) -> Verdict:
 
 
 def _grouped(timings: Sequence[Timing], *, by_block: bool) -> list[list[Timing]]:
-    """Return the runs grouped by allocation, or by block of an allocation; others are single."""
+    """Return the runs grouped by allocation, or by block of an allocation.
+
+    A run whose allocation is not known forms its own group.
+    """
     groups: dict[object, list[Timing]] = {}
     for index, timing in enumerate(timings):
         block = timing.block if by_block else None

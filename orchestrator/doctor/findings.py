@@ -37,10 +37,10 @@ NVIDIA_SMI = ("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of one check.
+    """The result of one check of this machine.
 
-    found: the version, path or name; None if the check found none. remedy: what to type; None if
-    the result is `ok`. optional: whether teralog works without it.
+    found: the version, path or name of what was checked; None if it is missing. remedy: what to
+    type; None if the result is `ok`. optional: whether teralog works without it.
     """
 
     topic: str
@@ -115,7 +115,10 @@ def finding_records(findings: Sequence[Finding]) -> list[dict[str, Any]]:
 
 
 def examine(timeout_seconds: float = TIMEOUT_SECONDS) -> tuple[Finding, ...]:
-    """Check everything that teralog may need here; wait at most this long for other programs."""
+    """Check everything that teralog may need on this machine.
+
+    timeout_seconds: how long to wait for other programs.
+    """
     *slurm, nvidia_smi = ask_all(
         [*((command, "--version") for command in SLURM_COMMANDS), NVIDIA_SMI], timeout_seconds
     )
@@ -246,7 +249,10 @@ def _extension_folder() -> Finding:
 
 
 def _names() -> Iterator[Finding]:
-    """Yield other packages that install teralog's files; if there are none, teralog's own file."""
+    """Yield the packages that install files with the names of teralog's files.
+
+    If there are none, yield the file from which teralog itself is imported.
+    """
     for package, others in others_that_ship().items():
         findings = [
             Finding("name clash", package, False, False, clash.found, clash.remedy)

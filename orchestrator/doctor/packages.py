@@ -22,7 +22,10 @@ DISTRIBUTION = "teralog"
 
 @dataclass(frozen=True, slots=True)
 class Needed:
-    """A package that teralog requires, always or for one of its extras (`extra`)."""
+    """A package that teralog requires.
+
+    extra: the extra that requires it; None if teralog always requires it.
+    """
 
     requirement: "Requirement"
     extra: str | None
@@ -63,10 +66,7 @@ def needed_packages() -> tuple[Needed, ...] | None:
 
 
 def _asked_for(requirement: "Requirement", extras: list[str]) -> Needed | None:
-    """Return a package with the first extra that requires it.
-
-    None if no requirement applies here.
-    """
+    """Return a package with the first extra that requires it; None if no extra requires it here."""
     marker = requirement.marker
     for extra in (None, *extras):
         if marker is None or marker.evaluate({"extra": extra or ""}):
@@ -93,7 +93,7 @@ _FOLDER = Path(__file__).resolve().parents[2]
 class Clash:
     """A file or distribution that replaces one of teralog's packages, and how to remove it.
 
-    `found` is another distribution with its version, or a file; None if the package is missing.
+    found: the other distribution with its version, or the file; None if the package is missing.
     """
 
     found: str | None
@@ -103,7 +103,7 @@ class Clash:
 def clashes(package: str, others: Iterable[str]) -> Iterator[Clash]:
     """Yield the clashes of one of teralog's packages.
 
-    `others` are distributions that install it.
+    others: the other distributions that install a package of this name.
     """
     for other in others:
         name = other.split(" ", maxsplit=1)[0]
@@ -177,9 +177,9 @@ def import_folders(distribution: metadata.Distribution) -> Iterator[Path]:
 
 
 def holds(folder: Path, package: str) -> bool:
-    """Return whether `import package` would import it from `folder`.
+    """Return whether `import package` would find the package in `folder`.
 
-    A folder without `__init__.py` has low priority.
+    A folder without `__init__.py` is imported only if no other folder on the path has one.
     """
     return _origin(PathFinder.find_spec(package, [str(folder)])) is not None
 

@@ -28,7 +28,7 @@ _OF_ANY_MODEL = ("vocab_size", "seq_length")
 
 
 class Labelled(Protocol):
-    """A dataclass with the label of its run."""
+    """A dataclass that has a label, e.g. the label of a run."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
@@ -41,7 +41,7 @@ Of = TypeVar("Of", bound=Labelled)
 
 
 def distinct(values: Sequence[Of], key: Callable[[Of], Hashable]) -> list[Of]:
-    """Return the first value with each key; its label counts the other values with that key."""
+    """Return the first value with each key; its label contains how many others have that key."""
     groups: dict[Hashable, list[Of]] = {}
     for value in values:
         groups.setdefault(key(value), []).append(value)
@@ -61,9 +61,9 @@ def first_label(labels: Sequence[str]) -> str:
 class Case:
     """A model, and the training to estimate; absent values are None.
 
-    label: a run's label, a model's name, or empty. padded_vocab_size: the vocabulary that counts.
-    recomputed: whether the training uses activation checkpointing. peak: the peak of the GPU, if
-    one is named.
+    label: a run's label, a model's name, or empty. padded_vocab_size: the vocabulary size with
+    which the model is counted. recomputed: whether the training uses activation checkpointing.
+    peak: the peak TFLOP/s of the GPU, if the user names one.
     """
 
     label: str
@@ -107,8 +107,8 @@ def campaign_cases(campaign: Campaign) -> list[Case]:
 def option_case(values: Mapping[str, Any]) -> Case:
     """Return the case that the options of a command describe: a model, its training, a GPU.
 
-    The model is a preset as `model`, with sizes that replace the preset's, or one that a file or a
-    name describes. Raises UserError with all missing and contradictory options.
+    The model is a preset, perhaps with some of its sizes replaced, or a model that a file or a name
+    describes. Raises UserError with all missing and contradictory options.
     """
     model = _shape(values)
     multiple = (values.get("vocab_size_multiple") or 1) * (values.get("tensor_parallel_size") or 1)
@@ -235,9 +235,10 @@ def model_label(values: Mapping[str, Any]) -> str | None:
 
 
 def given_shape(values: Mapping[str, Any]) -> ModelShape | None:
-    """Return the model of a name or a file, without other sizes; None if neither is given.
+    """Return the model that is given by name or by file, without sizes from other options.
 
-    Raises UserError if several are given, or there is no such model.
+    Returns None if neither is given. Raises UserError if several are given, or if there is no such
+    model.
     """
     described = _described(values, {})
     if described is not None:

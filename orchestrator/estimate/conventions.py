@@ -44,7 +44,7 @@ class _Row:
 
     @property
     def of_peak(self) -> float | None:
-        """The percentage of the GPU's peak that the program would call MFU, or HFU."""
+        """The percentage of the GPU's peak that the program would print as MFU, or as HFU."""
         peak = None if self.case.peak is None else self.case.peak.value
         part = utilization(self.tflops_per_gpu, peak)
         return None if part is None else 100 * part
@@ -91,7 +91,7 @@ def _table(rows: Sequence[_Row], *, several: bool) -> Table:
 
 
 def conventions_text(cases: Sequence[Case], step_seconds: float | None) -> str:
-    """Return `conventions_table`, and why each row differs from the exact FLOPs."""
+    """Return `conventions_table`, and below it why each row differs from the exact FLOPs."""
     rows = _distinct_rows(cases, step_seconds)
     table = fitted_text(_table(rows, several=len(cases) > 1), terminal_width())
     several = len({row.case.label for row in rows}) > 1

@@ -53,9 +53,10 @@ def suggestion_lines(run: Run, cluster: Cluster, warmup: Warmup) -> list[str]:
 
 
 def nearest_fitting(run: Run, cluster: Cluster, warmup: Warmup, room: Capacity) -> list[Suggestion]:
-    """Return the fewest changes with which the forecast fits, at most one change of each type.
+    """Return the smallest changes with which the forecast fits, at most one of each type.
 
-    The global batch size stays. Settings that may fit are returned only if none certainly fits.
+    A type is e.g. a higher ZeRO stage. The global batch size stays the same. Settings that may fit
+    are returned only if no settings certainly fit.
     """
     kinds = [list(kind) for kind in (_micro_batches(run), _recomputation(run), _zero(run))]
     kinds += [list(_tensor_parallel(run, cluster))]
@@ -133,7 +134,7 @@ def _recomputation(run: Run) -> Iterator[Settings]:
 
 
 def _zero(run: Run) -> Iterator[Settings]:
-    """Yield higher ZeRO stages, as the framework of the run names them."""
+    """Yield higher ZeRO stages, in the words of the run's framework."""
     options = {field.name: getattr(run.options, field.name) for field in fields(run.options)}
     stages = range((run.zero_stage or 0) + 1, _LAST_ZERO_STAGE + 1)
     if "zero_stage" in options:

@@ -34,7 +34,8 @@ _SHORT = Style(digits=3)
 class MemoryEstimate:
     """The forecast of one run, and the memory available to a rank.
 
-    rooms: one for each memory size that the GPU may have. unknown: why there is no forecast.
+    rooms: the available memory, for each size in which the GPU is sold. unknown: why there is no
+    forecast.
     """
 
     label: str
@@ -84,8 +85,9 @@ def campaign_estimates(campaign: Campaign) -> list[MemoryEstimate]:
 def memory_estimate(values: Mapping[str, Any]) -> MemoryEstimate:
     """Return the estimate for the options of a command; absent options are None.
 
-    Without a ZeRO stage the states are Megatron's. With a stage, they are DeepSpeed's, with its
-    default buckets. Raises UserError with all missing and contradictory options.
+    Without a ZeRO stage, weights, gradients and optimizer states are placed as Megatron places
+    them. With a stage, they are placed as DeepSpeed does with its default buckets. Raises UserError
+    with all missing and contradictory options.
     """
     case = option_case(values)
     run = Run(
@@ -206,7 +208,7 @@ def _world_size(values: Mapping[str, Any]) -> int:
 
 
 def _experts(values: Mapping[str, Any], model: ModelShape) -> ExpertPlacement | None:
-    """Return the experts of a described model, distributed over ranks as the options say.
+    """Return how the experts of a described model are distributed over ranks, by the options.
 
     Raises UserError if the model has no experts, or if there are more ranks than experts or GPUs.
     """

@@ -101,7 +101,10 @@ def parameters_record(case: Case) -> dict[str, Any]:
 
 
 def _parts(case: Case) -> list[_Part]:
-    """Return the parts with parameters; those of a described model have a formula of factors."""
+    """Return the parts of a model that have parameters.
+
+    The parts of a described model have a formula, in the form of factors.
+    """
     if case.model.described is not None:
         return _described_parts(description(case.model, case.padded_vocab_size))
     symbols = case.model.symbols(case.padded_vocab_size)
@@ -156,7 +159,7 @@ def _parameters_derived(case: Case) -> str:
 
 
 def _derivations(cases: Sequence[Case], derived: Callable[[Case], str]) -> Iterator[str]:
-    """Yield each different derivation; if there are several, with the runs that share it."""
+    """Yield each different derivation once; if there are several, name the runs that share it."""
     labels: dict[str, list[str]] = {}
     for case in cases:
         labels.setdefault(derived(case), []).append(case.label)
@@ -171,7 +174,10 @@ def _letters(formula: str, symbols: Mapping[str, int]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Count:
-    """The FLOPs of an iteration by one convention, and numbers from them; unknown ones are None."""
+    """The FLOPs of an iteration by one convention, and numbers computed from them.
+
+    Unknown numbers are None.
+    """
 
     case: Case
     convention: Convention
@@ -306,7 +312,10 @@ _TERMS: tuple[Column[Term], ...] = (
 
 
 def described_flops(case: Case) -> Flops | None:
-    """Return the terms of a case's iteration; None if the global batch is not known."""
+    """Return the terms that make up the FLOPs of a case's iteration.
+
+    Returns None if the global batch is not known.
+    """
     if case.global_batch_size is None:
         return None
     model = description(case.model, case.padded_vocab_size)

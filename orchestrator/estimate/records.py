@@ -35,8 +35,8 @@ _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 class ModelOptions(TypedDict, total=False):
     """A model: a preset as `model`, or sizes, or both; the sizes replace the preset's.
 
-    Or a name that `teralog models` lists as `model`, or a `config.json` or its folder as `config`,
-    or a file with Megatron's arguments.
+    Alternatively: a name that `teralog models` lists as `model`; a `config.json` or its folder as
+    `config`; or a file with Megatron's arguments.
     """
 
     model: str
@@ -62,7 +62,7 @@ class ModelOptions(TypedDict, total=False):
 class AdapterOptions(ModelOptions, total=False):
     """A model with LoRA adapters.
 
-    lora_rank: the rank of the adapters; if it is given, only they are trained.
+    lora_rank: the rank of the adapters. If it is given, only the adapters are trained.
     """
 
     lora_rank: _Size
@@ -72,7 +72,7 @@ class AdapterOptions(ModelOptions, total=False):
 class FlopsOptions(AdapterOptions, total=False):
     """A model, one iteration of its training, and how fast it is.
 
-    conventions: return what other programs would print, and why they differ.
+    conventions: whether to return what other programs would print, and why they differ.
     """
 
     conventions: bool

@@ -1,7 +1,7 @@
 """Explain size labels of models, such as `52B`, next to the exact size.
 
-Early scripts divided parameters by 2**30 and called the result B. Their figures are 7 % low, and
-still appear in names: the 7B of BigScience's scripts is the 7.5B of its page.
+Early scripts divided the number of parameters by 2**30 and called the result B. Such labels are 7 %
+too low and still appear in names: the 7B of BigScience's scripts is called 7.5B on its page.
 """
 
 import re
@@ -23,8 +23,8 @@ class LabelUnit(StrEnum):
 def label_unit(label: str, parameters: int) -> LabelUnit | None:
     """Return the unit in which `label` agrees with the parameters; None if it contains no size.
 
-    The candidates are 10**9 and, the old way, 2**30. The nearer one counts if it agrees with the
-    label within 3.5 %.
+    The unit is 10**9 or, in older labels, 2**30. The unit with the smaller difference is chosen, if
+    the difference is at most 3.5 %.
     """
     match = _LABEL.fullmatch(label)
     if match is None:

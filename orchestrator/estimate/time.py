@@ -28,7 +28,10 @@ class KnownTraining:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Duration:
-    """The time of a training, and its derivation; `numbers` is the formula with numbers."""
+    """The time that a training takes, and how it was computed.
+
+    numbers: the formula, with its numbers.
+    """
 
     label: str
     way: str
@@ -64,9 +67,10 @@ def case_training(case: Case) -> KnownTraining:
 
 
 def option_training(values: Mapping[str, Any]) -> KnownTraining:
-    """Return the training that options describe; the model may be missing, or only `parameters`.
+    """Return the training that options describe.
 
-    Raises UserError if some sizes of the model are given, and others missing.
+    Instead of a model, options may give only the number of `parameters`. Raises UserError if some
+    sizes of the model are given, and others are missing.
     """
     others = {"parameters", "activation_checkpointing", "world_size", "train_iters"}
     parameters = values["parameters"]
@@ -89,10 +93,11 @@ def durations(
     tflops_per_gpu: float | None,
     step_seconds: float | None,
 ) -> list[Duration]:
-    """Return how long each training takes, in every way that the given values allow.
+    """Return how long each training takes, computed in every way that the given values allow.
 
-    One way is from tokens and TFLOP/s per GPU, by BigScience's count; the other is from the seconds
-    of an iteration. Raises UserError if neither is given completely, or a training lacks a value.
+    One way uses tokens and TFLOP/s per GPU, with BigScience's count of FLOPs. The other way uses
+    the seconds of an iteration. Raises UserError if the values suffice for neither way, or if a
+    training lacks a value.
     """
     if (tokens is None) != (tflops_per_gpu is None):
         raise UserError("--tokens and --tflops-per-gpu: give both, or neither")

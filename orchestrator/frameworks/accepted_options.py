@@ -18,9 +18,9 @@ from orchestrator.run.model import Run
 def accepted_options(run: Run, paths: Mapping[str, str]) -> Record | None:
     """Return the options that a run's program accepts; None for the user's own script.
 
-    They are read from the user's checkout, if its source is on this machine. Otherwise they are in
-    the file that `options_record` names, or in the record of a release. paths: the user's paths, by
-    option, absolute. Raises UserError if the file cannot be read.
+    They are read from the user's checkout if its source is on this machine. Otherwise they are read
+    from the file that `options_record` names, or from the record of a release. paths: the user's
+    absolute paths, by option. Raises UserError if the file cannot be read.
     """
     start = FRAMEWORKS[run.framework].start
     program = start.own_program(paths)
@@ -33,15 +33,15 @@ def accepted_options(run: Run, paths: Mapping[str, str]) -> Record | None:
 
 
 def argument_findings(run: Run, paths: Mapping[str, str]) -> tuple[list[str], list[str]]:
-    """Return what a run's program does not accept by name, and what it may not accept.
+    """Return the problems and the warnings of a run's options and configuration keys.
 
-    These are options of its further arguments and of its model, and keys of its configuration
-    files. A key that the recorded DeepSpeed does not know is a problem, because DeepSpeed would
-    ignore it in silence.
-    paths: the user's paths, by option, absolute. An option that the program itself refuses is a
-    problem. An option that a release's record lacks is a warning, because the user may run another
-    release. It is also a warning if the user's source may define the option in a way that teralog
-    cannot read.
+    The options are its further arguments and those of its model. The keys are those of its
+    configuration files. paths: the user's absolute paths, by option.
+
+    An option that the program itself refuses is a problem. So is a key that the recorded DeepSpeed
+    does not know, because DeepSpeed would silently ignore it. An option that a release's record
+    lacks is a warning, because the user may run another release. It is also a warning if the user's
+    source may define the option in a way that teralog cannot read.
     """
     framework = FRAMEWORKS[run.framework]
     keys = list(framework.checks.unknown_keys(run))
@@ -56,7 +56,7 @@ def argument_findings(run: Run, paths: Mapping[str, str]) -> tuple[list[str], li
 
 
 def _model_options(run: Run) -> list[str]:
-    """Return the options that build the run's model; none if no arguments build it."""
+    """Return the names of the options that build the run's model; empty if no option does."""
     try:
         groups = FRAMEWORKS[run.framework].model.arguments(run)
     except UserError:

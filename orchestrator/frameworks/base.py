@@ -27,10 +27,10 @@ class Logged:
 
 @dataclass(frozen=True, slots=True)
 class Partner:
-    """The run of a campaign that another run is compared with, and the columns to compare.
+    """The run of a campaign with which another run is compared, and the columns to compare.
 
-    The partner has `base` for `option` and is otherwise the same run. columns: by name, whether the
-    cell shows the difference next to the percentage.
+    The partner has the value `base` for `option`, and is otherwise the same run. columns: by name,
+    whether the cell shows the difference next to the percentage.
     """
 
     option: str
@@ -39,7 +39,7 @@ class Partner:
 
 
 def framework_on_gpus(run: Run) -> str:
-    """Return the framework's name as the reason for GPUs, if its program needs them."""
+    """Return the framework's name, for frameworks of which every run needs GPUs."""
     return f"framework {run.framework}"
 
 
@@ -64,7 +64,7 @@ class Checks:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """How a framework's program is started.
+    """How a framework's program is started. `paths` below are the user's absolute paths, by option.
 
     template: the job script's Jinja file in `slurm_templates`.
     paths: options that name the user's files or folders, relative to the campaign file. Templates
@@ -73,18 +73,18 @@ class Start:
         otherwise something that the program finds by its name.
     files: return the files that the program opens, given `paths`; a rehearsal checks them.
     config_files: return the files to write next to the job script: JSON objects by file name.
-    without_gpus: return such a file as it is on a cluster without GPUs.
-    program: return the record in `known_options` of the options that the run's program accepts;
-        None if the program is the user's own.
-    own_program: return the script in the user's checkout from which its accepted options can be
-        read, given `paths`; None if there is none on this machine.
-    further: return the further arguments of a run to be checked against these options, if any.
+    without_gpus: return such a file as it must be on a cluster without GPUs.
+    program: return the name of the record, in `known_options`, of the options that the run's
+        program accepts; None if the program is the user's own.
+    own_program: return the script in the user's checkout that defines the program's options, given
+        `paths`; None if there is none on this machine.
+    further: return the further arguments of a run to compare with these options, if any.
     imports: return the known top-level modules that the run's program imports. `submit` starts
         nothing if the Python of the runs lacks one; rehearsals look for them too.
     asks: return the module of `orchestrator/workloads` that asks the run's program whether it
         accepts its arguments; None if there is none.
-    steps_on_cpu: return whether the run's optimizer steps on the CPU. Its script then gives the
-        optimizer all cores of a rank.
+    steps_on_cpu: return whether the run's optimizer updates the weights on the CPU. Its script then
+        gives the optimizer all cores of a rank.
     """
 
     template: str
@@ -131,7 +131,7 @@ def only_gpt2(run: Run) -> Iterator[str]:
 
 
 def any_model(run: Run) -> Iterator[str]:
-    """Yield nothing: the user's own program builds the model."""
+    """Yield no problem, because the user's own program builds the model."""
     yield from ()
 
 
@@ -139,14 +139,14 @@ def any_model(run: Run) -> Iterator[str]:
 class ModelUse:
     """How a framework uses a model.
 
-    needed: whether every run needs a model's sizes.
-    vocab_size_multiple: the multiple that the program pads the vocabulary to, per tensor-parallel
-        rank.
+    needed: whether every run must have a model's sizes.
+    vocab_size_multiple: the program pads the vocabulary to a multiple of this number, per
+        tensor-parallel rank.
     placement: return where the program keeps states and activations, for the memory forecast; None
         if that is not known.
     problems: yield why the program cannot build the model of a run.
-    arguments: the program's arguments that build it, each option with its values; none if the
-        template has them.
+    arguments: return the program's arguments that build the model, each option with its values;
+        none if the template has them.
     """
 
     needed: bool = True
@@ -164,8 +164,8 @@ class OwnColumns:
     measures: columns of what the log contains. A measure with the name of a common column replaces
         that column.
     measured_by: how the measures are made, for the line under the table.
-    partner: the other run that some cells are compared with.
-    unreckoned: return a run's further arguments that sizes and FLOPs do not take into account.
+    partner: the other run with which some cells are compared.
+    unreckoned: return the further arguments of a run that sizes and FLOPs do not include.
     """
 
     chosen: tuple[Column[Run], ...] = ()
@@ -181,10 +181,10 @@ class Framework:
 
     description: one sentence for the documents, in markdown.
     options: a frozen dataclass of the parameters that only this framework has. Each field has a
-        type and a pydantic `Field(description=…)`. These check campaign files and make the JSON
-        schema and the documents. A field or a property `launcher` names one of `LAUNCHERS`.
-    implied: return the parameters that follow from those that are given.
-    split: return how the program divides the model, from the split that is given, the world size
+        type and a pydantic `Field(description=…)`. They serve to check campaign files and to write
+        the JSON schema and the documents. A field or property `launcher` names one of `LAUNCHERS`.
+    implied: return the parameters that follow from the given ones.
+    split: return how the program really divides the model, from the requested split, the world size
         and the options.
     labelled_by: options whose values are clear in a run's label without the option's name.
     """
@@ -202,6 +202,6 @@ class Framework:
     labelled_by: tuple[str, ...] = ()
 
     def divided(self, given: Parallelism, world_size: int, options: Any) -> Parallelism:
-        """Return the split that the program makes of a given one; `asked` if that is another."""
+        """Return how the program really divides the model; its `asked` is the requested split."""
         split = self.split(given, world_size, options)
         return split if split == given else replace(split, asked=given)

@@ -1,4 +1,7 @@
-"""Report columns from samples of a run's GPUs, next to its log or in it."""
+"""Columns of a report about the use of a run's GPUs, from samples of nvidia-smi.
+
+The samples are in a file next to the run's log, or in the log.
+"""
 
 from orchestrator.common.tables import Column
 from orchestrator.frameworks.base import Logged
@@ -25,7 +28,7 @@ def peak_mib(logged: Logged) -> int | None:
 
 
 def busy_percent(logged: Logged) -> float | None:
-    """Return the median use of a device while it works, in percent; see `gpu_samples`."""
+    """Return the median use of a GPU while it works, in percent; `gpu_samples` has the details."""
     if logged.summary.gpu_utilization_percent is not None:
         return logged.summary.gpu_utilization_percent
     return utilization_percent(by_device(_samples(logged)))

@@ -9,8 +9,8 @@ class Launcher:
 
     needs_slurm: whether the launcher works only in a Slurm job.
     imports: the top-level modules that the launcher needs.
-    takes_first_gpus: whether the launcher takes the first GPUs of each node if there are several
-    nodes, even if another run has those GPUs.
+    takes_first_gpus: whether the launcher, on several nodes, always takes the first GPUs of each
+    node, even if another run has those GPUs.
     """
 
     needs_slurm: bool = False

@@ -38,7 +38,7 @@ def unaccumulated(run: Run) -> Iterator[str]:
 
 
 def unheard(run: Run, *names: str) -> Iterator[str]:
-    """Yield a problem for each changed training parameter that the program does not receive."""
+    """Yield a problem for each of these parameters that is changed but that the program ignores."""
     for name in names:
         value = getattr(run.training, name)
         if value != getattr(_DEFAULT, name):
@@ -48,10 +48,10 @@ def unheard(run: Run, *names: str) -> Iterator[str]:
 def set_twice(
     parameter: str, arguments: Sequence[str], setters: Mapping[str, str]
 ) -> Iterator[str]:
-    """Yield the further arguments that another parameter of the run sets already.
+    """Yield a problem for each further argument that sets the same as a parameter of the run.
 
-    setters: the parameters that set an option, by option. If an argument set the same option, the
-    table would describe a different run.
+    parameter: the parameter with the further arguments. setters: the parameter that sets an option,
+    by option. If an argument set the same option, the table would describe a different run.
     """
     by_words = {_words(option): name for option, name in setters.items()}
     for option in dict.fromkeys(argument.partition("=")[0] for argument in arguments):

@@ -80,7 +80,7 @@ def problems(run: Run) -> Iterator[str]:
 
 
 def warnings(run: Run) -> Iterator[str]:
-    """Yield a warning if texts have tokens outside the vocabulary."""
+    """Yield a warning if the data may contain tokens outside the vocabulary."""
     model = run.model
     if (
         model is not None
@@ -96,7 +96,7 @@ def warnings(run: Run) -> Iterator[str]:
 def placement(run: Run) -> Placement:
     """Return the placement of states and activations: fp16 as in Megatron, with fp32 weights.
 
-    Optimizer placement divides the same states as ZeRO's first stage.
+    Optimizer placement divides the same states as ZeRO stage 1.
     docs/background/memory-accuracy.md compares the forecast with eight measured runs.
     """
     stage = 1 if run.options.optimizer_placement == "on" else None

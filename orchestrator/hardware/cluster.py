@@ -66,7 +66,7 @@ _SIGNAL = _written_as(
 class Cluster:
     """A place to run, as its cluster profile describes it.
 
-    A key that is None sets nothing. load_cluster makes the paths absolute.
+    A key without a value is None and has no effect. `load_cluster` makes the paths absolute.
     """
 
     name: Annotated[
@@ -240,8 +240,8 @@ class Cluster:
     def peak_tflops(self, precision: str, device: str | None = None) -> Figure | None:
         """Return the peak of the cluster's GPU, or None if the profile names no GPU.
 
-        `device` is the GPU's name in a log, if it has one: the profile names the requested GPU, the
-        log the actual one.
+        device: the GPU's name in a log, if the log has it. It is preferred, because the profile
+        names only the requested GPU.
         """
         name = device or self.gpu
         if device == "cpu" or not self.has_gpus:

@@ -1,4 +1,4 @@
-"""Check the options of sbatch and srun that a profile or a campaign adds to teralog's."""
+"""Check the options of sbatch and srun that a profile or a campaign adds to teralog's own."""
 
 import json
 import re
@@ -151,7 +151,7 @@ def _reserved(command: str, name: str) -> str | None:
 
 
 def _kind(command: str, name: str) -> str | None:
-    """Return whether an option has a value; `optional` if both forms exist; None if unknown."""
+    """Return whether an option takes a value: `optional` if it may; None if that is unknown."""
     return _record()[command].get(name) or _site_options(command).get(name)
 
 
@@ -168,7 +168,10 @@ def _record() -> Mapping[str, Mapping[str, str]]:
 
 @cache
 def _site_options(command: str) -> Mapping[str, str]:
-    """Return the options that a command on this machine lists; none if the command is missing."""
+    """Return the options that a command lists on this machine, with their forms.
+
+    Returns none if the command is missing.
+    """
     try:
         done = subprocess.run(
             [command, "--help"],

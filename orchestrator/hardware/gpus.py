@@ -1,8 +1,8 @@
 """Look up GPUs by name: peak TFLOPs, memory and compute capability.
 
-Drivers, programs and people name GPUs differently. A name that could be several GPUs has a value
-only if they agree on it. An unknown name has no value: a utilization over a guessed peak would be a
-guess that looks like a measurement.
+Drivers, programs and people name GPUs differently. A name that may mean several GPUs has a value
+only if all of them have the same. An unknown name has no value, because a utilization relative to a
+guessed peak would look like a measurement.
 """
 
 import re
@@ -23,9 +23,9 @@ class Gpu:
 
     words: words that its names may contain, in upper case, in addition to maker, model, form factor
     and memory. memory_gib: the memory sizes of one die, as sold; a program gets slightly less.
-    peak_tflops: by precision, dense, of one die; fp32 without tensor cores. dies: how many GPUs one
-    card has. checked: a second source for the 16-bit peak, or None. compute_capability: None for
-    other makers' GPUs, which have no such number.
+    peak_tflops: by precision, without sparsity, of one die; for fp32 without tensor cores. dies:
+    how many GPUs one card has. checked: a second source for the 16-bit peak, or None.
+    compute_capability: None for other makers' GPUs, which have no such number.
     """
 
     model: str
@@ -81,7 +81,7 @@ _CAPACITY = "gpu_memory_gib"
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A number, and an explanation with its source; or None, and an explanation why."""
+    """A number, and an explanation with its source; or None, and why there is no number."""
 
     value: float | None
     explanation: str
@@ -90,8 +90,8 @@ class Figure:
 def peak_tflops(name: str, precision: str, *, instead: str = _PEAK) -> Figure:
     """Return the dense peak, in TFLOP/s, of the GPU called `name`, at a precision of PRECISIONS.
 
-    Peaks with sparsity are not used, and no peak is assumed. instead: the option that a user who
-    knows the peak should give.
+    Peaks with sparsity are not used, and no peak is assumed. instead: the option that the
+    explanation suggests to users who know the peak.
     """
     gpus = matching(name)
     if not gpus:
@@ -126,8 +126,8 @@ def _sizes(gpu: Gpu, name: str) -> tuple[int, ...]:
 def matching(name: str) -> list[Gpu]:
     """Return the GPUs that `name` may mean: those whose names may contain all its words.
 
-    So `V100` may be two GPUs, `Tesla V100-SXM2-32GB` is one, and a MIG slice, or an A100 with an
-    unknown memory size, is none.
+    For example, `V100` may be two GPUs, and `Tesla V100-SXM2-32GB` is one. A MIG slice is none, and
+    an A100 with an unknown memory size is none.
     """
     words = _words(name) - _MAKERS
     return [gpu for gpu in GPUS if gpu.model in words and words <= _own_words(gpu)]
@@ -136,7 +136,7 @@ def matching(name: str) -> list[Gpu]:
 def lacks_bf16(name: str) -> bool:
     """Return whether the GPU called `name` cannot compute in bf16.
 
-    The model, anywhere in the name, decides: no form or size of a V100 has bf16.
+    Only the model in the name matters: no form and no memory size of a V100 has bf16.
     """
     gpus = _of_model(name)
     return bool(gpus) and not any("bf16" in gpu.peak_tflops for gpu in gpus)
@@ -145,7 +145,7 @@ def lacks_bf16(name: str) -> bool:
 def compute_capability(name: str) -> Capability | None:
     """Return the compute capability of the GPU called `name`, or None if it is unknown.
 
-    The model, anywhere in the name, decides. If the name may mean several GPUs, the highest counts.
+    Only the model in the name matters. If the name may mean several GPUs, the highest counts.
     """
     capabilities = (gpu.compute_capability for gpu in _of_model(name))
     return max((capability for capability in capabilities if capability is not None), default=None)

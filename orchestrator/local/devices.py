@@ -49,8 +49,8 @@ class Devices:
     def lease(self, ranks: int) -> Lease | None:
         """Return devices for `ranks` ranks, or None if too few are free at the moment.
 
-        If ranks are processes and exceed the number of cores, all cores are required. Raises
-        UserError as `require` does.
+        More ranks than cores need all cores, unless ranks are GPUs. Raises the same UserError as
+        `require`.
         """
         self.require(ranks)
         wanted = min(ranks, len(self.names))
@@ -78,9 +78,9 @@ class Devices:
 
 
 def this_machines_devices(*, gpus_wanted: bool = True) -> Devices:
-    """Return this machine's GPUs, if it has any and `gpus_wanted`, else its cores.
+    """Return this machine's GPUs if it has any and `gpus_wanted` is set; otherwise its cores.
 
-    The locks are in a folder of the user.
+    The lock files are in a folder of the user.
     """
     gpus = visible_gpus() if gpus_wanted else ()
     if gpus:

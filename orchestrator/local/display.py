@@ -14,9 +14,9 @@ Tell = Callable[[Event], None]
 
 @contextmanager
 def show_progress(total: int, devices: str) -> Iterator[Tell]:
-    """Provide a function that shows each start, end and wait of `total` runs.
+    """Provide a function that shows on stderr each start, end and wait of `total` runs.
 
-    The function writes to stderr; `devices` describes the devices on which the runs are.
+    devices: a description of the devices on which the runs are.
     """
     print(f"{counted(total, 'run')} to start on {devices}", file=sys.stderr, flush=True)
     if sys.stderr.isatty():

@@ -2,8 +2,8 @@
 
 submitit's own local jobs have no queue, share the same GPUs, are identified only by their pid, and
 leave their children running when they are cancelled. So this executor starts the task process
-directly, under teralog's own id, and passes locks and a lifeline to it. `supervise` and `run_all`
-handle queueing, limits and ends.
+itself, under teralog's own id. It passes locks to it, and a lifeline: a pipe that closes when the
+submit ends. `supervise` and `run_all` handle queueing, limits and ends.
 """
 
 import os
@@ -75,7 +75,7 @@ class Places(Protocol):
 
     @property
     def cores(self) -> int | None:
-        """How many cores of this machine runs share; None if each has its own devices."""
+        """How many cores of this machine the runs share; None if each run has its own devices."""
 
     @property
     def allocation(self) -> str | None:
@@ -84,7 +84,10 @@ class Places(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a run is not started, as the end of a sentence; `of_all` means that no run is."""
+    """Why a run is not started, as the end of a sentence.
+
+    of_all: whether no run at all can be started.
+    """
 
     why: str
     of_all: bool
@@ -96,7 +99,7 @@ WAITING = "WAITING"
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A run that has started (state RUNNING), ended (any other state), or waits (WAITING)."""
+    """A change of a run's state: it started (RUNNING), it waits (WAITING), or it ended."""
 
     planned: PlannedRun
     state: str
@@ -104,7 +107,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A run to start, how many attempts it already had, and its place among the other runs."""
+    """A run to start, the number of its earlier attempts, and its place among the other runs."""
 
     planned: PlannedRun
     folder: RunFolder
@@ -121,7 +124,7 @@ class _Job:
 
 
 class RunExecutor(LocalExecutor):
-    """A LocalExecutor for one attempt: one process, which inherits locks and a lifeline pipe."""
+    """A LocalExecutor for one attempt: it starts one process, with locks and a lifeline."""
 
     def __init__(self, folder: Path, job_id: str, inherited: Sequence[int]) -> None:
         super().__init__(folder)
@@ -171,8 +174,8 @@ def run_all(
 
     A run of a series waits for the runs before it, and is given up if one of them fails. `tell` is
     called at every start and end, and once if other runs leave no free devices. When this function
-    ends, by a return, an exception or a signal, no run continues. Returns the ids of the runs that
-    were not started because the places refuse them, each with the reason.
+    ends, by a return, an exception or a signal, none of the runs goes on. Returns the runs that the
+    places refused to start: the reason by run id.
     """
     waiting = list(runs)
     running: list[_Job] = []
@@ -223,9 +226,10 @@ def _start_what_fits(
     slots: int | None,
     tell: Callable[[Event], None],
 ) -> Waiting | None:
-    """Move runs from `waiting` to `running` while devices are free; return the first that waits.
+    """Start the runs for which devices are free: move them from `waiting` to `running`.
 
-    Runs that the places refuse go to `left`.
+    Returns the first run that must wait for devices, or None. Runs that the places refuse go to
+    `left`.
     """
     while slots is None or len(running) < slots:
         first = _first_ready(waiting, running, left)
@@ -268,7 +272,7 @@ def _first_ready(
 
 
 def _try_start(waiting: Waiting, places: Places) -> _Job | str | None:
-    """Start an attempt of a run; return None if its devices or the run are not free.
+    """Start an attempt of a run and return its job; None if the run or its devices are not free.
 
     If the run was cancelled while it waited, its state is returned instead of a job.
     """
@@ -323,11 +327,11 @@ def _start(
 
 
 def close_abandoned_run(folder: RunFolder) -> None:
-    """End and record a run whose supervisor was abandoned or killed.
+    """End a run whose submit is gone, and record its end.
 
-    A supervisor whose submit is gone ends within seconds; this waits for it. If the supervisor was
-    killed too, this ends the remaining processes of the job. Runs on Slurm are left alone. Raises
-    UserError if the supervisor does not end.
+    The run's supervisor then ends within seconds, so this function waits for it. If the supervisor
+    was killed too, this function ends the remaining processes of the job. Runs on Slurm are not
+    touched. Raises UserError if the supervisor does not end.
     """
     attempts = folder.attempts()
     if not attempts or attempts[-1].ended is not None or attempts[-1].intent is not None:
@@ -350,9 +354,9 @@ def close_abandoned_run(folder: RunFolder) -> None:
 
 
 def cancel_local_run(folder: RunFolder) -> str:
-    """Cancel a run: end it, or mark it so that no submit starts it; return its state.
+    """End a run, or mark it so that no submit starts it; return its state.
 
-    A run that has ended stays as it is. Raises UserError if it does not end in time.
+    A run that has ended is not changed. Raises UserError if the run does not end in time.
     """
     deadline = time.monotonic() + END_SECONDS
     signalled = False
@@ -394,7 +398,7 @@ def _signal_supervisor(folder: RunFolder) -> bool:
 
 
 def _refuse_other_host(attempt: Attempt) -> None:
-    """Raise UserError if an attempt is on another machine: its pid means nothing here."""
+    """Raise UserError if an attempt runs on another machine, where its pid belongs."""
     here = socket.gethostname()
     if attempt.started is not None and attempt.started.host != here:
         raise UserError(

@@ -9,9 +9,10 @@ from orchestrator.common import locks
 
 @dataclass(slots=True)
 class Neighbours:
-    """One run's presence on this machine, and the most other runs that it has seen at once.
+    """Registers a run on this machine, and counts how many other runs are active at the same time.
 
-    Each run holds the lock of its own file, which the kernel frees when the run's supervisor ends.
+    The count is the largest one seen. Each run holds the lock of its own file, which the kernel
+    frees when the run's supervisor ends.
     """
 
     presence: Path

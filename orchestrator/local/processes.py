@@ -15,7 +15,7 @@ GRACE_SECONDS = 5.0
 def marked(token: str) -> Iterator[psutil.Process]:
     """Yield the processes that have an attempt's token in their environment.
 
-    A process group is not enough: torchrun starts each worker in a separate session.
+    A process group would miss some, because torchrun starts each worker in a separate session.
     """
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
@@ -26,7 +26,8 @@ def marked(token: str) -> Iterator[psutil.Process]:
 def end_all(token: str, group: int | None = None, grace_seconds: float = GRACE_SECONDS) -> None:
     """End an attempt's processes: SIGTERM, a grace period, then SIGKILL until none is left.
 
-    `group` is the attempt's process group, with processes that cleared their environment.
+    group: the attempt's process group, which also contains processes that cleared their
+    environment.
     """
     _signal(token, group, signal.SIGTERM)
     deadline = time.monotonic() + grace_seconds

@@ -45,8 +45,9 @@ class Order:
     """An attempt to start: script, folder of the log, limits, additions to the environment.
 
     position: the attempt's place among the other runs; None if not given. allocation: the id of the
-    Slurm job whose nodes the attempt has; None on this machine. cores: how many cores of this
-    machine runs share, if they share them. ranks: how many processes the attempt starts.
+    Slurm job on whose nodes the attempt runs; None on this machine. cores: how many cores of this
+    machine the runs share; None if they do not share cores. ranks: how many processes the attempt
+    starts.
     """
 
     script: Path
@@ -110,7 +111,7 @@ def supervise(order: Order) -> None:
 
 
 def _end_of_allocation(order: Order) -> str | None:
-    """Return the state of a run if the end of its allocation interrupted the run, or None."""
+    """Return the state of a run that ended because its allocation ended; None for other runs."""
     from orchestrator.slurm.allocation_end import interrupted_by_end
 
     with (order.attempt / "output.log").open("rb") as log:

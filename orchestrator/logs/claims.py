@@ -1,8 +1,9 @@
-"""Check the TFLOPs, MFU, tokens/s and samples/s that a log states against its other values.
+"""Check the TFLOPs, MFU, tokens/s and samples/s in a log against its other values.
 
-A claim is checked with reports that contain both the claim and the values it follows from, or with
-the configuration. The numbers are medians over the reports that count. Programs count FLOPs by
-different conventions. TFLOPs are contradicted only if no known convention gives them.
+A claim is a number that the training program printed. It is checked with step reports that contain
+it and the values from which it follows, or with the configuration. The compared numbers are medians
+over the reports after the warm-up. Programs count FLOPs by different conventions, so TFLOPs are
+contradicted only if no known convention gives them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -55,8 +56,8 @@ class Claim:
 
     quantity: `samples_per_second`, `tokens_per_second`, `tokens_per_second_per_gpu`,
     `tflops_per_gpu` or `mfu`; an MFU is a fraction of 1. formula: how it was computed, with
-    numbers. contradicted: both differ by more than rounding. note: the explanation of the
-    difference, if known.
+    numbers. contradicted: the two numbers differ by more than rounding. note: why they differ, if
+    that is known.
     """
 
     quantity: str
@@ -130,7 +131,7 @@ Row = Mapping[str, Any]
 
 
 def _rows(summary: RunSummary) -> list[Row]:
-    """Return the step reports that count, each with the values of its line."""
+    """Return the step reports after the warm-up, each with the values of its line."""
     names = (*_ROUNDING, "global_batch_size")
     return [
         dict(zip(names, values, strict=True))
@@ -150,7 +151,7 @@ def _stated(rows: Sequence[Row], *names: str) -> list[Row]:
 def _rate(
     rows: Sequence[Row], name: str, amount: float, batch: int | None, what: str
 ) -> Claim | None:
-    """Return the claim of a rate that is the work of an iteration over its seconds.
+    """Return the claim of a rate, which must be the work of an iteration divided by its seconds.
 
     amount: the work per sequence.
     """
@@ -175,11 +176,12 @@ def _rate(
 
 
 def _same_work(rows: Sequence[Row], name: str) -> Claim | None:
-    """Return the claim of a rate that contradicts the work of the other iterations.
+    """Return a claim if the rate in one report contradicts the rates in the others.
 
-    A rate times the seconds of its iteration is the iteration's work, which is the same for all
-    iterations. The claim is that of the report with the largest difference. None if the work
-    differs between iterations, as that of packed samples does, or if there are too few reports.
+    The rate multiplied by the seconds of its iteration is the work of the iteration. This must be
+    the same for all iterations. The result is about the report with the largest difference. Returns
+    None if the work really differs between iterations, e.g. with packed samples, or for too few
+    reports.
     """
     stating_rows = _stated(rows, name, "step_seconds")
     if len(stating_rows) < _FEWEST or len({row["global_batch_size"] for row in stating_rows}) > 1:
@@ -207,7 +209,7 @@ def _same_work(rows: Sequence[Row], name: str) -> Claim | None:
 
 
 def _share(rows: Sequence[Row], gpus: int) -> Claim | None:
-    """Return the claim of tokens per second and GPU, checked against the tokens of all GPUs."""
+    """Return the claim of tokens per second and GPU, checked with those of all GPUs together."""
     stating_rows = _stated(rows, "tokens_per_second", "tokens_per_second_per_gpu")
     if not stating_rows:
         return None
@@ -254,7 +256,7 @@ def _mfu(
 ) -> Claim | None:
     """Return the claim of an MFU, checked with the log's TFLOPs and the peak of its GPU.
 
-    If the log contains the peak by which it divides, the claim is wrong by the ratio of both peaks.
+    If the log contains the peak by which the program divides, that peak is compared with the GPU's.
     """
     used = finite(config.get("mfu_peak_tflops"))
     stating_rows = _stated(rows, "reported_mfu")

@@ -18,7 +18,11 @@ from parsers.summary.run import RunSummary
 def closing_lines(
     read: ReadLogs, given: Given = NOTHING_GIVEN, *, keep_skipped: bool
 ) -> Iterator[str]:
-    """Yield how numbers were computed, which lines were not parsed, what TFLOPs need."""
+    """Yield the lines below the table: how numbers were computed, and which ones are missing.
+
+    They also contain the number of lines that could not be parsed, and the options that TFLOPs
+    need.
+    """
     summaries = shortly_named(read.summaries)
     skipped = sum(summary.skipped for summary in summaries)
     yield (
@@ -62,9 +66,9 @@ def closing_lines(
 
 
 def _by_remark(remarks: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Yield each remark once, with the run that it is about, or with the number of such runs.
+    """Yield each remark once, with the name of its run or with the number of its runs.
 
-    remarks: names of runs, each with a remark about that run.
+    remarks: pairs of a run's name and a remark about that run.
     """
     runs: dict[str, list[str]] = {}
     for name, remark in remarks:
@@ -75,7 +79,7 @@ def _by_remark(remarks: Iterable[tuple[str, str]]) -> Iterator[str]:
 
 
 def _warmups(summaries: Sequence[RunSummary]) -> Iterator[str]:
-    """Yield each warm-up, who chose it if not the user, and how many reports it leaves out."""
+    """Yield a sentence for each warm-up: how it was chosen, and how many reports it leaves out."""
     alike: dict[tuple[str, bool], list[RunSummary]] = {}
     for summary in summaries:
         by_campaign = summary.warmup_source is not None

@@ -72,16 +72,14 @@ NOTHING_GIVEN = Given()
 class Figures:
     """Numbers computed from a log and its configuration; None if an input is unknown.
 
-    gpus: the number of ranks.
-    parameters: those of the whole model, counted from its sizes, else as the log states them.
-    tflops_per_gpu: FLOPs of the exact matrix products, recomputed ones included, over the median
-    step time and the ranks, in 10**12 per second. If the batch changes, over the seconds of all
-    samples. None if it is unknown whether layers are recomputed.
-    model_tflops_per_gpu: the same without recomputation.
-    mfu: model_tflops_per_gpu over the GPU's dense peak.
-    lacking: the options that would give the TFLOPs.
-    uncounted: why no option can.
-    no_peak: why there is no MFU although there are TFLOPs.
+    gpus: the number of ranks. parameters: the parameters of the whole model, counted from its
+    sizes, or else as the log states. tflops_per_gpu: FLOPs of the exact matrix products, recomputed
+    ones included, divided by the median step time and by the ranks, in 10**12 per second. If the
+    batch changes, divided by the seconds of all samples. None if it is unknown whether layers are
+    recomputed. model_tflops_per_gpu: the same without recomputation. mfu: model_tflops_per_gpu
+    divided by the GPU's dense peak. lacking: the options that the user must give to get TFLOPs.
+    uncounted: why no option can give TFLOPs. no_peak: why there is no MFU although there are
+    TFLOPs.
     """
 
     gpus: int | None = None
@@ -214,7 +212,7 @@ def stated_sizes(config: Mapping[str, str]) -> dict[str, int]:
 
 
 def contradicts_preset(config: Mapping[str, str], given: Given) -> bool:
-    """Return whether a log states another number of layers, or another width, than a model has."""
+    """Return whether a log and the named model have different numbers of layers, or widths."""
     if given.shape is None:
         return False
     stated = stated_sizes(config)
@@ -225,7 +223,10 @@ def contradicts_preset(config: Mapping[str, str], given: Given) -> bool:
 def _shape(
     config: Mapping[str, str], given: Given
 ) -> tuple[ModelShape | None, tuple[str, ...], str | None]:
-    """Return the model; or None, with the options that would describe it, or why none can."""
+    """Return the model of a log; or None, and the options that would describe it.
+
+    The last value is the reason why no option can describe it, or None.
+    """
     fits = given.shape is not None and not contradicts_preset(config, given)
     if fits and given.shape is not None and given.shape.described is not None:
         return _with_stated_length(given.shape.described, config, given), (), None
@@ -262,7 +263,7 @@ def _shape(
 
 
 def _needs_description(config: Mapping[str, str]) -> bool:
-    """Return whether a log states layers, or a size of heads, that the shape cannot describe."""
+    """Return whether a log has kinds of layers, or heads, that only a full description covers."""
     if any(config.get(name, "") not in _OFF for name in _OTHER_LAYERS):
         return True
     heads, width, size = (
@@ -274,7 +275,7 @@ def _needs_description(config: Mapping[str, str]) -> bool:
 def _shape_of_arguments(
     config: Mapping[str, str], given: Given
 ) -> tuple[ModelShape | None, tuple[str, ...], str | None]:
-    """Return the model that Megatron's arguments describe, or why they cannot be used."""
+    """Return the model that Megatron's arguments describe, in the form of `_shape`."""
     sizes = {name: str(given.sizes[name]) for name in _SIZES if name in given.sizes}
     # Megatron core prints it always; programs with other experts, which take one each, never.
     if config.get("num_experts", "") not in _OFF and "moe_router_topk" not in config:
@@ -293,7 +294,7 @@ def _with_stated_length(model: Model, config: Mapping[str, str], given: Given) -
 
 
 def _variants(config: Mapping[str, str]) -> dict[str, Any]:
-    """Return the differences of a model from GPT-2, by the arguments of Megatron and forks."""
+    """Return how a model differs from GPT-2, by the arguments of Megatron and its forks."""
     differences: dict[str, Any] = {}
     if config.get("group_query_attention") == "True":
         differences["num_key_value_heads"] = whole(config.get("num_query_groups"))
@@ -317,7 +318,7 @@ def _variants(config: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _vocabulary(config: Mapping[str, str], shape: ModelShape, given: Given) -> int:
-    """Return the size of the vocabulary: from the log, else padded as Megatron pads it."""
+    """Return the size of the vocabulary in the log; without one, as Megatron pads it."""
     stated = whole(config.get("padded_vocab_size"))
     if stated:
         return stated
@@ -341,7 +342,7 @@ def stated_recomputation(config: Mapping[str, str]) -> bool | None:
 
 
 def _peak(config: Mapping[str, str], given: Given) -> Figure:
-    """Return the dense peak of the GPU in TFLOP/s; or None, and which option to give."""
+    """Return the dense peak of the GPU in TFLOP/s; or None, and which option the user must give."""
     if given.peak_tflops is not None:
         return Figure(given.peak_tflops, "given")
     gpu, precision = gpu_name(config, given), stated_precision(config) or given.precision
@@ -352,7 +353,7 @@ def _peak(config: Mapping[str, str], given: Given) -> Figure:
 
 
 def gpu_name(config: Mapping[str, str], given: Given) -> str | None:
-    """Return the name of the GPU: the log's, or the user's if it is a more precise name for it."""
+    """Return the name of the GPU in the log; the user's name if it is more precise."""
     stated = config.get("gpu")
     if stated is None or given.gpu is None:
         return stated or given.gpu

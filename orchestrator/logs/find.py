@@ -32,7 +32,7 @@ class Log:
     """A log, and the file with the errors of the same run if there is one.
 
     named: whether the user named the log itself, and not its folder. streams: files with metrics as
-    JSON that are in the log's folder or below it, without another log nearer to them.
+    JSON in the log's folder or below it, unless another log is nearer to them.
     """
 
     path: Path | LogSlice
@@ -57,11 +57,11 @@ class FoundLogs:
 def find_logs(
     paths: Sequence[str], unpack_into: Path, tell: Callable[[Path], None] = lambda path: None
 ) -> FoundLogs:
-    """Return the logs at paths: files, folders with everything below, globs, `-` for stdin.
+    """Return the logs at paths: files, folders with everything below, globs, and `-` for stdin.
 
     In a folder or a tar archive, only files that have a log's name and are not hidden are read.
     unpack_into: a folder for the logs of compressed archives. tell: called with each archive before
-    it is read, which may take long.
+    it is read, because that may take long.
     """
     # True for a file that the user named, false for a file in a folder.
     files: dict[Path, bool] = {}
@@ -138,10 +138,10 @@ def _paired(files: dict[Path, bool]) -> Iterator[Log]:
 
 
 def _with_streams(logs: Sequence[Log]) -> Iterator[Log]:
-    """Yield logs, each with the streams that may be of the same run.
+    """Yield logs, each with the metrics files that may be of the same run.
 
-    A stream near several logs stays a separate log. Of the states that a training saved with its
-    checkpoints, the last one contains the others.
+    A metrics file near several logs becomes a log of its own. A training saves its state with every
+    checkpoint; only the last state is used, because it contains the others.
     """
     consoles: dict[PurePath, list[Log]] = {}
     for log in logs:
@@ -163,7 +163,7 @@ def _with_streams(logs: Sequence[Log]) -> Iterator[Log]:
 
 
 def _last_states(logs: Sequence[Log]) -> Iterator[Log]:
-    """Yield the streams; of several states of one training in a folder, only the last state."""
+    """Yield the metrics files, but of the saved states of a training in a folder only the last."""
     states: dict[PurePath, list[tuple[float, Log]]] = {}
     for log in logs:
         path = PurePath(str(log.path))

@@ -8,7 +8,7 @@ from parsers.summary.run import RunSummary
 
 
 def log_name(summary: RunSummary) -> str:
-    """Return the name of a run: its log, and the number of the run in the log unless that is 0."""
+    """Return the name of a run: its log's name, and its number in the log unless that is 0."""
     return f"{summary.path} #{summary.run}" if summary.run else summary.path
 
 

@@ -45,10 +45,11 @@ def read_logs(
     global_batch_size: int | None = None,
     tell: Callable[[int], None] = lambda count: None,
 ) -> ReadLogs:
-    """Return the content of logs; call `tell` with the number of bytes after each read.
+    """Return the content of logs.
 
-    warmup: if None, the warm-up of the campaign whose results folder contains the log, else
-    `first`. global_batch_size: used for logs that do not contain it.
+    warmup: None means the warm-up of the campaign in whose results folder the log is, or `first`
+    for other logs. global_batch_size: used for logs that do not contain it. tell: called after each
+    read with the number of bytes.
     """
     contents = summaries_of(
         logs, warmup, keep_skipped=keep_skipped, global_batch_size=global_batch_size, tell=tell
@@ -79,8 +80,8 @@ def summaries_of(
 def gather_logs(logs: Sequence[Log], contents: Iterable[LogContent]) -> ReadLogs:
     """Return the content of all logs together, in their order, given the content of each.
 
-    A log that cannot be read, is empty, or contains no run is a problem. A log in a folder that
-    contains no run may be another kind of file. It is a problem only if no log contains a run.
+    A log that cannot be read, is empty, or contains no run is a problem. In a folder, a log without
+    a run may be a file of another kind, so it is a problem only if no log contains a run.
     """
     summaries: list[RunSummary] = []
     problems: list[str] = []
@@ -116,7 +117,7 @@ def _to_read(log: Log) -> LogPaths:
 
 
 def log_source(path: Path | LogSlice) -> Path | LogSlice | str:
-    """Return the log to read; only the word `-` means standard input, not a path that is `-`."""
+    """Return the log to read; the word `-` is standard input, but a path of that name is a file."""
     return STANDARD_INPUT if str(path) == STANDARD_INPUT else path
 
 

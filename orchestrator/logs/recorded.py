@@ -32,7 +32,7 @@ _SETTINGS = (
 
 @dataclass(frozen=True, slots=True)
 class RecordedReading:
-    """What run.json and campaign.json contain about the run of a log.
+    """The content of run.json and campaign.json that helps to read the log of a run.
 
     config: sizes and settings of the run, with the names that logs give them.
     """

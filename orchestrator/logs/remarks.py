@@ -18,7 +18,7 @@ from parsers.summary.run import RunSummary
 
 
 def time_remarks(summary: RunSummary) -> Iterator[str]:
-    """Yield how the step times of a run were chosen, or why there are none."""
+    """Yield a sentence on how the step times of a run were chosen, or why there are none."""
     if not summary.steady:
         yield (
             "no steady state: the step time still changes in the second half of the log, so half "
@@ -46,7 +46,10 @@ def time_remarks(summary: RunSummary) -> Iterator[str]:
 
 
 def figure_remarks(summary: RunSummary, figures: Figures) -> Iterator[str]:
-    """Yield how TFLOPs were computed, or why a run with a step time has no TFLOPs or no MFU."""
+    """Yield a sentence on how TFLOPs were computed.
+
+    If a run with a step time has no TFLOPs or no MFU, yield the reason.
+    """
     if summary.step_seconds.mean is None and summary.samples_per_second is None:
         return
     if summary.batch_changes and figures.model_tflops_per_gpu is not None:
@@ -60,7 +63,7 @@ def figure_remarks(summary: RunSummary, figures: Figures) -> Iterator[str]:
 
 
 def contradicted_claims(summary: RunSummary, given: Given) -> Iterator[str]:
-    """Yield each number that contradicts the log's other values, the right one, and the formula."""
+    """Yield each printed number that contradicts the log's other values, with the right number."""
     for claim in claims(summary, given):
         if claim.contradicted:
             yield claim.sentence()

@@ -37,7 +37,10 @@ def human_table(
 def rows_table(
     summaries: Sequence[RunSummary], given: Given = NOTHING_GIVEN, *, steps: bool
 ) -> Table:
-    """Return a row per run, or per step report, with the titles `names`, even without any row."""
+    """Return a table with a row per run, or per step report.
+
+    Its titles are `names`, also if it has no row.
+    """
     columns = [Column(name, name, partial(_value, name), EXACT) for name in names(steps=steps)]
     return make_table(columns, rows(summaries, given, steps=steps))
 
@@ -65,7 +68,7 @@ def rows(
 def json_objects(
     summaries: Sequence[RunSummary], given: Given = NOTHING_GIVEN, *, steps: bool
 ) -> list[Row]:
-    """Return an object per run, or per step report; nan and inf are texts for JSON."""
+    """Return a JSON object per run, or per step report; nan and inf become texts."""
     objects = (
         rows(summaries, steps=True)
         if steps

@@ -122,7 +122,7 @@ class _NoRoomError(Exception):
 
 
 class _Stream(io.RawIOBase):
-    """A stream that tarfile reads from, in place of a file."""
+    """A stream that tarfile reads like a file."""
 
     def __init__(self, read: Read) -> None:
         self._read = read

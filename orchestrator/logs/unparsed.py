@@ -10,9 +10,10 @@ from parsers.scan.sources import name_of
 
 
 def unparsed_records(logs: Sequence[Log], problems: list[str]) -> Iterator[dict[str, Any]]:
-    """Yield the path of each line, its number from 1, the format it resembles, and its text.
+    """Yield an object for each line: its log, its number from 1, its text, and a format's name.
 
-    problems: gets a sentence for each log that cannot be read.
+    The format is the one that the line resembles. problems: gets a sentence for each log that
+    cannot be read.
     """
     for log in logs:
         for path in map(log_source, log.files):

@@ -18,8 +18,9 @@ class GpuSamples:
     """GPU memory and use over all devices of a run, on all its nodes; absent values are None.
 
     memory_gib: the highest use of one device, including the driver and other programs.
-    utilization_percent: the median of the samples from when a device is first busy to when it is
-    last busy. Before and after that the program starts and ends, which is long in a short run.
+    utilization_percent: the median of the samples between the first and the last in which a device
+    is busy. The program starts before and ends after them, which would lower the median of a short
+    run.
     """
 
     memory_gib: float | None

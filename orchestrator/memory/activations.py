@@ -1,9 +1,9 @@
 """Forecast activations: what a rank keeps for the backward pass, and uses during it.
 
 The letters are b = micro_batch_size, s = seq_length, h, f, a = hidden_size, MLP width and attention
-heads, and t = tensor_parallel_size; sbh is the number of elements of one micro-batch's hidden
-states. If context_parallel_size divides sequences, s is a rank's part, and s² that part times the
-whole.
+heads, and t = tensor_parallel_size. The hidden states of a micro-batch have sbh elements. If
+context_parallel_size divides sequences, s is a rank's part of a sequence, and s² is this part times
+the whole sequence.
 """
 
 from typing import TYPE_CHECKING
@@ -20,8 +20,8 @@ def kept(rank: Rank) -> Size:
     """Return the activations kept for the backward passes of the micro-batches in flight.
 
     Full recomputation keeps the input of each layer, sbh (Korthikanti et al. 2022, section 5), or
-    of every `checkpoint_num_layers`-th. With offloading to the host, two remain, one being copied
-    in each direction. A pipeline keeps the output of a stage too.
+    of every `checkpoint_num_layers`-th layer. If it is offloaded to the host, two inputs stay, one
+    being copied in each direction. A pipeline also keeps the output of a stage.
     """
     placement, layers = rank.placement, rank.layers
     layer, scores = _layer_activations(rank), _scores(rank)
@@ -52,8 +52,8 @@ def kept(rank: Rank) -> Size:
 def layer_work(rank: Rank) -> Size:
     """Return the memory that the backward pass uses for a layer, or up to a checkpoint.
 
-    These are recomputed activations and gradients of activations: sbh elements, 2 to 8 times, which
-    is the gradient of the MLP's inner values and those before and after it.
+    It has recomputed activations and gradients of activations. The gradients are 2 to 8 times sbh
+    elements: for the inner values of the MLP, and for the values before and after it.
     """
     flow = _hidden(rank) / (rank.tensor_parallel_size if rank.placement.sequence_parallel else 1)
     layer, scores = _layer_activations(rank), _scores(rank)
@@ -81,18 +81,21 @@ def logits(rank: Rank) -> Size:
 
 
 def _hidden(rank: Rank) -> float:
-    """Return how many bytes sbh elements of the hidden states have."""
+    """Return the size in bytes of the hidden states, which have sbh elements."""
     return rank.tokens * rank.model.hidden_size * rank.placement.activation_bytes
 
 
 def _layer_activations(rank: Rank) -> Range:
     """Return the bytes that a layer keeps for its backward pass.
 
-    Korthikanti et al. 2022 (arXiv 2205.05198), equations 1 and 2, for any width and element: the
-    inputs of two norms and of the two blocks are 4sbh elements, and dropout has 2sbh bytes of
-    masks, whole on each rank unless sequences are split too. Queries and the attention's output are
-    2sbh, keys and values 2sbk, the MLP's inner values 2sbf (3 to 4 if it is gated), split by t;
-    then come the scores. With f = 4h and 2 bytes it is sbh(10 + 24/t + 5as/(ht)).
+    Korthikanti et al. 2022 (arXiv 2205.05198), equations 1 and 2, for any width and element size:
+
+    - whole on each rank, unless sequences are split too: 4sbh elements, the inputs of two norms and
+      of the two blocks, and 2sbh bytes of dropout masks;
+    - split by t: 2sbh elements of queries and of the attention's output, 2sbk of keys and values,
+      2sbf of the MLP's inner values (3 to 4 if it is gated), and the scores.
+
+    With f = 4h and 2 bytes per element the sum is sbh(10 + 24/t + 5as/(ht)).
     """
     if rank.described is not None:
         return _described_activations(rank, rank.described)
@@ -107,7 +110,7 @@ def _layer_activations(rank: Rank) -> Range:
 
 
 def _described_activations(rank: Rank, model: "Model") -> Range:
-    """Return the bytes that a layer of a described model keeps: the mean over the stage."""
+    """Return the bytes that a layer of a described model keeps: the mean over a stage's layers."""
     from orchestrator.memory.described import kept_per_token, stage_of
 
     t, each = rank.tensor_parallel_size, rank.placement.activation_bytes
@@ -119,11 +122,11 @@ def _described_activations(rank: Rank, model: "Model") -> Range:
 
 
 def _mlp_activations(rank: Rank) -> Range:
-    """Return what an MLP, or experts, keep: elements per element of the hidden states.
+    """Return what an MLP or experts keep, in elements per element of the hidden states.
 
-    2f/h of an MLP, 3f/h to 4f/h if it is gated. Of experts f is the width that a token takes, and
-    each of its top_k copies is kept before and after the experts, up to 4h; ranks whose experts get
-    more tokens than others keep up to twice as much.
+    An MLP keeps 2f/h, or 3f/h to 4f/h if it is gated. For experts, f is the width of all experts
+    that a token uses. Each of its top_k copies is kept before and after the experts, up to 4h.
+    Ranks whose experts get more tokens than others keep up to twice as much.
     """
     model, experts = rank.model, rank.placement.experts
     each: Range = (3, 4) if model.gated_mlp else (2, 2)
@@ -140,7 +143,7 @@ def _mlp_activations(rank: Rank) -> Range:
 def _scores(rank: Rank) -> Range:
     """Return the bytes of a layer's attention scores: softmax, and dropout's output and mask.
 
-    That is 2as²b elements and as²b bytes, divided by t; nothing in a fused kernel.
+    These are 2as²b elements and as²b bytes, divided by t; a fused kernel keeps none of them.
     """
     elements = rank.tokens * rank.model.seq_length * rank.model.num_attention_heads
     size = elements * (2 * rank.placement.activation_bytes + 1) / rank.tensor_parallel_size
@@ -152,12 +155,13 @@ def _in_flight(rank: Rank) -> Range:
     """Return how many micro-batches wait for their backward pass at the peak.
 
     In the 1F1B schedule (Narayanan et al. 2021) stage i of p begins with p - i forward passes, or
-    as many as there are micro-batches. With v virtual stages it begins with 2(p - i - 1) + (v - 1)p
-    + 1 passes, each of a v-th of its layers (section 2.2 there, and
-    forward_backward_pipelining_with_interleaving of Megatron core), so the result is a fraction.
-    All gradients exist from the end of the first backward pass on. In a short batch, one
-    micro-batch is then gone and none has followed. Logs of ranks of 2021 show this: with 4
-    micro-batches, the stages with 3 and with 4 in flight have the same peak.
+    with as many as there are micro-batches. With v virtual stages it begins with 2(p - i - 1) + (v
+    - 1)p + 1 passes, each of a v-th of its layers, so the result is a fraction (section 2.2 there,
+    and forward_backward_pipelining_with_interleaving of Megatron core).
+
+    All gradients exist from the end of the first backward pass on. In a short batch, the
+    activations of one micro-batch are then freed and no other micro-batch follows. Logs of 2021
+    show this: with 4 micro-batches, the stages with 3 and with 4 in flight have the same peak.
     """
     count = rank.run.num_microbatches or 1
     stages, chunks = rank.run.parallelism.pipeline_parallel_size, rank.placement.virtual_stages

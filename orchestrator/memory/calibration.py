@@ -32,7 +32,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """The logged peaks of `runs` finished runs, each divided by the middle of its forecast."""
+    """The logged peaks of `runs` finished runs, each as a ratio to the middle of its forecast."""
 
     runs: int
     lowest: float
@@ -42,7 +42,8 @@ class Calibration:
     def apply(self, forecast: MemoryForecast) -> MemoryForecast:
         """Return the forecast with one more part, which moves its ends to the measured peaks.
 
-        The new ends are the middle times the lowest and the highest ratio, each 5 % farther out.
+        The new low end is the middle times the lowest ratio, less 5 %. The new high end is the
+        middle times the highest ratio, plus 5 %.
         """
         expected = forecast if self.whole_process else forecast.tensors
         low = expected.middle_gib * self.lowest * (1 - _MARGIN) - expected.low_gib

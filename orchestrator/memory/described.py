@@ -1,7 +1,7 @@
-"""Parameters and activations of a described model on a rank: layers of any kind.
+"""Parameters and activations that a rank has of a described model, with layers of any kind.
 
-Matrices are split over tensor-parallel ranks, except those that lead into a latent space and the
-router; vectors (norms, biases) are whole on each rank.
+Matrices are split over tensor-parallel ranks, except the router and those that lead into a latent
+space. Vectors (norms, biases) are whole on each rank.
 """
 
 from dataclasses import replace
@@ -26,7 +26,10 @@ _ROUTED = "expert "
 
 
 def stage_of(model: Model, parallelism: Parallelism, stage: int) -> Model:
-    """Return a model with the layers of one pipeline stage; of uneven stages, the fullest."""
+    """Return a model with only the layers of one pipeline stage.
+
+    If stages have different numbers of layers, it is the stage with the most.
+    """
     pipeline = parallelism.pipeline_parallel_size
     size = -(-model.num_layers // pipeline)
     begin = min(stage * size, model.num_layers - size)
@@ -60,7 +63,7 @@ def routed_parameters(
 
 
 def placed_experts(model: Model, *, ranks: int, tensor_ranks: int) -> ExpertPlacement | None:
-    """Return the experts of a description, placed on `ranks` ranks; None without experts."""
+    """Return how a described model's experts are placed on `ranks` ranks; None without experts."""
     some = model.experts
     if some is None:
         return None
@@ -76,16 +79,17 @@ def placed_experts(model: Model, *, ranks: int, tensor_ranks: int) -> ExpertPlac
 
 
 def has_unusual_layers(model: Model) -> bool:
-    """Return whether the activations that layers keep depend on their kernels, e.g. of Mamba."""
+    """Return whether some layers have kernels, e.g. Mamba's, that decide what they keep."""
     mixers = (layer.mixer for layer in (*model.layers, *model.prediction_heads))
     return any(not isinstance(mixer, Attention | None) for mixer in mixers)
 
 
 def kept_per_token(layers: tuple[Layer, ...], hidden_size: int) -> tuple[float, float, float]:
-    """Return what a layer keeps for its backward pass: elements per token, the mean of layers.
+    """Return what a layer keeps for its backward pass, in elements per token: the mean over layers.
 
-    These are the inputs and outputs of its norms, whole on each rank unless sequences are split;
-    then the least and the most of the values that tensor parallelism splits.
+    The first number is for the inputs and outputs of its norms, which are whole on each rank unless
+    sequences are split. The others are the least and the most of the values that tensor parallelism
+    splits.
     """
     norms = sum(2 * layer.norms for layer in layers) * hidden_size
     mixers = [_of_mixer(layer.mixer) for layer in layers]
@@ -96,7 +100,10 @@ def kept_per_token(layers: tuple[Layer, ...], hidden_size: int) -> tuple[float, 
 
 
 def _of_mixer(mixer: Mixer | None) -> tuple[float, float]:
-    """Return the inputs and outputs of a mixer's products: the least number, and with copies."""
+    """Return the elements per token of the inputs and outputs of a mixer's matrix products.
+
+    The first number is the least; the second includes copies that some kernels make.
+    """
     match mixer:
         case Attention():
             queries, keys = mixer.heads * mixer.head_size, mixer.key_value_heads * mixer.head_size
@@ -121,9 +128,10 @@ def _of_mixer(mixer: Mixer | None) -> tuple[float, float]:
 
 
 def _of_mlp(mlp: Mlp | Experts | None, hidden_size: int) -> tuple[float, float]:
-    """Return the inner values of an MLP; of experts also the copies that tokens are sent in.
+    """Return the inner values of an MLP or of experts per token: the least and the most elements.
 
-    A rank whose experts get more tokens than others keeps up to twice as much.
+    For experts, the copies of tokens that are sent to them are included. A rank whose experts get
+    more tokens than others keeps up to twice as much.
     """
     if mlp is None:
         return 0.0, 0.0

@@ -16,8 +16,8 @@ class ExpertPlacement:
     """The experts of a run, and how ranks share them.
 
     layers: whether each layer has experts, from the first to the last. width: of one expert.
-    shared_width: of an MLP that every token also uses; 0 for none. ranks: over how many ranks the
-    experts are divided. tensor_ranks: over how many ranks each expert is split.
+    shared_width: the width of an MLP that every token also uses; 0 for none. ranks: over how many
+    ranks the experts are divided. tensor_ranks: over how many ranks each expert is split.
     """
 
     number: int
@@ -29,7 +29,7 @@ class ExpertPlacement:
     tensor_ranks: int = 1
 
     def on_stage(self, parallelism: Parallelism, stage: int) -> int:
-        """Return how many layers of a stage have experts; of uneven stages, the largest number."""
+        """Return how many layers of a stage have experts; if stages differ, the largest number."""
         size = -(-len(self.layers) // parallelism.pipeline_parallel_size)
         return sum(self.layers[stage * size : (stage + 1) * size])
 
@@ -38,9 +38,9 @@ class ExpertPlacement:
         return self._matrices(model, self.width) * self.number // (self.ranks * self.tensor_ranks)
 
     def beyond_mlp(self, model: ModelShape, tensor_parallel_size: int) -> int:
-        """Return how many more parameters than a dense MLP a layer's router and shared expert have.
+        """Return the parameters of a layer's router and shared expert, less those of a dense MLP.
 
-        That number is below zero for most models, because the dense MLP is absent.
+        The number is below zero for most models, because such a layer has no dense MLP.
         """
         dense = self._matrices(model, model.ffn_width)
         if model.biases == "all":

@@ -1,7 +1,7 @@
 """Forecast the memory of a rank before a run starts: an interval, with its parts.
 
-The low end is what tensors must occupy. The high end is what frameworks were observed to add.
-docs/background/memory-accuracy.md measures how accurate the interval is. GiB is 2**30 bytes.
+The low end is what tensors must occupy. The high end includes what frameworks were observed to
+add. docs/background/memory-accuracy.md measures how accurate the interval is. GiB is 2**30 bytes.
 """
 
 from collections.abc import Iterable
@@ -39,7 +39,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class MemoryForecast:
-    """The memory of the rank with the largest need; the ends are sums over the parts."""
+    """The memory of the rank that needs the most; low and high end are sums over the parts."""
 
     parts: tuple[Part, ...]
     low_gib: float
@@ -61,8 +61,8 @@ def forecast(run: Run, placement: Placement, *, gpu: bool = True) -> MemoryForec
     """Return the memory of the rank that needs most: on its GPU, or on its host without a GPU.
 
     Of the pipeline stages, the first keeps most activations and the last has the logits; the larger
-    one counts. For a program that may save some memory, only the high end is known. None if the
-    model's shape is unknown, or the ranks do not form whole copies of the model.
+    need is returned. For a program that may save some memory, only the high end is known. None if
+    the model's shape is unknown, or the ranks do not form whole copies of the model.
     """
     if run.model is None or run.padded_vocab_size is None or run.data_parallel_size is None:
         return None
@@ -104,10 +104,10 @@ def _of_description(placement: Placement, run: Run) -> Placement:
 
 
 def _in_host(placement: Placement, parameters: int) -> Placement:
-    """Return the placement for a rank without a GPU, which has only one memory.
+    """Return the placement for a rank without a GPU, which only has the host's memory.
 
-    That memory also contains what other ranks offload. The kernel provides only those parts of a
-    bucket that are used.
+    That memory also contains what would be offloaded. Of a bucket, the kernel provides only those
+    parts that are used.
     """
     return replace(
         placement,
@@ -121,9 +121,9 @@ def _in_host(placement: Placement, parameters: int) -> Placement:
 def _parts(rank: Rank) -> Iterable[Part]:
     """Yield the parts of the forecast: the memory of tensors at the peak.
 
-    The peak is in the backward pass, with the logits or with one layer's work, or while the
-    optimizer steps. Of two parts that never exist at the same time, the second is given by its
-    excess over the first.
+    The peak may be in the backward pass, with the logits or with one layer's work, or while the
+    optimizer steps. Two parts that never exist at the same time are not added: the second one is
+    only its excess over the first.
     """
     kept, work = activations.kept(rank), activations.layer_work(rank)
     logits, logits_why = activations.logits(rank)

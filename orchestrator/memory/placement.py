@@ -33,11 +33,13 @@ class Placement:
     virtual_stages: the number of parts of a pipeline stage in an interleaved schedule, else 1.
     fused_attention: True if no matrix of attention scores is kept; None if unknown.
     fused_since: the compute capability from which on attention is fused; None if on all GPUs.
-    bucket_elements: of each buffer that gradients are reduced through; buckets: how many.
+    bucket_elements: the size of each buffer through which gradients are reduced. buckets: how many
+        there are.
     live_elements: the most weights that ZeRO-3 keeps gathered.
-    may_save: whether options ask the program to keep less by an unknown amount; then the low end
+    may_save: whether options make the program keep less by an unknown amount; then the low end
         of a rank's need is unknown.
-    may_hold_more: whether the model has parts of unknown size; then a run is never said to fit.
+    may_hold_more: whether the model has parts of unknown size; then the forecast never says that a
+        run fits.
     experts: mixtures of experts in place of the MLPs, or None.
     """
 
@@ -76,7 +78,7 @@ def ddp_placement(precision: str) -> Placement:
 
     Weights, gradients, momentum and variance are fp32, 4 bytes each. DDP copies gradients into
     buckets of the same size (`gradient_as_bucket_view` is False by default). Autocast casts each
-    weight once and keeps the cast ones for the backward pass, 2 bytes. AdamW's `foreach` form, the
+    weight once and keeps the result, 2 bytes, for the backward pass. AdamW's `foreach` form, the
     default on GPUs, needs one more copy while it steps (torch.optim's documentation).
     """
     lower = precision != "fp32"
@@ -124,10 +126,10 @@ def bf16_optimizer_placement(zero_stage: int, *, sure: bool) -> Placement:
 
     sure: whether this optimizer is certainly used. It adds up gradients in fp32 for all parameters
     of a rank: 4 bytes in addition to the 2 of the bf16 gradients, which it may free at once. It
-    divides master weights, momentum and variance over the data-parallel ranks in stage 0 too
-    (runtime/bf16_optimizer.py). Which optimizer wraps a bf16 model in stages 0 and 1 depends on the
-    version and on `data_types.grad_accum_dtype`. If `sure` is false, the low end is ZeRO's need,
-    and the high end covers both.
+    divides master weights, momentum and variance over the data-parallel ranks, in stage 0 too
+    (runtime/bf16_optimizer.py). Whether it is used for a bf16 model in stages 0 and 1 depends on
+    the version and on `data_types.grad_accum_dtype`. If `sure` is false, the low end is what ZeRO
+    needs without it, and the high end covers both cases.
     """
     usual = deepspeed_placement("bf16", zero_stage)
     if sure:
@@ -151,9 +153,9 @@ def megatron_placement(precision: str) -> Placement:
     """Return the states of Megatron-LM with Adam, without ZeRO or a distributed optimizer.
 
     Weights take 2 bytes per parameter, master weights 4, momentum and variance 8. Gradients take 4
-    in a main buffer (18 bytes in all: theoretical_memory_usage.py of Megatron-LM). Or they take 2,
-    an fp32 copy of 4, which stays (20 in all), and 2 more during the backward pass. That is what
-    the ranks of 2021 log at rest and at their peak.
+    bytes in a main buffer, which gives 18 bytes in all (theoretical_memory_usage.py of
+    Megatron-LM). Or they take 2 bytes, with an fp32 copy of 4 that stays (20 in all), and 2 more
+    during the backward pass. Logs of 2021 show the latter, at rest and at the peak.
     """
     if precision == "fp32":
         return _states(4, (4, 4), (8, 8), (0, 4), None)

@@ -42,7 +42,7 @@ class Rank:
 
     @property
     def is_last(self) -> bool:
-        """Whether the rank has the head."""
+        """Whether the rank has the head, i.e. belongs to the last pipeline stage."""
         return self.stage == self.run.parallelism.pipeline_parallel_size - 1
 
     @property
@@ -52,7 +52,7 @@ class Rank:
 
     @property
     def described(self) -> "Model | None":
-        """The model's description with the padded vocabulary; None if its sizes are enough."""
+        """The model's full description with the padded vocabulary; None if plain sizes suffice."""
         description = self.model.described
         return (
             description.with_vocabulary(self.padded_vocab_size) if description is not None else None
@@ -94,14 +94,17 @@ class Rank:
         return h * max(self.model.ffn_width, embedding, 3 * h) // self.tensor_parallel_size
 
     def shards(self, zero_stage: int) -> int:
-        """Return the number of ranks that share what ZeRO divides from a given stage on."""
+        """Return over how many ranks ZeRO divides a part that it divides from a given stage on.
+
+        The part is e.g. the gradients, which are divided from stage 2 on.
+        """
         divided = (self.placement.zero_stage or 0) >= zero_stage
         # Ranks that share a sequence have copies of the weights, as those of other sequences do.
         copies = (self.run.data_parallel_size or 1) * self.run.parallelism.context_parallel_size
         return copies if divided else 1
 
     def expert_shards(self, zero_stage: int) -> int:
-        """Return the number of ranks over which ZeRO divides an expert, from a given stage on."""
+        """Return the same as `shards`, for the parameters of experts."""
         experts, parallelism = self.placement.experts, self.run.parallelism
         if experts is None or (self.placement.zero_stage or 0) < zero_stage:
             return 1
@@ -114,14 +117,16 @@ def rank_parameters(
 ) -> int:
     """Return how many parameters a rank of pipeline stage `stage` (from 0) has, before ZeRO.
 
-    With t tensor-parallel ranks, and the letters of `ModelShape.parameter_formulas`: a layer's
-    matrices, and the biases of those split by their outputs (query, key, value, the MLP's first),
-    are divided by t; the biases of the two others and the norms are whole on each rank. The first
-    stage has the token embedding (Vh/t) and the positions. The last has the final norm and the
-    head: a separate one (Vh/t), or a copy of the embedding if it is not the first stage too. If the
-    stages do not divide the layers, the fullest has ceil(l/p). Megatron-DeepSpeed logs the same for
-    its 52B with t = 4, p = 16: 917,757,952 on the first stage, 805,560,320 on a middle one. (It
-    ties the whole embedding on the last stage, so that one has the positions too.)
+    There are t tensor-parallel ranks; other letters are those of `ModelShape.parameter_formulas`.
+    Of a layer, the matrices and the biases of query, key, value and of the MLP's first matrix are
+    divided by t. The other biases and the norms are whole on each rank. The first stage has the
+    token embedding (Vh/t) and the positions. The last stage has the final norm and the head: a
+    separate one (Vh/t), or a copy of the embedding if it is not also the first stage. If the stages
+    do not divide the layers, the fullest has ceil(l/p).
+
+    Megatron-DeepSpeed logs the same for its 52B with t = 4, p = 16: 917,757,952 on the first stage,
+    805,560,320 on a middle one. (It ties the whole embedding on the last stage, so that stage has
+    the positions too.)
     """
     if model.described is not None:
         from orchestrator.memory.described import dense_parameters
@@ -186,7 +191,7 @@ def step(rank: Rank) -> Size:
 
 
 def gathered_weights(rank: Rank) -> Size:
-    """Return the weights that ZeRO-3 has gathered: one matrix at least, its limit at most."""
+    """Return the weights that ZeRO-3 has gathered: at least one matrix, at most its limit."""
     if rank.shards(3) == 1 and not rank.placement.offload_parameters:
         return NOTHING, "of ZeRO-3 over several ranks"
     least = rank.largest_matrix
@@ -218,17 +223,17 @@ def _states(rank: Rank, each: Range, zero_stage: int) -> Size:
 
 
 def scaled(sizes: Range, factor: float) -> Range:
-    """Return the size with both ends times `factor`."""
+    """Return a size with both ends multiplied by `factor`."""
     return sizes[0] * factor, sizes[1] * factor
 
 
 def added(*sizes: Range) -> Range:
-    """Return the sums of the low ends and of the high ends."""
+    """Return the sum of sizes: the sum of their low ends, and that of their high ends."""
     return sum(size[0] for size in sizes), sum(size[1] for size in sizes)
 
 
 def beyond(sizes: Range, others: Range) -> Range:
-    """Return by how much each end exceeds the same end of another size; at least 0."""
+    """Return by how much each end of a size exceeds the same end of another one, at least 0."""
     return max(0.0, sizes[0] - others[0]), max(0.0, sizes[1] - others[1])
 
 

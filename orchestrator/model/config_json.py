@@ -1,4 +1,4 @@
-"""Read the keys of a `config.json`, over the defaults of its family.
+"""Read the keys of a `config.json`, with the defaults of its family for missing keys.
 
 The defaults are those of transformers' configuration classes, in `huggingface_defaults.json`;
 `tools/record_model_defaults.py` writes it.
@@ -15,12 +15,12 @@ from orchestrator.common.errors import UserError
 
 
 class ConfigError(UserError):
-    """A configuration that does not describe a model that can be counted."""
+    """The configuration does not describe a model that can be counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """The keys of one `config.json`, over the defaults of its family.
+    """The keys of one `config.json`, with the defaults of its family for missing keys.
 
     asked: the names that were looked up, for the tool that records the defaults.
     """
@@ -30,9 +30,10 @@ class Config:
     asked: set[str] = field(default_factory=set)
 
     def get(self, *names: str) -> Any:
-        """Return the value of the first of these keys that the file has, else a default or None.
+        """Return the value of the first of these keys that the file has.
 
-        A null in the file is None, whatever the default.
+        Without any of them, returns the family's default, or None. A null in the file is None,
+        whatever the default.
         """
         self.asked.update(names)
         given = [self.values[name] for name in names if name in self.values]
@@ -40,7 +41,7 @@ class Config:
         return next((value for value in source if value is not None), None)
 
     def size(self, *names: str) -> int:
-        """Return an integer from 1 on.
+        """Return the integer of at least 1 that the first of these keys has.
 
         Raises ConfigError if it is missing or not such an integer.
         """
@@ -53,7 +54,7 @@ class Config:
         return value
 
     def optional_size(self, *names: str) -> int | None:
-        """Return an integer from 1 on; None if the key is absent, null or 0."""
+        """Return an integer of at least 1; None if the key is absent, null or 0."""
         return self.size(*names) if self.get(*names) else None
 
     def flag(self, name: str) -> bool:
@@ -64,7 +65,7 @@ class Config:
         return bool(value)
 
     def given_list(self, name: str, length: int) -> list[Any] | None:
-        """Return a list of one item per layer that the file gives, or None."""
+        """Return a list in the file that has an item per layer; None if the file has none."""
         self.asked.add(name)
         value = self.values.get(name)
         if value is None:
@@ -75,22 +76,22 @@ class Config:
 
     @property
     def num_layers(self) -> int:
-        """The number of layers, by any name of that key."""
+        """The number of layers, whatever the name of its key."""
         return self.size("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 
     @property
     def hidden_size(self) -> int:
-        """The width of the model, by any name of that key."""
+        """The width of the model, whatever the name of its key."""
         return self.size("hidden_size", "n_embd", "d_model")
 
     @property
     def heads(self) -> int:
-        """The number of attention heads, by any name of that key."""
+        """The number of attention heads, whatever the name of its key."""
         return self.size("num_attention_heads", "n_head", "n_heads")
 
     @property
     def head_size(self) -> int:
-        """The width of a head: given, or the hidden size over the number of heads."""
+        """The width of a head: as given, or the hidden size divided by the number of heads."""
         return self.optional_size("head_dim") or self.hidden_size // self.heads
 
     @property

@@ -1,8 +1,8 @@
 """List the conventions by which FLOPs are counted: their names and titles.
 
-Formulas in letters for GPTs are in `orchestrator.run.flops`, and `orchestrator.model.conventions`
-counts any described model. Both take names and titles from here, because a plan of plain GPTs does
-not import the second.
+`orchestrator.run.flops` has their formulas for GPTs. `orchestrator.model.conventions` counts any
+described model by them. Names and titles are here so that a plan of plain GPTs need not import the
+second module.
 """
 
 from dataclasses import dataclass
@@ -12,10 +12,10 @@ from dataclasses import dataclass
 class Convention:
     """A named way to count FLOPs.
 
-    title: what is counted, and by whom. source: the function of another program that counts so.
-    counts_recomputation: whether forward passes done twice count twice. If so, the result is
-    hardware FLOPs, which over the peak are the HFU; otherwise it is model FLOPs, which are the MFU.
-    assumes: the models for which it has a formula, if not all.
+    title: what is counted, and by which program or paper. source: the function of another program
+    that counts so. counts_recomputation: whether forward passes that are done twice count twice. If
+    so, the result is hardware FLOPs, which give the HFU; otherwise it is model FLOPs, which give
+    the MFU. assumes: the models for which the convention has a formula, if not all.
     """
 
     name: str

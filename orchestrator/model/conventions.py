@@ -1,8 +1,8 @@
 """Count the FLOPs of an iteration by other programs' conventions, and explain differences.
 
-A convention is a list of rules: each compares a part of the model with the exact count and yields
-how many FLOPs of a forward pass the other program adds or leaves out, and why. So the reasons of a
-difference always add up to it.
+A convention is a list of rules. A rule compares a part of the model with the exact count. It yields
+how many FLOPs of a forward pass the other program adds or leaves out, and why. So the reasons for a
+difference always add up to the difference.
 """
 
 from collections import Counter
@@ -29,10 +29,10 @@ Rule = Callable[[Model, ModelPart], Iterable[Deviation]]
 class _Counting:
     """How a convention counts any model.
 
-    all_recomputed: whether, with recomputation, all parts run forward again, the head included.
-    rules: see the module. Without rules, the convention is the exact count: the hardware FLOPs if
-    it counts recomputation, else the model FLOPs. unsuited: why the convention does not count a
-    model at all, or None.
+    all_recomputed: whether recomputation means that all parts run forward again, also the head.
+    rules: as the module describes them. Without rules, the convention is the exact count: hardware
+    FLOPs if it counts recomputation, otherwise model FLOPs. unsuited: returns why the convention
+    does not count a model at all, or None.
     """
 
     rules: tuple[Rule, ...] = ()
@@ -45,8 +45,8 @@ class ConventionCount:
     """The FLOPs of an iteration by a convention, and why they differ from the exact ones.
 
     flops: None if the convention does not count such a model; `unsuited` is the reason.
-    deviations: what the convention counts differently, and how many FLOPs that is in an iteration;
-    their sum is `flops - exact`.
+    deviations: what the convention counts differently, and how many FLOPs of an iteration that is.
+    Their sum is `flops - exact`.
     """
 
     convention: Convention
@@ -117,7 +117,7 @@ def _half_of_the_keys(model: Model, part: ModelPart) -> Iterator[Deviation]:
 
 
 def _causal_windows(model: Model, part: ModelPart) -> Iterator[Deviation]:
-    """Yield differences as `_half_of_the_keys` does, with windows counted exactly."""
+    """Yield the differences of `_half_of_the_keys`, except that windows are counted exactly."""
     if part.pairs and part.window is not None and part.window < model.seq_length:
         seen = 2 * causal_pairs(model.seq_length, part.window, None) * part.multiplications
         yield _WINDOWS, seen - _forward(model, part)
@@ -157,7 +157,10 @@ def megatron_mamba_flops(mixer: Mamba2, hidden_size: int) -> tuple[int, int]:
 
 
 def _linear_mixers(model: Model, part: ModelPart) -> Iterator[Deviation]:
-    """Yield the differences for Mamba-2 and gated delta net layers, at the token embedding."""
+    """Yield the differences for all Mamba-2 and gated delta net layers of a model.
+
+    They are computed once, at the part that is the token embedding.
+    """
     if part.name != "token embedding":
         return
     for layer, count in layer_counts((*model.layers, *model.prediction_heads)):
@@ -194,7 +197,7 @@ def _all_keys(model: Model, part: ModelPart) -> Iterator[Deviation]:
 
 
 def _per_parameter(model: Model, part: ModelPart) -> Iterator[Deviation]:
-    """Yield the differences if a program counts a multiply-add for each active parameter."""
+    """Yield the differences of a program that counts one multiply-add per active parameter."""
     if part.kind == "vector":
         yield _VECTORS, 2 * model.seq_length * part.active_parameters
     elif part.kind == "product" and not part.pairs:
@@ -229,7 +232,7 @@ def _always_gated(model: Model, part: ModelPart) -> Iterator[Deviation]:
 
 
 def _narrow_heads(model: Model, part: ModelPart) -> Iterator[Deviation]:
-    """Yield the differences if the number of heads times their size is not the hidden size."""
+    """Yield the differences if heads times head size is not the hidden size."""
     if part.place != "layers":
         return
     factors = dict(part.multiplied)
@@ -256,7 +259,7 @@ def _embedding_projections(model: Model, part: ModelPart) -> Iterator[Deviation]
 
 
 def _every_parameter(model: Model, part: ModelPart) -> Iterator[Deviation]:
-    """Yield the differences if a program counts a multiply-add for every parameter only."""
+    """Yield the differences of a program that counts only one multiply-add per parameter."""
     tokens = 2 * model.seq_length
     if part.kind == "product":
         yield "leaves out the products of attention and scans", -_forward(model, part)

@@ -23,8 +23,9 @@ causal: only those that the mask leaves, itself and earlier ones; what the best 
 class Term:
     """The FLOPs of one part of a model in an iteration.
 
-    backward: for the gradients of the inputs, and of the weights unless they are frozen; of both
-    activations if the part is a product of two. recomputed: of a forward pass that is done again.
+    backward: for the gradients of the inputs, and of the weights unless they are frozen. If the
+    part is a product of two activations, for the gradients of both. recomputed: for a forward pass
+    that is done again.
     """
 
     part: ModelPart
@@ -36,7 +37,7 @@ class Term:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flops:
-    """The FLOPs of one iteration, and the terms whose sums they are."""
+    """The FLOPs of one iteration, as sums over the parts of the model."""
 
     terms: tuple[Term, ...]
     tokens: int
@@ -91,7 +92,10 @@ def trained_parameters(model: Model) -> int:
 
 
 def looked_up_parameters(model: Model) -> int:
-    """Return how many parameters are only looked up; a tied embedding multiplies as the head."""
+    """Return how many parameters are only looked up.
+
+    A tied embedding is not only looked up, because it also multiplies as the head.
+    """
     return sum(
         part.parameters
         for part in parts(model)
@@ -100,7 +104,7 @@ def looked_up_parameters(model: Model) -> int:
 
 
 def multiplying_parameters(model: Model) -> int:
-    """Return how many parameters one token is multiplied with or added to: the N of 6N FLOPs."""
+    """Return how many parameters are multiplied with a token or added to it: the N of 6N FLOPs."""
     return active_parameters(model) - looked_up_parameters(model)
 
 
@@ -114,8 +118,8 @@ def count_flops(
     """Return the operations of one iteration over `sequences` sequences of `model.seq_length`.
 
     A product of (m, k) by (k, n) costs 2mkn. The backward pass has two such products, for the
-    gradients of the inputs and of the weights; of frozen weights it has the first only. recomputed:
-    each layer runs forward once more, the head does not.
+    gradients of the inputs and of the weights; for frozen weights it has only the first.
+    recomputed: whether each layer, but not the head, runs forward once more.
     """
     terms = tuple(
         _term(part, model.seq_length, sequences, recomputed, keys)
@@ -156,9 +160,9 @@ def repetitions(part: ModelPart, seq_length: int, keys: Keys) -> int:
 
 
 def causal_pairs(seq_length: int, window: int | None, chunk: int | None) -> int:
-    """Return how many pairs of a query and a key attention's mask keeps in a sequence.
+    """Return how many pairs of a query and a key the mask of causal attention keeps in a sequence.
 
-    For s tokens these are s(s + 1)/2. A window of w < s keeps w(w + 1)/2 + (s - w)w of them; each
+    For s tokens these are s(s + 1)/2. With a window of w < s they are w(w + 1)/2 + (s - w)w. Each
     chunk counts as a separate sequence.
     """
     if chunk is not None and chunk < seq_length:

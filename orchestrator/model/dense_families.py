@@ -22,9 +22,9 @@ from orchestrator.model.description import (
 
 
 def _windows(c: Config, sliding: Callable[[int], bool]) -> list[int | None]:
-    """Return the window of each layer; None if the layer sees all tokens.
+    """Return the attention window of each layer; None for a layer that sees all tokens.
 
-    sliding: which layers have a window if the file has no `layer_types`.
+    sliding: returns whether a layer has a window; used if the file has no `layer_types`.
     """
     window = c.optional_size("sliding_window", "attention_window")
     types = c.given_list("layer_types", c.num_layers)
@@ -40,12 +40,12 @@ def _none(index: int) -> bool:
 
 
 def every_layer(index: int) -> bool:
-    """Return True: all layers have the window of the file."""
+    """Return True, because every layer has the window that the file gives."""
     return True
 
 
 def all_but_every(count: int) -> Callable[[int], bool]:
-    """Return whether a layer is not one of every `count`, by its index from 0."""
+    """Return a function that is False for every `count`-th layer; it takes an index from 0."""
     return lambda index: (index + 1) % count != 0
 
 
@@ -53,8 +53,9 @@ def all_but_every(count: int) -> Callable[[int], bool]:
 class LayerStyle:
     """How the layers of a family differ from LLaMA's.
 
-    attention_biases: whether the layers have them; None to take the file's `attention_bias`.
-    mlp_biases: None to take the file's `mlp_bias`. sliding: which layers have the file's window.
+    attention_biases: whether attention has biases; None to use the file's `attention_bias`.
+    mlp_biases: whether MLPs have biases; None to use the file's `mlp_bias`. sliding: returns
+    whether a layer has the file's window.
     """
 
     norm: NormKind = "rmsnorm"
@@ -75,7 +76,10 @@ class LayerStyle:
 def decoder(
     c: Config, style: LayerStyle, mlps: Callable[[int], Mlp | Experts] | None = None
 ) -> Model:
-    """Return a model of attention layers; `mlps` returns the MLP or experts of a layer's index."""
+    """Return a model of attention layers.
+
+    mlps: returns the MLP or the experts of a layer, by its index.
+    """
     biases = style.attention_biases
     if biases is None:
         biases = "all" if c.flag("attention_bias") else "none"
@@ -256,7 +260,7 @@ QWEN3 = LayerStyle(mlp_biases=False, windows=True, query_key_norm="head")
 
 
 def qwen_style(c: Config, style: LayerStyle) -> LayerStyle:
-    """Return the style of a Qwen family with the windows that the file asks for, if any."""
+    """Return the style of a Qwen family, with the attention windows that the file asks for."""
     if not c.flag("use_sliding_window"):
         return replace(style, windows=False)
     first = c.get("max_window_layers")

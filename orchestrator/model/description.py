@@ -1,8 +1,8 @@
 """Describe a model as frozen values: its layers, embeddings, head and adapters.
 
 Sizes are numbers of elements. A field is None if the model lacks that part. The defaults are the
-commonest choice. So if a later version adds a field, an identity over the fields that differ from
-their defaults stays the same.
+most common choice. An identity is computed from the fields that differ from their defaults, so it
+stays the same if a later version adds a field.
 """
 
 from collections import Counter
@@ -24,10 +24,10 @@ QueryKeyNorm = Literal["none", "head", "width"]
 class Attention:
     """Attention whose keys and values may be shared by groups of heads.
 
-    window: keys that a query sees, itself included; None for all before it. chunk: sequences are
-    cut into chunks of this many tokens, and a query sees only its own chunk. output_gate: the
-    queries' matrix is twice as wide; one half multiplies the output. sinks: one more logit per head
-    in the softmax, which is a parameter.
+    window: how many keys a query sees, its own included; None for all keys before it. chunk:
+    sequences are cut into chunks of this many tokens, and a query sees only its own chunk.
+    output_gate: the queries' matrix is twice as wide, and its second half multiplies the output.
+    sinks: each head has one more logit in the softmax, which is a parameter.
     """
 
     heads: int
@@ -45,10 +45,10 @@ class Attention:
 class LatentAttention:
     """Multi-head latent attention (DeepSeek-V2): keys and values come from a latent vector.
 
-    query_rank: None if queries have one matrix. rope_size: width of the part of queries and keys
-    with positions, whose key all heads share; nope_size: of the part without.
-    biases: of the output and of the matrices into latent vectors. latent_norms: both latent vectors
-    have a norm.
+    query_rank: the size of the queries' latent vector; None if queries have one matrix. rope_size:
+    the width of the part of queries and keys that has positions; all heads share the key of this
+    part. nope_size: the width of the part without positions. biases: whether the output and the
+    matrices into latent vectors have biases. latent_norms: whether both latent vectors have a norm.
     """
 
     heads: int
@@ -90,7 +90,10 @@ class GatedDeltaNet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mlp:
-    """An MLP of two matrices; gated: a third one, as wide as the first (SwiGLU)."""
+    """An MLP of two matrices.
+
+    gated: whether it has a third matrix, as wide as the first (SwiGLU).
+    """
 
     width: int
     gated: bool = False
@@ -99,11 +102,11 @@ class Mlp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experts:
-    """A router and `number` MLPs of width `width`, of which each token takes `top_k`.
+    """A router and `number` MLPs of width `width`, of which each token uses `top_k`.
 
-    shared_width: width of an MLP that every token takes as well, of the same kind.
-    shared_gate: a vector that weighs that MLP. latent_size: tokens are projected to this size for
-    the routed experts, and back.
+    shared_width: the width of an MLP that every token uses as well, of the same kind. shared_gate:
+    whether a vector weighs that MLP. latent_size: tokens are projected to this size for the routed
+    experts, and back.
     """
 
     number: int
@@ -122,10 +125,10 @@ Mixer = Attention | LatentAttention | Mamba2 | GatedDeltaNet
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
-    """One residual layer: its token mixer, its MLP or experts, and norms of the hidden size.
+    """One residual layer: its token mixer, its MLP or experts, and its norms.
 
-    norms: 2 in the usual layer, 4 if outputs are normed too (Gemma), 1 in a layer with only a mixer
-    or only an MLP.
+    norms: how many norms of the hidden size it has: 2 usually, 4 if outputs are normed too (Gemma),
+    1 in a layer with only a mixer or only an MLP.
     """
 
     mixer: Mixer | None
@@ -148,10 +151,11 @@ class Adapters:
 class Model:
     """A decoder-only language model, and the length of the sequences it is trained on.
 
-    layers: from the first to the last. position_rows: rows of a table of learned positions.
-    norm: of all norms. embedding_size: width of the token embedding if it is not hidden_size; two
-    matrices then lead to the layers and back. prediction_heads: layers of multi-token prediction,
-    each with a matrix of 2h·h, three norms, and one more pass through the shared head.
+    layers: from the first to the last. position_rows: rows of a table of learned positions. norm:
+    the type of all norms. embedding_size: the width of the token embedding if it is not
+    hidden_size; two matrices then lead to the layers and back. prediction_heads: how many layers of
+    multi-token prediction follow, each with a matrix of 2h·h, three norms, and one more pass
+    through the shared head.
     """
 
     hidden_size: int
@@ -209,7 +213,7 @@ class Model:
 
     @property
     def attention(self) -> Attention | None:
-        """The attention of the first layer that has attention; None if it is latent or absent."""
+        """The attention of the first layer with attention; None if it is latent, or without one."""
         return next(
             (attention for attention in self._attentions() if isinstance(attention, Attention)),
             None,

@@ -20,7 +20,10 @@ from orchestrator.model.description import Attention, Experts, LatentAttention, 
 
 
 def qwen_mlps(c: Config, *, shared: bool) -> Callable[[int], Mlp | Experts]:
-    """Return the MLP or experts of a Qwen layer by its index. shared: with a shared expert."""
+    """Return a function that gives the MLP or the experts of a Qwen layer, by its index.
+
+    shared: whether there is a shared expert.
+    """
     dense = Mlp(width=c.size("intermediate_size"), gated=True)
     number = c.optional_size("num_experts", "num_local_experts") or 0
     # A model without experts has no use for their width.
@@ -41,7 +44,10 @@ def qwen_mlps(c: Config, *, shared: bool) -> Callable[[int], Mlp | Experts]:
 
 
 def experts_of(c: Config, **changed: Any) -> Experts:
-    """Return the experts of the file; `changed` are fields of `Experts` that are given."""
+    """Return the experts of the file.
+
+    changed: fields of `Experts` that replace those of the file.
+    """
     usual: dict[str, Any] = {
         "number": c.size("num_experts", "num_local_experts", "n_routed_experts"),
         "top_k": c.size("num_experts_per_tok", "moe_topk", "moe_k"),
@@ -100,9 +106,10 @@ def _deepseek(c: Config, usually: int = 0) -> Model:
 
 
 def _leading_dense(c: Config, usually: int = 0) -> Callable[[int], Mlp | Experts]:
-    """Return experts for all layers except the first `first_k_dense_replace`.
+    """Return a function that gives an MLP for the first layers, and experts for the others.
 
-    usually: how many these are if the file has neither this key nor `mlp_layer_types`.
+    The first layers are as many as `first_k_dense_replace`. usually: their number if the file has
+    neither this key nor `mlp_layer_types`.
     """
     dense = Mlp(width=c.size("intermediate_size"), gated=True)
     width = c.size("moe_intermediate_size")

@@ -18,7 +18,7 @@ def model_of_config(config: Mapping[str, Any], seq_length: int | None = None) ->
     """Return the model that the keys of a `config.json` describe.
 
     seq_length: tokens of a training sequence; None means the longest that the model allows. For a
-    model of text and images, the part for text is read. Raises ConfigError with what is missing or
+    model of text and images, the part for text is read. Raises ConfigError if keys are missing or
     wrong, and for an unknown `model_type`.
     """
     values = _text_part(config)

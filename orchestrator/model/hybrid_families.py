@@ -49,9 +49,10 @@ def _qwen3_next(c: Config) -> Model:
 
 
 def _mamba2_block(c: Config, prefix: str, inner: int, size: int | None = None) -> Mamba2:
-    """Return a Mamba-2 block whose keys begin with `prefix`, of `inner` values per token.
+    """Return a Mamba-2 block with `inner` values per token.
 
-    size: of a head, if it follows from other keys.
+    prefix: the start of its keys in the file. size: the size of a head, if it follows from other
+    keys.
     """
     size = size or c.size(f"{prefix}head_dim", f"{prefix}d_head")
     return Mamba2(
@@ -74,7 +75,7 @@ def _mamba2(c: Config) -> Model:
 
 
 def _granite_hybrid(c: Config) -> Model:
-    """Return layers of Mamba-2 or attention, each with experts and an MLP that all tokens take."""
+    """Return a model whose layers have Mamba-2 or attention, and experts with a shared MLP."""
     shared = Mlp(width=c.size("shared_intermediate_size"), gated=True)
     mlp: Mlp | Experts = shared
     if c.optional_size("num_local_experts"):

@@ -1,8 +1,8 @@
 """Read a description of a model from the arguments of Megatron-LM core.
 
-Arguments are read under the names that Megatron's own namespace has (`num_layers`), with values as
-text, as its logs print them: `None`, `False` and an absent name are the same. The defaults are
-those of its parser.
+Arguments have the names of Megatron's own namespace, e.g. `num_layers`. Their values are texts, as
+Megatron's logs print them: `None`, `False` and an absent name mean the same. The defaults are those
+of Megatron's parser.
 """
 
 import ast
@@ -44,7 +44,7 @@ _RENAMED = {
 
 @dataclass(frozen=True, slots=True)
 class _Arguments:
-    """The arguments of one run by the names of Megatron's namespace."""
+    """The arguments of one run, by their names in Megatron's namespace."""
 
     values: Mapping[str, str]
 
@@ -57,7 +57,7 @@ class _Arguments:
         return default if value is None else value not in _UNSET
 
     def optional(self, name: str) -> int | None:
-        """Return an integer from 1 on; None if the argument is not set or 0."""
+        """Return an integer of at least 1; None if the argument is not set or 0."""
         text = self.given(name)
         if text is None or text == "0":
             return None
@@ -74,7 +74,7 @@ class _Arguments:
         return value
 
     def pattern(self, name: str, layers: int) -> list[int] | int | None:
-        """Return a number, or a list with 0 or 1 per layer, e.g. for ([0]*3+[1]*58)."""
+        """Return the number in an argument, or its list of 0 or 1 per layer: `([0]*3+[1]*58)`."""
         text = self.given(name)
         if text is None:
             return None
@@ -87,10 +87,10 @@ class _Arguments:
 
 
 def layers_in_pattern(text: str, layers: int) -> tuple[bool, ...] | None:
-    """Return which layers a pattern such as `2` or `([0]*3+[1]*58)` marks.
+    """Return for each layer whether a pattern such as `2` or `([0]*3+[1]*58)` marks it.
 
-    A number n marks the first of every n layers. None if the text is neither a number nor a list
-    for all layers.
+    A number n marks the first of every n layers. Returns None if the text is neither a number nor a
+    list with an item for each layer.
     """
     if text.isdecimal():
         return tuple(_in_pattern(int(text), index, skips=False) for index in range(layers))
@@ -99,7 +99,7 @@ def layers_in_pattern(text: str, layers: int) -> tuple[bool, ...] | None:
 
 
 def _list_of(text: str) -> list[int] | None:
-    """Return the list that an expression of lists, + and * means; None for any other text."""
+    """Return the list for an expression of lists, + and *; None for any other text."""
     try:
         return _list_node(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, ValueError, RecursionError):
@@ -126,7 +126,7 @@ def model_of_megatron(values: Mapping[str, str]) -> Model:
     """Return the model that arguments of Megatron core build.
 
     The vocabulary is `padded_vocab_size`, or `vocab_size` if that is not given. Raises ConfigError
-    for arguments that are missing, have a wrong value, or cannot be described.
+    if arguments are missing, have a wrong value, or build a model that cannot be described.
     """
     a = _Arguments({_RENAMED.get(name, name): value for name, value in values.items()})
     for name in _UNKNOWN:
@@ -191,9 +191,10 @@ def _mixers(a: _Arguments, count: int) -> list[Mixer]:
 
 
 def _in_pattern(frequency: list[int] | int, index: int, *, skips: bool) -> bool:
-    """Return whether a pattern marks a layer.
+    """Return whether a pattern marks the layer at an index from 0.
 
-    A number n marks all but every nth layer (skips), or the first of every n layers.
+    A list has an item per layer. If `skips`, a number n marks all but every n-th layer; otherwise
+    it marks the first of every n layers.
     """
     if isinstance(frequency, list):
         return bool(frequency[index])
@@ -338,10 +339,10 @@ def _mamba(a: _Arguments) -> Mamba2:
 
 
 def named_arguments(arguments: Sequence[str]) -> dict[str, str]:
-    """Return command-line arguments with the names of Megatron's namespace.
+    """Return command-line arguments by their names in Megatron's namespace.
 
-    `--swiglu` becomes swiglu True, and `--disable-bias-linear` add_bias_linear False. An option
-    without a value is a flag; `--option=value` is one option.
+    `--swiglu` becomes swiglu True, and `--disable-bias-linear` becomes add_bias_linear False. An
+    option without a value is a flag; `--option=value` is an option with a value.
     """
     values: dict[str, str] = {}
     option: str | None = None
@@ -364,8 +365,8 @@ def named_arguments(arguments: Sequence[str]) -> dict[str, str]:
 def read_megatron_arguments(path: Path) -> Model:
     """Return the model of the arguments in a file; # begins a comment.
 
-    The file is written like a shell script. Raises UserError if it cannot be read, and ConfigError,
-    with the file, for the reasons of `model_of_megatron`.
+    The file is written like a shell script. Raises UserError if it cannot be read, and ConfigError
+    for the reasons of `model_of_megatron`, with the name of the file.
     """
     try:
         text = path.read_text("utf-8").replace("\\\n", " ")

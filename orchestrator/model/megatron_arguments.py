@@ -1,7 +1,7 @@
 """Write the arguments of Megatron-LM core that build a described model.
 
-The arguments contain everything that differs from the defaults of Megatron's parser. The reader of
-arguments checks that they build the same model.
+They are the arguments that differ from the defaults of Megatron's parser. The reader in
+`orchestrator.model.megatron` checks that they build the same model.
 """
 
 from collections.abc import Sequence
@@ -25,11 +25,12 @@ _LETTERS = {Mamba2: "M", Attention: "*", GatedDeltaNet: "G", Mlp: "-", Experts: 
 
 
 def megatron_arguments(model: Model) -> list[list[str]]:
-    """Return Megatron core's arguments that build a model, without vocabulary and length.
+    """Return Megatron core's arguments that build a model, without vocabulary and sequence length.
 
     The result has a list for each option, with the option and its values; options that belong
-    together share one list. Hybrid models have the layer specification of `pretrain_mamba.py`, too.
-    Raises ConfigError with all reasons if Megatron has no arguments for the model.
+    together share a list. For hybrid models it includes the layer specification of
+    `pretrain_mamba.py`. Raises ConfigError with all reasons if Megatron has no arguments for the
+    model.
     """
     groups = _groups(model)
     arguments = {
@@ -108,7 +109,7 @@ def _hybrid_groups(model: Model) -> list[list[str]]:
 
 
 def layer_letter(layer: Layer) -> str:
-    """Return the letter of a layer of one block in a pattern of hybrid layers.
+    """Return the letter for a layer in a pattern of hybrid layers, in which a layer is one block.
 
     Raises ConfigError for a layer of two blocks.
     """

@@ -2,7 +2,7 @@
 
 A table has:
 
-- source: where the keys are from;
+- source: the address from which the keys are;
 - also: other names that people give it, if any;
 - size, active: its published billions of parameters, in all and per token;
 - seq_length: tokens of its training sequences, or a usual length;

@@ -44,14 +44,13 @@ class ModelPart:
     """One tensor of a model, or one product of activations, in `count` equal layers.
 
     kind: a matrix is multiplied with every token. A vector (norms, biases) costs too little to
-    count. A table is looked up. A product is of two activations and has no parameters.
-    stored: the factors of its parameters; empty if it has no separate ones, e.g. a tied head.
-    active: the same for the parameters that one token uses: top-k of the experts.
-    multiplied: the factors of the multiply-adds of a forward pass, per token, or per pair of query
-    and key (`pairs`); empty if the part multiplies nothing.
-    window, chunk: the pairs that exist; see `description.Attention`.
-    padded_to: tokens of a sequence are padded to a multiple of this (the chunk of a scan).
-    trained: False if the part is frozen.
+    count. A table is looked up. A product is of two activations and has no parameters. stored: the
+    factors whose product is the number of its parameters; empty if it has no parameters of its own,
+    e.g. a tied head. active: the same for the parameters that one token uses, e.g. those of the
+    top-k experts. multiplied: the factors of the multiply-adds of a forward pass, per token, or per
+    pair of query and key (`pairs`); empty if the part multiplies nothing. window, chunk: which
+    pairs exist; see `description.Attention`. padded_to: tokens of a sequence are padded to a
+    multiple of this (the chunk of a scan). trained: False if the part is frozen.
     """
 
     name: str
@@ -84,7 +83,7 @@ class ModelPart:
 
     @property
     def counted_factors(self) -> Factors:
-        """The factors that a derivation shows before the part's own factors."""
+        """The factors that a derivation shows first, e.g. the number of layers."""
         if self.place not in {"layers", "prediction heads"}:
             return ()
         # A layer has several equal norms.
@@ -96,13 +95,13 @@ def _value(factors: Factors) -> int:
 
 
 def derivation(factors: Factors) -> str:
-    """Return factors as text: `layers 32 · hidden 4096 · heads 32`."""
+    """Return factors as text, e.g. `layers 32 · hidden 4096 · heads 32`."""
     return " · ".join(f"{name} {number}" if name else str(number) for name, number in factors)
 
 
 @cache
 def parts(model: Model) -> tuple[ModelPart, ...]:
-    """Return all parts of a model, equal ones of several layers as one."""
+    """Return all parts of a model; equal parts of several layers are one entry."""
     merged: dict[ModelPart, int] = {}
     for part in _parts(model):
         key = replace(part, count=1)
@@ -194,7 +193,10 @@ def _mixer(model: Model, mixer: Mixer | None, h: Factor) -> Iterable[ModelPart]:
 
 
 def _attention(model: Model, mixer: Attention, h: Factor) -> Iterator[ModelPart]:
-    """Yield queries, keys, values, output; scores and their product with the values."""
+    """Yield the parts of attention: four matrices, the scores, and their product with the values.
+
+    The matrices are those of queries, keys, values and the output.
+    """
     size: Factor = ("head size", mixer.head_size)
     queries: Factors = (("heads", mixer.heads), size)
     keys: Factors = (("key-value heads", mixer.key_value_heads), size)
@@ -253,9 +255,10 @@ def _latent_attention(model: Model, mixer: LatentAttention, h: Factor) -> Iterat
 def _mamba2(model: Model, mixer: Mamba2, h: Factor) -> Iterator[ModelPart]:
     """Yield a block's matrices, and the products of its scan (Dao and Gu 2024, section 6).
 
-    Per token, with chunks of c tokens, H heads of size p and states of size n: the products of C
-    and B within a chunk cnH, of them and the values cpH, the state of a chunk npH, and the input
-    from earlier chunks npH. Passing states from chunk to chunk is a scan, and is left out.
+    With chunks of c tokens, H heads of size p and states of size n, a token needs: cnH for the
+    products of C and B within a chunk, cpH for these times the values, npH for the state of a
+    chunk, and npH for the input from earlier chunks. The scan that passes states from chunk to
+    chunk is left out.
     """
     heads: Factor = ("heads", mixer.heads)
     inner: Factors = (heads, ("head size", mixer.head_size))
@@ -366,7 +369,7 @@ def _with_adapter(
     outputs: Factors,
     number: tuple[Factor, Factor] | None = None,
 ) -> Iterator[ModelPart]:
-    """Yield a matrix, and LoRA's two additional ones if it is one of the targets."""
+    """Yield a matrix; if LoRA adapts it, also the adapter's two matrices."""
     yield _matrix(model, name, inputs, outputs, number)
     if model.adapters is not None and name in model.adapters.targets:
         rank: Factors = (("rank", model.adapters.rank),)
@@ -384,9 +387,9 @@ def _matrix(
     *,
     place: Place = "layers",
 ) -> ModelPart:
-    """Return a matrix.
+    """Return the part that is a matrix.
 
-    number: how many experts have it, and how many of those a token uses, if experts have it.
+    number: for a matrix of experts, how many experts have it, and how many of them a token uses.
     """
     factors = (*inputs, *outputs)
     active = factors if number is None else (number[1], *factors)

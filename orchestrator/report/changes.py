@@ -1,4 +1,7 @@
-"""Show changes relative to a partner's row: `3849(-1754,↓31.3%)` is 1754, or 31.3 %, less."""
+"""Show changes relative to a partner's row.
+
+E.g. `3849(-1754,↓31.3%)` is 1754, or 31.3 %, less than the partner's value.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -12,7 +15,7 @@ from orchestrator.run.model import Run
 
 
 def with_changes(table: Table, runs: Sequence[Run]) -> Table:
-    """Return the table of `runs`, with changes in cells of runs whose partner has a row."""
+    """Return the table of `runs`, with changes in the cells of runs whose partner has a row."""
     if not any(FRAMEWORKS[run.framework].report.partner for run in runs):
         return table
     rows = {run_id(run): row for row, run in enumerate(runs)}
@@ -28,8 +31,8 @@ def with_changes(table: Table, runs: Sequence[Run]) -> Table:
 def change(text: str, base: str, *, difference: bool) -> str | None:
     """Return by how much a number differs from another one, both as cells show them.
 
-    The change is computed from the shown values, so that a reader gets the same result. None if one
-    value is not a number, or `base` is zero.
+    The change is computed from the shown values, so that a reader gets the same result. Returns
+    None if one value is not a number, or if `base` is zero.
     """
     new, old = _number(text), _number(base)
     if new is None or not old:

@@ -32,7 +32,7 @@ def hfu(campaign: Campaign, run: Collected) -> float | None:
 def peaks_told(campaign: Campaign, runs: Sequence[Collected]) -> str:
     """Return the GPUs' peaks and their sources as text, or why the peaks are unknown.
 
-    The text is empty if no run has FLOPs to compare with them.
+    The text is empty if no run has FLOPs, so that peaks are not needed.
     """
     if all(run.summary.model_tflops_per_gpu is None for run in runs):
         return ""
@@ -79,7 +79,7 @@ _VARYING: tuple[Column[Run], ...] = (
 
 
 def ended(run: Collected) -> str:
-    """Return the cell with the outcome of a run; a reason for not completing is in capitals."""
+    """Return the cell with the outcome of a run, in capitals if the run did not complete."""
     if run.given_up is not None:
         return run.given_up
     if run.outcome is None:
@@ -141,7 +141,7 @@ _WITHOUT_STEPS = frozenset({"max_memory_allocated_gib", "outcome"})
 
 
 def describing_columns(runs: Sequence[Collected]) -> tuple[Column[Collected], ...]:
-    """Return the columns that distinguish runs, with the labels if these are not enough."""
+    """Return the columns that distinguish runs; labels are added if these do not suffice."""
     frameworks = frameworks_of(runs)
     own = {column.name: column for framework in frameworks for column in framework.report.chosen}
     for column in _VARYING:
@@ -189,7 +189,7 @@ def frameworks_of(runs: Sequence[Collected]) -> list[Framework]:
 
 
 def _own_measures(runs: Sequence[Collected]) -> tuple[Column[Collected], ...]:
-    """Return the columns that only these runs' frameworks measure."""
+    """Return the columns that are measured only by the frameworks of these runs."""
     common: dict[str, Callable[[Collected], Cell]] = {
         column.name: column.value for column in _MEASURED
     }
@@ -215,7 +215,7 @@ def _own_measures(runs: Sequence[Collected]) -> tuple[Column[Collected], ...]:
 def _common(
     columns: Sequence[Column[Collected]], runs: Sequence[Collected]
 ) -> Iterator[Column[Collected]]:
-    """Yield the columns among `columns` that these runs can have and no framework replaces."""
+    """Yield those of `columns` that apply to these runs and that no framework replaces."""
     frameworks = frameworks_of(runs)
     own = {column.name for framework in frameworks for column in framework.report.measures}
     steps = any(framework.log.reports_steps for framework in frameworks)
@@ -231,7 +231,10 @@ def _of_run(column: Column[Run], value: Callable[[Run], Cell]) -> Column[Collect
 
 
 def _value_by_name(name: str) -> Callable[[Run], Cell]:
-    """Return a function that gets a value from a run's own framework; None without that column."""
+    """Return a function that gets a run's value of a column, from the run's framework.
+
+    It returns None if the framework does not have the column.
+    """
 
     def value(run: Run) -> Cell:
         columns = FRAMEWORKS[run.framework].report.chosen
@@ -241,7 +244,7 @@ def _value_by_name(name: str) -> Callable[[Run], Cell]:
 
 
 def sampled_columns(runs: Sequence[Collected]) -> tuple[Column[Collected], ...]:
-    """Return the columns of nvidia-smi's samples; none if a framework has its own columns."""
+    """Return the columns of nvidia-smi's samples; none if a framework has its own such columns."""
     if any(
         column is GPU_USE
         for framework in frameworks_of(runs)

@@ -44,7 +44,7 @@ class Configuration:
 
     @property
     def measured(self) -> tuple[Collected, ...]:
-        """The runs whose numbers count: the completed runs, or all runs if none completed."""
+        """The runs that give the row's numbers: the completed ones, or all if none completed."""
         completed = (run for run in self.runs if run.outcome == RunOutcome.COMPLETED)
         return tuple(completed) or self.runs
 
@@ -67,9 +67,9 @@ def report_for_people(
 ) -> Report:
     """Return a report for reading: a row for each configuration, with the ids of its runs.
 
-    singly: whether each run has a row. A row of several runs has the medians of the completed runs,
-    and the lowest and highest value of the main column. by: the columns by which the report is
-    already sorted.
+    singly: whether each run has its own row. A row of several runs has the medians of the completed
+    runs, and the lowest and the highest value of the main column. by: the columns by which the
+    report is already sorted.
     """
     ids = short_ids([planned.run_id for planned in campaign.runs])
     groups = configurations(runs)
@@ -90,7 +90,7 @@ def report_for_people(
 
 
 def short_ids(run_ids: Sequence[str]) -> dict[str, str]:
-    """Return the shortest start of each id that is unique, with at least 4 digits."""
+    """Return a short form of each id: the shortest unique start, of at least 4 digits."""
     longest = max(_LEAST_ID, *map(len, run_ids))
     size = next(
         size

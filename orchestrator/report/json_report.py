@@ -33,7 +33,7 @@ def report_json(campaign: Campaign, report: Report, runs: Sequence[Collected]) -
 
 
 def _record(group: Configuration, rows: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """Return the JSON object of a configuration: its runs, and the numbers of completed ones."""
+    """Return a configuration as a JSON object: its runs, and the numbers of the completed runs."""
     measured = [rows[run.planned.run_id] for run in group.measured]
     numbers = {name: [row.get(name) for row in measured] for name in _COMBINED}
     return {

@@ -10,7 +10,7 @@ from orchestrator.frameworks.table import FRAMEWORKS
 
 
 def left_out(campaign: Campaign, runs: Sequence[Collected], gone: Sequence[str]) -> Iterator[str]:
-    """Yield a sentence for each reason why numbers are missing, with the runs concerned.
+    """Yield a sentence for each reason why numbers are missing, with the runs that lack them.
 
     gone: labels of runs that were measured and are no longer in the campaign file.
     """

@@ -88,10 +88,10 @@ def make_report(campaign: Campaign, runs: Sequence[Collected], date: str) -> Rep
 
 
 def group_breaks(table: Table, columns: int) -> frozenset[int]:
-    """Return the rows at which groups begin, except the first.
+    """Return the rows at which groups begin, except the first row.
 
-    The leading `columns` are searched for the first whose equal values are in adjacent rows, with
-    several rows in at least half of the groups. Runs with equal values there form a group. Without
+    A group has equal values in one of the leading `columns`. It is the first column whose equal
+    values are in adjacent rows, and in which at least half of the groups have several rows. Without
     such a column there are no groups.
     """
     for column in range(columns):
@@ -107,7 +107,10 @@ def group_breaks(table: Table, columns: int) -> frozenset[int]:
 def report_markdown(
     campaign: Campaign, report: Report, runs: Sequence[Collected], gone: Sequence[str]
 ) -> str:
-    """Return the page: table, line about the numbers, failures, and runs no longer in the file."""
+    """Return the page: the table, the line about its numbers, failures, and `gone` runs.
+
+    gone: labels of runs that were measured and are no longer in the campaign file.
+    """
     parts = [f"# {campaign.name}", table_markdown(report)]
     failures = [
         f"- {escape_markdown(run.planned.label)}: {ended(run)}{_end_in_log(run)}"

@@ -21,12 +21,12 @@ def arranged(
     only: str | None = None,
     by: str | None = None,
 ) -> tuple[Report, list[Collected]]:
-    """Return the sorted report of the runs that match an expression, and these runs.
+    """Return the report of the runs that match an expression, sorted, and these runs.
 
     only: an expression over the names of report.json. by: titles or names of columns, separated by
     commas, with a hyphen before a column for descending order. Equal rows keep their order, and
-    absent or nan values come last. The columns are those for all runs. Raises UserError if `only`
-    or `by` contains an unknown name, or the expression matches no run.
+    absent or nan values come last. The columns stay those of the report of all runs. Raises
+    UserError if `only` or `by` contains an unknown name, or if the expression matches no run.
     """
     table = report.table
     order = list(range(len(runs)))
@@ -70,7 +70,7 @@ def _sorted(order: Sequence[int], table: Table, written: str) -> list[int]:
 
 
 def _column(table: Table, wanted: str) -> int:
-    """Return the index of the column with a name or title, in upper or lower case."""
+    """Return the index of the column with a name or title; upper and lower case are the same."""
     for words in (table.names, table.titles):
         folded = [word.casefold() for word in words]
         if wanted.casefold() in folded:
@@ -89,7 +89,7 @@ def _rank(cell: Cell) -> tuple[bool, float, str]:
 
 
 def _taken(table: Table, order: Sequence[int]) -> Table:
-    """Return the table of these rows, in this order, without blank rows."""
+    """Return the table with these rows, in this order, without blank rows between groups."""
     rows = {old: new for new, old in enumerate(order)}
     changes = {
         (rows[row], column): change

@@ -1,6 +1,6 @@
 """Show a report on a terminal: bold titles, out-of-memory runs in red, step times.
 
-Step times are a line of blocks: ▁▁▁█▁▁.
+Step times are shown as a line of blocks, e.g. ▁▁▁█▁▁.
 """
 
 import math

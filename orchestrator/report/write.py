@@ -73,7 +73,7 @@ def _texts(
 
 
 def _holds(file: Path, text: str) -> bool:
-    """Return whether a file can be read and has exactly this text."""
+    """Return whether a file can be read and contains exactly this text."""
     with suppress(OSError):
         return file.read_bytes() == text.encode()
     return False

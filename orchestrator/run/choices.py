@@ -1,4 +1,4 @@
-"""Name the choices of a model's options, in a small module so that `--help` starts fast."""
+"""List the choices of a model's options, in a small module so that `--help` starts fast."""
 
 from typing import Literal
 

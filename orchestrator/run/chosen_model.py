@@ -1,7 +1,8 @@
-"""Make the shape of a model from how a campaign chooses it.
+"""Make the shape of a model from the values with which a campaign chooses it.
 
 A campaign gives the name of a preset, a name that `teralog models` lists, the keys of a
-config.json, or sizes and variants. Sizes next to one of the first three replace its own.
+config.json, or sizes and variants. Sizes in addition to one of the first three replace the model's
+own.
 """
 
 import json
@@ -25,7 +26,10 @@ _LAYER_KEYS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 
 
 def source_of(key: str) -> dict[str, str]:
-    """Return what a plain `model: key` means: a preset, or else a name."""
+    """Return whether `model: key` in a campaign file means a preset or a name of `teralog models`.
+
+    A preset takes precedence.
+    """
     if is_preset(key):
         return {"preset": key}
     from orchestrator.model.named import is_named
@@ -34,9 +38,10 @@ def source_of(key: str) -> dict[str, str]:
 
 
 def chosen_shape(choice: Mapping[str, Any]) -> ModelShape | str:
-    """Return the shape of a choice: sources, sizes and variants by name; or what is wrong with it.
+    """Return the shape of the chosen model, or a sentence about what is wrong with the choice.
 
-    Raises UserError if there is no such preset or name.
+    choice: the source of the model, its sizes and its variants, by name. Raises UserError if there
+    is no such preset or name.
     """
     return _chosen(json.dumps(choice, sort_keys=True))
 
@@ -79,7 +84,10 @@ def _described(choice: dict[str, Any], source: str) -> ModelShape | str:
 
 
 def _with_layers(config: Mapping[str, Any], count: int) -> dict[str, Any]:
-    """Return the keys of a config.json with another number of layers, whatever that key's name."""
+    """Return the keys of a config.json with another number of layers.
+
+    Families have different names for that key.
+    """
     inner = config.get("text_config")
     if isinstance(inner, Mapping):
         return {**config, "text_config": _with_layers(inner, count)}

@@ -1,4 +1,7 @@
-"""Convert between the shape of a model, for which formulas have letters, and its description."""
+"""Convert a model's shape to its description, and back.
+
+Formulas have letters for the sizes of a shape. A description lists every layer.
+"""
 
 from orchestrator.model.description import Attention, AttentionBiases, Layer, Mlp, Model
 from orchestrator.run.shape import ModelShape

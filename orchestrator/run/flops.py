@@ -1,10 +1,10 @@
 """Count the floating-point operations of a GPT's iteration, by several conventions.
 
 Two programs may print different TFLOPs for the same run without an error, because they count
-different things. Every count here has the name of its convention. All leave out embedding look-ups,
-norms, softmax, GELU and the optimizer, which are below 1 % for any model worth timing. A product of
-(m, k) by (k, n) costs 2mkn. The backward pass costs twice the forward pass: one product for the
-gradient of the inputs and one for that of the weights.
+different things. Each function here is named after its convention. All leave out embedding
+look-ups, norms, softmax, GELU and the optimizer, which are below 1 % for any model worth timing. A
+product of (m, k) by (k, n) costs 2mkn. The backward pass costs twice the forward pass: one product
+for the gradient of the inputs and one for the gradient of the weights.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,10 @@ from orchestrator.run.shape import ModelShape
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Iteration:
-    """The computation of one iteration. `recomputed`: each layer runs forward a second time."""
+    """The computation of one iteration.
+
+    recomputed: whether each layer runs forward a second time.
+    """
 
     model: ModelShape
     padded_vocab_size: int
@@ -30,8 +33,8 @@ class Iteration:
     def symbols(self) -> dict[str, int]:
         """The values of the letters in formulas.
 
-        B: sequences. P: parameters. N: those parameters that multiply something. The other letters
-        are the shape's.
+        B: sequences. P: parameters. N: the parameters that are multiplied with tokens. The other
+        letters are those of `ModelShape.symbols`.
         """
         parameters = self.model.parameters(self.padded_vocab_size)
         return {
@@ -70,9 +73,9 @@ def formula_by(convention: Convention, iteration: Iteration) -> str | None:
 def _exact(model: ModelShape, passes: int, attention: int = 4) -> str:
     """Return the formula of layers that are run `passes` times, and of the head.
 
-    Per token, layer and pass: query and output 2h² each, keys and values 2hk each, each matrix of
-    the MLP 2hf, attention's scores and their product with the values 4sh. The head has 2hV, three
-    times: it is never recomputed.
+    Per token, layer and pass: query and output have 2h² each, keys and values 2hk each, each matrix
+    of the MLP 2hf, and attention's scores and their product with the values 4sh. The head has 2hV,
+    three times, because it is never recomputed.
     """
     grouped = model.key_value_width != model.hidden_size
     return " + ".join(
@@ -113,9 +116,10 @@ FORMULA_CONVENTIONS = tuple(CONVENTIONS[name] for name in _FORMULAS)
 def bigscience_flops(parameters: int, seq_length: int, global_batch_size: int, factor: int) -> int:
     """Return factor·2·P·s·B: BigScience's approximation (2021).
 
-    A multiply-add of every parameter for every token, forward once and backward twice: `factor` is
-    3, or 4 if activations are recomputed. Embeddings count as if they were matrices, and the head
-    as if it were recomputed; the products of attention, which grow with s², are left out.
+    It counts a multiply-add of every parameter for every token, forward once and backward twice.
+    `factor` is 3, or 4 if activations are recomputed. Embeddings count as if they were matrices,
+    and the head as if it were recomputed. The products of attention, which grow with s², are left
+    out.
     """
     symbols = {"P": parameters, "s": seq_length, "B": global_batch_size}
     return value(_bigscience(factor), symbols)
@@ -132,10 +136,10 @@ def narayanan_flops(
 ) -> int:
     """Return the FLOPs of Narayanan et al. 2021 (arXiv 2104.04473), equation 3.
 
-    With recomputation 96·B·s·l·h²·(1 + s/6h + V/16lh), which is 96Bslh² + 16Bs²lh + 6BshV: layers
-    four times, the head three times, attention not causal, an MLP of two matrices 4h wide. Without
-    recomputation layers run three times too: 72·B·s·l·h²·(1 + s/6h + V/12lh). Programs that replace
-    only 96 by 72 and keep the 16 lose a quarter of the head.
+    With recomputation they are 96·B·s·l·h²·(1 + s/6h + V/16lh), which is 96Bslh² + 16Bs²lh + 6BshV:
+    layers count four times and the head three times, attention is not causal, and the MLP has two
+    matrices 4h wide. Without recomputation, layers count three times: 72·B·s·l·h²·(1 + s/6h +
+    V/12lh). Programs that replace only 96 by 72 and keep the 16 lose a quarter of the head.
     """
     symbols = {
         "l": num_layers,
@@ -184,8 +188,8 @@ def training_seconds(
 ) -> float:
     """Return the time to train on `tokens` tokens: 8TP/(nX), or 6TP/(nX) without recomputation.
 
-    Narayanan et al. 2021, section 5.1: T tokens, P parameters, n GPUs, X FLOPs per second of each.
-    The count is BigScience's, so X must be counted the same way.
+    Narayanan et al. 2021, section 5.1: T tokens, P parameters, n GPUs with X FLOPs per second each.
+    FLOPs are counted as BigScience does, so X must be counted the same way.
     """
     flops = bigscience_flops(parameters, tokens, 1, 4 if recomputed else 3)
     return flops / (world_size * tflops_per_gpu * 1e12)

@@ -1,4 +1,4 @@
-"""Compute formulas from their text: a sum of products, `96·B·s·l·h² + 6·B·s·h·V`.
+"""Compute formulas from their text: a sum of products, e.g. `96·B·s·l·h² + 6·B·s·h·V`.
 
 So teralog computes exactly the formula that the user sees.
 """
@@ -23,7 +23,7 @@ def value(formula: str, symbols: Mapping[str, int]) -> int:
 
 
 def substitute_numbers(formula: str, symbols: Mapping[str, int]) -> str:
-    """Replace the letters of a formula by numbers: `96·4·64·2·64² + 6·4·64·64·512`."""
+    """Replace the letters of a formula by numbers, e.g. `96·4·64·2·64² + 6·4·64·64·512`."""
     return _SYMBOL.sub(lambda match: f"{symbols[match['symbol']]}{match['square']}", formula)
 
 

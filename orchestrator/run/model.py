@@ -1,4 +1,4 @@
-"""Define a run: frozen values of the chosen settings; derived sizes are properties."""
+"""Define a run: frozen values of the chosen settings, and properties for derived sizes."""
 
 import json
 from dataclasses import dataclass, field, fields
@@ -18,8 +18,8 @@ from orchestrator.workloads.settings import (
 class Parallelism:
     """How a copy of the model is split over ranks, and a sequence over copies of the weights.
 
-    `contradicted_data_parallel_size` is a given number of copies that the ranks do not make.
-    `asked` is the given split, if the program trains with a smaller one.
+    contradicted_data_parallel_size: a number of copies that the user gave although the ranks do not
+    make that many. asked: the split that the user gave, if the program trains with a smaller one.
     """
 
     tensor_parallel_size: int = 1
@@ -43,8 +43,8 @@ class Parallelism:
 class Batch:
     """Sequences per rank and pass, and per optimizer step.
 
-    `global_batch_size` is None if the given sizes do not determine it.
-    `contradicted_num_microbatches` is a given number of micro-batches that contradicts it.
+    global_batch_size: None if the given sizes do not determine it. contradicted_num_microbatches: a
+    number of micro-batches that the user gave although it contradicts the global batch size.
     """
 
     micro_batch_size: int
@@ -89,11 +89,11 @@ class Training:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One training to be measured; `options` is the frozen dataclass of its framework.
+    """One training to be measured.
 
-    model: None for a user's own script whose shape is unknown. model_name: the preset that the user
-    chose. The framework pads the vocabulary to a multiple of `vocab_size_multiple`, per
-    tensor-parallel rank.
+    options: the frozen dataclass of its framework's parameters. model: None for a user's own script
+    whose model is unknown. model_name: the preset that the user chose. vocab_size_multiple: the
+    framework pads the vocabulary to a multiple of this, per tensor-parallel rank.
     """
 
     framework: str
@@ -155,7 +155,7 @@ class Run:
 
 
 def asked_split(run: Run) -> dict[str, int] | None:
-    """The split that the user gave, by parameter; None if the program trains with it unchanged."""
+    """Return the split that the user gave, by parameter; None if the program trains with it."""
     asked = run.parallelism.asked
     if asked is None:
         return None
@@ -217,7 +217,7 @@ def sizes(run: Run) -> dict[str, Any]:
 
 
 def _variants(model: ModelShape | None) -> dict[str, Any]:
-    """Return how a model differs from GPT-2, by the names of a campaign's parameters."""
+    """Return how a model differs from GPT-2, by the names of parameters in campaign files."""
     if model is None:
         return dict.fromkeys(_VARIANTS)
     described = model.described

@@ -93,10 +93,10 @@ PRESETS: dict[str, ModelShape] = {
 
 
 def preset(key: str) -> ModelShape:
-    """Return the preset called `key`, in this case or, if there is none, in another case.
+    """Return the preset called `key`; upper and lower case matter only if both exist.
 
-    Two presets may differ only in case: 18b is GPT's, 18B the V100 page's. Raises UserError, with
-    the nearest known name, if there is no such preset.
+    E.g. 18b is a GPT, and 18B is a model of the V100 page. Raises UserError, with the nearest known
+    name, if there is no such preset.
     """
     if key in PRESETS:
         return PRESETS[key]
@@ -106,7 +106,7 @@ def preset(key: str) -> ModelShape:
 
 
 def is_preset(key: str) -> bool:
-    """Return whether there is a preset called `key`, in this case or another."""
+    """Return whether there is a preset called `key`, in upper or lower case."""
     return key in PRESETS or bool(_in_other_case(key))
 
 

@@ -23,13 +23,14 @@ class ModelShape:
     Its defaults are GPT-2's; the other fields describe how other families differ.
 
     ffn_hidden_size: width of the MLP; None means the usual 4 * hidden_size. num_key_value_heads:
-    None if every head has its own keys and values. gated_mlp: a third matrix in the MLP, as wide as
-    the first (SwiGLU). untied_head: a separate matrix of the head in addition to the token
-    embedding. position_table: learned positions; False for rotary ones and ALiBi, which have no
-    parameters. embedding_norm: a norm after the token embedding, as in BLOOM. biases: of all
-    matrices, of query, key and value only (Qwen2), or of none (LLaMA). norm: LayerNorm has a weight
-    and a bias, RMSNorm a weight. described: the layers of a model that these sizes do not describe,
-    e.g. with experts; then it is counted, not the formulas, and the sizes are its own.
+    None if every head has its own keys and values. gated_mlp: whether the MLP has a third matrix,
+    as wide as the first (SwiGLU). untied_head: whether the head has its own matrix, separate from
+    the token embedding. position_table: whether positions are learned; False for rotary positions
+    and ALiBi, which have no parameters. embedding_norm: whether a norm follows the token embedding,
+    as in BLOOM. biases: of all matrices, of query, key and value only (Qwen2), or of none (LLaMA).
+    norm: LayerNorm has a weight and a bias, RMSNorm a weight. described: the full description of a
+    model whose layers these sizes cannot describe, e.g. with experts. Then the description is
+    counted instead of the formulas, and the sizes are taken from it.
     """
 
     num_layers: int
@@ -49,7 +50,10 @@ class ModelShape:
 
     @property
     def variants(self) -> tuple[str, ...]:
-        """How the shape differs from GPT-2 apart from sizes, by name; `layers` if described."""
+        """How the shape differs from GPT-2 apart from sizes, by name.
+
+        For a model with a full description the only name is `layers`.
+        """
         if self.described is not None:
             return ("layers",)
         return tuple(name for name, usual in _VARIANTS.items() if getattr(self, name) != usual)
@@ -78,7 +82,7 @@ class ModelShape:
 
     @property
     def has_gpt2_layers(self) -> bool:
-        """Whether a layer has GPT-2's matrices: an MLP of two, 4h wide, and keys as wide as h."""
+        """Whether a layer has GPT-2's matrices: an MLP of two matrices 4h wide, and keys h wide."""
         if self.described is not None:
             return False
         usual = (4 * self.hidden_size, self.hidden_size)
@@ -145,7 +149,7 @@ class ModelShape:
     def looked_up_parameters(self, padded_vocab_size: int) -> int:
         """Return how many parameters are only looked up: s·h, and V·h if the head is untied.
 
-        The embedding of a tied head is the head's matrix.
+        If the head is tied, the embedding is also the head's matrix, so it is not only looked up.
         """
         if self.described is not None:
             from orchestrator.model import counting

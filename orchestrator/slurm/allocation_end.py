@@ -28,8 +28,8 @@ _GONE = re.compile(
 class Standing:
     """The state of an allocation.
 
-    state: Slurm's word if the allocation ends or has ended, else None. seconds_left: the time until
-    its time limit; None without a limit.
+    state: Slurm's word if the allocation is ending or has ended, else None. seconds_left: the time
+    until its time limit; None without a limit.
     """
 
     state: str | None = None
@@ -49,9 +49,9 @@ def standing(job_id: str) -> Standing:
 
 
 def interrupted_by_end(job_id: str, log: str) -> str | None:
-    """Return the state of a run that the end of its allocation interrupted, or None.
+    """Return the state of a run that was interrupted because its allocation ended, or None.
 
-    log: the last lines of the run's log, used instead if Slurm gives no answer.
+    log: the last lines of the run's log, which are used if Slurm gives no answer.
     """
     deadline = time.monotonic() + _SETTLE_SECONDS
     try:

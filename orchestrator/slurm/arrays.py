@@ -1,4 +1,4 @@
-"""Group runs whose scripts ask Slurm for the same resources, to submit each group as one array."""
+"""Group runs whose scripts request the same resources, to submit each group as one job array."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,8 +11,8 @@ _OWN = ("--job-name=", "--comment=", "--output=")
 class Script:
     """The job script of a run.
 
-    after: the run that must complete before this run starts; None without such a run, or if that
-    run has ended.
+    after: the run that must complete before this run starts; None if there is none, or if it has
+    ended.
     """
 
     run_id: str
@@ -60,9 +60,9 @@ def batches(
 ) -> Iterator[list[Script]]:
     """Yield groups of scripts that can be submitted together, in their order.
 
-    The scripts of a group ask for the same resources, depend on tasks of the same array or on none,
-    and fit into one array (`max_array_size`). Without `arrays`, each group has one script. `places`
-    are the places of the runs on which others depend.
+    The scripts of a group request the same resources and fit into one array (`max_array_size`). If
+    they depend on other runs, these are tasks of one other array. Without `arrays`, each group has
+    one script. places: the jobs of the runs on which others depend.
     """
     groups: dict[tuple[str | None, tuple[str, ...]], list[Script]] = {}
     for script in scripts:

@@ -61,8 +61,8 @@ _DAEMON_IS_AWAY = (
 class SlurmAnswer:
     """Slurm's answer about jobs: their states by id, and the commands that gave no answer.
 
-    names: the names of the jobs in the answer. complete: whether Slurm does not know a job that has
-    no state here.
+    names: the names of the jobs in the answer. complete: whether a job without a state here is
+    really unknown to Slurm.
     """
 
     states: dict[str, JobState]
@@ -121,10 +121,11 @@ def without_sbatch_variables(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def ignored_variables(account: str | None) -> list[str]:
-    """Return a sentence that names the variables that would overrule #SBATCH lines, or [].
+    """Return a sentence that names the SBATCH_ variables that are not used; [] if there are none.
 
-    sbatch takes its options from the command line first, then from SBATCH_ variables, and only then
-    from the script. account: the account in the profile.
+    sbatch takes its options first from the command line, then from SBATCH_ variables, and only then
+    from the script. So these variables would replace #SBATCH lines, and teralog removes them.
+    account: the account in the cluster profile.
     """
     # SBATCH_DEBUG only makes sbatch print more.
     kept = {_DEBUG} if account else {_DEBUG, SBATCH_ACCOUNT}
@@ -136,12 +137,12 @@ def ignored_variables(account: str | None) -> list[str]:
 
 
 def ask_jobs(job_ids: Sequence[str], names: Collection[str] | None = None) -> SlurmAnswer:
-    """Return the states of jobs and array tasks from sacct, else squeue, else scontrol.
+    """Return the states of jobs and array tasks from sacct, squeue or scontrol.
 
-    squeue is also asked if it may know more than accounting. scontrol asks the same daemon as
-    squeue. It replaces a squeue that does not work, e.g. a site's wrapper that refuses these
-    options. names: the names of the jobs. Other jobs with the same ids are ignored, because a
-    cluster that is set up again counts from 1.
+    squeue is asked if sacct gives no answer or may be out of date. scontrol is asked if squeue does
+    not work, e.g. because a site's wrapper refuses its options; it uses the same daemon. names: the
+    names of the jobs. Other jobs with the same ids are ignored, because a cluster that is set up
+    again counts from 1.
     """
     if not job_ids:
         return SlurmAnswer({}, frozenset(), (), complete=True)

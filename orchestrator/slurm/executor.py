@@ -24,7 +24,7 @@ _LIMIT = re.compile(r"\b(?:Assoc|QOS)\w*Limit\b")
 
 
 class RefusedError(Exception):
-    """There is no job id in sbatch's output, which is the message. A job may exist nevertheless."""
+    """sbatch printed no job id. The message is its output. A job may exist nevertheless."""
 
     @property
     def limit(self) -> str | None:
@@ -44,7 +44,8 @@ class RefusedError(Exception):
 class ScriptExecutor(SlurmExecutor):
     """A SlurmExecutor that submits a script unchanged, with options on sbatch's command line.
 
-    `inherited`: file descriptors that sbatch inherits, so that a lock lasts as long as sbatch.
+    inherited: file descriptors that sbatch inherits, so that their locks are held until sbatch
+    ends.
     """
 
     def __init__(self, folder: Path, inherited: Sequence[int] = ()) -> None:
@@ -66,10 +67,10 @@ class ScriptExecutor(SlurmExecutor):
         return self._submit_command("").job_id
 
     def accepted(self, script: str, runs: int) -> "tuple[int, RefusedError | None]":
-        """Return how many tasks of an array Slurm accepts now (at most `runs`), and why not more.
+        """Return how many tasks of an array Slurm accepts now, and why not all, or None.
 
-        Nothing is submitted. Only limits on submitted jobs count. If Slurm has another reason, it
-        refuses the array again at submission.
+        runs: the number of tasks of the array. Nothing is submitted. Only limits on submitted jobs
+        are tested. Slurm may still refuse the array for another reason when it is submitted.
         """
         with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".sh") as file:
             file.write(script)

@@ -25,8 +25,8 @@ def read_used_gib(lines: Iterable[str]) -> float | None:
     """Return the peak memory of a node of a job from sacct's lines; None without a measurement.
 
     Each line has the SACCT_MEMORY_FIELDS of one job step, with `|` between them. MaxRSS is the peak
-    of the largest task of the job step. As every other task of a node may have used as much, the
-    peak is multiplied by the number of tasks per node.
+    of the step's largest task. Every other task of a node may have used as much, so it is
+    multiplied by the number of tasks per node.
     """
     steps_gib = []
     for line in lines:

@@ -11,10 +11,10 @@ _SPAN = re.compile(r"(?P<first>[0-9]+)(?:-(?P<last>[0-9]+))?")
 
 
 def expand_nodes(text: str) -> tuple[str, ...]:
-    """Return the names in a node list: four for `gpu[001-003],login`.
+    """Return the names in a node list, e.g. four names for `gpu[001-003],login`.
 
-    Several brackets in a name mean all combinations: `r[1-2]n[0-3]` means eight nodes. Text in any
-    other form is returned unchanged.
+    Several brackets in a name mean all combinations, e.g. eight nodes for `r[1-2]n[0-3]`. Text in
+    any other form is returned unchanged.
     """
     if not _LIST.fullmatch(text):
         return (text,) if text else ()
@@ -28,7 +28,10 @@ def _expanded(names: str) -> Iterator[str]:
 
 
 def _numbers(text: str) -> Iterator[str]:
-    """Yield the numbers of `001-003,007`, as wide as each span's start; none for other text."""
+    """Yield the numbers of a list such as `001-003,007`, padded with zeros like a span's start.
+
+    Yields nothing for other text.
+    """
     spans = [_SPAN.fullmatch(span) for span in text.split(",")]
     if None in spans:
         return
@@ -43,7 +46,7 @@ _ONE = re.compile(r"[0-9]+(?:_[0-9]+)?")
 
 
 def expand(job_id: str) -> Iterator[str]:
-    """Yield the ids in a combined id such as `7_[0-2,5%4]`; none for text that is no job id."""
+    """Yield the ids in a combined id such as `7_[0-2,5%4]`; nothing for text that is no job id."""
     array = _ARRAY.fullmatch(job_id)
     if array is not None:
         yield from (f"{array['job']}_{task}" for task in _tasks(array["tasks"]))

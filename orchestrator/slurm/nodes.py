@@ -1,7 +1,7 @@
 """Read from scontrol which cores, memory and GPUs a job has on each node.
 
-The variables of an allocation are not enough: salloc sets none for GPUs, and
-SLURM_JOB_CPUS_PER_NODE counts cores if a job takes one thread per core, otherwise threads.
+The variables of an allocation do not suffice. salloc sets none for GPUs, and
+SLURM_JOB_CPUS_PER_NODE counts cores if a job takes one thread per core, but otherwise threads.
 """
 
 import re
@@ -26,8 +26,8 @@ _HARDWARE = re.compile(r"\b(?P<name>CoresPerSocket|CPUTot|Sockets)=(?P<value>\S+
 class Node:
     """The resources that a job has on a node.
 
-    cores: steps get whole cores, each of cpus_per_core CPUs as Slurm counts them. memory_mib: 0 if
-    Slurm does not manage memory.
+    cores: job steps get whole cores. cpus_per_core: how many CPUs Slurm counts for a core.
+    memory_mib: 0 if Slurm does not manage memory.
     """
 
     name: str

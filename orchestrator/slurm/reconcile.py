@@ -10,9 +10,9 @@ _MAY_RUN_AGAIN = frozenset({"BOOT_FAIL", "NODE_FAIL", "PREEMPTED", "REQUEUED", "
 
 
 def spread(states: Mapping[str, JobState], job_ids: Iterable[str]) -> dict[str, JobState]:
-    """Add the states of tasks that Slurm reports only under the id of their array.
+    """Give the state of a whole array to those of its tasks that have no state of their own.
 
-    For example, Slurm reports the rest of a cancelled array as one entry.
+    For example, Slurm reports the tasks of a cancelled array that never started as one entry.
     """
     true_states = dict(states)
     for job_id in job_ids:
@@ -23,11 +23,11 @@ def spread(states: Mapping[str, JobState], job_ids: Iterable[str]) -> dict[str, 
 
 
 def doubtful(state: JobState | None) -> bool:
-    """Return whether squeue may know more than accounting about a job.
+    """Return whether squeue may have a newer state of a job than accounting (sacct).
 
     This is possible for a job that has not ended, and for a job that may have been requeued since.
-    Accounting also keeps the old state of the rest of an array for some seconds, although some of
-    its tasks already run, or the array was cancelled.
+    For some seconds, accounting also keeps an old state of an array's tasks that wait, although
+    some of them already run, or the array was cancelled.
     """
     return state is None or not state.final or state.word in _MAY_RUN_AGAIN or state.of_rest
 
@@ -37,7 +37,7 @@ def reconcile(
 ) -> dict[str, JobState]:
     """Return the true states of jobs from the answers of accounting and squeue.
 
-    `queue` is None if squeue gave no answer; `job_ids` are the jobs that squeue was asked about.
+    queue: None if squeue gave no answer. job_ids: the jobs about which squeue was asked.
     """
     states = dict(accounted)
     for job_id in job_ids:

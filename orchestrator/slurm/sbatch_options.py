@@ -73,7 +73,7 @@ def dependency(before: Sequence[Place]) -> str | None:
 
 
 def sbatch_path(path: Path) -> str:
-    """Return a path for sbatch's file name patterns, in which `%` starts a replacement.
+    """Return a path as sbatch must get it, because `%` starts a replacement in its file names.
 
     A backslash anywhere stops all replacements, so a backslash in the path is doubled.
     """

@@ -25,13 +25,13 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
 
 
 def read_sacct(lines: Iterable[str], names: Collection[str] | None = None) -> dict[str, JobState]:
-    """Parse sacct's lines, which have the SACCT_FIELDS with `|` between them, by job id.
+    """Return the states in sacct's lines by job id; `|` is between the SACCT_FIELDS.
 
     names: the names of the wanted jobs, because earlier jobs may have had the same ids.
 
-    With --duplicates a requeued job has a line for each of its starts, oldest first. A job whose
-    name is not known yet is left out, because its owner is unknown. A task with its own line is not
-    also part of the rest of its array, which accounting may record later.
+    With --duplicates, a requeued job has a line for each of its starts, oldest first. A job whose
+    name is not known yet is left out, because it may belong to another user. If an array's task has
+    its own line, a later line for the array's waiting tasks does not apply to it.
     """
     jobs: dict[str, list[JobState]] = {}
     rest: dict[str, list[JobState]] = {}
@@ -82,7 +82,7 @@ def _last(starts: Sequence[JobState]) -> JobState:
 
 
 def read_squeue(lines: Iterable[str]) -> dict[str, JobState]:
-    """Parse squeue's lines, which have the SQUEUE_FIELDS with `|` after each, by job id."""
+    """Return the states in squeue's lines by job id; `|` follows each of the SQUEUE_FIELDS."""
     jobs = {}
     for line in lines:
         fields = _fields(line.removesuffix("|"), SQUEUE_FIELDS)
@@ -111,9 +111,9 @@ def _each(job_ids: str | None, job: JobState) -> dict[str, JobState]:
 
 
 def _only_what_was(job: JobState, status: str | None) -> JobState:
-    """Mark the times that Slurm only expects; remove the exit code of a job that has not ended.
+    """Remove what has not happened: mark expected times, and drop the exit code of a running job.
 
-    `status` is the status of wait(2), as squeue prints it.
+    status: the status of wait(2), as squeue prints it.
     """
     if job.word in WAITING:
         return replace(job, started_at=None, ended_at=None, expected_start=job.started_at)
@@ -124,7 +124,7 @@ def _only_what_was(job: JobState, status: str | None) -> JobState:
 
 
 def read_scontrol(lines: Iterable[str]) -> dict[str, JobState]:
-    """Parse the output of `scontrol --oneliner show jobs`, by job id."""
+    """Return the states in the output of `scontrol --oneliner show jobs`, by job id."""
     jobs = {}
     for line in lines:
         # JobName and Comment are free text. The first occurrence of a key counts: these come early.

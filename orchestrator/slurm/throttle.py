@@ -21,7 +21,7 @@ class Throttle:
     before: list[str] = field(default_factory=list)
 
     def waits_for(self, runs: int) -> str | None:
-        """Add a job of `runs` runs, and return its --dependency, or None."""
+        """Add a job with this number of runs; return the --dependency that it needs, or None."""
         if self.most is None:
             return None
         width = min(runs, self.most)
@@ -31,13 +31,16 @@ class Throttle:
         return f"afterany:{':'.join(self.before)}" if self.before else None
 
     def add(self, job_id: str) -> None:
-        """Add the job that was submitted last to its group."""
+        """Add a submitted job to the current group."""
         if job_id not in self.group:
             self.group.append(job_id)
 
 
 def throttle_after(most: int | None, queued: list[str]) -> Throttle:
-    """Return the throttle of new jobs behind queued jobs, given the ids of their tasks."""
+    """Return the throttle for new jobs that start after queued jobs.
+
+    queued: the ids of the queued jobs' tasks.
+    """
     if most is None:
         return Throttle(None)
     jobs = list(dict.fromkeys(job_id.partition("_")[0] for job_id in queued))

@@ -58,7 +58,7 @@ _GONE = "gone from its array"
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """The last attempt of a run that is on Slurm and has no recorded end."""
+    """The last attempt of a run, if it is on Slurm and its end is not recorded."""
 
     run_id: str
     attempt: Attempt
@@ -69,8 +69,8 @@ class Open:
 class Synced:
     """The problems of a sync with Slurm, as sentences.
 
-    silences: about Slurm's commands that gave no answer. unwritten: about records that the disk
-    refused.
+    silences: one for each of Slurm's commands that gave no answer. unwritten: one for each record
+    that could not be written to the disk.
     """
 
     silences: tuple[str, ...]
@@ -93,7 +93,7 @@ def open_attempt(run_id: str, attempts: Sequence[Attempt]) -> Open | None:
 
 
 def queued_attempts(runs: Iterable[PlannedRun], store: CampaignStore) -> list[Open]:
-    """Return the open attempts that Slurm has not forgotten, according to their records."""
+    """Return the attempts without a recorded end, except those whose job Slurm no longer knows."""
     return [last for last in open_attempts(runs, store) if last.attempt.slurm_state != UNKNOWN]
 
 
@@ -207,9 +207,10 @@ def _has_started(attempt: Attempt) -> bool:
 
 
 def _own_record(job: Open, job_id: str) -> JobState | None:
-    """Return the end that a job recorded itself, if Slurm has forgotten the job, or None.
+    """Return the end that a job recorded itself, if Slurm no longer knows the job; otherwise None.
 
-    If a signal ended the job script, its record has no cause: time limit, memory, or a user.
+    If a signal ended the job script, the job's record does not show why: time limit, memory, or a
+    user.
     """
     record = job_record(job.attempt.folder)
     if record is None or record.job_id != job_id or record.ended_at is None:
@@ -255,9 +256,9 @@ def record_job_state(attempt: Attempt, state: JobState) -> str | None:
 
 
 def _with_earlier_starts(attempt: Attempt, state: JobState) -> JobState:
-    """Return the state with the restarts that an earlier answer had, if the state has fewer.
+    """Return the state with the restarts of an earlier answer, if that answer had more.
 
-    Accounting loses the first start of a job that is requeued before it has recorded the start.
+    Accounting loses the first start of a job that is requeued before that start is recorded.
     """
     before = attempt.job
     if before is None or before.job_id != state.job_id or before.restarts <= state.restarts:
@@ -266,7 +267,7 @@ def _with_earlier_starts(attempt: Attempt, state: JobState) -> JobState:
 
 
 def _with_own_exit_code(attempt: Attempt, state: JobState) -> JobState:
-    """Return the state with the exit code that the job recorded: sacct prints 138 as 10."""
+    """Return the state with the exit code that the job recorded; sacct prints e.g. 10 for 138."""
     record = job_record(attempt.folder)
     if record is None or record.job_id != state.job_id or record.exit_code is None:
         return state
@@ -276,7 +277,7 @@ def _with_own_exit_code(attempt: Attempt, state: JobState) -> JobState:
 
 
 def _end(attempt: Attempt, state: JobState) -> str:
-    """Return the state in which an attempt ended: Slurm's state, with two exceptions."""
+    """Return the state in which an attempt ended: Slurm's state, except in two cases."""
     if _given_up(attempt, state):
         return GIVEN_UP
     if state.word == FAILED:
@@ -290,8 +291,8 @@ def _end(attempt: Attempt, state: JobState) -> str:
 def _given_up(attempt: Attempt, state: JobState) -> bool:
     """Return whether Slurm cancelled a job because a job on which it depended did not complete.
 
-    squeue and scontrol report this. sacct does not: it names the user who cancelled a job, and no
-    user for these jobs. For the rest of an array it may report either.
+    squeue and scontrol report this. sacct does not, but it names the user who cancelled a job, and
+    it names none in this case. For the waiting tasks of an array it may do either.
     """
     if state.word != CANCELLED or attempt.intent is None or not attempt.intent.chained:
         return False
@@ -314,9 +315,9 @@ def _record_unknown(attempt: Attempt, job_id: str | None) -> str | None:
 
 
 def _adopt(opened: Sequence[Open], store: CampaignStore, refusals: list[str]) -> Iterator[str]:
-    """Record the jobs that Slurm has for batches without a receipt; yield missing answers.
+    """Record the jobs that Slurm has for batches without a receipt; yield why others are unknown.
 
-    If the disk refuses a record, the reason is added to `refusals`.
+    refusals: gets the reason if the disk refuses a record.
     """
     for name, members in _by_batch(opened).items():
         folder = store.batch(name)
@@ -334,9 +335,9 @@ def _adopt(opened: Sequence[Open], store: CampaignStore, refusals: list[str]) ->
 def recover(runs: Iterable[PlannedRun], store: CampaignStore, *, alone: bool) -> list[str]:
     """Resolve every interrupted submission: record its job if there is one, or withdraw it.
 
-    alone: whether no other submit of this host, nor its sbatch, can be running. Then the recorded
-    submissions of this host are dead. Those of other hosts count as dead after ABANDONED_SECONDS.
-    Returns a sentence for each submission that stays unresolved.
+    alone: whether no other submit of this host, nor its sbatch, can be running. Then all recorded
+    submissions of this host have ended. A submission of another host has ended if it is older than
+    ABANDONED_SECONDS. Returns a sentence for each submission that stays unresolved.
     """
     cancel_withdrawn(store)
     opened = list(open_attempts(runs, store))
@@ -364,10 +365,10 @@ def recover(runs: Iterable[PlannedRun], store: CampaignStore, *, alone: bool) ->
 
 
 def withdraw(folder: BatchFolder, intent: Intent) -> Receipt:
-    """Resolve a batch without a receipt: find its job, or make sure that it never runs.
+    """Resolve a batch without a receipt: find its job, or make sure that no job of it ever runs.
 
-    This asks Slurm first, because a job that waits in its queue should run. A job that Slurm
-    accepts only later ends before it runs anything. Raises SilenceError if Slurm gives no answer.
+    Slurm is asked first, because a job in its queue should run. A job that Slurm accepts after this
+    call ends before it runs anything. Raises SilenceError if Slurm gives no answer.
     """
     job_id = find(intent.batch, intent.created_at)
     if job_id is None:
@@ -379,7 +380,7 @@ def withdraw(folder: BatchFolder, intent: Intent) -> Receipt:
 def cancel_withdrawn(store: CampaignStore) -> None:
     """Cancel the jobs that Slurm accepted after their batches were withdrawn.
 
-    They would end without running anything, but occupy a place in the queue until then.
+    They would end without running anything, but would wait in the queue until then.
     """
     names = [folder.path.name for folder in store.withdrawn_batches(WITHDRAWN_SECONDS)]
     with suppress(SilenceError):

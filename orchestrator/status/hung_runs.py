@@ -1,13 +1,13 @@
-"""Find runs that hang: they run, but their logs have stopped growing for unusually long.
+"""Find runs that hang: they run, but their logs have not grown for unusually long.
 
-The rule. A run's logs contain step reports, each of one step or the mean of several. The usual time
+The rule. A run's log contains step reports, each of one step or the mean of several. The usual time
 between two reports is the median step time so far, times the number of steps from one report to the
 next. A run hangs if its log has not grown for more than ten times that, and for more than a minute.
 A run that has not reported a step time since its last start is not judged, because the time to load
 and compile is unknown.
 
-The log's time is the file server's, so it is compared with the clock of that server, never with
-this machine's: see `silent_logs.FileClock`.
+The log's time is that of the file server, so it is compared with the clock of that server, never
+with this machine's: see `silent_logs.FileClock`.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ _SHORT = Style(digits=2)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HungRun:
-    """A run that hangs: since when, by the file server's clock, and its last output.
+    """A run that hangs: since when, by the file server's clock, and the last line of its log.
 
     report_seconds: the usual time between two step reports of the run.
     """

@@ -23,8 +23,8 @@ _DEPTH = 2
 class KnownCampaign:
     """A campaign file, or a results folder without a campaign file.
 
-    name: None if the file has mistakes; problem is then the first mistake. states: how many runs
-    are in which state, in words, as of the last command that asked Slurm.
+    name: None if the file has mistakes; `problem` is then the first of them. states: how many runs
+    are in which state, in words, according to the last command that asked Slurm.
     """
 
     name: str | None

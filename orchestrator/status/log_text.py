@@ -18,9 +18,9 @@ _CHUNK = 1 << 16
 
 
 def follow_log(log: Path, ended: Callable[[], bool], offset: int = 0) -> Iterator[bytes]:
-    """Yield a log from a byte on, and its additions, until `ended` and nothing more comes.
+    """Yield a log from a byte on, and whatever is appended, until `ended` and nothing more comes.
 
-    The log need not exist yet. A log that became shorter is read from its beginning.
+    The log may not exist yet. A log that became shorter is read from its beginning.
     """
     quiet_since = time.monotonic()
     last_look = False
@@ -77,8 +77,8 @@ _LINE_END = re.compile(r"\r\n?")
 def terminal_text(parts: Iterable[bytes]) -> Iterator[str]:
     """Yield the text of a log without characters that control a terminal.
 
-    Colours are left out, a carriage return becomes a new line, and any other control character
-    U+FFFD.
+    Colours are left out. A carriage return becomes a new line, and any other control character
+    becomes U+FFFD.
     """
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     unfinished = ""

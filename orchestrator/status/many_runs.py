@@ -1,4 +1,4 @@
-"""Text of `teralog status` for a campaign of many runs, and the choice of runs by state."""
+"""The output of `teralog status` for a campaign of many runs, and the choice of runs by state."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -61,9 +61,10 @@ def parse_states(texts: Sequence[str]) -> frozenset[str]:
 def in_state(
     statuses: Sequence[RunStatus], wanted: frozenset[str], hung: Mapping[str, HungRun]
 ) -> list[RunStatus]:
-    """Return the runs in one of the `wanted` states, or with one of these outcomes.
+    """Return the runs in one of the `wanted` states, or with one of the wanted outcomes.
 
-    A word that is both means the outcome, as in the totals: a run that is `oom` is not `failed`.
+    A word that is both a state and an outcome means the outcome, as in the totals: a run that is
+    `oom` is not `failed`.
     """
     return [status for status in statuses if wanted & _words(status, hung)]
 
@@ -184,7 +185,7 @@ def _attention(
 
 
 def _digits(ids: Sequence[str]) -> int:
-    """Return how many leading characters of the runs' ids are unique, as commands accept them."""
+    """Return how many characters at the start of a run's id suffice to identify it in commands."""
     longest = max(map(len, ids))
     apart = (
         size

@@ -25,9 +25,9 @@ class Progress:
     """A run's iteration and speed since its job's last start; absent values are None.
 
     iteration: the last reported one. iterations: the total number. step_seconds: the median after
-    the warm-up. tflops_per_gpu: the TFLOPs at that median, as in reports. times: the step times for
-    comparing runs. report_seconds: the time between two reports, see `report_seconds`. overflowed:
-    whether there is no time because each report after the warm-up includes a skipped update.
+    the warm-up. tflops_per_gpu: the TFLOPs at that median, as in reports. times: the step times, to
+    compare runs. report_seconds: the time between two reports, see `report_seconds`. overflowed:
+    whether there is no step time because each report after the warm-up includes a skipped update.
     """
 
     iteration: int | None = None
@@ -70,8 +70,9 @@ def run_progress(run: Run, records: Sequence[Record], warmup: Warmup) -> Progres
 def report_seconds(reports: RunReports) -> float | None:
     """Return the usual time between two step reports of the last launch.
 
-    This is the median step so far, after the warm-up once there are such steps, times the steps
-    from one report to the next. None if the last launch has reported no time.
+    This is the median step time, multiplied by the number of steps from one report to the next.
+    Warm-up steps are used only while there are no others. None if the last launch has reported no
+    time.
     """
     if not reports.launches:
         return None

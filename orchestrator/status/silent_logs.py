@@ -36,8 +36,8 @@ class FileClock:
         """Return the file server's time in seconds since 1970.
 
         newest: the time of the newest log, by the file server's clock. It is returned if no file
-        can be created in the folder. The real time is never earlier, so no log looks older than it
-        is.
+        can be created in the folder. It is never later than the real time, so no log looks older
+        than it is.
         """
         if not self._is_read:
             self._offset, self._is_read = self._read(), True
@@ -58,7 +58,11 @@ def find_hung_runs(
     clock: FileClock,
     seconds_per_report: Callable[[RunStatus], float | None],
 ) -> dict[str, HungRun]:
-    """Return the runs that hang, by id; `seconds_per_report` is called for silent runs only."""
+    """Return the runs that hang, by id.
+
+    seconds_per_report: returns the usual time between reports of a run; called only for silent
+    runs.
+    """
     running = [status for status in statuses if status.state == RUNNING and status.outcome is None]
     written: dict[str, float] = {}
     for status in running:

@@ -1,4 +1,7 @@
-"""Find nodes that slow down their runs, by comparing runs with their siblings."""
+"""Find nodes that slow down their runs.
+
+Runs are compared with their siblings: runs that differ from them only in `repeat`.
+"""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -17,10 +20,10 @@ HOW_MADE = (
 
 @dataclass(frozen=True, slots=True)
 class NodeSpeed:
-    """A node, its runs, and their step times compared with those of their siblings.
+    """A node, its runs, and how slow these runs are compared with their siblings.
 
     compared: how many of the runs have siblings for a comparison. ratio: the median, over these
-    runs, of step time over the siblings' step time; None without such runs.
+    runs, of their step time divided by their siblings' step time; None without such runs.
     """
 
     node: str
@@ -32,7 +35,7 @@ class NodeSpeed:
 
 @dataclass(frozen=True, slots=True)
 class _Compared:
-    """A run's step time over its siblings', and the spread of such ratios within a run."""
+    """A run's step time divided by its siblings', and the spread of such ratios within a run."""
 
     ratio: float
     deviation: float
@@ -95,10 +98,10 @@ def _compared(runs: Mapping[str, TimedRun]) -> dict[str, _Compared]:
 
 
 def _is_slow(node: str, ratios: Mapping[str, float], within: float) -> bool:
-    """Return whether a node is slow both by itself and relative to the other nodes.
+    """Return whether a node is slow both on its own and relative to the other nodes.
 
-    Both are required: the siblings of a slow run are fast relative to it, so a node without any
-    slow run would look slow relative to their nodes.
+    Both are required. The siblings of a slow run are fast in comparison with it. So relative to
+    their nodes, another node would look slow although none of its runs is slow.
     """
     others = [ratio for other, ratio in ratios.items() if other != node]
     own = ratios.get(node)

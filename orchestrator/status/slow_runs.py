@@ -2,20 +2,21 @@
 
 How fast a model trains on a machine is unknown before it is measured. So a run is compared with
 measurements of the same: first with its siblings, the runs of its campaign that differ from it only
-in `repeat`. If those show nothing, it is compared with its own earlier attempts, and then with the
-same run in earlier campaigns.
+in `repeat`. If they do not show that it is slow, it is compared with its own earlier attempts, and
+then with the same run in earlier campaigns.
 
-The rule. Of a run's steps after the warm-up the median counts, of three reports or more: a single
-slow step, e.g. one with a checkpoint, does not move it. The usual time is the median of the others'
-medians: a minority of slow runs does not move that. A run is slow if its time is both
+The rule. A run's time is the median of its steps after the warm-up, if there are three reports or
+more: a single slow step, e.g. one with a checkpoint, does not change it. The usual time is the
+median of the other runs' times, which a minority of slow runs does not change. A run is slow if its
+time is both
 
-* more than 1.25 times the usual one. Repeats on sound nodes lie a few percent apart; a GPU that
+* more than 1.25 times the usual one. Repeats on sound nodes differ by a few percent; a GPU that
   throttles, a link at half its rate, or a neighbour on the node cost more than a quarter;
 * more than three standard deviations above it. The deviation is 1.4826 times the median absolute
-  deviation, which is the standard deviation where times are normally distributed, and which, unlike
-  it, a slow run among the others does not raise. Taken is the larger of two: that of the others'
-  medians, and that of single steps within the others. Without the second, two siblings that agree
-  by chance would make every third one look slow on a machine whose steps vary much.
+  deviation. For normally distributed times this is the standard deviation, but a slow run among the
+  others does not increase it. The larger of two deviations is used: that of the other runs' times,
+  and that of single steps within the other runs. Without the second, two siblings that agree by
+  chance would make every third one look slow on a machine whose steps vary much.
 """
 
 import statistics
@@ -40,7 +41,7 @@ _TIMES = "\N{MULTIPLICATION SIGN}"
 
 @dataclass(frozen=True, slots=True)
 class StepTimes:
-    """An attempt's step times after the warm-up: the median, and the median deviation."""
+    """The median of an attempt's step times after the warm-up, and the median deviation from it."""
 
     median_seconds: float
     deviation_seconds: float
@@ -60,7 +61,7 @@ class TimedRun:
     kind: equal for runs that are compared with each other, see `kind_of`. node_list: in Slurm's
     notation; the host's name for a local run. times: step times of the last attempt. earlier: step
     times of earlier attempts. elsewhere: step times of the same run in other campaigns. Unknown
-    values are None or left out.
+    values are None, or are left out of lists.
     """
 
     label: str
@@ -73,9 +74,10 @@ class TimedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowRun:
-    """A slow run: its median step, the usual median, and how many other runs were used.
+    """A slow run: its median step time, the usual time, and the number of runs it is compared with.
 
-    others: `siblings`, `earlier attempts`, or `earlier runs`, which are in other campaigns.
+    others: which runs these are: `siblings`, `earlier attempts`, or `earlier runs` of other
+    campaigns.
     """
 
     label: str
@@ -87,12 +89,12 @@ class SlowRun:
 
     @property
     def ratio(self) -> float:
-        """The run's median step over the usual one."""
+        """The run's median step time divided by the usual one."""
         return self.step_seconds / self.usual_seconds
 
     @property
     def slower(self) -> str:
-        """The ratio in words."""
+        """How much slower the run is, in words."""
         return f"{shown(self.ratio, _SHORT)} {_TIMES}"
 
     def __str__(self) -> str:

@@ -30,8 +30,8 @@ def timed_runs(
 ) -> dict[str, TimedRun]:
     """Return the runs of a campaign with their step times, by id.
 
-    Only logs that can be compared are read: those of siblings, of several attempts, and of runs
-    that exist in other campaigns too.
+    Only logs that can be compared with others are read: those of runs with siblings, of runs with
+    several attempts, and of runs that other campaigns have too.
     """
     kinds = [kind_of(status.planned.run) for status in statuses]
     alike, earlier_runs = Counter(kinds), EarlierRuns(campaign, store)
@@ -61,7 +61,7 @@ def timed_run(
     earlier: Sequence[StepTimes | None] = (),
     elsewhere: Sequence[StepTimes] = (),
 ) -> TimedRun:
-    """Return a run with the times of its last and earlier attempts, and of other campaigns."""
+    """Return a run with its step times, also of earlier attempts and of other campaigns."""
     return TimedRun(
         label=status.planned.label,
         kind=kind,
@@ -90,7 +90,7 @@ class EarlierRuns:
                 self._found.setdefault(kind, []).append((runs[identity], other))
 
     def times(self, kind: str) -> tuple[StepTimes, ...]:
-        """Return the times of the last few completed runs with this `kind_of`."""
+        """Return the step times of the last few completed runs with this `kind`."""
         if kind not in self._times:
             self._times[kind] = tuple(islice(self._completed(kind), _MOST))
         return self._times[kind]
@@ -117,7 +117,7 @@ def attempt_times(
 
 
 def _attempts(store: CampaignStore, run_id: str) -> list[Attempt]:
-    """Return the attempts of a run; none if a file of another campaign is damaged."""
+    """Return the attempts of a run in another campaign; none if one of its files is damaged."""
     with suppress(UserError):
         return store.run(run_id).attempts()
     return []

@@ -70,7 +70,7 @@ class RunStatus:
 
     @property
     def reason(self) -> str | None:
-        """Why a job waits, in Slurm's word, or why a run is not started; else None."""
+        """Why a job waits, in Slurm's word, or why a run is not started; None for other runs."""
         if self.given_up is not None:
             return self.given_up
         return self.job.reason if self.job and self.state == "PENDING" else None
@@ -89,8 +89,8 @@ class RunStatus:
     def gpu_hours(self) -> float | None:
         """GPU-hours used by all ended attempts together; None if no attempt has ended.
 
-        Every rank is counted, for the time its job had the nodes; ranks are GPUs on a machine with
-        GPUs.
+        Every rank is counted for as long as its job had the nodes. On a machine with GPUs, a rank
+        is a GPU.
         """
         known_hours = [
             hours for attempt in self.attempts if (hours := self._hours(attempt)) is not None
@@ -108,7 +108,7 @@ class RunStatus:
 
 
 def is_complete(statuses: Sequence[RunStatus]) -> bool:
-    """Return whether some run was started, and no possible run is left for another `submit`."""
+    """Return whether some run was started and another `submit` would start none."""
     possible = [status for status in statuses if status.attempts or not status.planned.refusals]
     left = (None, RunOutcome.INTERRUPTED)
     return any(status.attempts for status in possible) and not any(
@@ -165,7 +165,7 @@ def _statuses(
 
 
 def status_table(statuses: Sequence[RunStatus]) -> Table:
-    """Return the statuses as a table; columns with Slurm's data are left out if empty."""
+    """Return the statuses as a table; a column with data from Slurm is left out if it is empty."""
     slurm_columns = [
         column
         for column in _SLURM_COLUMNS
@@ -208,7 +208,7 @@ def run_records(statuses: Sequence[RunStatus], runs: Sequence[PlannedRun]) -> li
 
 
 def word(status: RunStatus) -> str:
-    """Return the outcome of an ended run, else its state, for use in a sentence."""
+    """Return the outcome of an ended run, or the state of another run, for use in a sentence."""
     return (status.outcome or status.state).lower().replace("_", " ")
 
 
@@ -231,10 +231,10 @@ def _hours(statuses: Sequence[RunStatus]) -> str:
 
 
 def held_line(statuses: Sequence[RunStatus]) -> str | None:
-    """Return the command that releases the held jobs; None without such jobs.
+    """Return the command that releases the held jobs; None if no job is held.
 
-    These are jobs that were submitted with a hold, and those whose launch failed, but not those
-    that an administrator holds.
+    A job counts if it was submitted with a hold, or if its launch failed. A job that an
+    administrator holds does not count.
     """
     # JobHeldUser, JobHoldMaxRequeue, launch failed requeued held; not JobHeldAdmin, whose release
     # Slurm refuses to a user.

@@ -37,8 +37,8 @@ class WatchedRun:
 class Look:
     """A snapshot of a campaign.
 
-    notes: sentences about information that is missing. under_way: whether any run is still active
-    or waiting.
+    notes: a sentence for each piece of information that is missing. under_way: whether any run is
+    active or waiting.
     """
 
     runs: tuple[WatchedRun, ...]
@@ -63,7 +63,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class _Followed:
-    """The log of an attempt, read up to a position.
+    """The log of an attempt, and the position up to which it was read.
 
     done: whether the log will not grow any more.
     """
@@ -99,7 +99,7 @@ class Watch:
     """The state of a watched campaign, which is kept from one snapshot to the next."""
 
     def __init__(self, campaign: Campaign, store: CampaignStore) -> None:
-        """Start without any data about the runs."""
+        """Start to watch a campaign; nothing is read yet."""
         self._campaign, self._store = campaign, store
         self._kinds = {planned.run_id: kind_of(planned.run) for planned in campaign.runs}
         self._statuses: dict[str, RunStatus] = {}

@@ -26,9 +26,9 @@ _WAITING, _ENDED, _RUNNING = range(3)
 
 
 def state_text(status: RunStatus) -> str:
-    """Return a state in Slurm's words; brackets contain a reason, or the number of starts.
+    """Return a run's state in Slurm's words, with the reason or the number of starts in brackets.
 
-    If the log knows more about the end than the scheduler does, the text includes that.
+    If the log shows more about the end than the scheduler does, the text includes that.
     """
     detail = status.reason
     if decided_by(status.state, status.outcome) == "log":
@@ -54,7 +54,7 @@ def left_text(run: WatchedRun) -> str | None:
 
 
 def has_nodes(runs: Sequence[WatchedRun]) -> bool:
-    """Return whether the nodes of the runs are worth a column."""
+    """Return whether the table needs a column with the nodes of the runs."""
     return any(run.status.job for run in runs) or len({run.node_list for run in runs} - {None}) > 1
 
 
@@ -88,7 +88,7 @@ def watch_table(look: Look, runs: Sequence[WatchedRun], *, bars: bool = False) -
 
 
 def plain_text(look: Look, runs: Sequence[WatchedRun]) -> str:
-    """Return a table of some of the runs, the totals of all, and what `watch_warnings` warns of."""
+    """Return a table of some of the runs, the totals of all, and the lines of `watch_warnings`."""
     table = fitted_text(watch_table(look, runs), terminal_width(), wide_option=False)
     return "\n".join((table, totals(look.statuses, ()), *watch_warnings(look)))
 
@@ -107,7 +107,7 @@ def _bar(progress: Progress) -> str | None:
 
 
 def watch_warnings(look: Look) -> list[str]:
-    """Return lines of warnings: per hung or slow run, for runs without an update, for held jobs."""
+    """Return warnings about hung runs, slow runs, runs without an update, and held jobs."""
     overflowed = [run.status.planned.label for run in look.runs if run.progress.overflowed]
     lines = [str(run.hung) for run in look.hung]
     lines += slow_runs.slow_run_lines(look.slow)
@@ -122,7 +122,10 @@ def watch_warnings(look: Look) -> list[str]:
 
 
 def chosen(runs: Sequence[WatchedRun], room: int) -> list[WatchedRun]:
-    """Return up to `room` runs, in the campaign's order: running, recently ended, or waiting."""
+    """Return up to `room` runs to show, in the campaign's order.
+
+    Running runs are preferred, then those that ended recently, then those that wait.
+    """
     if len(runs) <= room:
         return list(runs)
     by_interest = sorted(range(len(runs)), key=lambda index: _interest(runs[index]), reverse=True)
@@ -155,9 +158,9 @@ def _is_running(run: WatchedRun) -> bool:
 
 
 def _interest(run: WatchedRun) -> tuple[int, str]:
-    """Return a sort key, which is higher for runs that matter more to a watching user.
+    """Return a sort key that is higher for runs that matter more to a watching user.
 
-    Runs that ended later come first.
+    Of ended runs, those that ended later have a higher key.
     """
     if _is_running(run):
         return _RUNNING, ""

@@ -1,10 +1,10 @@
-"""The layout under results/, which only this module and `folders` know.
+"""The layout of the folder results/; only this module and `folders` contain its file names.
 
 results/<campaign>/campaign.json         the last submission: run ids, labels, warm-up
 results/<campaign>/submit.lock           held while a submit is running
-results/<campaign>/cancels/<mark>.json   on Slurm: left by `cancel` for a running submit
+results/<campaign>/cancels/<mark>.json   on Slurm: written by `cancel` for a running submit
 results/<campaign>/report.md, .csv, …    derived; can be made again
-results/<campaign>/rehearsal/            the same for rehearsals: never measured
+results/<campaign>/rehearsal/            the same for rehearsals, which measure nothing
 results/<campaign>/<run>/run.json        the run's parameters and sizes
 results/<campaign>/<run>/job.sh, …       what runs
 results/<campaign>/<run>/run.lock        held while the run is supervised
@@ -12,18 +12,18 @@ results/<campaign>/<run>/attempt-<n>/    one start of the run
 attempt.json                         who started it, when, on which devices
 output.log                           its output
 gpus-<node>.csv                      samples of nvidia-smi, see `gpu_samples`
-ended.json                           how it ended; absent until it has
-intent.json                          on Slurm: the batch it is submitted with
+ended.json                           how it ended; missing until it ends
+intent.json                          on Slurm: the batch with which it is submitted
 job.sh                               on Slurm: the submitted script
-slurm.json                           on Slurm: what Slurm last said of it; absent until it starts
+slurm.json                           on Slurm: its last reported state; missing until it starts
 job.json                             on Slurm: when its job began, and how its job script ended
 results/<campaign>/submissions/<batch>/  one call of sbatch
-batch.json                           its runs; there before sbatch is called
-script.sh                            the script for Slurm; job-<id>.sh once its job has begun,
-                                     or withdrawn.sh if no job of it may begin any more
+batch.json                           its runs; written before sbatch is called
+script.sh                            the script for Slurm; renamed to job-<id>.sh when its job
+                                     begins, or to withdrawn.sh if no job may begin any more
 receipt.json                         the job's id, or that there is none; never written twice
 waiting.json                         the last states of its jobs that have never started
-<index>                              of an array: a link to the attempt with that index
+<index>                              for an array: a link to the attempt with that index
 results/.parse/                      the results of `parse --on-slurm`: see `logs/archive/folder.py`
 """
 
@@ -83,17 +83,17 @@ class CampaignStore:
         return self.path / "rehearsal"
 
     def run(self, run_id: str) -> RunFolder:
-        """Return the folder of a run, which need not exist."""
+        """Return the folder of a run; it may not exist."""
         return RunFolder(self.path / run_id)
 
     def batch(self, name: str) -> BatchFolder:
-        """Return the folder of a call of sbatch, which need not exist."""
+        """Return the folder of a call of sbatch; it may not exist."""
         return batch_folder(self.path, name)
 
     def deleted_attempts(self) -> Iterator[tuple[RunBatch, str, str, int]]:
-        """Yield the attempts that have a recorded job, but no folder any more.
+        """Yield the attempts that have a recorded job, but whose folder was deleted.
 
-        Each is a batch, the job's id, the run's id, and the attempt's number.
+        Each item is a batch, the job's id, the run's id, and the attempt's number.
         """
         for path in sorted(self.path.glob("submissions/*/batch.json")):
             batch = read_record(path, RunBatch)
@@ -119,7 +119,7 @@ class CampaignStore:
         return passing_text(self.path / "intent.json", json_text(asdict(intent)))
 
     def new_batch(self, batch: RunBatch, script: str) -> BatchFolder | None:
-        """Make the folder of a call of sbatch; return None if it is already withdrawn."""
+        """Make the folder of a call of sbatch; return None if the batch was withdrawn already."""
         folder = self.batch(batch.name)
         texts = {"batch.json": json_text(asdict(batch)), folder.script.name: script}
         links = {
@@ -130,7 +130,7 @@ class CampaignStore:
         return folder if claim_folder(folder.path, texts, links) else None
 
     def run_record(self, planned: PlannedRun, campaign: Campaign) -> dict[str, str]:
-        """Return the text of a run's run.json, by that file name."""
+        """Return the name and the text of a run's run.json, as a mapping with one entry."""
         record = {
             "run_id": planned.run_id,
             "label": planned.label,
@@ -160,7 +160,7 @@ class CampaignStore:
             write_json(self.path / "campaign.json", record)
 
     def submitted_runs(self) -> dict[str, str]:
-        """Return the runs of the last submission, id to label; empty if there was none."""
+        """Return the runs of the last submission, as labels by id; empty if there was none."""
         record = read_json(self.path / "campaign.json") or {}
         runs: dict[str, str] = record.get("runs", {})
         return runs
@@ -173,7 +173,7 @@ class CampaignStore:
         return 0.0
 
     def run_folders(self, without: Collection[str] = ()) -> list[RunFolder]:
-        """Return the folders here that may be a run's, by id, except those in `without`."""
+        """Return the folders that may be folders of runs, by id, except those in `without`."""
         try:
             with os.scandir(self.path) as entries:
                 names = {entry.name for entry in entries if entry.is_dir()}
@@ -195,7 +195,7 @@ class CampaignStore:
         return [str(record["label"]) for record in self.run_records(without=run_ids)]
 
     def write(self, name: str, text: str) -> Path:
-        """Write a derived file, such as a report, and return its path."""
+        """Write a file that can be derived from others, such as a report, and return its path."""
         path = self.path / name
         with disk_errors(path), made_folder(self.path):
             write_text(path, text)

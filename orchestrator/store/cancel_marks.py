@@ -1,4 +1,4 @@
-"""Marks that `teralog cancel` leaves for a submit that is active on the same runs."""
+"""Write and read marks: `teralog cancel` leaves them for a submit that is active at that time."""
 
 import secrets
 from collections.abc import Collection, Iterable
@@ -11,7 +11,7 @@ from orchestrator.store.record_files import read_record, utc_now, write_record
 
 @dataclass(frozen=True, slots=True)
 class CancelMark:
-    """The runs that one call of `cancel` ends, by their ids, and its time."""
+    """The ids of the runs that one call of `cancel` ends, and the time of the call."""
 
     runs: tuple[str, ...]
     created_at: str

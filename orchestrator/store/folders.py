@@ -1,6 +1,6 @@
 """Read and write the folders of a run, of its attempts, and of a call of sbatch.
 
-`campaign_store` knows their places.
+`campaign_store` lists where these folders are.
 """
 
 import os
@@ -63,15 +63,15 @@ class BatchFolder:
         return self.path / "script.sh"
 
     def record(self) -> RunBatch | None:
-        """Return the record of the batch; None if its runs were only claimed so far."""
+        """Return the record of the batch; None if no call of sbatch was prepared yet."""
         return read_record(self.path / "batch.json", RunBatch)
 
     def receipt(self) -> Receipt | None:
-        """Return the recorded result of the submission, or None without a record."""
+        """Return the recorded result of the submission; None if there is no record."""
         return read_record(self.path / "receipt.json", Receipt)
 
     def jobs(self) -> dict[tuple[str, int], str] | None:
-        """Return the job or task id of each run and attempt; None if no job is on record."""
+        """Return the job or task id of each run and attempt; None if no job is recorded."""
         receipt = self.receipt()
         batch = None if receipt is None or receipt.job_id is None else self.record()
         if receipt is None or batch is None:
@@ -97,7 +97,7 @@ class BatchFolder:
     def record_waiting(self, states: Iterable[JobState]) -> None:
         """Record the states of jobs that have never started, in one file for all of them.
 
-        A job gets its own slurm.json when it starts; from then on only that file counts.
+        A job gets its own slurm.json when it starts. From then on, only that file is used.
         """
         before = self.waiting()
         after = {**before, **{str(state.job_id): state for state in states}}
@@ -118,9 +118,9 @@ class BatchFolder:
         return self.receipt() or receipt
 
     def adopt(self, receipt: Receipt) -> str | None:
-        """Record a job that was found.
+        """Record a job that was found later for this batch.
 
-        If the disk refuses, keep it in memory and return the reason.
+        If the disk refuses, keep the record in memory and return the reason.
         """
         try:
             self.close(receipt)
@@ -130,10 +130,10 @@ class BatchFolder:
         return None
 
     def withdraw(self) -> str | None:
-        """Remove the script: from now on no sbatch can read it, and no job can begin.
+        """Remove the script, so that no sbatch can read it any more, and no job can begin.
 
-        Returns the id of the job if one has already begun. If the folder does not exist, this
-        creates it with a receipt that there is no job.
+        Returns the id of the job if one has already begun. If the folder does not exist, it is
+        created with a receipt that says that there is no job.
         """
         nothing = Receipt(None, utc_now())
         if not claim_folder(self.path, {"receipt.json": json_text(asdict(nothing))}):
@@ -222,10 +222,10 @@ class RunFolder:
         log: str | None = None,
         written: Path | None = None,
     ) -> bool:
-        """Create an attempt with its record; return False if another process has this number.
+        """Create an attempt with its record; return False if another process has done so already.
 
-        script: the text of its job.sh. log: the path of its output, if not in its folder. written:
-        a file that already contains the record, which many attempts share.
+        script: the text of its job.sh. log: the path of its output, if that is not in its folder.
+        written: a file that already contains the record, and which many attempts share.
         """
         name = "intent.json" if isinstance(record, Intent) else "ended.json"
         texts = {name: json_text(asdict(record))}
@@ -242,9 +242,9 @@ class RunFolder:
     def standing(self) -> tuple[str, list[Attempt]]:
         """Return the state of the last attempt, or NOT_STARTED, and all attempts.
 
-        On Slurm the state is the one that Slurm reported last. On this machine, if the attempt has
-        no recorded end, the run's lock shows whether a supervisor is alive. If not, the supervisor
-        was killed or the machine went down: INTERRUPTED.
+        On Slurm, it is the state that Slurm reported last. On this machine, an attempt without a
+        recorded end runs if a supervisor holds the run's lock. If not, the supervisor was killed or
+        the machine went down: the state is INTERRUPTED.
         """
         attempts = self.attempts()
         if not attempts:
@@ -295,7 +295,7 @@ _jobs: dict[tuple[str, str], dict[tuple[str, int], str]] = {}
 
 
 def _submitted(attempt: Path, intent: Intent) -> JobState | None:
-    """Return the state of an attempt that has not started: waiting, or sbatch's answer."""
+    """Return the state of an attempt that has not started: waiting, or refused by sbatch."""
     run = attempt.parent
     key = (str(run.parent), intent.batch)
     jobs = _jobs.get(key) or batch_folder(run.parent, intent.batch).jobs()
@@ -346,7 +346,10 @@ def job_record(attempt: Path) -> JobRecord | None:
 
 
 def has_own_state(attempt: Path) -> bool:
-    """Return whether an attempt has a slurm.json: it started, or an old teralog wrote the file."""
+    """Return whether an attempt has a slurm.json; it has none until its job starts.
+
+    Earlier versions of teralog wrote the file before that.
+    """
     return os.path.exists(f"{attempt}/slurm.json")  # noqa: PTH110
 
 
@@ -356,7 +359,7 @@ def write_job_state(attempt: Path, state: JobState) -> None:
 
 
 def note_ended(attempt: Path, ended: Ended) -> str | None:
-    """Record how an attempt ended; if the disk refuses, keep it in memory and return the reason."""
+    """Record how an attempt ended; if the disk refuses, keep it in memory and return why."""
     return write_or_keep(attempt / "ended.json", ended)
 
 

@@ -39,13 +39,13 @@ class JobState:
     """The state that Slurm last reported for a job, or for one task of an array.
 
     job_id: e.g. 7, or 7_3 for a task; None if only a log shows that the job ran.
-    state: as Slurm prints it, e.g. "CANCELLED by 1000"; UNKNOWN if Slurm forgot the job.
+    state: as Slurm prints it, e.g. "CANCELLED by 1000"; UNKNOWN if Slurm no longer knows the job.
     by: the command that printed it (sacct, squeue, scontrol, sbatch), or "nobody".
     nodes: the node list as Slurm prints it. seconds: how long the last start ran, once it ended.
     restarts, earlier_seconds: how often the job was requeued and ran again, and how long it ran
-    before its last start. of_rest: whether one line covered all tasks of an array that had not
-    started. expected_start: when Slurm expects to start a job that waits.
-    Version 1 wrote neither name, exit_code, signal, ended_at, seconds nor of_rest.
+    before its last start. of_rest: whether the state was reported for all waiting tasks of an array
+    together. expected_start: when Slurm expects to start a job that waits.
+    Files of version 1 lack name, exit_code, signal, ended_at, seconds and of_rest.
     """
 
     job_id: str | None

@@ -1,6 +1,6 @@
 """Write and read records: frozen dataclasses in JSON files.
 
-A record that the disk refuses can be kept in memory: this command then reads it from there.
+A record that the disk refuses can be kept in memory. The same command then reads it from there.
 """
 
 from collections.abc import Mapping

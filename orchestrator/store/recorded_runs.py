@@ -23,10 +23,10 @@ _TOLD_OTHERWISE = DERIVED | {"model"}
 
 
 def recorded_run(record: Mapping[str, Any]) -> Run | None:
-    """Return the run that a run.json describes; None if this version reads it as another run.
+    """Return the run that a run.json describes; None if this version cannot build the same run.
 
-    That happens if the framework or a parameter is unknown here: the run made from the values would
-    not have the recorded identity. A parameter that was added since has its default.
+    That happens if the framework or a parameter is unknown to this version, so that the built run
+    would have another identity. A parameter that was added later has its default.
     """
     name = record.get("framework")
     if name not in FRAMEWORKS:
@@ -88,7 +88,7 @@ def recorded_campaign(
     """Return the runs that were started in a campaign's folder, and its warm-up.
 
     The runs of the last submission come first, in its order. records: their run.json, if already
-    read. Raises UserError if no run was started, or if this version does not know one of them.
+    read. Raises UserError if no run was started, or if this version cannot read one of them.
     """
     made = [(record, recorded_run(record)) for record in records or started_records(store)]
     unknown = [

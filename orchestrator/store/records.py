@@ -1,4 +1,4 @@
-"""Records of attempts, and of calls of sbatch: values only; `folders` knows their files."""
+"""Records of attempts, and of calls of sbatch: only values; `folders` reads and writes them."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,9 +38,9 @@ SUBMIT = "submit-"
 class Position:
     """The place of a run's start among others: the allocation, and the order within it.
 
-    allocation: a job's id on Slurm, else `SUBMIT` and the submit's own id. place: the order of
-    starts, from 1; within the block if there is one. block: the runs that were started together in
-    an interleaved order.
+    allocation: the id of a Slurm job; otherwise `SUBMIT` and the id of the submit. place: the run's
+    number in the order of starts, from 1; within the block if there is one. block: the number of
+    the block, if runs start in an interleaved order.
     """
 
     allocation: str
@@ -87,9 +87,9 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class JobRecord:
-    """What a job on Slurm recorded: its id, and its times and exit code (UTC, ISO 8601).
+    """What a job on Slurm recorded about itself: its id, exit code, and times (UTC, ISO 8601).
 
-    exit_code, ended_at: None until the job script has ended, and permanently if the job was killed.
+    exit_code, ended_at: None until the job script has ended, and for ever if the job was killed.
     """
 
     job_id: str
@@ -116,7 +116,7 @@ class Intent:
 class Attempt:
     """One start of a run, read from its folder.
 
-    `started` is set if the attempt ran on this machine; `intent` and `job` if it is on Slurm.
+    started: set if the attempt ran on this machine. intent, job: set if it is on Slurm.
     """
 
     number: int
@@ -153,9 +153,9 @@ class Attempt:
 
     @property
     def crowded(self) -> str | None:
-        """What shared the attempt's cores, e.g. `8 ranks on 2 cores, 1 other run at once`, or None.
+        """The other use of the attempt's cores, or None: `8 ranks on 2 cores, 1 other run at once`.
 
-        An attempt on GPUs or on nodes of a cluster has its devices exclusively.
+        An attempt on GPUs or on nodes of a cluster has its devices for itself.
         """
         if self.started is None or self.started.cores is None:
             return None
@@ -179,9 +179,9 @@ class Attempt:
 
     @property
     def slurm_state(self) -> str:
-        """Slurm's last state of an attempt that has not ended.
+        """The last state that Slurm reported for an attempt that has not ended.
 
-        SUBMITTING before the first state.
+        It is SUBMITTING before Slurm has reported a state.
         """
         return self.job.state if self.job else SUBMITTING
 

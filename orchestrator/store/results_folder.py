@@ -12,14 +12,17 @@ RESULTS = "results"
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """Another folder with results of a campaign; `runs` are the campaign's runs in it."""
+    """Another folder with results of a campaign.
+
+    runs: the campaign's runs in that folder.
+    """
 
     store: CampaignStore
     runs: tuple[str, ...]
 
     @property
     def results(self) -> Path:
-        """The results folder that contains the folder; this is the value for `--results`."""
+        """The results folder that contains the folder, i.e. the value for `--results`."""
         return self.store.path.parent
 
 
@@ -32,8 +35,8 @@ def results_folder(folder: Path) -> Path:
     """Return the results folder for the campaign files of a folder.
 
     This is the nearest folder named `results` in the folder or in its parents. The search ends at
-    the root of the repository, else at the home directory; outside both it looks only in the
-    folder. If the search finds none, the result is the path of a new one in the folder.
+    the root of the repository, or at the home directory. Outside both, only the folder itself is
+    searched. If there is none, the result is the path of a new one in the folder.
     """
     return next(_existing(folder), folder.resolve() / RESULTS)
 

@@ -39,10 +39,9 @@ class Allocation:
     """The allocation of this process, its nodes divided into equal shares.
 
     A share is a GPU with its part of the node's cores and memory. If the allocation has no GPUs, a
-    share is a core with its part of the memory. So if enough shares are free for a run, it has
-    enough of everything. has_gpus: whether ranks are GPUs; otherwise they are processes. locks: the
-    folder of the shares' locks. overrun: whether a run may start if its time limit exceeds the time
-    left.
+    share is a core with its part of the memory. So a run with enough shares has enough of
+    everything. has_gpus: whether ranks are GPUs; otherwise they are processes. locks: the folder of
+    the shares' locks. overrun: whether a run may start if its time limit exceeds the time left.
     """
 
     job_id: int
@@ -121,8 +120,8 @@ class Allocation:
     def environment(self, lease: Lease, script: Path) -> dict[str, str]:
         """Return the variables that show a job script only its nodes, as if it had its own job.
 
-        srun takes no list of nodes from a variable, so bash gets a function named srun. A step gets
-        its part of the memory; otherwise it would wait until the others return theirs.
+        srun takes no list of nodes from a variable, so bash gets a function named srun. A job step
+        gets its part of the memory, because otherwise it would wait until the other steps end.
         """
         asked = _asked(script.read_text(encoding="utf-8"))
         held = Counter(share.rpartition("/")[0] for share in lease.devices)
@@ -153,7 +152,7 @@ class Allocation:
         }
 
     def _place(self, share: str) -> int:
-        """Return the number of a share among the shares of all nodes; active runs differ in it."""
+        """Return a number for a share that is unique among the shares of all nodes."""
         node, _, number = share.rpartition("/")
         before = takewhile(lambda other: other.name != node, self.nodes)
         return sum(map(_shares, before)) + int(number)
@@ -179,8 +178,9 @@ def this_allocation(*, has_gpus: bool, overrun: bool = False) -> Allocation:
 def _srun(options: Sequence[str], *, shared: bool) -> str:
     """Return the body of a bash function that calls srun with these options first.
 
-    On a shared node, a step that a script starts with `--overlap` to watch its GPUs would get the
-    first GPUs, which may belong to another run. So the function leaves out such steps there.
+    A script may start a step with `--overlap` to watch its GPUs. On a shared node, that step would
+    get the first GPUs, which may belong to another run. So the function does not start such steps
+    there.
     """
     guard = 'case " $* " in *" --overlap "*) return ;; esac; ' if shared else ""
     # The allocation's GPUs are not those of each step.
@@ -193,7 +193,7 @@ def _shares(node: Node) -> int:
 
 
 def _needed(node: Node, asked: dict[str, str], run: Run) -> int:
-    """Return how many shares a run needs on a node: for its GPUs or its cores."""
+    """Return how many shares a run needs on a node, for its GPUs or for its cores."""
     takes_first = run.resources.nodes > 1 and LAUNCHERS[run.options.launcher].takes_first_gpus
     if "--exclusive" in asked or takes_first:
         return _shares(node)
@@ -213,8 +213,8 @@ def _together(parts: Sequence[Lease]) -> Lease:
 def allocation_options(name: str, scripts: Sequence[str], time_limit_seconds: int) -> list[str]:
     """Return the options of salloc or sbatch that fit the largest of these job scripts.
 
-    The runs use the allocation one after another; `time_limit_seconds` is for all together. Raises
-    UserError if the options of the runs cannot be combined.
+    The runs use the allocation one after another. time_limit_seconds: the time for all of them.
+    Raises UserError if the options of the runs cannot be combined.
     """
     all_asked = [_asked(script) for script in scripts]
     nodes = max(int(asked["--nodes"]) for asked in all_asked)

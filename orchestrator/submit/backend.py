@@ -56,7 +56,7 @@ class Session(Protocol):
         """Close the attempts that earlier submits left open; return messages for the user."""
 
     def start(self, runs: Sequence[PlannedRun], options: StartOptions) -> Iterator[str]:
-        """Start settled runs, and yield a line for each step.
+        """Start runs for which `settle` was called, and yield a line for each step.
 
         On this machine a run is done when it has ended, on Slurm when it waits in the queue.
         """
@@ -84,10 +84,10 @@ class Backend(Protocol):
         state: str | None,
         tell: Callable[[str], None],
     ) -> Iterator[tuple[PlannedRun, str]]:
-        """Cancel runs, and yield each run with its state then.
+        """Cancel runs, and yield each run with its new state.
 
-        state: cancel only runs in this state. tell: gets messages for the user, e.g. that a submit
-        is waited for, or that the end of a run cannot be recorded.
+        state: cancel only runs in this state. tell: gets messages for the user, e.g. that this
+        command waits for a submit, or that the end of a run cannot be recorded.
         """
 
     def estimates(

@@ -6,9 +6,10 @@ from orchestrator.submit.backend import Backend
 
 
 def backend(campaign: Campaign, *, here: bool = False) -> Backend:
-    """Return the backend of a campaign; with `here`, the allocation of this process.
+    """Return the backend of a campaign: this machine or Slurm.
 
-    Raises UserError if the campaign's cluster has no allocations.
+    here: use the allocation of this process instead. Raises UserError if the campaign's cluster has
+    no allocations.
     """
     slurm = campaign.cluster.scheduler == "slurm"
     if here and not slurm:

@@ -17,8 +17,8 @@ _LISTED = 5
 def edits(campaign: Campaign, store: CampaignStore) -> list[str]:
     """Return what was changed, added and removed since the last submission, as phrases.
 
-    A run is changed if a run with its label existed before. Removed runs are listed only if they
-    were started, because only those have results.
+    A run counts as changed if a run with the same label was submitted before. Removed runs are
+    listed only if they were started, because only those have results.
     """
     before = store.submitted_runs()
     now = {planned.run_id for planned in campaign.runs}
@@ -61,7 +61,7 @@ def _changes_of(changed: list[tuple[PlannedRun, str]], store: CampaignStore) -> 
 
 
 def _changes(planned: PlannedRun, record: dict[str, Any]) -> Iterator[str]:
-    """Yield the parameters of a run that differ from its record: train_iters 20 -> 30."""
+    """Yield the parameters of a run that differ from its record, e.g. `train_iters 20 -> 30`."""
     names = COMMON | option_names(planned.run.framework) | {"cluster"}
     # As a record has them, after JSON.
     values = json.loads(json.dumps(sizes(planned.run)))

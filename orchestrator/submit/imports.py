@@ -44,8 +44,8 @@ def refuse_missing_modules(campaign: Campaign, runs: Sequence[PlannedRun]) -> No
 def missing_module_lines(campaign: Campaign, runs: Sequence[PlannedRun]) -> Iterator[str]:
     """Yield a sentence for each framework whose modules the Python of the runs lacks.
 
-    If the profile has modules, set-up lines, a container, or another Python on Slurm, nothing is
-    checked: the environment of the jobs exists only in a rehearsal.
+    Nothing is checked if the profile has modules, set-up lines, a container, or another Python on
+    Slurm. Then only a rehearsal can check, because the environment exists only in the jobs.
     """
     needed: dict[str, dict[str, None]] = {}
     for planned in runs:
@@ -80,7 +80,7 @@ def _missing(campaign: Campaign, modules: tuple[str, ...]) -> frozenset[str]:
 
 @cache
 def module_extras() -> dict[str, str]:
-    """Return which extra of teralog installs a module, by module."""
+    """Return by module which extra of teralog installs it."""
     return {
         package.name: package.extra
         for package in needed_packages() or ()

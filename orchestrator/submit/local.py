@@ -1,4 +1,4 @@
-"""Submit a campaign on this machine: one submit at a time, every run at most once."""
+"""Submit a campaign on this machine: one submit at a time, and every run at most once."""
 
 import os
 import secrets
@@ -59,7 +59,7 @@ class Machine:
         return self.devices.environment(lease)
 
     def refusal(self, run: Run) -> executor.Refusal | None:
-        """Return None: this machine has no time limit."""
+        """Return None, because this machine has no time limit."""
         return None
 
     @property
@@ -69,7 +69,7 @@ class Machine:
 
     @property
     def allocation(self) -> str | None:
-        """None, because these are devices of this machine."""
+        """None, because the devices are not part of a Slurm allocation."""
         return None
 
 
@@ -117,7 +117,7 @@ class LocalSession:
             yield f"{left} after runs that wait in Slurm's queue"
 
     def _without_queued(self, runs: Sequence[PlannedRun]) -> tuple[Sequence[PlannedRun], int]:
-        """Return the runs that depend on no queued Slurm job, and the number of the others."""
+        """Return the runs that depend on no queued Slurm job, and how many others there are."""
         if not self.here:
             return runs, 0
         from orchestrator.slurm.tracking import queued_attempts
@@ -131,7 +131,7 @@ class LocalSession:
         return free, len(runs) - len(free)
 
     def _slots(self, options: StartOptions) -> int | None:
-        """Return how many runs may run at once: 1 for an interleaved order."""
+        """Return how many runs may run at once; it is 1 for an interleaved order."""
         if self.campaign.order_seed is None:
             return options.slots
         if options.slots not in (None, 1):
@@ -143,7 +143,7 @@ class LocalSession:
     def _positions(
         self, runs: Sequence[PlannedRun], blocks: int | None
     ) -> list[tuple[PlannedRun, Position]]:
-        """Return `runs` in their starting order, from at most `blocks` blocks."""
+        """Return `runs` with their positions, in starting order, in at most `blocks` blocks."""
         allocation = os.environ["SLURM_JOB_ID"] if self.here else SUBMIT + secrets.token_hex(6)
         seed = self.campaign.order_seed
         if seed is None:
@@ -180,7 +180,10 @@ class LocalSession:
 
 @dataclass(frozen=True, slots=True)
 class LocalBackend:
-    """The backend for this machine; with `here`, for the allocation of this process."""
+    """The backend for this machine.
+
+    here: whether runs start in the Slurm allocation of this process.
+    """
 
     here: bool = False
 

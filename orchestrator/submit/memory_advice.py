@@ -60,7 +60,10 @@ def memory_advice(
 
 
 def _kind(planned: PlannedRun, of_gpu: bool) -> tuple[str, bool]:
-    """Return a key that is equal for runs that differ only in their repeat."""
+    """Return a key that is equal for runs that differ only in their repeat.
+
+    of_gpu: whether the memory that ran out is a GPU's, which is part of the key.
+    """
     return run_id(replace(planned.run, repeat=1)), of_gpu
 
 
@@ -76,7 +79,7 @@ def _asked(attempt: Attempt) -> str | None:
 
 
 def refuse_nodes(campaign: Campaign, nodes: int | None) -> None:
-    """Raise UserError if another number of nodes is requested, because that makes other runs."""
+    """Raise UserError if `retry` requests another number of nodes, which makes other runs."""
     if nodes is None:
         return
     raise UserError(

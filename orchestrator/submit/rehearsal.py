@@ -16,13 +16,13 @@ def rehearsal_order(
 ) -> dict[str, Any]:
     """Return the instructions for `workloads/rehearsal.py`.
 
-    paths: the user's paths, by option, absolute. written: the configuration files in the run's
-    folder, absolute.
+    paths: the user's absolute paths, by option. written: the absolute paths of the configuration
+    files in the run's folder.
 
-    In the instructions, `accepted` is the list of the program's options, None if unknown; `imports`
-    are the known modules that the program and its launcher need; `extras` are the teralog extras
-    that install some of them, by module. `refuses`: whether an option that is not accepted ends the
-    run, because the list is that of this very program. `ask` is the file that asks the program
+    In the instructions, `accepted` is the list of the program's options, None if unknown. `imports`
+    are the known modules that the program and its launcher need, and `extras` the teralog extras
+    that install some of them, by module. `refuses` is whether an option that is not accepted ends
+    the run, because the list is of exactly this program. `ask` is the file that asks the program
     itself, None if there is none, and `order` is the input of that file.
     """
     framework = FRAMEWORKS[run.framework]

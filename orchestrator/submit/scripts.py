@@ -35,10 +35,10 @@ def _quote(value: object) -> str:
 
 
 def _directive(value: object) -> _Raw:
-    """Quote a value as sbatch reads it in an #SBATCH line.
+    """Quote a value for an #SBATCH line, which sbatch reads in its own way.
 
-    This differs from the shell: in single quotes, too, a backslash keeps the next character.
-    Quotes, spaces, and `#` outside of quotes mean the same to both.
+    Unlike in a shell, a backslash keeps the next character also within single quotes. Quotes,
+    spaces, and `#` outside of quotes mean the same to both.
     """
     text = str(value)
     if shlex.quote(text) == text:
@@ -161,7 +161,7 @@ def _mounts(campaign: Campaign, folder: Path) -> list[str]:
 
 
 def _binding(run: Run, cluster: Cluster, folder: Path) -> dict[str, Any] | None:
-    """Return the command that starts each rank, and the words before the rank's program."""
+    """Return the command that starts each rank, and the words that precede the rank's program."""
     if cluster.binding == "none":
         return None
     program = str(folder / BIND_FILE)

@@ -64,7 +64,7 @@ def submitted_runs(campaign: Campaign, store: CampaignStore) -> list[PlannedRun]
 
 
 def refuse_edited(campaign: Campaign, store: CampaignStore) -> None:
-    """Raise UserError if the campaign differs from the last submission, which has runs.
+    """Raise UserError if the campaign differs from its last submission.
 
     The message names what was changed, added and removed; the results are kept. A campaign without
     started runs may be edited freely.
@@ -165,7 +165,7 @@ def with_resources(campaign: Campaign, **asked: str | None) -> Campaign:
 
 
 def choose(runs: Sequence[PlannedRun], names: Sequence[str]) -> list[PlannedRun]:
-    """Return the runs with these ids, beginnings of ids, or labels; all runs without names.
+    """Return the runs with these ids, beginnings of ids, or labels; all runs if there are no names.
 
     Raises UserError with every name that matches no run, or several runs.
     """
@@ -191,10 +191,10 @@ def choose(runs: Sequence[PlannedRun], names: Sequence[str]) -> list[PlannedRun]
 def log_of(
     runs: Sequence[PlannedRun], store: CampaignStore, attempt: int | None, *, waiting: bool
 ) -> Path:
-    """Return the log of the only run in `runs`: of the attempt with this number, or the last.
+    """Return the log of the only run in `runs`.
 
-    If the caller is `waiting` for the log, the log need not exist yet. Raises UserError if there is
-    no such run, attempt or log.
+    attempt: the number of the attempt; None for the last one. waiting: whether the caller waits for
+    the log, so that it may not exist yet. Raises UserError if there is no such run, attempt or log.
     """
     if len(runs) > 1:
         raise UserError("several runs have that label; give an id, as `teralog status` shows it")

@@ -41,9 +41,9 @@ class SlurmBackend:
     ) -> "Iterator[SlurmSession]":
         """Hold the campaign's lock for one submit; wait for an active submit to end first.
 
-        On a file system without locks the submit goes on without: the lock only saves time. Raises
-        UserError if the other submit does not end, and if the folder of logs contains an unset
-        variable.
+        On a file system without locks, the submit works without the lock, which only saves time.
+        Raises UserError if the other submit does not end, and if the folder of logs contains an
+        unset variable.
         """
         cluster = campaign.cluster
         if unset := list(unset_in("log_folder", cluster.log_folder)):
@@ -63,7 +63,7 @@ class SlurmBackend:
                 os.close(lock)
 
     def refresh(self, runs: Sequence[PlannedRun], store: CampaignStore) -> list[str]:
-        """Ask Slurm about all open attempts and record the answers; return missing answers."""
+        """Ask Slurm about all open attempts, record the answers, and return the missing answers."""
         return refresh(runs, store)
 
     def cancel(
@@ -145,8 +145,8 @@ def salloc_line(
 ) -> list[str]:
     """Return the salloc line that allocates enough for the largest of `runs`.
 
-    If no time is given, it is enough for all runs one after another. Raises UserError if the
-    campaign's cluster has no allocations, or if `runs` is empty.
+    time_limit_seconds: if None, the time suffices for all runs one after another. Raises UserError
+    if the campaign's cluster has no allocations, or if `runs` is empty.
     """
     _require_allocations(campaign, runs)
     return ["salloc", *_asking_for(campaign, [runs], store, time_limit_seconds)]
@@ -159,12 +159,12 @@ def batch_line(
     time_limit_seconds: int | None,
     submit: Sequence[str],
 ) -> list[str]:
-    """Return the sbatch line for a job that gets that allocation and runs `submit` in it.
+    """Return the sbatch line for a job that has `salloc_line`'s allocation and runs `submit`.
 
     An interleaved campaign gets an array of such jobs: each block of runs has its own allocation.
     Jobs of one campaign run one after another, including those of an earlier call, because they
-    have one name and are singletons. submit: the words `teralog submit --here` with its options.
-    Raises UserError as `salloc_line` does.
+    have the same name and the dependency `singleton`. submit: the words `teralog submit --here`
+    with its options. Raises UserError as `salloc_line` does.
     """
     _require_allocations(campaign, runs)
     parts = [runs]
@@ -193,7 +193,7 @@ def _asking_for(
     store: CampaignStore,
     time_limit_seconds: int | None,
 ) -> list[str]:
-    """Return options for an allocation in which each of `parts` runs, one after another."""
+    """Return the options for an allocation in which all runs of each part run one after another."""
     scripts = [
         job_script(run, campaign, store.run(run.run_id).path) for part in parts for run in part
     ]

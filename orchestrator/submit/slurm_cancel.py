@@ -1,7 +1,7 @@
 """Cancel runs on Slurm: those in the queue, those being submitted, and all others.
 
-teralog asks Slurm to end jobs before it writes anything, and this depends on no file written at
-that time. So a job is cancelled even if the disk is full.
+teralog first asks Slurm to end the jobs, and only then writes files. So a job is cancelled even if
+the disk is full.
 """
 
 import os
@@ -100,7 +100,8 @@ class _Look:
     def is_meant(self, state: str | None) -> bool:
         """Return whether the run can be cancelled, and is in the requested state.
 
-        False if Slurm has forgotten the run. A run that is being submitted counts as PENDING.
+        Returns False if Slurm no longer knows the run's job. A run that is being submitted counts
+        as PENDING.
         """
         if self.state == SUBMITTING:
             return state in (None, "PENDING")

@@ -1,9 +1,9 @@
 """Submit a campaign to Slurm: every run once, even if submits overlap or are killed.
 
-A submit claims a run by making its attempt's folder, which only one submit can do. From the first
-moment the folder contains the name of its batch. The batch's folder, with the script, exists before
-sbatch is called with the batch's name. So the next submit can find the job of an interrupted
-submit, or withdraw it. A job that Slurm accepts only after that ends before it runs anything.
+A submit claims a run by making its attempt's folder, which only one submit can do. From the
+beginning the folder contains the name of its batch. The batch's folder, with the script, exists
+before sbatch is called with the batch's name. So the next submit can find the job of an interrupted
+submit, or withdraw it. If Slurm accepts the job after that, the job ends before it runs anything.
 """
 
 import secrets
@@ -76,8 +76,8 @@ class SlurmSession:
         """Submit `runs`, and yield a line for each job.
 
         Raises UserError if Slurm refuses a job; the message names the runs that were submitted
-        before. Also raises it if the runs must run one after another in one place, because jobs do
-        not.
+        before it. Also raises UserError if runs must run one after another on the same nodes, which
+        jobs do not do.
         """
         if self.campaign.order_seed is not None and runs:
             raise UserError(
@@ -227,9 +227,8 @@ class SlurmSession:
     ) -> Iterator[str]:
         """Submit a group of runs, or as many of the first runs as Slurm accepts now.
 
-        Normally teralog asks Slurm for that number only after Slurm refused the group. If this
-        submit waits until all runs are accepted, it asks before. Raises _LimitError if some runs
-        are left.
+        teralog asks Slurm for that number only after Slurm refused the whole group; if this submit
+        waits until all runs are accepted, it asks before. Raises _LimitError if some runs are left.
         """
         accepted, why = len(group), None
         if options.wait:
@@ -340,7 +339,10 @@ class SlurmSession:
     def _refused(
         self, batch: RunBatch, intent: Intent, attempts: Sequence[Attempt], refused: RefusedError
     ) -> Receipt:
-        """Return the receipt of a job that exists although sbatch printed no id, or raise."""
+        """Return the receipt of a job that exists although sbatch printed no id.
+
+        Raises UserError if there is no such job.
+        """
         message = str(refused)
         try:
             receipt = withdraw(self.store.batch(batch.name), intent)
@@ -404,7 +406,7 @@ def _rank(run: PlannedRun) -> int:
 
 
 def _halfway(done: int, left: int, jobs: Sequence[str]) -> str:
-    """Return a text about the runs submitted before a failure, and the rest."""
+    """Return a sentence about the runs that were submitted before a failure, and about the rest."""
     before = counted(done, "run was", "runs were")
     stay, them = "stays" if done == 1 else "stay", "it" if left == 1 else "them"
     as_jobs = f" as {'job' if len(jobs) == 1 else 'jobs'} {', '.join(jobs)}" if jobs else ""
@@ -415,7 +417,7 @@ def _halfway(done: int, left: int, jobs: Sequence[str]) -> str:
 
 
 def _cancelled(path: Path, done: int, left: int) -> str:
-    """Return a text about the runs of a submit that `teralog cancel` has stopped."""
+    """Return a sentence about a submit that `teralog cancel` stopped, with its numbers of runs."""
     before = f"{counted(done, 'run was', 'runs were')} submitted before that, " if done else ""
     return (
         f"{path}: `teralog cancel` has stopped this submit; {before}"

@@ -1,9 +1,9 @@
-"""Ask a program's own argparse parser about a run's arguments, without the packages it trains with.
+"""Ask a program's own argparse parser about a run's arguments, without its heavy packages.
 
-`python ask_argparse.py ORDER.json`; see asking.py. The program's file is run until it parses its
-arguments, and no further. Packages that are neither of the standard library nor of the program's
-own folder are replaced by empty ones: the parsers of ColossalAI's and OneFlow's benchmarks need
-none of them.
+`python ask_argparse.py ORDER.json`; asking.py explains the order and the answer. The program's file
+is run until it has parsed its arguments. A package is replaced by an empty one if it is neither in
+the standard library nor in the program's own folder, because the parsers of ColossalAI's and
+OneFlow's benchmarks need no such package.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _ask(order: asking.ProgramOrder) -> asking.ProgramAnswer:
 
 
 def _answer_of(program: Path, arguments: Sequence[str]) -> dict[str, Any]:
-    """Return the refusals, and why the program parsed nothing, or None."""
+    """Return what the parser refuses, and why the program parsed nothing, or None."""
     refusals: list[asking.ProgramRefusal] = []
     unparsed = None
     try:
@@ -98,7 +98,7 @@ def _run_until_parsed(program: Path, arguments: Sequence[str]) -> None:
 
 
 class _Nothing:
-    """A stand-in for anything in a missing package: a class, a function, a value."""
+    """Replaces anything in a missing package: a class, a function, a value."""
 
     def __getattr__(self, name: str) -> _Nothing:
         if name.startswith("__") and name.endswith("__"):

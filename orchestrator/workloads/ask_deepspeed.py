@@ -1,9 +1,10 @@
 """Ask DeepSpeed's own classes about a run's DeepSpeed configuration, without a GPU.
 
-`python ask_deepspeed.py ORDER.json`; see asking.py. DeepSpeed parses the configuration, makes its
-engine for a model of two small layers on the CPU, and takes one step, among the fake ranks of a
-process group as large as the run. So all that DeepSpeed checks before the first real step is
-checked by DeepSpeed. Kernels are not compiled, so their results are not computed.
+`python ask_deepspeed.py ORDER.json`; asking.py explains the order and the answer. DeepSpeed parses
+the configuration, makes its engine for a model of two small layers on the CPU, and takes one step.
+The process group has as many ranks as the run, but the other ranks are fake. So DeepSpeed itself
+makes all checks that it would make before the first real step. Kernels are not compiled, so their
+results are not computed.
 """
 
 from __future__ import annotations
@@ -116,9 +117,10 @@ def config_answer(config: Mapping[str, Any], world_size: int) -> asking.ProgramA
 
 
 def _with_types(some: dict[str, Any], whole: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a part of a configuration without sections that lost the `type` of their `params`.
+    """Return a part of a configuration without sections that have `params` but no `type`.
 
-    The search for a cause removes the `type`, and DeepSpeed would refuse the rest for that alone.
+    The search for a cause removes a `type`, and DeepSpeed would refuse the rest only because of
+    that.
     """
 
     def is_kept(key: str, section: Any) -> bool:
@@ -197,7 +199,7 @@ def _has_fake_ranks() -> bool:
 
 
 class _Kernels:
-    """A stand-in for a compiled extension; only the functions of an optimizer can be called."""
+    """Replaces a compiled extension; only the functions of an optimizer can be called."""
 
     def __init__(self, builder: str) -> None:
         self._builder = builder
@@ -234,7 +236,7 @@ def _replace_kernels() -> None:
 
 
 def _refusals(config: dict[str, Any], world_size: int, engine: bool) -> dict[str, Any]:
-    """Return what DeepSpeed refuses in a configuration: the first problem, or several at once."""
+    """Return what DeepSpeed refuses in a configuration: one problem, or several at once."""
     refused: list[asking.ProgramRefusal] = []
     not_asked: list[str] = []
     try:
@@ -258,7 +260,7 @@ def _refusals(config: dict[str, Any], world_size: int, engine: bool) -> dict[str
 def _refusals_in(
     error: BaseException, config: Mapping[str, Any]
 ) -> Iterator[asking.ProgramRefusal]:
-    """Yield the refusals in an exception; none if the exception is about this machine."""
+    """Yield the refusals in an exception; none if this machine is the reason for the exception."""
     details = getattr(error, "errors", None)
     if callable(details) and hasattr(error, "title"):  # pydantic's ValidationError
         for detail in details():

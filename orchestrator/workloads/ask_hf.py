@@ -1,9 +1,10 @@
 """Ask Hugging Face's own classes about a run's arguments and DeepSpeed configuration.
 
-`python ask_hf.py ORDER.json`; see asking.py. A program that parses its arguments by
-HfArgumentParser is read, not run: its own dataclasses are taken from its file and parsed together
-with TrainingArguments. Any other program is run until it has made its TrainingArguments. The
-DeepSpeed configuration, as the Trainer completes it, is then asked about as ask_deepspeed.py does.
+`python ask_hf.py ORDER.json`; asking.py explains the order and the answer. If a program parses its
+arguments by HfArgumentParser, its own dataclasses are taken from its file, and are parsed together
+with TrainingArguments; the program is not run. Any other program is run until it has made its
+TrainingArguments. Then DeepSpeed is asked about its configuration, as the Trainer completes it, in
+the way of ask_deepspeed.py.
 """
 
 from __future__ import annotations
@@ -139,7 +140,7 @@ def _name(thing: _Thing) -> str:
 
 
 def _stand_for_gpus(transformers: Any, world_size: int) -> None:
-    """Let TrainingArguments see the run's ranks, and accept the number formats that GPUs have."""
+    """Make TrainingArguments see the run's number of ranks, and accept a GPU's number formats."""
     from transformers import training_args
 
     for name in ("is_torch_bf16_gpu_available", "is_torch_tf32_available"):
@@ -152,7 +153,7 @@ def _stand_for_gpus(transformers: Any, world_size: int) -> None:
 
 
 def _dataclasses_of(program: Path | None) -> tuple[list[Any], Iterator[str]]:
-    """Return the dataclasses that a program gives to HfArgumentParser, and what cannot be asked.
+    """Return the dataclasses that a program gives to HfArgumentParser, and what cannot be checked.
 
     The result is empty if the file does not parse its arguments in this way.
     """
@@ -291,7 +292,7 @@ def _made_by(program: Path, arguments: Sequence[str]) -> Any:
 
 
 def _let_own_programs_see_a_gpu(folder: Path) -> None:
-    """Let teralog's programs choose the CPU in any precision, for the run itself has its GPUs."""
+    """Let teralog's programs use the CPU in any precision, because the real run has GPUs."""
     import torch
 
     sys.path.insert(0, str(folder))
@@ -337,7 +338,10 @@ def _completed(parsed: Sequence[Any]) -> dict[str, Any] | None:
 
 
 def _model_config(parsed: Sequence[Any]) -> Any:
-    """Return the model's configuration if the arguments give all of it; else one of some width."""
+    """Return the model's configuration if the arguments give all of it.
+
+    Otherwise return one of an arbitrary width.
+    """
     import transformers
 
     configs: Any = transformers.CONFIG_MAPPING

@@ -1,10 +1,10 @@
 """Ask Megatron's own code whether it accepts the arguments of a run, without a GPU.
 
-`python ask_megatron.py ORDER.json`; see asking.py. The user's own program, e.g. `pretrain_gpt.py`,
-is started up to the call that trains. It parses its arguments and validates them. Then its groups
-of ranks are set up over a fake process group of the run's world size, and its TransformerConfig,
-OptimizerConfig and DistributedDataParallelConfig are made. Whatever raises an error on the way is a
-problem.
+`python ask_megatron.py ORDER.json`; asking.py explains the order and the answer. The user's own
+program, e.g. `pretrain_gpt.py`, is run up to the call that trains. It parses its arguments and
+validates them. Then its groups of ranks are set up over a fake process group of the run's world
+size, and its TransformerConfig, OptimizerConfig and DistributedDataParallelConfig are made. Every
+error until then is a problem of the run.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class _ReachedTraining(BaseException):
 
 
 class _StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Import a stand-in for packages that this Python lacks and the program always imports."""
+    """Imports a replacement for packages that this Python lacks and the program always imports."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -167,7 +167,7 @@ def _present_as_rank(order: asking.ProgramOrder, arguments: Sequence[str]) -> No
 
 
 def _imports(program: Path, stand_ins: _StandIns) -> str | None:
-    """Import what the program imports, with stand-ins for missing packages.
+    """Import what the program imports, with replacements for missing packages.
 
     Return why that is impossible, or None.
     """
@@ -198,7 +198,7 @@ def _imports(program: Path, stand_ins: _StandIns) -> str | None:
 def _read_sources_once() -> None:
     """Cache what Megatron reads of its own source to describe its options.
 
-    Otherwise each question would parse it again, which takes longer than the rest of the question.
+    Otherwise the source would be parsed for every order, which takes longer than everything else.
     """
     for module, name in ((ast, "parse"), (inspect, "getsource")):
         setattr(module, name, functools.cache(getattr(module, name)))
@@ -209,7 +209,7 @@ def _read_sources_once() -> None:
 
 
 def _supplies_to_typing(message: str) -> bool:
-    """Add a name of a later Python's `typing` that the program imports; return if it could."""
+    """Add a name of a later Python's `typing` that a message misses; return whether that worked."""
     match = re.match(r"cannot import name '(\w+)' from 'typing'", message)
     if match is None:
         return False
@@ -227,7 +227,7 @@ def _is_own(name: str, program: Path) -> bool:
 
 
 def _show_gpus(count: int, capability: Sequence[int] | None) -> None:
-    """Let torch show GPUs of a compute capability that this machine does not have."""
+    """Make torch report GPUs that this machine does not have, with a compute capability."""
     import torch
 
     major, minor = capability or _CAPABILITY
@@ -247,10 +247,10 @@ def _show_gpus(count: int, capability: Sequence[int] | None) -> None:
 
 
 def _show_transformer_engine() -> None:
-    """Let Megatron see the newest Transformer Engine if this Python has none.
+    """Make Megatron see the newest Transformer Engine if this Python has none.
 
-    If its fused functions cannot be imported, Megatron has None, and its TransformerConfig refuses
-    options that need them.
+    If its fused functions cannot be imported, Megatron sets them to None, and its TransformerConfig
+    refuses options that need them.
     """
     if importlib.util.find_spec("transformer_engine") is not None:
         return
@@ -267,7 +267,7 @@ def _show_transformer_engine() -> None:
 
 
 def _answer_to(order: asking.ProgramOrder, arguments: Sequence[str]) -> dict[str, Any]:
-    """Return which steps answered, the first refusal, and which questions have no answer."""
+    """Return which steps were made, the first refusal, and which steps could not be made."""
     program = str(order.program)
     asked: list[str] = []
     not_asked: list[str] = []
@@ -333,7 +333,7 @@ def _not_asked(order: asking.ProgramOrder, stand_ins: _StandIns) -> Iterator[str
 
 
 def _steps(program: str) -> Iterator[tuple[Callable[[], None], str]]:
-    """Yield the questions in order, each with its name."""
+    """Yield the steps up to the training in order, each with its name."""
     root = next((root for root in _ROOTS if f"{root}.arguments" in sys.modules), None)
     if root is None:
         raise ImportError(f"the program imports none of {', '.join(_ROOTS)}.arguments")
@@ -361,10 +361,10 @@ def _steps(program: str) -> Iterator[tuple[Callable[[], None], str]]:
 
 
 def _parsed(root: str, module: types.ModuleType, call: Mapping[str, Any]) -> argparse.Namespace:
-    """Return the arguments as the program's own start parses and validates them.
+    """Return the arguments as the program itself parses and validates them.
 
-    Later releases parse them before they call `pretrain`; earlier ones in `pretrain`, with the
-    further options and the defaults that the program gives it.
+    Later releases parse them before they call `pretrain`. Earlier releases parse them in
+    `pretrain`, with the further options and the defaults that the program passes to it.
     """
     variables: Any = importlib.import_module(f"{root}.global_vars")
     args: argparse.Namespace | None = getattr(variables, _GLOBAL)
@@ -479,7 +479,7 @@ def _argparse_raises() -> Iterator[None]:
 
 
 def _words_of(error: BaseException) -> str:
-    """Return an error's own words on one line; for an assertion without words, its condition."""
+    """Return an error's message on one line; for an assertion without a message, its condition."""
     text = str(error)
     if not text.strip():
         return _one_line(_source_of(error) or type(error).__name__)
@@ -512,7 +512,7 @@ def _one_line(text: str) -> str:
 
 
 def _named(text: str, arguments: Sequence[str]) -> str | None:
-    """Return the command-line option that a message names: `--num-layers` or `num_layers`."""
+    """Return the command-line option that a message names, as `--num-layers` or `num_layers`."""
     given = [asking.option_name(group) for group in asking.grouped(arguments)]
     options = {option.lstrip("-").replace("-", "_"): option for option in given}
     for word in _OPTION.findall(text):

@@ -1,9 +1,9 @@
 """What the programs `ask_*.py` share: their input, their answer, and the search for a cause.
 
 Such a program asks a training program's own classes about a run, before the run needs a GPU. The
-Python of the run starts it as `python ask_NAME.py ORDER.json`. It prints one JSON object as the
-last line of its output. It trains nothing, reaches no network, and writes nothing into the user's
-source.
+Python of the run starts it as `python ask_NAME.py ORDER.json`, where the file contains one order
+per run. It prints one JSON object as the last line of its output. It trains nothing, reaches no
+network, and writes nothing into the user's source.
 
 This module uses only the standard library, like the programs themselves.
 """
@@ -74,9 +74,9 @@ class ProgramRefusal:
 
 @dataclass
 class ProgramAnswer:
-    """What was asked, what cannot be asked without a GPU, and what the program refuses.
+    """What was checked, what cannot be checked without a GPU, and what the program refuses.
 
-    error: why nothing could be asked, or None.
+    error: why nothing could be checked, or None.
     """
 
     asked: list[str] = field(default_factory=list)
@@ -95,11 +95,10 @@ def answer_orders(
 ) -> NoReturn:
     """Read the order that the command line names, ask, print the answer, and exit.
 
-    The file has one order or a list of orders, and the answer is one or a list. What libraries
-    print goes to stderr.
-
-    load: imports what all orders need. It is called once, because each order is asked in a copy of
-    this process. A failed import is repeated, and reported, when an order needs it.
+    The file has one order or a list of orders; the answer has the same form. What libraries print
+    goes to stderr. load: imports what all orders need. It is called once, because each order is
+    handled in a copy of this process. A failed import is repeated, and reported, when an order
+    needs it.
     """
     answers = os.dup(1)
     os.dup2(2, 1)
@@ -212,10 +211,10 @@ def words(error: BaseException) -> str:
 
 
 def in_another_process(question: Callable[[], Any], seconds: int = SECONDS) -> Any:
-    """Return the result of `question`, called in a separate process; its answer is JSON.
+    """Return the result of `question`, called in a separate process; it must be JSON.
 
-    Libraries keep state between two questions, and may end the process. Raises CannotAskError if
-    the process ends without an answer, or gives no answer within these seconds.
+    A separate process is used because libraries keep state between two questions, and may end the
+    process. Raises CannotAskError if the process ends without an answer, or exceeds the time.
     """
     read, write = os.pipe()
     child = os.fork()
@@ -251,7 +250,7 @@ def problems_of(
     name: returns the name of an option or key.
 
     The cause is removed, and the program is asked about the rest again. A refusal that appears only
-    because something was removed has no cause of its own, and is not reported.
+    because something was removed is not reported.
     """
     left, first = list(things), True
     for _ in range(_MOST_PROBLEMS):
@@ -318,7 +317,7 @@ def _has_value(thing: Sequence[Any], message: str) -> bool:
 
 
 def _lacks(name: str, refusal: ProgramRefusal, messages: Sequence[str]) -> bool:
-    """Return whether a program only misses the argument that was removed."""
+    """Return whether a program refuses the rest only for lack of the argument that was removed."""
     if any("arguments are required" in message for message in messages):
         return True
     missed = any(names_argument(name, message) for message in messages)
@@ -361,7 +360,7 @@ def _is_option(argument: str) -> bool:
 
 
 def argparse_refusals(message: str) -> list[ProgramRefusal]:
-    """Return the refusals in argparse's last line: `argument --x: …`, `unrecognized …: --y 3`."""
+    """Return the refusals in argparse's last line, e.g. `argument --x: …`."""
     message = message.strip()
     if match := re.match(r"argument (\S+?)(?:/\S+)*: ", message):
         return [ProgramRefusal(message, match[1])]

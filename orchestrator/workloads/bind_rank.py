@@ -6,9 +6,9 @@ The process then becomes the rank's program. The launcher starts this file on ev
     python bind_rank.py numa RANKS PROGRAM ARGUMENT…
     python bind_rank.py custom COUNT WORD… PROGRAM ARGUMENT…
 
-RANKS is the number of ranks per node if these have no GPUs, else 0. The WORDs, COUNT of them, are
-the user's command. PROGRAM may be `-m MODULE`. Launchers older than torchrun put --local_rank
-first; PROGRAM gets it.
+RANKS is the number of ranks per node if the ranks have no GPUs, else 0. The COUNT WORDs are the
+user's command. PROGRAM may be `-m MODULE`. Launchers older than torchrun put --local_rank first;
+it is passed on to PROGRAM.
 
 A copy of this file is in the folder of each run that needs it. It runs in the run's own Python,
 which may be an old one, and uses only the standard library.

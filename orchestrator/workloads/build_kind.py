@@ -1,4 +1,4 @@
-"""Print a name for the target of compiled torch extensions: Python, torch, CUDA, CPU and GPUs."""
+"""Print a name for the platform of compiled torch extensions: Python, torch, CUDA, CPU, GPUs."""
 
 # Job scripts contain this text, for Pythons from 3.6 on. Arguments: files on the CPU and the GPUs.
 import hashlib

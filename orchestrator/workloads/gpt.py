@@ -1,8 +1,8 @@
 """Train a GPT on dummy tokens with PyTorch DDP or DeepSpeed ZeRO, and report its speed.
 
-It needs torch, and DeepSpeed if the strategy is zero*, and otherwise only the files next to it. So
-this folder can be copied to another machine and used alone. Four ways to start it, each followed by
-the arguments of --help:
+The program needs torch, DeepSpeed if the strategy is zero*, and the files next to it. So this
+folder can be copied to another machine and used alone. There are four ways to start it, each
+followed by the arguments of --help:
 
     python -m torch.distributed.run --standalone --nproc_per_node 2 -m teralog.gpt
     deepspeed --num_gpus 2 --module teralog.gpt
@@ -10,9 +10,9 @@ the arguments of --help:
     python -m teralog.gpt                    (one process)
 
 Rank 0 reports on stdout, in lines that reporting.py describes. It reports each iteration only with
-ddp, because DeepSpeed prints its own timer lines. `step_seconds` is the wall time of all
-micro-batches and the optimizer step on rank 0, without the making of the tokens; `train_seconds` is
-the whole loop.
+ddp, because DeepSpeed prints its own timer lines. `step_seconds` is the wall time on rank 0 of all
+micro-batches and the optimizer step, without the making of the tokens. `train_seconds` is the time
+of the whole loop.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ MicroBatchTrainer = Callable[[Tensor, bool], Tensor]  # (token ids, is it the la
 
 
 def ddp_trainer(model: GPT, settings: Settings, device: torch.device) -> MicroBatchTrainer:
-    """Return a function that trains one micro-batch with torch's DDP, summing gradients."""
+    """Return a function that trains one micro-batch with torch's DDP and adds up gradients."""
     ddp = DistributedDataParallel(model, device_ids=[device] if device.type == "cuda" else None)
     optimizer = torch.optim.AdamW(
         ddp.parameters(), lr=settings.learning_rate, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.01
@@ -77,7 +77,7 @@ def ddp_trainer(model: GPT, settings: Settings, device: torch.device) -> MicroBa
 
 
 def deepspeed_trainer(model: GPT, deepspeed: Any, config: Any) -> MicroBatchTrainer:
-    """Return a function that trains one micro-batch with ZeRO; DeepSpeed counts them."""
+    """Return a function that trains one micro-batch with ZeRO; DeepSpeed counts micro-batches."""
     weights = model.parameters()
     engine, *_ = deepspeed.initialize(model=model, model_parameters=weights, config=config)
 
@@ -91,7 +91,7 @@ def deepspeed_trainer(model: GPT, deepspeed: Any, config: Any) -> MicroBatchTrai
 
 
 def train(settings: Settings, device: torch.device, train_micro_batch: MicroBatchTrainer) -> None:
-    """Train all iterations, and report each (ddp) and the end."""
+    """Train all iterations; report each iteration (only with ddp) and the end."""
     mean_loss = math.nan
     started = clock(device)
     for iteration in range(1, settings.train_iters + 1):

@@ -80,9 +80,10 @@ class GPT(nn.Module):
 
 
 def build_model(settings: Settings, device: torch.device, deepspeed: Any, config: Any) -> GPT:
-    """Return a GPT whose weights are GPT-2's: N(0, 0.02), output projections / sqrt(2 layers).
+    """Return a GPT with GPT-2's initial weights.
 
-    Under ZeRO-3 it is partitioned from the start.
+    They are drawn from N(0, 0.02); output projections are divided by sqrt(2 layers). Under ZeRO-3
+    the model is partitioned from the start.
     """
     partitioned = settings.strategy == "zero3"
     with deepspeed.zero.Init(config_dict_or_path=config) if partitioned else device:
@@ -94,10 +95,10 @@ def build_model(settings: Settings, device: torch.device, deepspeed: Any, config
 def draw_weights(
     model: nn.Module, settings: Settings, device: torch.device, deepspeed: Any, *, output: str
 ) -> None:
-    """Give a model GPT-2's weights; only output projections have `output` in their names.
+    """Give a model GPT-2's initial weights.
 
-    Each is drawn whole and in fp32, partitioned or not, so that every strategy starts from the same
-    numbers.
+    output: a text that only output projections have in their names. Each weight is drawn whole and
+    in fp32, even if it is partitioned, so that every strategy starts from the same numbers.
     """
     partitioned = settings.strategy == "zero3"
     generator = torch.Generator(device).manual_seed(settings.seed)
@@ -115,7 +116,7 @@ def draw_weights(
 def dummy_tokens(settings: Settings, iteration: int, rank: int) -> Tensor:
     """Return token ids (num_microbatches, micro_batch_size, seq_length + 1) for one rank.
 
-    The samples are the same however they are cut into micro-batches.
+    The samples are the same for any micro-batch size.
     """
     seed = ((settings.seed * 1_000_003 + iteration) * 1_000_003 + rank) % 2**63
     shape = (settings.num_microbatches, settings.micro_batch_size, settings.seq_length + 1)

@@ -1,8 +1,8 @@
-"""Train a GPT-2 on dummy tokens with Hugging Face's Trainer and DeepSpeed ZeRO, and report speed.
+"""Train a GPT-2 on dummy tokens with Hugging Face's Trainer and ZeRO, and report its speed.
 
-It needs torch, DeepSpeed, transformers and accelerate, and the files next to it. It is started as
-gpt.py is, and takes the same arguments. The ZeRO stage is the JSON's, in which the Trainer fills in
-"auto" values from the arguments:
+The program needs torch, DeepSpeed, transformers and accelerate, and the files next to it. It is
+started like gpt.py, and takes the same arguments. DeepSpeed's JSON sets the ZeRO stage, and the
+Trainer fills in "auto" values from the arguments:
 
     python -m torch.distributed.run --standalone --nproc_per_node 2 -m teralog.hf_gpt
 
@@ -14,8 +14,8 @@ between two steps, fetching samples and reducing the loss for its dictionary, is
 Trainer's result.
 
 Weights are drawn as in gpt.py, without dropout, so that the losses of the stages can be compared.
-The learning rate is constant after `--warmup-steps`; all other settings are the Trainer's defaults,
-including clipping of gradients.
+The learning rate is constant after `--warmup-steps`. All other settings are the Trainer's defaults,
+including the clipping of gradients.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 class DummyTokens(Dataset[dict[str, Tensor]]):
-    """Samples of random token ids, as many as the run will use; equal for equal seeds."""
+    """As many samples of random token ids as the run uses; equal seeds give equal samples."""
 
     def __init__(self, settings: Settings, samples: int) -> None:
         self.settings = settings
@@ -87,7 +87,10 @@ class StepTimer:
         self.seconds = clock(self.device) - self.begun
 
     def tell(self, iteration: int, loss: float) -> None:
-        """Report the iteration; `loss` is over all ranks and micro-batches."""
+        """Report the iteration.
+
+        loss: the mean over all ranks and micro-batches.
+        """
         self.loss = loss
         report_iteration(self.settings, self.device, iteration, self.seconds, loss)
 

@@ -15,9 +15,10 @@ from .settings import Settings, SettingsError
 
 
 def set_rank_environment() -> None:
-    """Set torch.distributed's variables if no launcher has, from Slurm's or for one process.
+    """Set torch.distributed's variables if no launcher has set them.
 
-    Raises SettingsError if Slurm's variables do not show where rank 0 is.
+    They are taken from Slurm's variables, or are those of a single process. Raises SettingsError if
+    Slurm's variables do not show where rank 0 is.
     """
     env = os.environ
     if "RANK" in env:
@@ -61,7 +62,7 @@ def select_device(settings: Settings) -> torch.device:
 
 
 def load_module(module: str, otherwise: str) -> Any:
-    """Return a module. Raises SettingsError, with the remedy `otherwise`, without that module."""
+    """Return a module. Raises SettingsError, with the remedy `otherwise`, if it is missing."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
@@ -82,7 +83,7 @@ def print_settings_error(program: str, error: SettingsError) -> int:
 def leave(exit_code: int) -> NoReturn:
     """End the process with an exit code.
 
-    This does not use sys.exit: some DeepSpeed runs aborted after their work was done, while the
+    sys.exit is not used, because some DeepSpeed runs aborted after their work was done, when the
     interpreter ended ("terminate called without an active exception").
     """
     sys.stdout.flush()

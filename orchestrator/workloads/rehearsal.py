@@ -1,11 +1,11 @@
 """Check in a rehearsal everything that a rank of a training program would use.
 
 The launcher starts `python rehearsal.py REHEARSAL.json FOLDER PROGRAM ARGUMENT…` on every rank. It
-checks the rank's environment, the files it would open and its options, and ends as the program
-would. All ranks meet in the folder, which is new for this start, and the first rank prints the
-findings for each node. Before that, the job script starts `python rehearsal.py REHEARSAL.json`
-alone, which looks for the modules that launcher and program import: without torch, a launcher would
-start no rank that could report it.
+checks the rank's environment, the files that the rank would open and its options, and ends as the
+program would. Ranks exchange their reports in the folder, which is new for this start, and the
+first rank prints the findings for each node. Before that, the job script starts `python
+rehearsal.py REHEARSAL.json` alone. It looks for the modules that launcher and program import:
+without torch, a launcher would start no rank that could report a missing module.
 
 It is a stand-alone program that uses only the standard library, because it runs under the Python of
 the training.
@@ -45,7 +45,7 @@ _OF_LAUNCHERS = ("--local_rank", "--local-rank")
 
 
 def rehearsal_main() -> None:
-    """Take part in the meeting of all ranks, and exit with the code of the program."""
+    """Check this rank, exchange reports with the other ranks, and exit as the program would."""
     if len(sys.argv) == 2:
         raise SystemExit(_imports_exit_code(json.loads(Path(sys.argv[1]).read_text("utf-8"))))
     # A launcher's own argument comes before the program's.
@@ -114,7 +114,8 @@ def _asked(
 ) -> Mapping[str, Any] | None:
     """Return the program's own answer about its arguments; only the first rank asks.
 
-    None if no program can ask. A program `ask_*.py`, next to this file, gives the answer.
+    A file `ask_*.py`, next to this file, gets the answer. None if there is no such file for the
+    program.
     """
     if order.get("ask") is None or _rank(order) != 0 or order["launcher"] == "node":
         return None
@@ -138,7 +139,7 @@ def _asked(
 
 
 def _refusals(answer: Mapping[str, Any] | None, name: str) -> Iterator[str]:
-    """Yield the program's own words about what it refuses, as argparse begins its last line."""
+    """Yield what the program refuses, in its own words, in the form of argparse's last line."""
     for problem in () if answer is None else answer["problems"]:
         message, cause = problem["message"], problem["argument"]
         if not message.startswith(_OF_ARGPARSE):
@@ -192,7 +193,7 @@ def _program_source(program: str) -> tuple[str, bytes]:
 
 
 def _launcher_remarks(arguments: Sequence[str], accepted: Mapping[str, Any]) -> Iterator[str]:
-    """Yield why an argument is refused that the launcher added, and not the user."""
+    """Yield a remark if the program refuses an argument that the launcher itself added."""
     words = {argument.partition("=")[0] for argument in arguments}
     if "--local-rank" in words and "--local-rank" not in accepted and "--local_rank" in accepted:
         yield (
@@ -202,7 +203,7 @@ def _launcher_remarks(arguments: Sequence[str], accepted: Mapping[str, Any]) -> 
 
 
 def _program(words: Sequence[str]) -> list[str]:
-    """Return words in which a program `-m MODULE` is a single word."""
+    """Return the words of a command line, with a program `-m MODULE` as one word."""
     order, folder, program, *arguments = words
     if program in ("-m", "--module"):
         return [order, folder, _MODULE + arguments[0], *arguments[1:]]
@@ -253,8 +254,8 @@ def _module_problem(module: str) -> str | None:
 def rank_problems(environment: Mapping[str, str], order: Mapping[str, Any]) -> Iterator[str]:
     """Yield problems of the variables that identify a rank.
 
-    order: `ranks_per_node` and `nodes`, as the run requests them; `launcher` is "node" if one
-    process per node is started that needs no variables.
+    order: has `ranks_per_node` and `nodes`, as the run requests them. Its `launcher` is "node" if
+    one process per node is started, which needs no such variables.
     """
     if order["launcher"] == "node":
         return
@@ -299,8 +300,9 @@ def option_problems(
 ) -> Iterator[str]:
     """Yield the arguments of a command line that a program would refuse.
 
-    accepted: the values of each option: `values`, their number (0, a number, or argparse's "?", "*"
-        and "+"; 1 if not given), their `type` ("int", "float", "str") and `choices`.
+    accepted: the properties of each option. `values` is how many values it has: 0, another number,
+        or argparse's "?", "*" or "+"; 1 if not given. `type` is "int", "float" or "str". `choices`
+        are the allowed values.
     """
     options = given_options(arguments)
     for option, values in options:
@@ -380,8 +382,8 @@ def _master() -> str:
 def _listen(rank: int) -> socket.socket | None:
     """Listen at the address where the ranks of torch.distributed meet, as the first rank does.
 
-    Under torchrun the launcher itself listens there. If an address cannot be bound, the ranks that
-    cannot connect report it.
+    Under torchrun the launcher itself listens there. If an address cannot be used, the other ranks
+    cannot connect to it, and report that.
     """
     port = _port(os.environ)
     if rank or port is None or os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
@@ -409,10 +411,7 @@ def _master_problems() -> Iterator[str]:
 
 
 def _register(meeting: Path, rank: int, report: Mapping[str, Any]) -> bool:
-    """Register a rank with its report in one step.
-
-    Return False if the rank is registered already.
-    """
+    """Register a rank with its report, in one step; return False if it is registered already."""
     draft = meeting / f".{rank}-{_node()}-{os.getpid()}"
     draft.write_text(json.dumps(report), encoding="utf-8")
     try:

@@ -1,7 +1,8 @@
 """Print the reports of a training program: speed, loss and memory, by rank 0 on stdout.
 
-At the start (`deepspeed` only if it is used, `device` the GPU's name on CUDA), after each
-iteration, and when all iterations are done, it prints a line of exactly this form:
+It prints a line at the start, after each iteration, and when all iterations are done. The lines
+have exactly this form; `deepspeed` is only there if it is used, and `device` is the GPU's name on
+CUDA:
 
     [teralog] start | strategy zero2 | world_size 2 | backend gloo | device cpu | precision fp32 | \
 parameters 136960 | torch 2.13.0+cpu | deepspeed 0.19.8
@@ -11,8 +12,8 @@ memory_allocated_gib 0.391 | max_memory_allocated_gib 0.402
 max_memory_allocated_gib 0.402
 
 `samples_per_second` is the global batch divided by `step_seconds`. A loss is averaged over ranks
-and micro-batches, and may be nan or inf. Memory is rank 0's: torch's allocator on CUDA, on the CPU
-the resident set of the process.
+and micro-batches, and may be nan or inf. Memory is that of rank 0: on CUDA of torch's allocator, on
+the CPU the resident set of the process.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
 def memory_in_use_gib(device: torch.device) -> tuple[float, float]:
     """Return the memory in use now and at its peak.
 
-    On the CPU it is read from the kernel's VmRSS and VmHWM, not from getrusage, whose peak includes
-    the parent process.
+    On the CPU it is read from the kernel's VmRSS and VmHWM. The peak of getrusage would include the
+    parent process.
     """
     if device.type == "cuda":
         used, peak = torch.cuda.memory_allocated(device), torch.cuda.max_memory_allocated(device)

@@ -1,1 +1,1 @@
-"""One module per program: the form of its log lines, and the records they become."""
+"""One module per program, with the formats of its log lines and how to make records of them."""

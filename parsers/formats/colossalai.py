@@ -8,17 +8,17 @@
     Overall throughput: 4.93 samples/s
     Peak CUDA mem: 12.34 GB
 
-Read in callbacks/performance_evaluator.py and the benchmark's scripts, of both kinds:
+These facts are from callbacks/performance_evaluator.py and the benchmark's scripts:
 
-* Up to 0.2.8 the throughput is that of one GPU; since 0.3.0, of all. TFLOPS are of one GPU always.
-  The benchmark's README says "per GPU" in both.
-* Durations are means over the ranks, without the first episode. "Overall" is the smaller number of
-  samples, made or learned from, by the time of whole episodes.
-* Sizes are in powers of 1024, of two decimals: 118.68 M are 124,445,000 parameters, give or take
+* Up to 0.2.8 the throughput is that of one GPU; since 0.3.0 it is that of all GPUs. TFLOPS are
+  always of one GPU. The benchmark's README says "per GPU" for both.
+* Durations are means over the ranks, without the first episode. "Overall" is a number of samples
+  divided by the time of whole episodes: the generated or the learned samples, whichever are fewer.
+* Sizes are in powers of 1024 with two decimals: 118.68 M are 124,445,000 parameters, give or take
   5,243. A GB is 2**30 bytes, and the peak is that of the first rank's allocator.
 
-The words of the two forms become the same phases, make_experience, learn and overall; a model's
-size is given with its name for a phase.
+Both forms become the same phases: make_experience, learn and overall. For the size of a model, the
+phase is the model's name.
 """
 
 import re

@@ -1,22 +1,21 @@
 """Parse the lines of DeepSpeed's engines: throughput timer, progress, overflows, pipeline.
 
-**Throughput timer and progress line.** What the timer measures, read in deepspeed/utils/timer.py
-and runtime/engine.py of 0.19.8, and in the timer.py of older versions:
+**Throughput timer and progress line.** These facts are from deepspeed/utils/timer.py and
+runtime/engine.py of 0.19.8, and from the timer.py of older versions:
 
 * Since 0.8, `CurrSamplesPerSec` is the global batch size (`train_batch_size`) divided by the
-  seconds of the reported optimizer step alone, not of the steps since the last report: the sum
-  over its micro-batches of the time from the start of the forward pass to the end of `step()`,
-  plus 1e-6 s in later versions. Devices are synchronized at both ends unless the configuration
-  says otherwise. The time between `step()` and the next forward pass (making or loading data) is
-  not in it, except that with a data loader made by DeepSpeed the clock starts before the batch is
-  fetched. So train_batch_size / samples_per_second is a step's duration, a lower bound of the
-  wall time from step to step.
-* In 0.7 it is the timer's batch size x workers over the time of the last micro-step alone.
+  seconds of the reported optimizer step alone. These seconds are the sum over its micro-batches of
+  the time from the start of the forward pass to the end of `step()`, plus 1e-6 s in later versions.
+  Devices are synchronized at both ends unless the configuration disables it. The time between
+  `step()` and the next forward pass, e.g. to load data, is not included. With a data loader made by
+  DeepSpeed, the clock starts before the batch is fetched. So train_batch_size / samples_per_second
+  is a step's duration, a lower bound of the wall time from step to step.
+* In 0.7 it is the timer's batch size x workers, divided by the time of the last micro-step alone.
 * `RunningAvgSamplesPerSec` (`SamplesPerSec` before 0.7) is the same over all steps except the
-  first two, which are warm-up; -inf or inf if there is nothing to divide yet.
-* The counter is the optimizer step since the start of the process from 0.8 on; before, the
-  micro-step since the start of the epoch, so that gradient accumulation counts several times.
-  The progress line counts optimizer steps, across restarts from a checkpoint.
+  first two, which are warm-up. It is -inf or inf before there is anything to divide.
+* From 0.8 on, the counter is the optimizer step since the start of the process. Before, it was the
+  micro-step since the start of the epoch, so that gradient accumulation counted several times. The
+  progress line counts optimizer steps, and goes on after a restart from a checkpoint.
 * "GB" is 2**30 bytes, rounded to two decimals. On the CPU it is the resident set of the process.
 
 The progress line also contains how many steps were skipped so far.
@@ -30,23 +29,23 @@ The progress line also contains how many steps were skipped so far.
     Overflow detected. Skipping step. Attempted loss scale: 65536, reducing to 32768.0
     fp16 dynamic loss scale overflow! Skipping step. Attempted loss scale: 4, reducing to 2
 
-Read in deepspeed/runtime/fp16 and runtime/zero of 0.19.8 and of older versions. Since 0.3 the first
-rank prints; before, each printed its own line about the same step. None contains its
-iteration, and the next line with a number may be thousands of iterations away.
+From deepspeed/runtime/fp16 and runtime/zero of 0.19.8 and of older versions: since 0.3 only the
+first rank prints the line; before, each rank did. No line contains its iteration, and the next line
+with a number may be thousands of iterations away.
 
-A new scale is half of the attempted one, or the least that is allowed, if that is more. So a number
-at the end of a line that is less has been torn, and is not read.
+A new scale is half of the attempted one, or the smallest allowed scale if that is larger. So a
+smaller number at the end of a line was torn, and is not read.
 
-**Pipeline engine.** It prints a line every `steps_per_print` optimizer steps.
+**Pipeline engine.** Rank 0 prints a line every `steps_per_print` optimizer steps.
 
-Rank 0 prints it without prefix, with the number of optimizer steps since the start of
-training, the mean loss of the last batch, and the mean duration of a step since the line before,
-in seconds (read in runtime/pipe/engine.py of 0.19.8 and of older versions). Samples per second are
-the global batch size (`train_batch_size`) over that duration.
+The line has no prefix. It contains the number of optimizer steps since the start of training, the
+mean loss of the last batch, and the mean duration of a step since the previous line, in seconds.
+Samples per second are the global batch size (`train_batch_size`) divided by that duration. The
+source is runtime/pipe/engine.py of 0.19.8 and of older versions.
 
-Megatron-DeepSpeed and gpt-neox print their own line about the same iteration right after it, more
-precisely: a time in milliseconds with one decimal for one in seconds with three. If both are there,
-they are one report, with Megatron's time.
+Megatron-DeepSpeed and gpt-neox print their own line about the same iteration right after it. Its
+time is more precise: milliseconds with one decimal instead of seconds with three. If both lines are
+there, they are one report, with Megatron's time.
 """
 
 import re

@@ -1,4 +1,4 @@
-r"""Parse DeepSpeed-Chat's reports of the third step, RLHF: one for each iteration of the whole.
+"""Parse DeepSpeed-Chat's reports of its third step, RLHF: one for each whole iteration.
 
     epoch: 0|step: 42|ppo_ep: 1|act_loss: 0.1221923828125|cri_loss: 0.073486328125|unsuper_loss: 0.0
     |E2E latency=3.72s |Gather latency=0.00s (0.00%) |Generate time=2.43s (65.28%) |Training
@@ -8,12 +8,14 @@ r"""Parse DeepSpeed-Chat's reports of the third step, RLHF: one for each iterati
     End-to-End => Latency: 3.72s, TFLOPs: 25.80, Samples/sec: 17.20, Time/seq 0.06s, Batch Size: 64,
         Total Seq. Length: 512
 
-Each of the four is one line; the last two are those since May 2023. Read in
-applications/DeepSpeed-Chat of DeepSpeedExamples: the line of the losses comes first. A latency is
-that of generating the answers and of training on them, for all models; samples per second are over
-all ranks. Each of the engines, that of the actor among them, has a throughput timer of its own. It
-measures the training of that engine alone, which is several times as fast. Steps count from 0 in
-each epoch. Only those of the first epoch are read: a line does not say how many an epoch has.
+Each of the four is one line; the last two are printed since May 2023. The source is
+applications/DeepSpeed-Chat of DeepSpeedExamples. The line with the losses comes first. A latency
+includes generating the answers and training on them, for all models. Samples per second are over
+all ranks.
+
+Each engine, e.g. the actor's, also has a throughput timer. It measures only the training of that
+engine, which is several times as fast. Steps count from 0 in each epoch. Only the first epoch is
+read, because no line contains the number of steps of an epoch.
 """
 
 import re

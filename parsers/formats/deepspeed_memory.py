@@ -5,12 +5,12 @@
     [2026-01-02 03:04:05,679] [INFO] [utils.py:834:see_memory_usage] CPU Virtual Memory:  used =
         65.88 GB, percent = 3.3%                                                    (one line)
 
-Read in deepspeed/runtime/utils.py of 0.19.8, and in logs since 2021: MA is allocated by torch, CA
-reserved ("cached"); on the CPU both are the resident set of the process. GB is 2**30 bytes. Three
-values have two decimals, Max_CA has none: it may be printed as less than CA. The counters of the
-peaks are reset after each report, so that Max_MA is the peak since the report before. Used host
-memory is what the node has less what is available to programs. Only the first rank prints; the
-newest versions print without a time.
+These facts are from deepspeed/runtime/utils.py of 0.19.8, and from logs since 2021. MA is what
+torch has allocated, and CA what it has reserved ("cached"); on the CPU both are the resident set of
+the process. GB is 2**30 bytes. Three values have two decimals and Max_CA has none, so it may be
+printed as less than CA. The peaks are reset after each report, so Max_MA is the peak since the
+previous report. Used host memory is the node's memory without what is available to programs. Only
+the first rank prints; the newest versions print without a time.
 """
 
 import re

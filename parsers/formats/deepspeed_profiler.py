@@ -13,19 +13,19 @@
     FLOPS per GPU = 3 * fwd flops per GPU / iter latency:                   102.0 TFLOPS
     samples/second:                                                         433.07
 
-Read in deepspeed/profiling/flops_profiler/profiler.py of 0.19.8 and of a version of 2021. All is
-about one step, slowed down by the profiler's own hooks: no measure of the run's speed. What the
-figures are worth:
+The source is deepspeed/profiling/flops_profiler/profiler.py of 0.19.8 and of a version of 2021. All
+numbers are about one step, which the profiler's own hooks slow down, so they do not measure the
+run's speed. The numbers are limited in other ways:
 
-* FLOPS per GPU counts what the profiler's hooks see of the forward pass on one rank, and takes the
-  backward pass for twice that (three times, where the activations are recomputed). With tensor or
-  pipeline parallelism it can be far too small.
-* samples/second is the micro-batch times *all* ranks, by the iteration's time: too large with
-  model parallelism, too small with gradient accumulation.
-* Without DeepSpeed's engine, there is neither a world size nor the size of the whole model (which
-  is then printed as 0 or 1), and of the times only that of the forward pass.
-* Numbers are rounded, to two decimals of a unit that depends on their size. M is 10**6, and a B
-  of parameters is 10**9, like a G.
+* FLOPS per GPU counts what the profiler's hooks see of the forward pass on one rank. The backward
+  pass counts as twice that, or as three times if activations are recomputed. With tensor or
+  pipeline parallelism the result can be far too small.
+* samples/second is the micro-batch times *all* ranks, divided by the iteration's time: too large
+  with model parallelism, too small with gradient accumulation.
+* Without DeepSpeed's engine, the world size is missing, the size of the whole model is printed as 0
+  or 1, and the only time is that of the forward pass.
+* Numbers are rounded to two decimals of a unit that depends on their size. M is 10**6, G is 10**9,
+  and a B of parameters is 10**9 too.
 """
 
 import re
@@ -75,9 +75,9 @@ def _parse(offset: int, text: str) -> Iterator[RunTotals | Timers]:
 
 
 def _quantity(line: re.Match[str] | None, unit: str, exponent: int = 0) -> float | None:
-    """Return the number of a line times 10**exponent, without its unit's prefix: `2 ms` is 0.002.
+    """Return the number of a line in units of its base unit, times 10**exponent: 0.002 for `2 ms`.
 
-    None without a line, with a unit of another kind, and if the number is nan or inf.
+    Returns None if the line is missing, if its unit is of another kind, and for nan or inf.
     """
     if line is None:
         return None

@@ -6,7 +6,7 @@
     [teralog] finished | iterations 20 | train_seconds 1.234567 | final_loss 6.238123 | …
 
 A line is a title and fields, separated by ` | `; a field is a name, a space and a value. A line
-that lacks one of its fields is torn and makes no record; fields unknown here are ignored.
+that lacks one of its fields was torn and makes no record. Unknown fields are ignored.
 """
 
 import math
@@ -35,7 +35,10 @@ def _parse(offset: int, line: str) -> Iterator[Record]:
 
 
 def _record(offset: int, title: str, values: Mapping[str, str]) -> Record:
-    """Raise KeyError for a missing field, ValueError for a value or a title of another kind."""
+    """Return the record of a line with this title and these values.
+
+    Raises KeyError if a field is missing, and ValueError for an unknown title or a wrong value.
+    """
     iteration = _ITERATION.fullmatch(title)
     if iteration and values.get("mean") == "over ranks":
         return Step(

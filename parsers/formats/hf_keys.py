@@ -1,17 +1,17 @@
 """Keys that tools based on Hugging Face's Trainer add to its reports, in any log or file.
 
-Read in the sources of axolotl, ms-swift, LLaMA-Factory and TRL of 2025 and 2026:
+These facts are from the sources of axolotl, ms-swift, LLaMA-Factory and TRL of 2025 and 2026:
 
 * axolotl: peaks of memory in GiB since the last report, and the trained tokens per second and GPU.
 * ms-swift: `memory(GiB)` is the reserved maximum. `train_speed` is the mean since the start of the
-  launch; with the step, printed as `5/100`, it gives the time since the start.
-* LLaMA-Factory: `throughput` is the mean since the start, too: all tokens over all seconds.
+  launch. Multiplied by the step, which is printed as `5/100`, it gives the time since the start.
+* LLaMA-Factory: `throughput` is the mean since the start, too: all tokens divided by all seconds.
 * TRL counts tokens as `num_tokens`. Its `step_time` lacks the update of the weights, so it is not
   read.
 
 The time since the start is computed from two printed numbers. It is used only if the log also
-prints it in whole seconds, and both agree: they do not in a launch that continued from a
-checkpoint, whose steps include those of earlier launches.
+prints it in whole seconds and both agree. They do not agree in a launch that continued from a
+checkpoint, because its step number includes earlier launches.
 """
 
 import math
@@ -50,7 +50,7 @@ _AGREE_SECONDS = 1.5
 
 
 def step_of(text: object) -> tuple[int, int] | None:
-    """Return the step and the number of steps of `5/100`; None for any other value."""
+    """Return the step and the number of steps in a text such as `5/100`; None for other values."""
     match = _OF_STEPS.fullmatch(text) if isinstance(text, str) else None
     return (int(match["step"]), int(match["steps"])) if match else None
 
@@ -58,10 +58,10 @@ def step_of(text: object) -> tuple[int, int] | None:
 def integration_fields(
     numbers: Mapping[str, float], elapsed: object, step: int | None
 ) -> dict[str, Any]:
-    """Return the fields of a Step from the keys of integrations.
+    """Return the fields of a Step from the keys that such tools add.
 
-    numbers: those of a report, by key. elapsed: the time since the start, as text. step: of the
-    report.
+    numbers: the numbers of a report, by key. elapsed: the time since the start, as text. step: the
+    step of the report.
     """
     fields: dict[str, Any] = {}
     for key, name in NUMBERS.items():
@@ -79,7 +79,7 @@ def integration_fields(
 
 
 def _since_start(numbers: Mapping[str, float], step: int | None) -> float | None:
-    """Return the seconds since the start, from the mean speed since then."""
+    """Return the seconds since the start, computed from the mean speed since then."""
     per_step = numbers.get("train_speed(s/it)", 0.0)
     rate = numbers.get("train_speed(iter/s)", 0.0)
     tokens, throughput = (numbers.get(key, 0.0) for key in ("total_tokens", "throughput"))

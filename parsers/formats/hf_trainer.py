@@ -1,4 +1,4 @@
-"""Parse the lines of Hugging Face's Trainer: its result, and the reports on the way.
+"""Parse the lines of Hugging Face's Trainer: its result, and the reports before it.
 
 **Result**, a dictionary and a block of metrics:
 
@@ -7,45 +7,49 @@
     ***** train metrics *****
       train_runtime            = 0:07:17.85
 
-Read in trainer.py, trainer_utils.py and trainer_callback.py of transformers 4.40 to 5.23:
+These facts are from trainer.py, trainer_utils.py and trainer_callback.py of transformers 4.40 to
+5.23:
 
-* `train_runtime` is the wall time of the whole training loop, evaluation and checkpoints within it
-  included; the two rates are the samples and the optimizer steps that were planned, divided by it.
-* If there is no `train_steps_per_second`, the line may be of transformers 4.6 or older, whose
-  `train_samples_per_second` was the number of *steps* a second. Nothing else in the line
-  distinguishes the two, so such a rate is not reported.
-* `train_tokens_per_second` counts one device's tokens, whereas the other rates are of all ranks.
-  So it is a record of its own, with `per_gpu`.
+* `train_runtime` is the wall time of the whole training loop, including evaluation and checkpoints.
+  The two rates are the planned samples and optimizer steps divided by it.
+* If there is no `train_steps_per_second`, the line may be of transformers 4.6 or older, in which
+  `train_samples_per_second` was the number of *steps* a second. Nothing else in the line shows
+  which it is, so such a rate is not reported.
+* `train_tokens_per_second` counts the tokens of one device, but the other rates are of all ranks.
+  So it becomes a separate record, with `per_gpu`.
 * Since 5.0, four significant digits are printed, in quotes.
 
-**Copies.** The first rank of each node prints the dictionary, the first of all prints the block
-too: a training on 16 nodes prints its result 17 times. Each is a record. Copies follow one
-another, without the start of another run between them; their clocks were stopped by each node for
-itself, so train_seconds differs by fractions of a second, and a rate in its last digit.
+**Copies.** The first rank of each node prints the dictionary, and the first rank of all also prints
+the block. So a training on 16 nodes prints its result 17 times, and each is a record. Copies follow
+one another, and no other run starts between them. Each node stops its own clock, so train_seconds
+differs by fractions of a second, and a rate in its last digit.
 
-**Reports on the way**, printed every `logging_steps`:
+**Reports before the result**, printed every `logging_steps`:
 
     {'loss': 2.2788, 'grad_norm': 1.2, 'learning_rate': 5e-05, 'epoch': 0.31}
     {'loss': '2.279', 'grad_norm': '1.2', 'learning_rate': '5e-05', 'epoch': '0.31'}     since 5.0
 
-Read in trainer.py and trainer_callback.py of transformers 4.40 to 5.23, and in tqdm/std.py:
+These facts are from trainer.py and trainer_callback.py of transformers 4.40 to 5.23, and from
+tqdm/std.py:
 
-* The loss is the mean over the steps since the report before, and over all ranks; a step is an
+* The loss is the mean over the steps since the previous report, and over all ranks; a step is an
   update of the weights. The gradients' norm and the learning rate are those of the last step.
-* A report does not say of which step it is, but the progress bar does that tqdm draws again right
-  behind it, `20/100 [00:50<03:20,  2.50s/it]`. Such a report is a Step; one without a bar behind
-  it, or with a bar before it that has got further, as another node's may, is a LossReport. If
-  the program's output is held back, reports come many at once, with no bar between them.
-* The bar in front of a report may be some steps old: bars are drawn ten times a second at most.
-* ms-swift adds the step itself, and others their own keys (see `hf_keys`).
-* `num_input_tokens_seen`, of an option, is summed over all ranks. With this option a report also
-  contains a `train_runtime`: that of the training so far, which is not a result.
+* A report does not contain its step, but the progress bar does: tqdm draws it again right after the
+  report, e.g. `20/100 [00:50<03:20,  2.50s/it]`. A report with such a bar is a Step. A report
+  without a bar after it is a LossReport. So is a report after a bar with a later step, which may be
+  another node's bar. If the program's output is held back, many reports come at once without bars
+  between them.
+* The bar before a report may be some steps old, because bars are drawn at most ten times a second.
+* ms-swift adds the step itself, and other tools add their own keys (see `hf_keys`).
+* `num_input_tokens_seen`, which an option adds, is summed over all ranks. With this option a report
+  also contains a `train_runtime`: that of the training so far, which is not a result.
 
-**No time of a step** is read from a bar. Its rate is an exponential moving mean, of which the last
-three updates are two thirds; evaluation and checkpoints are in it; and it has two decimals of its
-unit. Its clock counts whole seconds. The time of all steps is in the result.
+**No step time** is read from a bar. Its rate is an exponential moving mean, to which the last three
+updates contribute two thirds. It includes evaluation and checkpoints, and has only two decimals.
+Its clock counts whole seconds. The time of all steps is in the result.
 
-Bars alone make no records: evaluation draws the same ones, and each node its own.
+Bars without reports make no records, because an evaluation draws the same bars, and each node draws
+its own.
 """
 
 import re
@@ -75,7 +79,7 @@ _DURATION = re.compile(
 
 
 def dictionaries(text: str) -> Iterator[tuple[dict[str, str], re.Match[str]]]:
-    """Yield the numbers in each dictionary of a text, as printed, and the dictionary."""
+    """Yield each dictionary in a text: its numbers, as printed, and its match."""
     for dictionary in _DICTIONARY.finditer(text):
         yield {item["name"]: item["value"] for item in _ITEM.finditer(dictionary[0])}, dictionary
 
@@ -135,7 +139,7 @@ def _number(text: str | None) -> float | None:
 
 
 def _seconds(text: str) -> float | None:
-    """Convert `1 day, 2:03:04.05` to seconds; None for other text."""
+    """Convert a text such as `1 day, 2:03:04.05` to seconds; None for other text."""
     if not (match := _DURATION.fullmatch(text)):
         return None
     minutes = (int(match["days"] or 0) * 24 + int(match["hours"])) * 60 + int(match["minutes"])
@@ -220,7 +224,10 @@ def _exact_numbers(values: Mapping[str, str]) -> dict[str, float]:
 
 
 def _goes_on(before: re.Match[str] | None, behind: re.Match[str]) -> bool:
-    """Return whether the bar after a report can be the bar before it, drawn again."""
+    """Return whether the bar after a report can be the bar before it, drawn again.
+
+    before, behind: the bars before and after the report.
+    """
     step, steps = int(behind["step"]), int(behind["steps"])
     if not 0 < step <= steps:
         return False

@@ -7,20 +7,20 @@
         0     70     48      -     95     61      0      0   4198      5
     | N/A   51C    P0    67W / 400W |   4096MiB / 40960MiB |     85%      Default |
 
-Each row is a `Usage` of one device, a momentary value; its memory is that of the whole device,
-with what the driver and other processes hold. MiB are 2**20 bytes, as are dmon's "MB".
+Each row becomes a `Usage` of one device at one moment. Its memory is that of the whole device,
+including the driver and other processes. MiB are 2**20 bytes, and so are dmon's "MB".
 
-* Columns are known by the header's names, in any order; a later header replaces an earlier one.
-  Cells such as `[N/A]` and `[Not Supported]` are unknown. A query with `noheader` has columns only
-  if the log contains its command too, printed by `set -x`; without, nothing is read, for 40 %
-  may be of the GPU or of its memory's bandwidth.
-* dmon's `mem` is the use of the memory's bandwidth. Used memory is `fb`, which dmon prints only if
-  asked to (`-s m`). Its time without a date (`-o T`) makes no timestamp.
-* Scripts often call plain nvidia-smi before the program starts, so that the first rows of a log
-  are those of idle devices: a run's use of memory and GPU cannot be taken from them. Such a row
-  does not name its device, which the line above it does.
-* A row of `nounits` has no end mark, and one with a single number has no other to compare units
-  with: where the log breaks off within that number, a smaller one is read.
+* The header gives the columns, in any order; a later header replaces an earlier one. Cells such as
+  `[N/A]` and `[Not Supported]` are unknown. A query with `noheader` can be read only if the log
+  also contains its command, printed by `set -x`. Otherwise 40 % may be the use of the GPU or of its
+  memory's bandwidth, so nothing is read.
+* dmon's `mem` is the use of the memory's bandwidth. Used memory is `fb`, which dmon prints only
+  with `-s m`. Its time without a date (`-o T`) makes no timestamp.
+* Scripts often call plain nvidia-smi before the program starts. Then the first rows of a log are
+  those of idle devices, and do not show a run's use. Such a row does not name its device; the line
+  above it does.
+* A row of `nounits` has no end mark, and a row with a single number has no second one to show its
+  form. If the log ends within that number, a smaller number is read.
 """
 
 import re
@@ -101,7 +101,11 @@ def _dmon_row(header: str) -> _Row | None:
 
 
 def _row(names: list[str], cells: dict[str, str], other: str, separator: str) -> _Row | None:
-    """Return a parser of rows with these columns; None if a column occurs twice."""
+    """Return a parser of rows with these columns; None if a column occurs twice.
+
+    names: the columns. cells: a regular expression for each known column's cell. other: the
+    expression for other cells. separator: the expression between cells.
+    """
     if len(set(names)) < len(names):
         return None
     row = re.compile(_START + separator.join(cells.get(name, other) for name in names) + _END)

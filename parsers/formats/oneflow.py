@@ -7,17 +7,18 @@
     gpt0 max memory usage: 5603.00M
     max device0 memory usage is: 5875302400
 
-Read in OneFlow-Benchmark, LanguageModeling/gpt-2/src/util.py and GPT/oneflow_gpt/util.py:
+These facts are from OneFlow-Benchmark, LanguageModeling/gpt-2/src/util.py and
+GPT/oneflow_gpt/util.py:
 
-* A report is about the iterations since the report before, ten of them by default; the first one
-  includes starting up. Throughput is in samples per second, over all ranks.
-* Latency is the mean time of an iteration. The older version, which says `batches` for `step`,
-  divides by the iterations done; the newer one by the interval, so that the last report's latency
-  is too small where the interval does not divide the number of iterations.
-* The last number of the first form is Unix time; its fraction is left out, because a
-  torn one looks like a whole one.
-* Memory is that of the whole device, sampled. M is 2**20 bytes; the older form is in bytes. That
-  line has no end mark: where the log breaks off within its number, a smaller one is read.
+* A report is about the iterations since the previous report, ten by default. The first one includes
+  the start-up. Throughput is in samples per second, over all ranks.
+* Latency is the mean time of an iteration. The older version, which prints `batches` instead of
+  `step`, divides by the iterations done. The newer version divides by the interval. So the latency
+  of the last report is too small if the interval does not divide the number of iterations.
+* The last number of the first form is a Unix time. Its fraction is left out, because a torn
+  fraction looks like a whole one.
+* Memory is that of the whole device, sampled. M is 2**20 bytes. The older form is in bytes, and its
+  line has no end mark: if the log ends within its number, a smaller number is read.
 """
 
 import re

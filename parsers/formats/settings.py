@@ -1,9 +1,9 @@
 """Parse a run's configuration from its log: argument dumps, shell echoes, sentences.
 
-Different names in programs and scripts become one name: the project's own word.
+Programs and scripts have different names for the same value; here they become one name.
 
-A Setting's value is text, as printed up to the end of its line, except that counts are made plain:
-the 2.048000e+03 of DeepSpeed's configuration is 2048. If a program prints None, the option is not
+A Setting's value is text, as printed up to the end of its line. Only counts are rewritten: the
+2.048000e+03 of DeepSpeed's configuration becomes 2048. If a program prints None, the option is not
 set and there is no Setting. Every rank or node may print the same setting again.
 """
 
@@ -60,13 +60,13 @@ _VARIABLES: Mapping[str, str] = {
 
 
 def argument_name(name: str) -> str:
-    """Return the project's name for a program's argument; else its own, with underscores."""
+    """Return the project's name for a program's argument, or its own name with underscores."""
     name = name.replace("-", "_")
     return _ARGUMENTS.get(name, name)
 
 
 def variable_name(name: str) -> str:
-    """Return the project's name for a script's variable; else the variable's own."""
+    """Return the project's name for a script's variable, or the variable's own name."""
     return _VARIABLES.get(name, name)
 
 
@@ -218,7 +218,8 @@ def setting_format(
 ) -> LogFormat:
     """Return a format of settings, whose lines never count as unparsed reports.
 
-    only: see `LogFormat`; lines with a terminal's codes are read, whatever they contain.
+    only: see `LogFormat`. Lines that contain a terminal's codes are read even if they do not match
+    it.
     """
     pattern = None if only is None else re.compile(only + rb"|\x1b")
     return LogFormat(

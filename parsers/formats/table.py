@@ -45,7 +45,7 @@ from parsers.scan.reader import AnyFormat, LogFormat
 
 
 def _reported_as(log_format: LogFormat, report: str) -> LogFormat:
-    """Return the format with the form of its reports, for anchors that other formats share."""
+    """Return the format with another `report`, because other formats share its anchors."""
     return replace(log_format, report=re.compile(report))
 
 

@@ -9,10 +9,10 @@
         "step": 10
       },
 
-Read in trainer_callback.py of transformers 4.40 to 5.23: keys are sorted, so each object is read
-from its epoch on. Numbers are not rounded, the step is stated, and the last object is the result of
-the training. The file's own `train_batch_size` is that of a device. An evaluation has no loss of
-its own name.
+These facts are from trainer_callback.py of transformers 4.40 to 5.23. Keys are sorted, so each
+object is read from its epoch on. Numbers are not rounded, each object has its step, and the last
+object is the result of the training. The file's own `train_batch_size` is that of one device. An
+evaluation has no key `loss`.
 """
 
 import re

@@ -1,7 +1,7 @@
 """Find the lines that announce a program's start, and whether a new launch begins.
 
 Many lines announce one launch: the launcher on each node, each node's first process, the first
-process of all. Some nodes are slower, so such lines may still come when another node is further on.
+process of all. Some nodes are slower, so such a line may still come when other nodes have gone on.
 A line begins another launch in four cases:
 
 * if training has made progress, or has ended, before: training begins only after all ranks are
@@ -9,7 +9,7 @@ A line begins another launch in four cases:
 * if a line that is printed once per launch comes again;
 * if a launcher reports that it starts failed processes again;
 * if a launcher's line comes after an end and after the set-up of a program. An end alone is not
-  enough: one node may fail before another one has started.
+  enough, because one node may fail before another one has started.
 """
 
 import re
@@ -22,7 +22,7 @@ from parsers.scan.wanted import Candidate
 
 
 class LaunchKind(Enum):
-    """The program that prints a line, and the moment."""
+    """Which program announces a start, and at which moment of the start."""
 
     ONCE = "once a launch"
     LAUNCHER = "by the launcher of each node"
@@ -33,13 +33,16 @@ class LaunchKind(Enum):
 
     @property
     def of_launcher(self) -> bool:
-        """Whether the line comes from a launcher, which may start any program."""
+        """Whether the line comes from a launcher such as torchrun, which may start any program."""
         return self in (LaunchKind.LAUNCHER, LaunchKind.RESTART)
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchSign:
-    """The meaning of a line for a launch; `iteration` is that of the checkpoint, for RESUMED."""
+    """What a line means for a launch.
+
+    iteration: the iteration of the checkpoint, for a line of kind RESUMED.
+    """
 
     kind: LaunchKind
     anchor: bytes
@@ -81,11 +84,11 @@ LAUNCH_ANCHORS = tuple(_PATTERNS)
 
 
 def launch_signs(candidate: Candidate) -> Sequence[tuple[LaunchSign | None, Candidate]]:
-    """Return the signs of a launch on a line, each with the line up to the next sign.
+    """Return the signs of a launch on a line, each with the line's text up to the next sign.
 
-    Without newlines between runs, one line may contain the last words of one run and the first of
-    another. So the text before the first sign is given first, with None. A line without a sign is
-    given whole.
+    If a newline between two runs is missing, one line may contain the end of one run and the start
+    of another. So the text before the first sign comes first, with None instead of a sign. A line
+    without a sign is returned whole, with None.
     """
     if _PATTERNS.keys().isdisjoint(candidate.anchors):
         return [(None, candidate)]

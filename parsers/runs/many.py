@@ -1,7 +1,7 @@
 """Read many logs at once, in several processes, because parsing keeps a core busy.
 
-A process receives some logs at a time, reads them, and returns only the values needed from their
-runs. Sending all records back would take as long as reading them.
+A process receives some logs at a time, reads them, and returns only the values that are needed.
+To send all records back would take as long as to read them.
 """
 
 import os
@@ -50,10 +50,11 @@ def read_each(
 ) -> Iterator[Read[T]]:
     """Yield each log with the result of `digest` for its runs, in the order of the logs.
 
-    A log that cannot be read comes with its error. Other processes call `digest`. It must be a
-    function of a module and return plain values, because only these can be sent to another process.
-    processes: how many; one per processor by default. tell: called with numbers of bytes after they
-    were read, which add up to the sizes of the logs, also of compressed ones.
+    A log that cannot be read is returned with its error. digest: a function that other processes
+    call. So it must be a function of a module and return plain values, because only these can be
+    sent to another process. processes: how many; one per processor by default. tell: called with
+    numbers of bytes after they were read. Their sum is the size of the logs on disk, also for
+    compressed logs.
     """
     read_one = partial(_read_one, digest=digest, formats=formats, count_lines=count_lines)
     paths = list(logs)

@@ -1,8 +1,8 @@
 """Decide from a log how its run ended, and find the line that shows it.
 
 Failures cause further failures: one rank runs out of memory, the others lose their connection, the
-launcher kills the rest and Slurm cancels the step. So each line has a weight. A lower weight wins
-over a higher one in any position, and among lines of equal weight the first one counts.
+launcher kills the rest and Slurm cancels the step. So each message has a weight. A lower weight
+wins over a higher one, wherever the lines are. Among lines of equal weight the first one wins.
 
 A line that reports the end of training ends a run: the run survived everything before it, and
 everything after it is cleaning up, until a line shows that another run starts in the same log.
@@ -87,7 +87,7 @@ class EndDetector:
         return is_end
 
     def read_step(self, step: Step, candidate: Candidate) -> None:
-        """Process a step of the run, and the step's line: the last step ends the run."""
+        """Process a step of the run and its line; the run's last step means that it completed."""
         # Megatron counts losses of nan and inf, and prints none.
         not_finite = step.loss is None and step.nan_iterations
         self.read_loss(math.nan if not_finite else step.loss, candidate)
@@ -96,13 +96,16 @@ class EndDetector:
             self.first.setdefault(Weight.FINISHED, _outcome(OutcomeKind.COMPLETED, candidate, line))
 
     def read_loss(self, loss: float | None, candidate: Candidate) -> None:
-        """Process the loss of a report, if it has one, and its line: the run goes on."""
+        """Process the loss of a report and its line; a report shows that the run goes on.
+
+        loss: None if the report has none.
+        """
         self._goes_on(1)
         if loss is not None:
             self._diverged = None if math.isfinite(loss) else candidate
 
     def read_sound_steps(self, count: int, *, with_loss: bool) -> None:
-        """Process `count` steps before the last one; all their losses are finite."""
+        """Process `count` steps that are not the last of the run and whose losses are finite."""
         self._goes_on(count)
         if with_loss:
             self._diverged = None
@@ -114,7 +117,7 @@ class EndDetector:
             self.first.clear()
 
     def outcome(self) -> Outcome | None:
-        """Return the outcome that counts; None if no line shows that the run ended."""
+        """Return the outcome with the lowest weight; None if no line shows that the run ended."""
         return common_outcome((None, self))
 
     def diverged(self) -> Outcome | None:
@@ -172,7 +175,7 @@ class EndDetector:
 
 @lru_cache(maxsize=1024)
 def _anchored(anchors: tuple[bytes, ...]) -> tuple[Sign, ...]:
-    """Return the signs that a line with certain anchors may contain."""
+    """Return the signs that a line with these anchors may contain."""
     return tuple(sign for sign in SIGNS if sign.anchor in anchors)
 
 

@@ -1,7 +1,7 @@
-"""Messages that show how a run ended, and how much each of them weighs.
+"""Messages that show how a run ended, and the weight of each.
 
-Messages of PyTorch's allocators and process groups, of NCCL, slurmstepd, srun and salloc, of bash,
-of torchrun's agent and DeepSpeed's launcher, of Megatron-LM and other programs, old and new.
+They are messages of PyTorch's allocators and process groups, of NCCL, slurmstepd, srun and salloc,
+of bash, of torchrun's agent and DeepSpeed's launcher, and of training programs, old and new.
 """
 
 import re
@@ -12,7 +12,7 @@ from parsers.records import OutcomeKind
 
 
 class Weight(IntEnum):
-    """A lower weight wins over a higher one, in any position."""
+    """The weight of a message; a lower weight wins over a higher one, wherever the lines are."""
 
     FINISHED = 0  # the training is done: what came before was survived
     CAUSE = 1  # explains itself and much of what surrounds it
@@ -26,10 +26,10 @@ class Weight(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """A message: the anchor that its lines contain, and its meaning.
+    """A message about the end of a run: the anchor that its lines contain, and its meaning.
 
-    explained_by: if a line with such a weight came before, this message is a consequence of that
-    line.
+    explained_by: weights; if a line with one of these weights came before, this message is only a
+    consequence of that line.
     """
 
     kind: OutcomeKind

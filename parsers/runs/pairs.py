@@ -43,9 +43,9 @@ def read_pair(
 ) -> list[LogRun]:
     """Return the runs of two logs, as `parsers.runs.reading` does for one.
 
-    If each log contains one launch, it is the same launch. Then their contents are combined, and
-    the outcome names its log. Otherwise the parts cannot be matched, and the runs of both logs are
-    returned one after the other. Raises OSError.
+    If each log contains one launch, they are the same launch. Then their contents are combined, and
+    the outcome contains the log's name. Otherwise the parts cannot be matched, and the runs of both
+    logs are returned one after the other. Raises OSError.
     """
     runs = [
         read(

@@ -37,11 +37,11 @@ def read(
     """Return the runs in logs, in the order of the logs.
 
     A log is a path, a slice of a file, `-` for standard input, or a binary stream; it may be
-    compressed with gzip, Zstandard, xz or bzip2. A log without any run gives one whose outcome is
-    UNKNOWN. While a program still writes a log, pass `complete=False`. `start`: the offset of the
-    line at which reading begins. `count_lines`: include the number of the line with the outcome.
-    `processes`: how many share a large file; by default one per processor, but at most four. `tell`
-    is called with the number of bytes read each time, after decompression. Raises OSError.
+    compressed with gzip, Zstandard, xz or bzip2. A log without any run gives one run whose outcome
+    is UNKNOWN. complete: pass False while a program still writes a log. start: the offset of the
+    line at which reading begins. count_lines: whether to include the number of the line with the
+    outcome. processes: how many share a large file; by default one per processor, but at most four.
+    tell: called with the number of bytes read each time, after decompression. Raises OSError.
     """
     single = isinstance(logs, str) or not isinstance(logs, Sequence)
     bounds = Bounds(complete=complete)
@@ -67,7 +67,7 @@ def sharing_processes() -> int:
 
 @contextmanager
 def _collector_paused() -> Iterator[None]:
-    """Pause the garbage collector: records have no cycles, and it takes a fifth more time."""
+    """Pause the garbage collector, which would take a fifth more time and find no cycles."""
     if not gc.isenabled():
         yield
         return

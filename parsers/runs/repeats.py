@@ -1,4 +1,4 @@
-"""Decide whether a step report can be of the same launch as those before it."""
+"""Decide whether a step report can belong to the same launch as the reports before it."""
 
 from bisect import bisect_left
 from dataclasses import replace
@@ -29,7 +29,10 @@ class Reported:
             self._highest = step.iteration
 
     def add_block(self, block: StepBlock) -> bool:
-        """Add steps with rising iterations, if all are new or all were reported before."""
+        """Add steps whose iterations rise, if all are new or all were reported before.
+
+        Returns whether they were added.
+        """
         iterations = block.columns["iteration"]
         if iterations[0] > self._highest:
             self._later.append(block)
@@ -76,7 +79,7 @@ class Reported:
 
 
 def is_copy(report: Step | LossReport, other: Step | LossReport) -> bool:
-    """Return whether another rank has printed the same report: only its offset differs."""
+    """Return whether two reports are equal except for their offset, e.g. reports of two ranks."""
     if (
         isinstance(report, Step)
         and isinstance(other, Step)

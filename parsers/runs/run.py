@@ -14,8 +14,9 @@ class RunSegment:
     """One launch of a run: the bytes from `begin` to `end` of its log, and their content.
 
     resumed_from: the iteration of the checkpoint from which the launch continued, if the log shows
-    it. outcome: how the launch ended; None if a program still writes its log and the run has not
-    ended. ends: all signs of its end in its log, which are weighed against those in another log.
+    it. outcome: how the launch ended; None if a program still writes the log and no line shows an
+    end. ends: all signs of its end in this log, to be weighed against the signs in a second log of
+    the run.
     """
 
     begin: int
@@ -33,14 +34,17 @@ class RunSegment:
 
     @property
     def step_columns(self) -> StepBlock:
-        """The steps as columns, which takes a fraction of the time."""
+        """The steps as columns, which takes a fraction of the time that single steps take."""
         if not self._merged:
             self._merged.append(merged_steps(self.records, resumed_from=self.resumed_from))
         return self._merged[0]
 
     @property
     def skipped_steps(self) -> list[SkippedStep]:
-        """The steps that were skipped for an overflow, each once, if lines report them singly."""
+        """The steps that were skipped because of an overflow, each once.
+
+        There are none if the program's lines contain only how many were skipped.
+        """
         return merge_skipped(self.records)
 
 
@@ -48,11 +52,11 @@ class RunSegment:
 class LogRun:
     """One run in a log.
 
-    path: the log's. index: the number of the run in the log, from 0. segments: its launches, of
-    which those after the first are restarts. lines: how many lines contained a record. formats: the
-    names of these records' formats. not_understood: how many lines looked like a report but could
-    not be parsed, by the name of the format. notes: problems of the log, as ends of sentences that
-    begin with its path.
+    path: the path of the log. index: the number of the run in the log, from 0. segments: its
+    launches; those after the first are restarts. lines: how many lines contained a record. formats:
+    the names of these records' formats. not_understood: how many lines looked like a report but
+    could not be parsed, by the name of the format. notes: problems of the log, as ends of sentences
+    that begin with its path.
     """
 
     path: str
@@ -80,7 +84,7 @@ class LogRun:
 
     @property
     def parts(self) -> list[Part]:
-        """All records as they are stored: many steps as one block."""
+        """All records as they are stored, with many steps as one block."""
         return [part for segment in self.segments for part in record_parts(segment.records)]
 
     @property
@@ -98,7 +102,7 @@ class LogRun:
 
     @property
     def skipped_steps(self) -> list[SkippedStep]:
-        """The steps that the launches skipped for an overflow, if lines report them singly."""
+        """The steps that the launches skipped because of an overflow, each once."""
         return [step for segment in self.segments for step in segment.skipped_steps]
 
     @property

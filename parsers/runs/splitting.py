@@ -2,7 +2,7 @@
 
 A log may contain several launches, one after the other. A launch begins with certain lines (see
 `launches`), or with iterations that start over. A launch that continues from a checkpoint of the
-one before is a restart of the same run; any other is another run.
+previous launch is a restart of the same run; any other launch is another run.
 """
 
 from bisect import bisect_left
@@ -48,7 +48,7 @@ Readings = list[tuple[AnyFormat, Sequence[Record]]]
 
 @dataclass(slots=True)
 class _Launch:
-    """The content of a launch that was read so far."""
+    """The content of a launch that has been read so far."""
 
     begin: int
     started: bool = False
@@ -74,7 +74,7 @@ class RunSplitter:
         self._echoed_from: int | None = None
 
     def read(self, line: ReadLine) -> None:
-        """Process a line that was found by a search with MARKS among its anchors."""
+        """Process a line. The search that found it must include MARKS among its anchors."""
         candidate, readings = line
         if not _MARKS.isdisjoint(candidate.anchors):
             place = 0
@@ -125,7 +125,7 @@ class RunSplitter:
         ]
 
     def _begin(self, offset: int) -> None:
-        """Begin another launch, with the settings that its script printed before."""
+        """Begin another launch; settings that its script printed before belong to it."""
         before, launch = self._launches[-1], _Launch(offset)
         if self._echoed_from is not None:
             launch.begin = self._echoed_from
@@ -145,7 +145,7 @@ class RunSplitter:
         self._detector.progress |= Weight.FINISHED in launch.ends.first
 
     def _read_before(self, candidate: Candidate, place: int, readings: Readings) -> Readings:
-        """Read the part of a line before another launch begins on it; return the rest."""
+        """Process the part of a line before the start of another launch; return the rest."""
         if not place:
             return readings
         text = decode(candidate.line[:place])
@@ -213,7 +213,7 @@ class RunSplitter:
         self._launches[-1].ends.read_loss(report.loss, candidate)
 
     def _read_block(self, candidate: Candidate, block: StepBlock, log_format: AnyFormat) -> None:
-        """Add steps to the launch all at once, if they certainly continue it; else one by one."""
+        """Add steps to the launch: all at once if they certainly continue it, else one by one."""
         launch = self._launches[-1]
         is_counted = _is_counted(log_format)
         if not is_counted and not launch.reported[log_format.name].add_block(block):
@@ -242,7 +242,10 @@ def _is_counted(log_format: AnyFormat) -> bool:
 
 
 def _all_parts(launch: _Launch) -> list[Part]:
-    """Return the records of a launch; counted steps are dropped if another program numbers them."""
+    """Return the records of a launch.
+
+    Steps whose iterations were only counted are left out if another program prints iterations.
+    """
     numbered = any(isinstance(part, Step | StepBlock) for part in launch.parts)
     if numbered or not launch.counted_steps:
         return launch.parts
@@ -255,7 +258,7 @@ def _all_parts(launch: _Launch) -> list[Part]:
 
 
 def _numbered(part: Step | StepBlock, first: int) -> Step | StepBlock:
-    """Return a step, or several, with iterations from `first` on."""
+    """Return steps with iterations from `first` on, in place of those that were counted."""
     if isinstance(part, Step):
         return replace(part, iteration=first)
     return StepBlock({**part.columns, "iteration": range(first, first + len(part))})
@@ -277,7 +280,7 @@ def _segment(launch: _Launch, end: int, *, complete: bool) -> RunSegment:
 
 
 def _trains_anew(report: LossReport, reported: dict[float, LossReport]) -> bool:
-    """Return whether a report begins a new training, because the earlier training has ended."""
+    """Return whether a report begins a new training, because its epoch was reached before."""
     earlier = reported.get(report.epoch)
     if earlier is None:
         return bool(reported) and report.epoch < max(reported)
@@ -285,7 +288,7 @@ def _trains_anew(report: LossReport, reported: dict[float, LossReport]) -> bool:
 
 
 def _goes_on(before: RunSegment, segment: RunSegment) -> bool:
-    """Return whether a launch is a restart of the run that an earlier launch began."""
+    """Return whether a launch is a restart of the run of the previous launch."""
     if before.outcome is None or before.outcome.kind is OutcomeKind.COMPLETED:
         return False
     steps, steps_before = segment.step_columns, before.step_columns

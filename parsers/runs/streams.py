@@ -1,8 +1,8 @@
 """Combine the console log of a run with the metrics that its program wrote to other files.
 
-A stream is such a file: JSON lines, or `trainer_state.json`. A stream belongs to a run in a console
-log if both report the same losses: at the same iterations, or one after the other if the console
-does not state the iteration. Then each step appears once, with the values of both.
+Such a file is called a stream: JSON lines, or `trainer_state.json`. A stream belongs to a run in a
+console log if both report the same losses: at the same iterations, or in the same order if the
+console does not contain iterations. Then each step appears once, with the values of both.
 """
 
 import math
@@ -31,9 +31,9 @@ def is_stream(name: str) -> bool:
 def with_stream(
     console: LogPath, runs: Sequence[LogRun], streamed: Sequence[LogRun]
 ) -> list[LogRun]:
-    """Return the runs of a console log, one of them with the contents of a stream.
+    """Return the runs of a console log; one of them also has the contents of a stream.
 
-    If no run, or several runs, may belong to the stream, the runs of the stream follow.
+    If no run, or several runs, may belong to the stream, the stream's own runs follow instead.
     """
     launches = [launch for run in streamed for launch in _launches(run)]
     combined = {
@@ -60,7 +60,7 @@ def _launches(run: LogRun) -> list[LogRun]:
 
 
 def _with_launches(console: LogPath, run: LogRun, streamed: Sequence[LogRun]) -> LogRun | None:
-    """Return a run with the launches of a stream; None if they are of another run.
+    """Return a run with the launches of a stream; None if they belong to another run.
 
     A program that was restarted begins its stream again, or appends to it.
     """

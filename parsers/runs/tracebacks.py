@@ -1,7 +1,7 @@
 """Parse Python's tracebacks in a log: the exception, and the label before each line.
 
 The ranks of a job write into one log. Each line may have a label such as `[rank1]: `, and lines of
-several ranks may alternate.
+several ranks may be mixed.
 """
 
 import io
@@ -35,7 +35,7 @@ _BOX_SIDE, _BOX_END = "│", "╰"
 
 
 class Introduction(Enum):
-    """What a line directly before a traceback says about it."""
+    """What a line directly before a traceback means for it."""
 
     HARMLESS = "only reported: raised by a destructor or a logging call"
     THREAD = "ended a thread of the process"
@@ -50,7 +50,7 @@ INTRODUCTION_ANCHORS = tuple(text.encode() for text in _INTRODUCTIONS)
 
 
 def split_label(text: str) -> tuple[str, str]:
-    """Return a line's label, which names its rank ("" if there is none), and the rest."""
+    """Return a line's label with its rank ("" if there is none), and the rest of the line."""
     time = _TIME.match(text)
     begin = time.end() if time else 0
     label = _LABEL.match(text, begin)
@@ -59,13 +59,13 @@ def split_label(text: str) -> tuple[str, str]:
 
 
 def exception_line(block: bytes) -> tuple[int, int, str] | None:
-    """Return the line naming the exception of the traceback with which `block` begins.
+    """Return the line with the exception of the traceback at the start of `block`.
 
-    It is returned with its offset in the block, its number of lines after the first, and without
-    label. Lines of other ranks and of loggers between those of the traceback are skipped. If
-    exceptions are chained, the first one, the cause, is returned. If the block ends too early, the
-    header is returned. If no frames follow the header, or it does not end its line, it is text
-    about tracebacks, and None is returned.
+    The result is the line's offset in the block, how many lines it is below the first, and its text
+    without label. Lines of other ranks and of loggers between those of the traceback are skipped.
+    If exceptions are chained, the first one, the cause, is returned. If the block ends too early,
+    the traceback's first line is returned. If that line has no frames below it, or has text after
+    it, it is not a traceback, and None is returned.
     """
     lines = io.BytesIO(block)  # gives a line at a time: the first ones are often enough
     header_text = decode(lines.readline()).rstrip()
@@ -98,5 +98,5 @@ def _names_exception(text: str) -> bool:
 
 
 def introduction(line: str) -> Introduction | None:
-    """Return what a line, without its label, says about a traceback below it; None if nothing."""
+    """Return what a line without its label means for a traceback below it; None for other lines."""
     return next((kind for text, kind in _INTRODUCTIONS.items() if line.startswith(text)), None)

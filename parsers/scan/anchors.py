@@ -1,10 +1,10 @@
 """Search for anchors: find which lines of a buffer contain which byte strings.
 
-Many are searched for in one pass: by Teddy, a vectorised search of the Rust crate aho-corasick,
-which lets other threads run meanwhile. It accepts up to 64 strings, is fastest with fewer, and uses
-their first three bytes, so that one shorter string would slow down all others. Its matches do not
-overlap. So for every anchor it is known which others a match of it may hide, and only those are
-searched for again, on its line.
+All anchors are searched for in one pass by Teddy, a vectorised search of the Rust crate
+aho-corasick, which lets other threads run meanwhile. Teddy accepts up to 64 strings and is fastest
+with fewer. It uses their first three bytes, so a single shorter string would slow down all others.
+Its matches do not overlap, so a match of one anchor may hide another anchor. For every anchor it is
+known which others these are, and only they are searched for again, on the match's line.
 """
 
 import re
@@ -29,9 +29,10 @@ class AnchorSearch:
     def __init__(
         self, anchors: Iterable[bytes], only: Mapping[bytes, re.Pattern[bytes]] | None = None
     ) -> None:
-        """Prepare the search. An anchor is a byte string without a newline, and not empty.
+        """Prepare the search. An anchor is a non-empty byte string without a newline.
 
-        only: an anchor that is a common word counts only on a line with this pattern.
+        only: patterns for anchors that are common words; such an anchor counts only on a line that
+        matches.
         """
         self.anchors = tuple(dict.fromkeys(anchors))
         self._only = [
@@ -63,7 +64,7 @@ class AnchorSearch:
     ) -> Iterator[AnchoredLine]:
         r"""Yield the lines of `buffer[begin:end]` that contain an anchor, in order, each once.
 
-        A line ends at \n; `begin` is the beginning of one. `view` is a view of the buffer.
+        begin: the beginning of a line; a line ends at \n. view: a memoryview of the buffer.
         """
         line_begin = line_end = begin
         bits = hidden = 0
@@ -87,7 +88,7 @@ class AnchorSearch:
             yield line
 
     def places(self, view: memoryview) -> list[int]:
-        """Return the offsets of anchors, in order; of overlapping ones, the first counts."""
+        """Return the offsets of anchors, in order; if anchors overlap, only that of the first."""
         return [begin for _, begin in self._matches(view)]
 
     def _matches(self, view: memoryview) -> list[tuple[int, int]]:
@@ -100,7 +101,7 @@ class AnchorSearch:
     def _line(
         self, buffer: bytes | bytearray, begin: int, end: int, bits: int, hidden: int
     ) -> AnchoredLine | None:
-        """Return a line with the anchors that count on it; None without such anchors."""
+        """Return a line with its anchors; None if none of them counts on this line."""
         if hidden := hidden & ~bits:
             for number in _numbers(hidden):
                 if buffer.find(self.anchors[number], begin, end) >= 0:
@@ -129,16 +130,17 @@ _position = itemgetter(1)
 def anchor_search(
     anchors: tuple[bytes, ...], only: tuple[tuple[bytes, re.Pattern[bytes]], ...] = ()
 ) -> AnchorSearch:
-    """Return a cached search: preparing one takes longer than searching a small log."""
+    """Return a search from a cache; to prepare one takes longer than to search a small log."""
     return AnchorSearch(anchors, dict(only))
 
 
 def _hidden(anchors: tuple[bytes, ...]) -> list[tuple[int, dict[int, int]]]:
-    """Return, for each anchor, the anchors that its match may hide on the same line.
+    """Return for each anchor the anchors that its match may hide on the same line.
 
     A hidden anchor overlaps with the match: it begins at the match's end, contains the match, or is
-    contained in it. As bits of their numbers: those that may be there in any case, and the others
-    by the byte that follows the match if they are.
+    contained in it. The result has a bit for each anchor's number. The first number has the anchors
+    that are possible after any byte. The mapping has the others, by the byte that follows the
+    match.
     """
     beginning: dict[bytes, set[int]] = {}
     for number, anchor in enumerate(anchors):

@@ -22,11 +22,11 @@ _Several = dict[str, Any]
 
 
 class Pass:
-    """One pass over a log; iterating gives its candidates in order. Raises OSError.
+    """One pass over a log; iterate over it to get its candidates in order. Raises OSError.
 
-    position: when the pass is over, the offset at which a later one can continue, after the last
-    used line. within_line: a line that is being left out continues there. newlines: how many there
-    were, if lines are counted.
+    position: after the pass, the offset at which a later pass can continue. within_line: whether
+    that offset is within a line that is left out. newlines: the number of newlines, if lines are
+    counted.
     """
 
     def __init__(
@@ -43,12 +43,12 @@ class Pass:
         count_lines: bool = False,
         tell: Callable[[int], None] = lambda count: None,
     ) -> None:
-        """Begin at `begin`, the offset of a line, or of a rest of one that is left out.
+        """Begin at `begin`, the offset of a line, or of the rest of a line that is left out.
 
-        stop: lines that begin at this offset or later are left out. lines: their number before
-        `begin`. hold: leave a last line that lacks some of its following lines for a later pass.
-        count_lines: give the candidates their line numbers, from `lines` on. tell: called with
-        numbers of bytes, after they were searched.
+        stop: lines that begin at this offset or later are left out. lines: the number of lines
+        before `begin`. hold: whether a last line that lacks some of its following lines is left for
+        a later pass. count_lines: whether candidates get line numbers. tell: called with numbers of
+        bytes, after they were searched.
         """
         self._tell = tell
         self._source, self._wanted, self._bounds = source, wanted, bounds
@@ -82,7 +82,10 @@ class Pass:
             self._tell(window.next_line - begin)
 
     def _search_lines(self, window: Window, place: int) -> Generator[Candidate, None, int | None]:
-        """Yield candidates from a place on; return where to continue with changed anchors."""
+        """Yield candidates from a place on.
+
+        If the anchors change, return the place from which the new anchors must be searched for.
+        """
         search = self._wanted.search
         lines = search.lines(window.buffer, window.view, place, window.end)
         read_lines = self._wanted.read_lines
@@ -115,9 +118,9 @@ class Pass:
     def _read_at_once(
         self, window: Window, lines: Sequence[AnchoredLine]
     ) -> Iterator[tuple[_Several | None, AnchoredLine]]:
-        """Yield the contents of many lines, with the first line.
+        """Yield the contents of many lines together, with the first of these lines.
 
-        And lines to be read one by one.
+        A line that must be read on its own is yielded with None.
         """
         for columns, group in self._like_ones(lines):
             at = alone = 0
@@ -139,7 +142,7 @@ class Pass:
     def _like_ones(
         self, lines: Sequence[AnchoredLine]
     ) -> Iterator[tuple[ReadColumns | None, Sequence[AnchoredLine]]]:
-        """Yield consecutive lines that can be read as columns, and the other lines between them."""
+        """Yield groups of consecutive lines: those that can be read as columns, and the others."""
         others: list[AnchoredLine] = []
         for columns, group in groupby(lines, key=self._columns):
             like = [*group]
@@ -160,7 +163,7 @@ class Pass:
     def _steps(
         self, window: Window, block: StepBlock, lines: Sequence[AnchoredLine]
     ) -> Iterator[tuple[_Several | None, AnchoredLine]]:
-        """Yield steps that continue the launch, with their first line; and other lines."""
+        """Yield steps that continue the launch, with their first line; yield other lines singly."""
         begin = 0
         while begin < len(block):
             end = max(block.going_on(begin), begin + 1)
@@ -175,7 +178,7 @@ class Pass:
     def _batch(
         self, window: Window, lines: Sequence[AnchoredLine]
     ) -> Generator[tuple[_Several | None, AnchoredLine], None, int]:
-        """Yield the contents of the first lines, or the first line; return their number."""
+        """Yield the contents of the first lines together, or the first line; return how many."""
         reader = self._wanted.read_lines(lines[0][2])
         if reader and (text := self._text(window, lines)):
             offsets_and_anchors = [(window.offset + begin, anchors) for begin, _, anchors in lines]
@@ -194,7 +197,7 @@ class Pass:
         return read([window.offset + begin for begin, _, _ in lines], text) if text else None
 
     def _text(self, window: Window, lines: Sequence[AnchoredLine]) -> bytes | None:
-        """Return some lines, each with a newline; None if one of the lines is too long."""
+        """Return the text of some lines, each with a newline; None if one of them is too long."""
         texts = [window.buffer[begin:end] for begin, end, _ in lines]
         if max(map(len, texts)) > self._bounds.line_limit:
             return None

@@ -1,7 +1,7 @@
-"""Decompress logs: gzip through isal, Zstandard through zstandard, xz and bzip2 as Python does.
+"""Decompress logs: gzip by isal, Zstandard by zstandard, xz and bzip2 by the standard library.
 
-A file may be several compressed ones in a row. If its bytes end too early or are damaged, the
-readable part counts, and a sentence reports it. Memory stays bounded, even if a few bytes
+A file may be several compressed files in a row. If its bytes end too early or are damaged, the
+readable part is used, and a sentence reports the problem. Memory is limited, even if a few bytes
 decompress to a huge amount.
 """
 

@@ -1,8 +1,8 @@
 """Find the few lines of a log that can contain a record, and parse them.
 
-A literal search costs little compared with reading the file; a regular expression on every line
-costs much. So a log is searched for anchors, byte strings that a record's line must contain, and
-only lines with an anchor are cut out, decoded and parsed.
+A search for literal bytes costs little in comparison with reading the file. A regular expression on
+every line costs much. So a log is searched for anchors, byte strings that a record's line must
+contain, and only lines with an anchor are cut out, decoded and parsed.
 """
 
 import math
@@ -40,23 +40,23 @@ ParseLines = Callable[[Sequence[int], str], StepBlock | None]
 class LogFormat:
     """A kind of line, and how to read it.
 
-    name: for people.
+    name: the name that users see.
     anchors: byte strings without newline; each line of this kind contains at least one.
     parse: takes the offset of a line with an anchor and its text (see `decode`), yields the line's
         records. It never raises: a malformed line is not a record.
-    only: a pattern that the format's lines match besides an anchor. For anchors that are common
-        words: rejecting a line by it takes a tenth of the time of parsing it.
+    only: a pattern that each line of this kind also matches, for anchors that are common words. To
+        reject a line by it takes a tenth of the time of parsing it.
     following: how many further lines belong to a line with an anchor; `parse` receives them too,
         joined by newlines, if they are within the next 64 KiB of the log.
     report: the form of a line that should contain a record, to count those that could not be
         parsed. Without it, each line with an anchor and a digit after the anchor counts.
     ordered: whether the iteration numbers of one run only ever rise.
-    counted: a line has no iteration number, which is then the number of such lines, if no
-        other format reports iterations.
+    counted: whether lines have no iteration number. Then it is the number of such lines so far,
+        unless another format reports iterations.
     parse_lines: parses many lines at once that contain only this format's anchors: takes their
         offsets and their text, each with its newline. Returns the one step that each of the first
-        lines reports, while they are alike. The others, or all if it returns None, are parsed
-        one by one.
+        lines reports, while they differ only in numbers. The other lines are parsed one by one, and
+        so are all lines if it returns None.
     """
 
     name: str
@@ -80,13 +80,13 @@ class LogFormat:
 class TableFormat:
     """Rows that mean nothing without the header line above them, as in a CSV file.
 
-    name: for people.
+    name: the name that users see.
     header: a byte string that the header line contains, and no row.
-    anchors: byte strings of which each row contains at least one; they may be as common as a
-        comma, because rows are searched for only after a header, and no longer after many
-        thousand lines that were not rows.
-    row: takes the text of a header line; returns a parser of rows, as `LogFormat.parse` is one,
-        or None if the line is not a header after all. A later header replaces an earlier one.
+    anchors: byte strings; each row contains at least one. They may be as common as a comma, because
+        rows are searched for only after a header, and not after thousands of lines without rows.
+    row: takes the text of a header line, and returns a parser of rows, in the form of
+        `LogFormat.parse`. Returns None if the line is not a header. A later header replaces an
+        earlier one.
     """
 
     name: str
@@ -101,7 +101,7 @@ AnyFormat = LogFormat | TableFormat
 class ReadLine(NamedTuple):
     """A line with an anchor, and the records of each of its formats.
 
-    Or the lines of a block of steps, or of a batch of lines.
+    It may also be a block of steps, or a batch of lines.
     """
 
     candidate: Candidate
@@ -116,9 +116,9 @@ class _OpenTable:
 
 
 class LineReader:
-    """Parses the lines of a log by the formats that they concern.
+    """Parses the lines of a log with the formats that have an anchor on them.
 
-    headers: the text of the header of each table that is being read, by the table's name.
+    headers: the header text of each table whose rows are being read, by the table's name.
     """
 
     def __init__(
@@ -127,10 +127,10 @@ class LineReader:
         more_anchors: Mapping[bytes, int] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        """Prepare for some formats.
+        """Prepare to read some formats.
 
         more_anchors: lines with any of these are returned too, each with this number of following
-        lines. headers: those of tables that begin before the part that will be read.
+        lines. headers: the headers of tables that begin before the part that will be read.
         """
         self._log_formats = [
             log_format for log_format in formats if isinstance(log_format, LogFormat)
@@ -198,7 +198,7 @@ class LineReader:
         return ReadLines(columns, self._read_batch)
 
     def _read_columns(self, log_format: LogFormat) -> ReadColumns | None:
-        """Return the function that reads steps as columns; the same for all lines of a format."""
+        """Return the function that reads steps of a format as columns, always the same one."""
         parse_lines = log_format.parse_lines
         if parse_lines is None:
             return None
@@ -207,7 +207,7 @@ class LineReader:
         )
 
     def _read_batch(self, lines: Sequence[tuple[int, tuple[bytes, ...]]], text: bytes) -> LineBatch:
-        """Return the contents of lines, up to the first that may end a run or cannot be parsed."""
+        """Return the contents of lines, up to a line that may end a run or cannot be parsed."""
         readings: list[tuple[AnyFormat, Sequence[Record]]] = []
         for number, ((offset, anchors), line) in enumerate(
             zip(lines, decode(text).split("\n"), strict=False)
@@ -225,7 +225,7 @@ class LineReader:
         return LineBatch(readings, len(lines))
 
     def _only(self) -> dict[bytes, re.Pattern[bytes]]:
-        """Return a pattern for lines with an anchor, for anchors with a single use."""
+        """Return the patterns that a line must match, for anchors that only one format uses."""
         users = Counter(anchor for log_format in self._log_formats for anchor in log_format.anchors)
         users.update(self._more_anchors)
         users.update(anchor for table in self._tables for anchor in (table.header, *table.anchors))
@@ -239,7 +239,10 @@ class LineReader:
     def _read_tables(
         self, candidate: Candidate, text: str, headed: list[TableFormat]
     ) -> Iterator[tuple[AnyFormat, list[Record]]]:
-        """Yield the rows on a line for the open tables, except tables whose header is on it."""
+        """Yield the rows on a line, for the tables that are open.
+
+        headed: tables whose header is on this line; they are left out.
+        """
         before = set(self._open)
         for table in headed:
             self._read_header(table, text)
@@ -307,7 +310,7 @@ def _report_pattern(log_format: LogFormat) -> re.Pattern[str]:
 
 
 def _just_goes_on(record: Record) -> bool:
-    """Return whether a record shows no end of a run: no last step, and no loss of nan."""
+    """Return whether a record does not show an end: it is not the last step, and no loss is nan."""
     if isinstance(record, Step):
         last = record.iterations is not None and record.iteration >= record.iterations
         sound = not record.nan_iterations if record.loss is None else math.isfinite(record.loss)
@@ -316,7 +319,7 @@ def _just_goes_on(record: Record) -> bool:
 
 
 def decode(line: bytes) -> str:
-    """Return a line as text: invalid UTF-8 replaced, the terminal's colours left out."""
+    """Return a line as text: invalid UTF-8 is replaced, and a terminal's colours are left out."""
     text = line.decode("utf-8", errors="replace")
     return _TERMINAL_CODE.sub("", text) if "\x1b" in text else text
 

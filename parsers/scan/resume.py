@@ -1,7 +1,7 @@
 """Read a log while it grows: each call reads the bytes that were appended since the last call.
 
 The state between two calls is a small value that can be written as JSON. It shows whether the log
-was replaced: moved away and begun again (rotated), or cut short.
+was replaced, i.e. moved away and begun again (rotated), or cut short.
 """
 
 import hashlib
@@ -23,10 +23,10 @@ _HEAD_BYTES = 2**10
 class ReadState:
     """The position in a log, and the data that identifies the log.
 
-    device, inode, size: those of the file, when it was read. offset: the byte after the last line
+    device, inode, size: those of the file when it was read. offset: the byte after the last line
     that was read. within_line: whether the next bytes are the rest of a line that is too long to be
-    read. head_bytes, head_sha256: how many of its first bytes, a KiB at most, and their checksum.
-    headers: (name of the table, text of its header) of the tables whose rows are being read.
+    read. head_bytes, head_sha256: a number of first bytes, a KiB at most, and their checksum.
+    headers: the name and the header text of each table whose rows are being read.
     """
 
     device: int
@@ -43,7 +43,7 @@ class ReadState:
 class Appended:
     """The records that were added to a log since the last call.
 
-    state: to be passed to the next call. restarted: why the log was read from its beginning,
+    state: the value to pass to the next call. restarted: why the log was read from its beginning
     although it had been read before, as the end of a sentence that begins with its name.
     """
 
@@ -61,9 +61,9 @@ def read_appended(
 ) -> Appended:
     """Return the records of a log in any of `formats` since the call that returned `state`.
 
-    A last line without newline, and one that lacks some of the lines that belong to it, are left to
-    the next call; pass `complete=True` once no program writes any more. A compressed log is read
-    completely each time that it has changed. Raises OSError.
+    A last line without newline, or without some of the lines that belong to it, is left to the next
+    call. complete: pass True once no program writes any more; then the last line is read. A
+    compressed log is read completely each time that it has changed. Raises OSError.
     """
     with open_source(Path(path)) as source:
         file_status = os.fstat(source.file)
@@ -102,7 +102,7 @@ def read_appended(
 
 
 def _reason_to_restart(state: ReadState, file_status: os.stat_result, source: Source) -> str | None:
-    """Return why a log cannot be read further from the last position; None if it can."""
+    """Return why a log must be read from its beginning; None if reading can continue."""
     if (file_status.st_dev, file_status.st_ino) != (state.device, state.inode):
         return "is another file than before; reading it from the beginning"
     plain = source.descriptor is not None

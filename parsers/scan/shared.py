@@ -1,8 +1,8 @@
 """Read one large file in several processes, because parsing keeps a core busy.
 
 Each process takes segments of the file in turn, and sends back the content of the lines that begin
-there. This process puts the contents in order. After a line that opens a table, other anchors are
-searched for, so from there on this process reads alone.
+in them. This process puts the contents in order. A line that opens a table changes the anchors to
+search for, so from such a line on this process reads alone.
 """
 
 import threading
@@ -39,7 +39,7 @@ class _Segment(NamedTuple):
     """The content of a segment that was read.
 
     changed: the line that opens a table, if there is one; the rest was not read. newlines: how many
-    the segment has. position: where the search has ended.
+    the segment has. position: the offset at which the search ended.
     """
 
     lines: list[_Packed]
@@ -90,9 +90,9 @@ class SegmentReader:
 
 
 class SharedPass:
-    """One pass over a large file; iterating gives the content of its lines, in order.
+    """One pass over a large file; iterate over it to get the content of its lines, in order.
 
-    position: the end of what was read, when the pass is over. Raises OSError.
+    position: after the pass, the end of what was read. Raises OSError.
     """
 
     def __init__(
@@ -107,8 +107,8 @@ class SharedPass:
     ) -> None:
         """Begin a pass over the first `size` bytes, or more if the file grows meanwhile.
 
-        pool: where `prepare` was called with the file. most_pending: how many segments are read
-        ahead. tell: as in `Pass`.
+        pool: processes in which `prepare` was called with the file. most_pending: how many segments
+        are read ahead. tell: as in `Pass`.
         """
         self._file, self._size, self._pool, self._tell = file, size, pool, tell
         self._most_pending, self._segment_bytes = most_pending, segment_bytes
@@ -148,9 +148,9 @@ class SharedPass:
         return ReadLine(candidate, readings)
 
     def _alone(self, first: Candidate, lines: int) -> Iterator[ReadLine]:
-        """Read from a line on in this process.
+        """Yield the content of the lines from a line on, read in this process.
 
-        `lines` is the number of lines before its segment.
+        lines: the number of lines before its segment.
         """
         reader = LineReader(self._file.formats, self._file.more_anchors)
         before = lines + first.number - 1 if first.number else 0
@@ -188,7 +188,7 @@ _prepared: list[SegmentReader] = []
 
 
 def prepare(file: SharedFile) -> None:
-    """Let this process read this file in `read_segment`."""
+    """Set the file that `read_segment` reads in this process."""
     _prepared[:] = [SegmentReader(file)]
 
 
@@ -198,7 +198,7 @@ def read_segment(start: int, stop: int | None) -> _Segment:
 
 
 def is_worth_sharing(source: Source, begin: int, processes: int) -> bool:
-    """Return whether several processes read a log faster than one."""
+    """Return whether several processes would read a log faster than one."""
     size = source.size
     return (
         processes > 1

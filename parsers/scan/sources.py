@@ -1,6 +1,6 @@
 """Open a log: a file, a compressed file, standard input or another stream.
 
-The first bytes show whether it is compressed, never the name. Offsets count bytes after
+Whether it is compressed is decided by its first bytes, never by its name. Offsets count bytes after
 decompression.
 """
 
@@ -22,7 +22,8 @@ from parsers.scan.compression import MAGIC_BYTES, compression, decompressed
 class LogSlice:
     """A log that is a part of a file, e.g. a member of a tar archive.
 
-    name: the log's name. file: contains its bytes, `size` of them from `begin` on.
+    name: the log's name. file: the file that contains it. begin, size: which bytes of the file it
+    is.
     """
 
     name: str
@@ -46,9 +47,9 @@ _HEAD_BYTES = 2**12
 class Source:
     """The bytes of one log, to be read from the beginning to the end.
 
-    name: the log's name. descriptor: that of a plain file, which can be read at any position; else
-    None. notes: problems of the bytes, as ends of a sentence that begins with the name; complete at
-    the end.
+    name: the log's name. descriptor: that of a plain file, which can be read at any position;
+    otherwise None. notes: problems of the bytes, as ends of a sentence that begins with the name;
+    the list is complete once all is read.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class Source:
 
     @property
     def head(self) -> bytes:
-        """The first bytes, at most 4 KiB; for a stream, the first bytes that were read so far."""
+        """The first bytes, at most 4 KiB. For a stream, only bytes that were read already."""
         if self.descriptor is not None:
             return os.pread(self.descriptor, _HEAD_BYTES, 0)
         return bytes(self._head)
@@ -94,7 +95,7 @@ class Source:
         return None if self.descriptor is None else os.fstat(self.descriptor).st_size
 
     def read_from(self, offset: int) -> Read:
-        """Return a function that reads from a byte on; only a plain file allows several."""
+        """Return a function that reads from a byte on; only a plain file allows several of them."""
         if self.descriptor is not None:
             return file_reader(self.descriptor, offset)
         room = memoryview(bytearray(min(offset, 2**20)))
@@ -151,7 +152,7 @@ def open_source(path: LogPath) -> Iterator[Source]:
 
 
 def _stream(name: str, stream: object, file: int | None = None) -> Source:
-    """Return the source of a stream; a few bytes are read to detect its kind."""
+    """Return the source of a stream; its first bytes are read to detect a compression."""
     # `readinto` of a buffered stream waits until the buffer is full, `readinto1` does not.
     readinto = getattr(stream, "readinto1", None) or stream.readinto  # type: ignore[attr-defined]
 
@@ -189,7 +190,7 @@ def _source(name: str, read: Read, file: int | None) -> Source:
 
 
 def _chained(pieces: Iterator[bytes], then: Read | None = None) -> Read:
-    """Return a function that reads some pieces, and then calls `then`."""
+    """Return a function that first returns some pieces, and then reads with `then`."""
     piece = memoryview(b"")
 
     def read(view: memoryview) -> int:

@@ -12,7 +12,7 @@ from parsers.steps.blocks import StepBlock
 class LineBatch(NamedTuple):
     """The contents of some consecutive lines, parsed one by one and passed on together.
 
-    readings: the formats and their records, in the order of the lines. lines: the number of lines.
+    readings: the formats with their records, in the order of the lines. lines: the number of lines.
     """
 
     readings: Sequence[tuple[Any, Sequence[Record]]]
@@ -22,11 +22,11 @@ class LineBatch(NamedTuple):
 class Candidate(NamedTuple):
     r"""A line that contains anchors.
 
-    offset: byte at which it starts. line: its bytes, without \n or \r\n. anchors: those in it.
-    following: the bytes after it, from its line end to that of the last following line; empty if
-    none was requested. number: how many lines there are up to this one, if requested. steps, batch:
-    if many lines were read at once, the step of each, or the contents of all; then offset and
-    anchors are those of the first line, and `line` is empty.
+    offset: byte at which it starts. line: its bytes, without \n or \r\n. anchors: the anchors in
+    it. following: the bytes of the requested following lines, from the end of this line on; empty
+    if none was requested. number: the line's number, if requested. steps, batch: set if many lines
+    were read at once: the step of each, or the contents of all. Then offset and anchors are those
+    of the first line, and `line` is empty.
     """
 
     offset: int
@@ -47,7 +47,7 @@ ReadBatch = Callable[[Sequence[tuple[int, tuple[bytes, ...]]], bytes], LineBatch
 class ReadLines(NamedTuple):
     """Functions that read many lines at once.
 
-    columns: for lines that report steps, and differ in their numbers only. batch: for any.
+    columns: for lines that report steps and differ only in numbers. batch: for any lines.
     """
 
     columns: ReadColumns | None
@@ -57,7 +57,7 @@ class ReadLines(NamedTuple):
 class Wanted:
     """The anchors to search for, each with the number of following lines to return.
 
-    They can be changed during a pass, and apply from the line after the last returned one.
+    They can be changed during a pass. A change applies from the line after the last returned one.
     """
 
     def __init__(
@@ -68,8 +68,9 @@ class Wanted:
     ) -> None:
         """Prepare the search.
 
-        read_lines: takes the anchors of lines; returns a function that reads many of them at once.
-        only: a pattern that a line must match, too, for an anchor to count.
+        read_lines: takes the anchors of lines, and returns a function that reads many of them at
+        once, or None. only: for some anchors, a pattern that a line must match for the anchor to
+        count.
         """
         self._read_lines, self._only = read_lines, only or {}
         self.change(anchors)

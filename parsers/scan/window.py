@@ -1,6 +1,6 @@
-"""Keep a part of a log in memory: whole lines, moving on through the bytes.
+"""Keep a part of a log in memory: whole lines, from the beginning to the end.
 
-Memory is bounded whatever the log: a line longer than a limit is left out.
+Memory is limited for any log, because a line longer than a limit is left out.
 """
 
 import threading
@@ -20,11 +20,11 @@ _OVERRUN_BYTES = 2**16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """The amount of a log in memory, and the limits of a line.
+    """How much of a log is in memory, and how long a line may be.
 
-    chunk_bytes: read at a time. line_limit: the longest line that is returned. lookahead_bytes: how
-    many bytes of whole lines may be kept until more follow them. complete: whether a last line
-    without newline is whole.
+    chunk_bytes: how many bytes are read at a time. line_limit: the longest line that is returned.
+    lookahead_bytes: how many bytes of whole lines may be kept until more lines follow them.
+    complete: whether a last line without newline is whole.
     """
 
     chunk_bytes: int = CHUNK_BYTES
@@ -44,12 +44,13 @@ def _buffer(size: int) -> bytearray:
 
 
 class Window:
-    """A buffer on a log, of which `[begin, end)` contains whole lines that are wanted.
+    """A buffer with a part of a log; its bytes `[begin, end)` are whole lines to be searched.
 
-    Set `used` to less than `end` to get the lines from there on again, with more after them.
-    `settled`: no more lines can follow these: the log ends there (`at_end`), or continues with a
-    line that is left out (`within_line`). `offset` is that of the buffer's first byte. After the
-    wanted lines, up to `filled`, it contains other lines, or half of one.
+    used: set it to less than `end` to get the lines from there on again, with more after them.
+    settled: whether no more lines can follow these, because the log ends (`at_end`) or continues
+    with a line that is left out (`within_line`). offset: the offset in the log of the buffer's
+    first byte. filled: the end of the buffer's bytes; those after `end` are other lines, or a part
+    of one.
     """
 
     def __init__(
@@ -63,8 +64,8 @@ class Window:
     ) -> None:
         """Begin at the byte `begin`, from which `read` reads.
 
-        Lines that begin at `stop` or later are left out. `within_line`: the first line began before
-        `begin`, and is left out.
+        stop: lines that begin at this byte or later are left out. within_line: whether the first
+        line began before `begin`; it is left out then.
         """
         self.buffer = _buffer(bounds.chunk_bytes + bounds.line_limit + bounds.lookahead_bytes)
         self.view = memoryview(self.buffer)
@@ -79,7 +80,7 @@ class Window:
         self._counted = int(within_line)
 
     def advance(self) -> bool:
-        """Move on by up to a chunk; return False if no more is wanted."""
+        """Move on by up to a chunk; return False if there is nothing more to search."""
         if self.at_end or (self._stop is not None and self.next_line >= self._stop):
             _spare.buffer = self.buffer
             return False
@@ -102,14 +103,15 @@ class Window:
 
     @property
     def next_line(self) -> int:
-        """Offset after the used lines; within a line that is left out, the offset of its rest."""
+        """The offset after the used lines, or within a line that is left out."""
         return self.offset + (self.filled if self.within_line else self.used)
 
     def end_of_following(self, end: int, count: int, *, hold: bool) -> int | None:
         """Return where `count` further lines end, after the line that ends at `end`.
 
-        If there are fewer within the bounds, it is where the last of them ends; `end` if there are
-        none. None: there may be more after `advance`, or with `hold` when the log has grown.
+        If there are fewer within the bounds, return where the last of them ends, or `end` if there
+        are none. Return None if there may be more lines after `advance`, or, with `hold`, once the
+        log has grown.
         """
         lookahead = self._bounds.lookahead_bytes
         region = min(self._whole, end + 1 + lookahead)
@@ -129,10 +131,11 @@ class Window:
         return region if self.at_end and region > last + 1 else last
 
     def newlines_before(self, place: int) -> int:
-        """Return the number of newlines up to a place in the buffer.
+        """Return the number of newlines from the window's beginning up to a place in the buffer.
 
-        Newlines at `stop` or later do not count, nor that of a first byte within a line. Places
-        must not go back, and the caller must count before each `advance`.
+        Newlines at `stop` or later do not count, and the end of a line that began before the window
+        does not count either. Places must not decrease, and the caller must count before each
+        `advance`.
         """
         if self._stop is not None:
             place = min(place, self._stop - self.offset)
@@ -143,7 +146,7 @@ class Window:
         return self._newlines
 
     def _end_of_wanted(self) -> int:
-        """Return where the last whole line ends that begins before `stop`."""
+        """Return the end of the last whole line that begins before `stop`."""
         if self._stop is None or self.offset + self._whole <= self._stop:
             return self._whole
         before_stop = self._stop - 1 - self.offset

@@ -1,6 +1,6 @@
 """Store many step reports as columns, and make a Step only if the caller needs one.
 
-Making a record takes some microseconds; making a number of a column takes a tenth of one.
+To make a record takes some microseconds; to make one number of a column takes a tenth of one.
 """
 
 import math
@@ -22,8 +22,8 @@ _values = attrgetter(*STEP_FIELDS)
 class StepBlock:
     """Step reports in the order of their log.
 
-    columns: the fields of Step that any of them has, including `iteration` and `offset`; all are
-    equally long.
+    columns: for each field of Step that any report has, its values; always for `iteration` and
+    `offset`. All columns are equally long.
     """
 
     columns: Mapping[str, Sequence[Any]]
@@ -52,10 +52,10 @@ class StepBlock:
         return all(map(lt, iterations, iterations[1:]))
 
     def going_on(self, begin: int) -> int:
-        """Return the index at which the reports from `begin` on stop to simply continue.
+        """Return the index of the first report from `begin` on that does not just continue the run.
 
-        Reports continue if iterations rise, none is the last iteration of the run, and no loss is
-        nan or inf.
+        A report continues the run if its iteration is higher than the one before, it is not the
+        last iteration of the run, and its loss is not nan or inf.
         """
         iterations = self.columns["iteration"]
         totals = self.columns.get("iterations")
@@ -107,9 +107,9 @@ Part = Record | StepBlock
 
 
 class Records(Sequence[Record]):
-    """The records of a launch, in order; the steps of blocks are made when accessed.
+    """The records of a launch, in order; a step of a block is made when it is accessed.
 
-    parts: the records, and the blocks.
+    parts: the records and the blocks.
     """
 
     def __init__(self, parts: Iterable[Part]) -> None:
@@ -159,7 +159,7 @@ class Records(Sequence[Record]):
 
 
 def record_parts(records: Iterable[Part]) -> Iterable[Part]:
-    """Return records as they are stored."""
+    """Return records as they are stored, with many steps as one block."""
     return records.parts if isinstance(records, Records) else records
 
 

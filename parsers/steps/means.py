@@ -1,7 +1,7 @@
 """Find over how many iterations the time in a report is the mean.
 
 Most programs time the iterations since their previous report, and divide by their number. No line
-contains this number; it follows from the reports around it and the configuration.
+contains this number. It is computed from the neighbouring reports and the configuration.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,13 +15,12 @@ from parsers.steps.blocks import Part, StepBlock, joined_steps
 def step_means(parts: Sequence[Part], resumed_from: int | None) -> StepBlock:
     """Return the steps of one launch, each with its `log_interval` if it can be determined.
 
-    The interval is the distance to the previous report of the same program. It is at most the
-    configured interval, because a report may be missing. For the first report see
-    `_first_interval`.
+    The interval is the distance to the previous report of the same program, but at most the
+    configured interval, because a report may be missing. `_first_interval` treats the first report.
 
-    One line is left out: since core 0.16, Megatron reports the first iteration of a launch in
-    addition, and does not reset its timer, so that the next line's mean includes that iteration,
-    too.
+    One line is left out. Since core 0.16, Megatron prints an additional line for the first
+    iteration of a launch and does not reset its timer, so that the mean in the next line includes
+    that iteration too.
     """
     steps = joined_steps(parts)
     iterations, totals = steps.column("iteration"), steps.column("iterations")
@@ -104,7 +103,7 @@ def _configured_interval(records: Iterable[Part]) -> int | None:
 def _extra(
     iterations: Sequence[int], configured: int | None, resumed_from: int | None
 ) -> int | None:
-    """Return the iteration of a line that is reported in addition to the interval's, or None."""
+    """Return the iteration of a line that is printed in addition to the interval's, or None."""
     if len(iterations) < 2:
         return None
     first, second = iterations[:2]

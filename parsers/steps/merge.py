@@ -1,7 +1,7 @@
 """Merge reports of the same value into one.
 
-Several lines can report one iteration: those of two programs, or of every rank. Every node prints a
-result, and every process a setting. Here each counts once.
+Several lines can report one iteration, because two programs or all ranks print it. Every node
+prints a result, and every process a setting. Here each of them counts once.
 """
 
 import dataclasses
@@ -43,12 +43,12 @@ _NODES_APART_SECONDS = 1.0
 def merged_steps(records: Iterable[Part], *, resumed_from: int | None = None) -> StepBlock:
     """Merge all lines of one launch into one step per iteration, in order.
 
-    Values of an earlier line stay, with one exception: a line with the total number of iterations
-    takes precedence over one without. It is the more precise one of Megatron-DeepSpeed's two lines.
-    `means` leaves out Megatron core's line of the first iteration, and computes over how many
-    iterations each time is the mean. `resumed_from`: the iteration of the checkpoint that the
-    launch continued from, if known. If there are reports of the whole iteration, those of single
-    engines keep no time and no rate.
+    If several lines have a value, the first one counts. There is one exception: a line with the
+    total number of iterations takes precedence over a line without, because it is the more precise
+    one of Megatron-DeepSpeed's two lines. `means` leaves out Megatron core's additional line of the
+    first iteration, and computes over how many iterations each time is the mean. If some reports
+    cover whole iterations, the times and rates of single engines are dropped. resumed_from: the
+    iteration of the checkpoint from which the launch continued, if known.
     """
     interval = [setting for setting in settings_among(records) if setting.name == "log_interval"]
     means = step_means([*_whole_iterations(reports_among(records)), *interval], resumed_from)
@@ -104,8 +104,8 @@ def merge_skipped(records: Iterable[Part]) -> list[SkippedStep]:
 def merge_totals(records: Iterable[Part]) -> list[RunTotals]:
     """Return the totals of a run in the lines of one launch, without copies.
 
-    Each node prints the run's result with its own times: those of one result differ by less than a
-    second or two percent.
+    Each node prints the run's result with its own times. Times of the same result differ by less
+    than a second, or by less than two percent.
     """
     kept: list[RunTotals] = []
     for record in reports_among(records):
@@ -117,8 +117,8 @@ def merge_totals(records: Iterable[Part]) -> list[RunTotals]:
 def merge_settings(records: Iterable[Part]) -> dict[str, str]:
     """Return the configuration in the lines of a run: one value per name.
 
-    Of several values, the first one of the most credible source counts. Hosts and GPUs are listed,
-    with commas.
+    If there are several values, the first one from the most reliable source counts. Hosts and GPUs
+    are listed, with commas.
     """
     settings = settings_among(records)
     merged: dict[str, str] = {}

@@ -1,7 +1,7 @@
 """Compute step times and their statistics, and find reports with a skipped update.
 
-An iteration whose gradients overflowed skips its update and does less work than others, so its time
-is not a step's.
+An iteration whose gradients overflowed skips its update. It does less work than others, so its time
+is not the time of a step.
 """
 
 import statistics
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 def skipped_updates(so_far: Iterable[int | None], since: Iterable[int | None]) -> list[bool]:
     """Return for each report of a launch, in order, whether it includes a skipped update.
 
-    so_far: how many updates the launch had skipped by then (DeepSpeed). since: how many since the
-    report before (Megatron). None if a report does not contain the number.
+    so_far: how many updates the launch had skipped up to each report (DeepSpeed). since: how many
+    it skipped since the previous report (Megatron). None if a report does not contain the number.
     """
     skips = []
     before = 0
@@ -60,16 +60,16 @@ class StepSeconds:
 
 
 def is_sound(value: float) -> bool:
-    """Return whether a number in a log is undamaged, so that it can be used in computations."""
+    """Return whether a number in a log can be used in computations: not nan, inf or absurd."""
     return value == 0 or 1 / _MAGNITUDE < abs(value) < _MAGNITUDE
 
 
 def step_seconds(
     reported: float | None, batch: int | None, samples_per_second: float | None
 ) -> float | None:
-    """Return the seconds of a step: reported, else the global batch over samples per second.
+    """Return the seconds of a step: as reported, or the global batch over the samples per second.
 
-    None if neither is known and usable.
+    Returns None if neither is known and usable.
     """
     seconds = reported
     if seconds is None and batch and samples_per_second:
@@ -78,5 +78,5 @@ def step_seconds(
 
 
 def mean_of(values: Sequence[float]) -> float:
-    """Return the mean of one or more values; for equal values exactly that value."""
+    """Return the mean of one or more values; if all are equal, exactly that value."""
     return min(max(statistics.fmean(values), min(values)), max(values))

@@ -1,1 +1,1 @@
-"""Summarize runs that were read: numbers, rows and data frames."""
+"""Summarize runs that were read: as numbers, rows and data frames."""

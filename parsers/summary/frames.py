@@ -43,7 +43,7 @@ def steps_frame(
 ) -> "pd.DataFrame":
     """Return a row per step report of all runs, with the columns `parsers.summary.rows.STEP_NAMES`.
 
-    `counted` is true for those that are used in the numbers of `runs_frame`.
+    The column `counted` is true for reports that the numbers of `runs_frame` use.
     """
     import pandas as pd
 

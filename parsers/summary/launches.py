@@ -1,4 +1,4 @@
-"""Choose the step reports of a run that count: those after the warm-up of each launch."""
+"""Choose the step reports of a run that its numbers use: those after the warm-up of each launch."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,12 +23,12 @@ class Configured:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchReports:
-    """The step reports of a launch as columns, and which of them count.
+    """The step reports of a launch as columns, and which of them the run's numbers use.
 
     step_seconds: the time of each report, as reported, or the global batch divided by the samples
-    per second. skips: whether each report includes a skipped update. counted: whether the summary
-    uses each report. last_warmup: the last iteration of the warm-up. dropped: the number of reports
-    left out as warm-up. skipped: the number of reports after it that are left out for a skipped
+    per second. skips: whether each report includes a skipped update. counted: whether the numbers
+    use each report. last_warmup: the last iteration of the warm-up. dropped: the number of reports
+    left out as warm-up. skipped: the number of later reports that are left out because of a skipped
     update. steady: whether the step times have settled.
     """
 
@@ -42,7 +42,7 @@ class LaunchReports:
     steady: bool
 
     def column(self, name: str) -> Iterator[Any]:
-        """Yield one field of the reports that count."""
+        """Yield one field of the reports that the numbers use."""
         values = self.step_seconds if name == "step_seconds" else self.steps.column(name)
         return compress(values, self.counted)
 
@@ -58,7 +58,7 @@ class RunReports:
         return sum(len(launch.steps) for launch in self.launches)
 
     def column(self, name: str) -> Iterator[Any]:
-        """Yield one field of the reports that count."""
+        """Yield one field of the reports that the numbers use."""
         return chain.from_iterable(launch.column(name) for launch in self.launches)
 
     def every(self, name: str) -> Iterator[Any]:
@@ -72,7 +72,7 @@ class RunReports:
 
     @property
     def seconds(self) -> list[float]:
-        """The step times that count."""
+        """The step times that the numbers use."""
         return [time for time in self.column("step_seconds") if time is not None]
 
     @property
@@ -97,15 +97,15 @@ class RunReports:
 
     @property
     def iterations_told(self) -> int | None:
-        """The number of iterations of the run, from the last report with it."""
+        """The number of iterations of the run, according to the last report that contains it."""
         totals = [total for total in self.every("iterations") if total is not None]
         return totals[-1] if totals else None
 
     def statistics(self, totals: Iterable[RunTotals], batch: int | None) -> StepSeconds:
-        """Return the statistics of the step times that count.
+        """Return the statistics of the step times that the numbers use.
 
-        Without any step time, only the mean is known: that of the whole run, warm-up included, by
-        the program's own samples per second.
+        If there is no step time, only the mean is known. It is the mean of the whole run, warm-up
+        included, and follows from the program's own samples per second.
         """
         if seconds := self.seconds:
             return StepSeconds.of(seconds)
@@ -120,7 +120,7 @@ class RunReports:
 def run_reports(
     run: LogRun, warmup: Warmup, configured: Configured, *, keep_skipped: bool = False
 ) -> RunReports:
-    """Return the step reports of a run, and which of them count after each launch's warm-up."""
+    """Return the step reports of a run, and which of them its numbers use after the warm-up."""
     return RunReports(
         tuple(
             launch_reports(
@@ -143,9 +143,9 @@ def launch_reports(
     resumed_from: int | None = None,
     keep_skipped: bool = False,
 ) -> LaunchReports:
-    """Return which of a launch's reports count.
+    """Return the step reports of a launch, and which of them the numbers use.
 
-    resumed_from: the iteration of the checkpoint that it continued from, if known.
+    resumed_from: the iteration of the checkpoint from which the launch continued, if known.
     """
     iterations = steps.column("iteration")
     seconds = _step_seconds(steps, configured.global_batch_size)
@@ -171,7 +171,7 @@ def launch_reports(
 
 
 def _iterations_told(steps: StepBlock) -> int | None:
-    """Return the number of iterations of a run, from its last report with it."""
+    """Return the number of iterations of a run, according to its last report that contains it."""
     return next(
         (total for total in reversed(steps.column("iterations")) if total is not None), None
     )
@@ -191,7 +191,7 @@ def _step_seconds(steps: StepBlock, batch: int | None) -> list[float | None]:
 
 
 def _between(iterations: Sequence[int], seconds: Sequence[float | None]) -> list[float | None]:
-    """Return the time per iteration between each report and the one before it."""
+    """Return for each report the seconds per iteration since the previous report, or None."""
     times: list[float | None] = [None] * len(seconds)
     for at, (before, now) in enumerate(pairwise(zip(iterations, seconds, strict=True)), start=1):
         if before[1] is not None and now[1] is not None and now[1] > before[1]:

@@ -30,8 +30,8 @@ USAGE_NAMES = ("path", "run", "launch", *(field.name for field in fields(Usage))
 def run_object(summary: RunSummary) -> Row:
     """Return a run's numbers as the object that `teralog parse --format json` prints.
 
-    Memory is in MiB; a `line` counts from 1, an `offset` is that of the line's first byte. Values
-    of the configuration that are numbers, true or false have that type, all others are text.
+    Memory is in MiB. A `line` counts from 1; an `offset` is the position of the line's first byte.
+    Values of the configuration that are numbers, true or false have that type; all others are text.
     """
     outcome, warmup = summary.outcome, str(summary.warmup.written or "none")
     return {
@@ -68,7 +68,10 @@ def run_object(summary: RunSummary) -> Row:
 
 
 def run_row(summary: RunSummary) -> Row:
-    """Return a run's numbers as one flat row: `step_seconds_mean`; without the configuration."""
+    """Return a run's numbers as one flat row with names such as `step_seconds_mean`.
+
+    The configuration is left out.
+    """
     row: Row = {}
     for name, value in run_object(summary).items():
         if name == "config":
@@ -81,7 +84,7 @@ def run_row(summary: RunSummary) -> Row:
 
 
 def step_rows(summary: RunSummary) -> Iterator[Row]:
-    """Yield a row for each step report of a run: STEP_NAMES.
+    """Yield a row for each step report of a run, with the names STEP_NAMES.
 
     `step_seconds` is computed from the rate if the log contains no time; `counted` is whether the
     run's numbers use the report.
@@ -99,7 +102,7 @@ def step_rows(summary: RunSummary) -> Iterator[Row]:
 
 
 def usage_rows(run: LogRun) -> Iterator[Row]:
-    """Yield a row for each report of memory or of how busy a GPU is: USAGE_NAMES."""
+    """Yield a row for each report of memory or of how busy a GPU is, with the names USAGE_NAMES."""
     for launch, segment in enumerate(run.segments):
         for record in segment.records:
             if isinstance(record, Usage):

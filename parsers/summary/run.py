@@ -25,8 +25,8 @@ _UNKNOWN = Configured()
 class ReportedStep:
     """A step report, and the number of its launch in the run, from 0.
 
-    step_seconds: as reported, or the global batch over the samples per second. counted: whether the
-    numbers use the report.
+    step_seconds: as reported, or the global batch divided by the samples per second. counted:
+    whether the run's numbers use the report.
     """
 
     launch: int
@@ -37,29 +37,29 @@ class ReportedStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary:
-    """The numbers of one run; absent is None.
+    """The numbers of one run; absent values are None.
 
     path, run: its log, and the number of the run in it, from 0.
     formats: the formats of its reports, those of speed first, without those of its configuration.
-    launches: every step report. warmup_source: who chose the warm-up, if not the caller of
-        `summarise`. dropped, skipped: how many of them are
-        left out, as warm-up and because their update was skipped. steady: False if the step times
-        never settled.
-    step_seconds: those of the reports that count; else only the mean of the whole run, if the
-        program reports its samples per second.
-    memory_reports: how many reports training programs printed. peak_memory_gib: the highest
-        allocated memory in them, else reserved; without them, the highest use of a device in
-        nvidia-smi's samples.
-    samples_per_second, tokens_per_second: of the reports that count, over all GPUs; else the
-        program's own figure for the whole run, or for all of it so far.
-    tokens_per_second_per_gpu: likewise, if the program reports it.
-    reported_tflops_per_gpu, reported_mfu: likewise, as the program claims.
+    launches: every step report, by launch. Below, "counting reports" are those that numbers use.
+    warmup_source: what decided the warm-up, if it was not the caller of `summarise`.
+    dropped, skipped: how many reports are left out, as warm-up and because of a skipped update.
+    steady: False if the step times never settled.
+    step_seconds: statistics of the counting reports. If there are none, only the mean of the whole
+        run, if the program reports its samples per second.
+    memory_reports: how many reports training programs printed.
+    peak_memory_gib: the highest allocated memory in these reports, or else the highest reserved.
+        Without reports, the highest use of a device in nvidia-smi's samples.
+    samples_per_second, tokens_per_second: of the counting reports, over all GPUs. If there are
+        none, the program's own figure for the whole run, or for all of it so far.
+    tokens_per_second_per_gpu: the same per GPU, if the program reports it.
+    reported_tflops_per_gpu, reported_mfu: the same, as the program claims them.
     engine_samples_per_second: of single engines, if the other rates are end to end.
-    global_batch_size, world_size, parameters: the set-up, as the caller or the log states it; the
-        batch also as it follows from reports with seconds and samples per second.
-    batch_changes: the reports that count have several global batches.
+    global_batch_size, world_size, parameters: the set-up, as the caller or the log states it. The
+        batch may also be computed from reports with seconds and samples per second.
+    batch_changes: whether the counting reports have several global batch sizes.
     device, precision: the hardware and number format of the model's computation, as reported.
-    rates_only: no report that counts has a step time, because it needs a batch.
+    rates_only: whether no counting report has a step time because the batch is not known.
     config: the configuration in the log, as text.
     lines, not_understood: how many lines gave records, and how many looked like reports but could
         not be parsed.
@@ -116,7 +116,7 @@ class RunSummary:
 
     @property
     def says_nothing(self) -> bool:
-        """Whether the log contains nothing about a run."""
+        """Whether the log contains no value of a run."""
         return not self.formats and self.outcome.kind is OutcomeKind.UNKNOWN
 
 
@@ -130,9 +130,9 @@ def summarise(
 ) -> RunSummary:
     """Return the numbers of a run, without the warm-up of each of its launches.
 
-    An iteration whose gradients overflowed skips its update, so it does less work than others; a
-    report that includes one counts only with `keep_skipped`. configured: values known from
-    elsewhere; the log fills in the rest.
+    An iteration whose gradients overflowed skips its update and does less work than others. A
+    report that includes such an iteration is used only with `keep_skipped`. configured: values that
+    are known from elsewhere; the others are taken from the log.
     """
     config = run.config
     batch = (
@@ -189,8 +189,8 @@ def summarise(
 def _batch_by_rates(run: LogRun) -> int | None:
     """Return the sequences per iteration: samples per second times seconds, of the same report.
 
-    Both are rounded. So the middle half of the products must differ by less than a quarter from
-    the same whole number; None if it does not, or if no report gives both.
+    Both numbers are rounded. So the middle half of these products must differ by less than a
+    quarter from one integer. Returns None if they do not, or if no report has both numbers.
     """
     parts = run.reports
     columns = (step_column(parts, name) for name in ("step_seconds", "samples_per_second"))
@@ -215,9 +215,10 @@ def _formats(run: LogRun) -> tuple[str, ...]:
 
 
 def _samples_per_second(reports: RunReports, batch: int | None) -> float | None:
-    """Return samples over seconds of all reports that count, else by the rates reported.
+    """Return all samples divided by all seconds of the reports that the numbers use.
 
-    A rate that a program reports may be wrong, or the mean since the start; the batch is reliable.
+    If that is impossible, return the mean of the reported rates. A reported rate may be wrong, or
+    the mean since the start, but the batch is reliable.
     """
     sizes = (size or batch for size in reports.column("global_batch_size"))
     sized = [*filter(all, zip(sizes, reports.column("step_seconds"), strict=True))]
@@ -228,9 +229,9 @@ def _samples_per_second(reports: RunReports, batch: int | None) -> float | None:
 
 
 def _mean_rate(reports: RunReports, name: str) -> float | None:
-    """Return the mean over time of a reported rate: all the work over all its seconds.
+    """Return the mean over time of a reported rate: all work divided by all seconds.
 
-    If no seconds are known, each report counts as the same work: the harmonic mean.
+    If the seconds are not known, each report counts as the same work, which is the harmonic mean.
     """
     rates = list(reports.column(name))
     timed = [
@@ -254,7 +255,10 @@ def _rate_of_losses(run: LogRun) -> float | None:
 
 
 def _tokens_a_sample(reports: RunReports) -> float | None:
-    """Return the sequence length between the first and the last report that count."""
+    """Return the sequence length: consumed tokens per consumed sample, between two reports.
+
+    These are the first and the last report that the numbers use.
+    """
     tokens, samples = reports.column("consumed_tokens"), reports.column("consumed_samples")
     counts = [*zip(tokens, samples, strict=True)]
     match (*counts[:1], *counts[-1:]):
@@ -265,7 +269,7 @@ def _tokens_a_sample(reports: RunReports) -> float | None:
 
 
 def _engine_rate(run: LogRun) -> float | None:
-    """Return the samples per second that single engines report, if others are end to end."""
+    """Return the samples per second that single engines report, if other reports are end to end."""
     whole_iterations = step_column(run.reports, "end_to_end")
     if not any(whole_iterations):
         return None
@@ -277,9 +281,9 @@ def _engine_rate(run: LogRun) -> float | None:
 
 
 def _world_size(run: LogRun, config: Mapping[str, str]) -> int | None:
-    """Return the number of ranks in the log; else nodes times GPUs, or the layout's product.
+    """Return the number of ranks: as the log states it, or nodes times GPUs, or a product of sizes.
 
-    Of the layout only the data-parallel size is required: a missing axis is 1.
+    The product needs the data-parallel size; other parallel sizes are 1 if the log lacks them.
     """
     nodes, gpus = (whole(config.get(name)) for name in ("nodes", "gpus_per_node"))
     layout = [whole(config.get(f"{axis}_parallel_size")) for axis in _AXES]
@@ -292,13 +296,13 @@ def _world_size(run: LogRun, config: Mapping[str, str]) -> int | None:
 
 
 def _set_up(run: LogRun, name: str) -> Any:
-    """Return a value of the program's set-up report; if it is repeated, the last one."""
+    """Return a value of the program's set-up report; if several reports have it, the last one."""
     values = [value for totals in run.totals if (value := getattr(totals, name)) is not None]
     return values[-1] if values else None
 
 
 def _total(run: LogRun, name: str) -> float | None:
-    """Return the last rate for the whole run, over all GPUs, that its program reports."""
+    """Return the last rate that the program reports for the whole run, over all GPUs."""
     whole = (
         totals for totals in run.totals if not totals.per_gpu and totals.phase in {None, "overall"}
     )

@@ -1,20 +1,20 @@
-"""Find the warm-up of a launch: the first iterations, left out of its numbers.
+"""Find the warm-up of a launch: the first iterations, which its numbers leave out.
 
-A warm-up has one of four spellings:
+A warm-up can be given in four ways:
 
-* a number, such as `5`: the first 5 iterations of the launch;
-* a percentage, such as `10%`: that part of the iterations that the launch will do;
-* `first`: all iterations up to the first report, which holds compilation, allocation and the set-up
-  of communication;
+* a number, e.g. `5`: the first 5 iterations of the launch;
+* a percentage, e.g. `10%`: that part of the iterations that the launch will do;
+* `first`: all iterations up to the first report, which includes compilation, allocation and the
+  set-up of communication;
 * `auto`: the iterations before the steady state, which the rule MSER-5 finds in the step times.
 
-MSER, the marginal standard error rule, leaves out the first d of n observations where the squared
-standard error of the mean of the others is least, worked out as if they were independent: the sum
-of (x - mean)² over those others, divided by (n - d)² (K. P. White Jr., An effective truncation
-heuristic for bias reduction in simulation output, Simulation 69(6), 1997). MSER-5 does so with the
-means of five observations each, which is steadier (K. P. White Jr., M. J. Cobb, S. C. Spratt, A
-comparison of five steady-state truncation heuristics for simulation, Winter Simulation Conference
-2000). Where the least is in the second half, no steady state has been reached.
+MSER, the marginal standard error rule, leaves out the first d of n observations. It chooses the d
+with the smallest squared standard error of the mean of the other observations, computed as if these
+were independent: the sum of their (x - mean)², divided by (n - d)² (K. P. White Jr., An effective
+truncation heuristic for bias reduction in simulation output, Simulation 69(6), 1997). MSER-5 uses
+the means of five observations each, which is more stable (K. P. White Jr., M. J. Cobb, S. C.
+Spratt, A comparison of five steady-state truncation heuristics for simulation, Winter Simulation
+Conference 2000). If the smallest value is in the second half, no steady state has been reached.
 """
 
 import re
@@ -46,7 +46,7 @@ class WarmupEnd:
 
 @dataclass(frozen=True, slots=True)
 class Warmup:
-    """A number of iterations of a launch, a percentage of them, or the result of `rule`."""
+    """The length of a warm-up: a number of iterations, a percentage of them, or a rule's name."""
 
     iterations: int = 0
     percent: int = 0
@@ -78,7 +78,7 @@ class Warmup:
         return self.rule or (f"{self.percent}%" if self.percent else self.iterations)
 
     def least_iterations(self, train_iters: int) -> int:
-        """Return the smallest number of iterations left out, whatever the log contains."""
+        """Return the smallest number of iterations that are left out, whatever the log contains."""
         if self.rule == "first":
             return 1
         return max(self.iterations, self.percent * train_iters // 100)
@@ -93,10 +93,10 @@ class Warmup:
     ) -> WarmupEnd:
         """Return the end of the warm-up of a launch.
 
-        iterations: those of its reports, in order; a program may count them from 0. step_seconds:
-        one per report; None if the report has no time, which `auto` skips. train_iters: the last
-        iteration of the run; by default that of the last report. resumed_from: the iteration of the
-        checkpoint that the launch began with.
+        iterations: the iterations of its reports, in order; a program may count them from 0.
+        step_seconds: one per report; None if the report has no time, which `auto` ignores.
+        train_iters: the last iteration of the run; by default that of the last report.
+        resumed_from: the iteration of the checkpoint from which the launch continued.
         """
         from_zero = 1 if iterations and not iterations[0] else 0
         before = resumed_from - from_zero
@@ -128,8 +128,8 @@ def _steady_state(step_seconds: Sequence[float | None]) -> tuple[int, bool]:
 def steady_state(observations: Sequence[float]) -> tuple[int, bool]:
     """Return how many first observations MSER-5 leaves out, and whether the others are steady.
 
-    It leaves out at most half of them. Fewer than 50 are taken one by one, as the rule was first
-    published.
+    At most half of them are left out. Fewer than 50 observations are not averaged in fives, as in
+    the rule that was first published.
     """
     size = _BATCH if len(observations) >= _BATCH * _FEWEST_BATCHES else 1
     whole = len(observations) // size * size
@@ -146,7 +146,7 @@ def steady_state(observations: Sequence[float]) -> tuple[int, bool]:
 
 
 def _squared_standard_errors(observations: Sequence[float]) -> list[float]:
-    """Return for each d the squared standard error of the mean without the first d."""
+    """Return for each d the squared standard error of the mean without the first d observations."""
     errors = []
     mean, squares = 0.0, 0.0
     for count, observation in enumerate(reversed(observations), start=1):

@@ -40,7 +40,7 @@ begin() {
   # CPU, a run may crash, e.g. by SIGILL. So each combination has its own folder.
   if [[ -z "${TORCH_EXTENSIONS_DIR:-}" ]]; then
     local kind
-    kind="$("$python" -c '"""Print a name for the target of compiled torch extensions: Python, torch, CUDA, CPU and GPUs."""
+    kind="$("$python" -c '"""Print a name for the platform of compiled torch extensions: Python, torch, CUDA, CPU, GPUs."""
 
 # Job scripts contain this text, for Pythons from 3.6 on. Arguments: files on the CPU and the GPUs.
 import hashlib

@@ -1,9 +1,9 @@
 """Options, checks and numbers that ColossalAI's two RLHF benchmarks share.
 
-They train an actor and a critic by PPO, next to a frozen copy of each. An episode generates
-experience, token by token, and then learns from it. Batch sizes are per GPU. The benchmarks print
-rates of the two phases, without the first episode, and no step times; the FLOPs of a GPT's
-iteration do not describe them.
+The benchmarks train an actor and a critic by PPO, next to a frozen copy of each. An episode
+generates experience, token by token, and then learns from it. Batch sizes are per GPU. The
+benchmarks print rates of the two phases, without the first episode, and no step times. The FLOPs of
+a GPT's iteration do not apply to them.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -71,10 +71,10 @@ def trainer_config(
     offload_param: str,
     extra: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return the configuration for Hugging Face's Trainer, which refuses contradictions.
+    """Return the configuration for Hugging Face's Trainer, which refuses contradictory values.
 
-    The Trainer fills in each "auto": from its own arguments or, for the three sizes of buffers,
-    from the model's width (see `trainer_sizes`).
+    The Trainer replaces each "auto" by the value of its own argument. The three sizes of buffers
+    follow from the model's width (see `trainer_sizes`).
     """
     zero = _zero_section(run, offload_optimizer, offload_param)
     if run.zero_stage:
@@ -100,9 +100,9 @@ def trainer_config(
 
 
 def trainer_sizes(hidden_size: int) -> dict[str, int]:
-    """Return the values that the Trainer fills in for "auto" keys of `zero_optimization`.
+    """Return the values, in elements, that the Trainer fills in for "auto" in `zero_optimization`.
 
-    In elements; trainer_config_finalize in integrations/deepspeed.py of transformers 5.23.
+    Source: trainer_config_finalize in integrations/deepspeed.py of transformers 5.23.
     """
     return {
         "reduce_bucket_size": hidden_size**2,
@@ -126,9 +126,9 @@ def without_fused_adam(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _optimizer_section(adam: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the AdamW section.
+    """Return the configuration section of AdamW.
 
-    Only its type, if `extra` asks for an optimizer without settings.
+    It contains only the optimizer's type if `extra` requests an optimizer without settings.
     """
     asked = str(value_at(extra, "optimizer.type", absent="AdamW"))
     if asked.lower() not in _ADAM:
@@ -137,9 +137,9 @@ def _optimizer_section(adam: Mapping[str, Any], extra: Mapping[str, Any]) -> dic
 
 
 def _zero_section(run: Run, offload_optimizer: str, offload_param: str) -> dict[str, Any]:
-    """Return the ZeRO section; offloaded states go through pinned host memory.
+    """Return the ZeRO section; offloaded states are in pinned host memory.
 
-    By default, DeepSpeed uses memory that the system can page out, which copies more slowly.
+    By default, DeepSpeed uses memory that the system can page out, and copies to it more slowly.
     """
     zero: dict[str, Any] = {"stage": run.zero_stage}
     if offload_optimizer != "none":
@@ -154,8 +154,9 @@ def contradictions(
 ) -> Iterator[str]:
     """Yield the values of a configuration that contradict the run's parameters.
 
-    The plan, the table and run.json show the parameters. filled_in: whether the program replaces
-    every "auto" by the value of its command line, which does not contradict them.
+    They matter because the plan, the table and run.json show the parameters. filled_in: whether the
+    program replaces every "auto" by the value of its command line, so that "auto" contradicts
+    nothing.
     """
     training = run.training
     settings = {

@@ -43,11 +43,11 @@ def _unknown_keys(config: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[
 
 
 def renamed_keys(config: Mapping[str, Any], kept: Collection[str] = ()) -> Iterator[str]:
-    """Yield one sentence for each key that has another name in DeepSpeed today.
+    """Yield one sentence for each key whose name has changed, and that teralog does not rename.
 
-    These are the keys that `with_todays_names` does not rename. A parameter of the run sets them,
-    or the configuration has both names of a key, which DeepSpeed refuses. kept: dotted paths of
-    keys that keep their old name, because the program's DeepSpeed is an old one.
+    `with_todays_names` renames the other keys. A key is not renamed if a parameter of the run sets
+    it, or if the configuration has both of its names, which DeepSpeed refuses. kept: dotted paths
+    of keys that keep their old name, because the program's DeepSpeed is an old one.
     """
     yield from _renamed_keys(config, (), kept)
 
@@ -73,7 +73,8 @@ def _renamed_keys(
 def with_todays_names(config: Mapping[str, Any], path: tuple[str, ...] = ()) -> dict[str, Any]:
     """Return a configuration with the names that DeepSpeed's keys have today.
 
-    DeepSpeed accepts the old names too, but not next to today's, which teralog writes.
+    DeepSpeed accepts old names too, but not if the configuration also has the new name. teralog
+    writes new names.
     """
     renamed = _renamed(path)
     renamed_config: dict[str, Any] = {}
@@ -87,7 +88,7 @@ def with_todays_names(config: Mapping[str, Any], path: tuple[str, ...] = ()) -> 
 
 
 def earlier_keys(config: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[str]:
-    """Yield one sentence for each key that only earlier versions of DeepSpeed have."""
+    """Yield one sentence for each key that today's DeepSpeed no longer has."""
     for key, value in config.items():
         where = (*path, key)
         if key in _earlier(path):

@@ -75,7 +75,10 @@ def problems(run: Run) -> Iterator[str]:
 
 
 def placement(run: Run) -> Placement | None:
-    """Return the placement of a run's states; the script's recomputation is not known."""
+    """Return the placement of a run's states, without activations.
+
+    Whether the user's script recomputes activations is not known.
+    """
     placed = zero.placement(run)
     return None if placed is None else replace(placed, recomputation=None)
 

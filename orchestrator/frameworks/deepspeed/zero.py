@@ -127,7 +127,7 @@ def config_files(run: Run) -> dict[str, dict[str, Any]]:
 
 
 def steps_on_cpu(run: Run) -> bool:
-    """Return whether the optimizer is DeepSpeed's CPU Adam, wherever its states are."""
+    """Return whether the optimizer is DeepSpeed's CPU Adam."""
     return bool(run.options.offload_optimizer != "none")
 
 
@@ -161,10 +161,10 @@ def config_placement(run: Run, stage: int, config: Mapping[str, Any]) -> Placeme
 def states(
     precision: str, stage: int, config: Mapping[str, Any], *, pipeline: bool = False
 ) -> Placement:
-    """Return DeepSpeed's states; in bf16 with stage 0 or 1, its BF16_Optimizer may have them.
+    """Return the placement of DeepSpeed's weights, gradients and optimizer states.
 
-    That optimizer has them if gradients are added up in fp32; in a pipeline it may have them in any
-    version.
+    In bf16 with stage 0 or 1, DeepSpeed uses its BF16_Optimizer if gradients are added up in fp32.
+    In a pipeline, some versions use it in any case, so it may be used.
     """
     accumulated = value_at(config, "data_types.grad_accum_dtype")
     in_fp32 = accumulated in ("fp32", "float32", "float")
@@ -180,7 +180,7 @@ def _elements(config: Mapping[str, Any], key: str, default: int) -> int:
 
 
 def offload(run: Run) -> str | None:
-    """Return, as the text of a table cell, what is offloaded and to which device."""
+    """Return what is offloaded, and to which device, as the text of a table cell."""
     devices = {
         "optimizer": run.options.offload_optimizer,
         "parameters": run.options.offload_param,

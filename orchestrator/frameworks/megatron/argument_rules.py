@@ -1,7 +1,7 @@
 """Check the further arguments of Megatron against the parameters of a run.
 
-Only parameters of a run are checked here. The program itself decides whether arguments fit
-together: `orchestrator/workloads/ask_megatron.py` runs the program's own check.
+Whether arguments fit together is not checked here, because the program itself decides that:
+`orchestrator/workloads/ask_megatron.py` runs the program's own check.
 """
 
 import math
@@ -26,7 +26,7 @@ _BY_SAMPLES = ("--lr-decay-samples", "--lr-warmup-samples", "--rampup-batch-size
 
 
 def problems_of_all(run: Run) -> Iterator[str]:
-    """Yield the rules of all Megatron versions, also 1.1.5, that a run breaks."""
+    """Yield a problem for each rule that a run breaks and that all Megatron versions have."""
     options = given(run.options.extra_args)
     least, rate = number(options, "--min-lr"), run.training.learning_rate
     if least is not None and least > rate:
@@ -40,7 +40,7 @@ def problems_of_all(run: Run) -> Iterator[str]:
 
 
 def common_problems(run: Run) -> Iterator[str]:
-    """Yield the rules of Megatron since version 2 that a run, which counts iterations, breaks."""
+    """Yield a problem for each rule that a run breaks and that Megatron has since version 2."""
     options = given(run.options.extra_args)
     for option, instead in _NOT_FOR_RUNS.items():
         if option in options:
@@ -69,7 +69,8 @@ def common_problems(run: Run) -> Iterator[str]:
 def data_source_problems(run: Run) -> Iterator[str]:
     """Yield a problem if a run has several sources of data.
 
-    A file of paths excludes `data_path`; files per split next to it are not checked.
+    A file of paths and `data_path` exclude each other. A file of paths next to files for each split
+    is not checked.
     """
     options = given(run.options.extra_args)
     paths = ["data_path"] * (run.options.data_path is not None)
@@ -83,9 +84,9 @@ def data_source_problems(run: Run) -> Iterator[str]:
 
 
 def blend_problems(run: Run) -> Iterator[str]:
-    """Yield a problem if `data_path` is neither one prefix nor weights and prefixes in turn.
+    """Yield a problem if `data_path` is not one prefix, nor alternating weights and prefixes.
 
-    Megatron 2 refuses other lists only when it builds its data, after the model is on all GPUs.
+    Megatron 2 itself refuses other lists late: after it has put the model on all GPUs.
     """
     words = given(run.options.extra_args).get(DATA_PATH)
     if words is None or len(words) == 1:

@@ -53,7 +53,7 @@ def checkpointing(run: Run) -> list[str]:
 
 
 def checkpointing_problems(run: Run) -> Iterator[str]:
-    """Yield those options of a run that need activation checkpoints, if the run has none."""
+    """Yield the options of a run that need activation checkpoints, if the run has none."""
     asked = checkpointing(run)
     if asked and not run.training.activation_checkpointing:
         need = "needs" if len(asked) == 1 else "need"
@@ -63,7 +63,10 @@ def checkpointing_problems(run: Run) -> Iterator[str]:
 
 
 def optimizer_problems(run: Run) -> Iterator[str]:
-    """Yield a problem for an `optimizer` section, because DeepSpeed uses Megatron's optimizer."""
+    """Yield a problem if the configuration has an `optimizer` section.
+
+    DeepSpeed uses the optimizer that Megatron makes.
+    """
     if "optimizer" in run.options.deepspeed:
         yield (
             "deepspeed: optimizer is ignored: the program has its own; set that one in extra_args"
@@ -90,7 +93,10 @@ def version_1_problems(run: Run) -> Iterator[str]:
 
 
 def placed(run: Run, states: Placement) -> Placement:
-    """Return the placement with a run's activations added; the program's attention is not fused."""
+    """Return the placement of a run's states, with the run's activations added.
+
+    The program's attention is not fused.
+    """
     options: MegatronDeepspeedOptions = run.options
     return replace(
         states,

@@ -119,7 +119,7 @@ def model_problems(run: Run) -> Iterator[str]:
 
 
 def _hybrid_problems(run: Run, layers: Iterable["Layer"]) -> Iterator[str]:
-    """Yield why `pretrain_mamba.py` cannot train a hybrid model as the run wants it."""
+    """Yield why `pretrain_mamba.py` cannot train the hybrid model of a run."""
     from orchestrator.model.megatron_arguments import layer_letter
 
     letters = {layer_letter(layer) for layer in layers}
@@ -133,7 +133,7 @@ def _hybrid_problems(run: Run, layers: Iterable["Layer"]) -> Iterator[str]:
 
 
 def model_arguments(run: Run) -> list[list[str]]:
-    """Return the arguments that build a model with other layers than GPT-2's; none for GPT-2's.
+    """Return the arguments that build a model whose layers are not GPT-2's; none for GPT-2's.
 
     Raises ConfigError if Megatron core has no argument for a part of the model.
     """
@@ -233,7 +233,7 @@ def warnings(run: Run) -> Iterator[str]:
 
 
 def unreckoned(run: Run) -> list[str]:
-    """Return the further arguments that change sizes or FLOPs without being counted."""
+    """Return the further arguments that change sizes or FLOPs but are not counted."""
     return shared.unreckoned(run) + _selective(run)
 
 
@@ -243,7 +243,10 @@ def program(run: Run) -> str:
 
 
 def placement(run: Run) -> Placement:
-    """Return the placement of a run; Transformer Engine fuses attention in 16 bits."""
+    """Return the placement of a run's states and activations.
+
+    Attention is fused if Transformer Engine computes it, in 16 bits.
+    """
     options: MegatronLmOptions = run.options
     fused = (
         options.is_core

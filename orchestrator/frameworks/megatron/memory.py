@@ -24,7 +24,7 @@ _USUAL_RECIPES = {"fp8": "delayed", "fp4": "nvfp4"}
 
 
 def needed(run: Run) -> Iterator[tuple[str, Capability]]:
-    """Yield the parts of a Megatron core run that need a GPU, with its compute capability."""
+    """Yield the parts of a Megatron core run that need a GPU, each with the compute capability."""
     options = given(run.options.extra_args)
     if (context := run.parallelism.context_parallel_size) > 1:
         yield f"context_parallel_size={context}", FUSED_ATTENTION
@@ -44,7 +44,10 @@ _SCORES = ["core_attn"]
 
 
 def selective(run: Run) -> list[str]:
-    """Return the arguments that request selective recomputation; none if layers are recomputed."""
+    """Return the arguments that request selective recomputation.
+
+    Returns none if whole layers are recomputed.
+    """
     options = given(run.options.extra_args)
     asked = _ACTIVATIONS in options or list(options.get(_GRANULARITY, ())) == ["selective"]
     if run.training.activation_checkpointing or not asked:
@@ -55,7 +58,7 @@ def selective(run: Run) -> list[str]:
 def mode(run: Run) -> Recomputation | None:
     """Return the recomputation mode of a Megatron core run.
 
-    None unless only scores are recomputed.
+    Returns None unless only the attention scores are recomputed.
     """
     if not selective(run):
         return recomputation(run.training.activation_checkpointing)
@@ -143,7 +146,7 @@ def may_save(run: Run) -> bool:
 
 
 def warnings(run: Run) -> Iterator[str]:
-    """Yield memory arguments for which no other warning about sizes and FLOPs exists."""
+    """Yield warnings about arguments that change memory, if no other warning covers them."""
     other_warnings = shared.unreckoned(run)
     for option in given(run.options.extra_args):
         if option in _SAVES and option not in other_warnings:

@@ -21,11 +21,11 @@ UNEVEN = (_LAYOUT, *_ENDS, *_COUNTED)
 
 
 def least_split(given: Parallelism, world_size: int) -> Parallelism:
-    """Return the split that Megatron 2 trains with: no larger than the number of ranks allows.
+    """Return the split with which Megatron 2 trains: no larger than the number of ranks allows.
 
-    Its parser takes min(tensor, world size) and min(pipeline, world size
-    tensor). This is in parse_args of megatron/arguments.py of 2.0 to 2.6, also of Megatron core up
-    to 0.8.
+    Its parser takes min(tensor, world size) as the tensor-parallel size t, and min(pipeline, world
+    size // t) as the pipeline-parallel size. Source: parse_args of megatron/arguments.py of 2.0 to
+    2.6, and of Megatron core up to 0.8.
     """
     tensor = min(given.tensor_parallel_size, world_size)
     stages = min(given.pipeline_parallel_size, world_size // tensor)
@@ -33,7 +33,7 @@ def least_split(given: Parallelism, world_size: int) -> Parallelism:
 
 
 def split_warnings(run: Run) -> Iterator[str]:
-    """Yield the parallel sizes that the program lowers because there are too few ranks."""
+    """Yield a warning for each parallel size that the program lowers, because ranks are too few."""
     split, given = run.parallelism, run.parallelism.given
     for name in ("tensor_parallel_size", "pipeline_parallel_size"):
         asked, taken = getattr(given, name), getattr(split, name)
@@ -80,7 +80,7 @@ def checkpoint_problems_of_2(run: Run, chunks: int = 1) -> Iterator[str]:
 
 
 def core_stage_problems(run: Run, chunks: int) -> Iterator[str]:
-    """Yield the problems of stages in Megatron core, unless further arguments divide the layers."""
+    """Yield the problems of Megatron core's stages, unless further arguments divide the layers."""
     if not run.options.gives(*UNEVEN):
         yield from even_problems(run, chunks)
 

@@ -13,7 +13,7 @@ _RELEASE = re.compile(r"(?:core[-_ ]?)?[vr]?(\d+\.\d+)(?:\.\d+)?(?:rc\d+)?")
 
 
 def checked_version(version: str) -> str:
-    """Return the version unchanged. Raises ValueError if no release has this version."""
+    """Return the version unchanged. Raises ValueError if there is no such release."""
     record_name(version)
     return version
 
@@ -41,7 +41,7 @@ def record_name(version: str) -> str:
 
 
 def lowers_parallel_sizes(version: str) -> bool:
-    """Return whether the parser lowers parallel sizes that are too large for the world size.
+    """Return whether the program's parser lowers parallel sizes that are too large for the ranks.
 
     The parser does so in 2.x and in Megatron core up to 0.8; later ones refuse such sizes.
     """

@@ -168,11 +168,11 @@ def split_problems(run: Run) -> Iterator[str]:
 
 
 def checkpoint_problems(run: Run, layers: int, whose: str, fate: str) -> Iterator[str]:
-    """Yield a problem if the last activation checkpoint extends beyond the layers.
+    """Yield a problem if the last activation checkpoint extends past the last layer.
 
-    Megatron of 2021 always runs the full number of layers after a checkpoint, also after the last
-    checkpoint. layers: how many a rank runs at a time. whose: names these layers in the message.
-    fate: the consequence.
+    Megatron of 2021 runs the full number of layers after every checkpoint, also after the last one.
+    layers: how many layers a rank runs at a time. whose: names these layers in the message. fate:
+    the consequence, for the message.
     """
     every: int = run.options.checkpoint_num_layers
     if run.training.activation_checkpointing and layers % every:
@@ -182,7 +182,7 @@ def checkpoint_problems(run: Run, layers: int, whose: str, fate: str) -> Iterato
 
 
 def megatron_option_problems(run: Run, free: Collection[str] = ()) -> Iterator[str]:
-    """Yield the problems of options that all these frameworks have.
+    """Yield the problems of options that all Megatron frameworks have.
 
     free: options that a run may give although a parameter sets something similar.
     """
@@ -202,7 +202,7 @@ def megatron_option_problems(run: Run, free: Collection[str] = ()) -> Iterator[s
 
 
 def data_problems(run: Run) -> Iterator[str]:
-    """Yield the missing files of a program that has no dummy data."""
+    """Yield a problem for each missing data file, if the program has no dummy data."""
     options: MegatronOptions = run.options
     names = ["vocab_file", "merge_file"]
     if not options.gives(DATA_PATH):
@@ -225,7 +225,7 @@ _ENDS = ("--exit-interval", "--exit-duration-in-mins")
 
 
 def unreckoned(run: Run) -> list[str]:
-    """Return the further arguments that change sizes or FLOPs without being counted."""
+    """Return the further arguments that change sizes or FLOPs but are not counted."""
     described = run.model is not None and run.model.described is not None
     # The placement of a described model's experts is counted.
     counted = {"--expert-model-parallel-size"} if described else set()
@@ -259,10 +259,11 @@ def _argument_warnings(run: Run) -> Iterator[str]:
 
 
 def option_warnings(run: Run, chunks: int = 1) -> Iterator[str]:
-    """Yield warnings about valid but unusual settings; a pipeline rank has `chunks` chunks.
+    """Yield warnings about valid but unusual settings.
 
-    In 1F1B each of p stages waits for p - 1 of m + p - 1 micro-batches (Narayanan et al. 2021,
-    section 2.2), or of v·m + p - 1 if it has v chunks.
+    chunks: how many chunks of layers a pipeline rank has. In the schedule 1F1B each of p stages
+    waits during p - 1 of m + p - 1 micro-batches (Narayanan et al. 2021, section 2.2). With v
+    chunks, it is p - 1 of v·m + p - 1.
     """
     yield from _argument_warnings(run)
     stages, count = run.parallelism.pipeline_parallel_size, run.num_microbatches

@@ -16,7 +16,7 @@ class FurtherArguments:
     """The arguments that a run passes to its program after all others.
 
     parameter: the parameter that sets these arguments, e.g. `extra_args`. remedy: what the user
-    should do if the record is of another program than the runs'.
+    should do if the runs use another program than the one that was recorded.
     """
 
     parameter: str
@@ -45,7 +45,7 @@ def unaccepted(further: FurtherArguments, record: Record) -> Iterator[str]:
 
 
 def lacking(options: Sequence[str], record: Record, remedy: str) -> Iterator[str]:
-    """Yield a sentence if the record lacks options that build the model of a run."""
+    """Yield a sentence if options that build a run's model are not in the record."""
     unknown = [option for option in dict.fromkeys(options) if option not in record.options]
     if unknown:
         program = record.program if record.own else f"{record.program} (recorded)"

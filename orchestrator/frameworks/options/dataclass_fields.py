@@ -46,7 +46,7 @@ def fields_of(interpreter: Interpreter, cls: Class, depth: int = _DEPTH) -> dict
 def factory_options(
     interpreter: Interpreter, factory: Factory
 ) -> Iterator[tuple[list[str], Takes]]:
-    """Yield the names of each option that a factory makes, and the keywords of `add_argument`."""
+    """Yield the options that a factory makes: their names, and the keywords of `add_argument`."""
     for field in fields_of(interpreter, factory.fields_of).values():
         init = field.keywords.get("init")
         if field.name in factory.exclude or (

@@ -74,7 +74,7 @@ class Interpreter:
     # --- names -----------------------------------------------------------------------------
 
     def name_in(self, module: Module, name: str) -> Any:
-        """Return the value of a module's name; UNKNOWN if the name has several values or none."""
+        """Return the value of a name in a module; UNKNOWN if it has several values or none."""
         key = (id(module), name)
         if key not in self._looked_up:
             self._looked_up[key] = UNKNOWN  # while it is computed: a circle has no value
@@ -198,7 +198,7 @@ class Interpreter:
     def _branches(
         self, bodies: list[list[ast.stmt]], names: Names, module: Module
     ) -> tuple[bool, Any]:
-        """Follow all branches, each from the same names; keep the names that agree."""
+        """Follow several branches from the same variables; keep variables on which they agree."""
         before, results, ends, value = dict(names), [], [], UNKNOWN
         for body in bodies:
             own = {
@@ -512,7 +512,7 @@ class Interpreter:
         return PARSER if PARSER in arguments else UNKNOWN
 
     def _provider(self, name: str, value: Any) -> None:
-        """Follow a function that a program passes on to let it add options."""
+        """Follow a function that the program passes to another one, so that it can add options."""
         if name == "extra_args_provider" and isinstance(value, Function):
             self.call(value, [PARSER], {})
 

@@ -21,7 +21,7 @@ class Module:
 
     @property
     def package(self) -> str:
-        """The dotted name of the package at which relative imports begin."""
+        """The dotted name of the package to which relative imports refer."""
         if self.path.name == "__init__.py":
             return self.name
         return self.name.rpartition(".")[0]

@@ -21,9 +21,9 @@ from orchestrator.frameworks.options.source import SourceOptions, Takes, read_op
 class Record:
     """The options that a program accepts on its command line.
 
-    program: its name and version, as text. options: the values of each option, see `SourceOptions`.
-    own: whether this is the program of the runs, and not a release that may differ from it.
-    complete: whether the record has all options, see `SourceOptions`.
+    program: its name and version, as text. options: the properties of each option, see
+    `SourceOptions`. own: whether this is the program of the runs itself; otherwise it is a release
+    that may differ from it. complete: whether the record has all options, see `SourceOptions`.
     """
 
     program: str
@@ -34,7 +34,7 @@ class Record:
 
 @cache
 def recorded(name: str) -> Record:
-    """Return a record that the package contains, e.g. `megatron-lm-2.4`."""
+    """Return a record of a release that is part of teralog, e.g. `megatron-lm-2.4`."""
     text = (files("orchestrator.frameworks") / "known_options" / f"{name}.json").read_text("utf-8")
     content: dict[str, Any] = json.loads(text)
     # The programs that come with teralog are recorded by a test.
@@ -103,7 +103,7 @@ def _hash(path: Path) -> str:
 
 @cache
 def _readers_hash() -> str:
-    """Return a hash of the code that reads sources: another version may read more options."""
+    """Return a hash of the code that reads sources; its next version may read more options."""
     parts = (modules, interpreter, dataclass_fields, source)
     return hashlib.sha256(
         "".join(_hash(Path(str(module.__file__))) for module in parts).encode()

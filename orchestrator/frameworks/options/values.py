@@ -1,4 +1,4 @@
-"""Define the values that expressions of a program's source can have for the interpreter."""
+"""Define the values that the interpreter of a program's source knows."""
 
 import ast
 from dataclasses import dataclass

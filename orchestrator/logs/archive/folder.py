@@ -1,8 +1,8 @@
 """Lay out the folder in which an archive of logs is read, shard by shard.
 
-<work>/<reader>/shards/<shard>/shard.pickle   its logs, and how to read them
-<work>/<reader>/shards/<shard>/result.pickle  what they say; there whole, once it has been read
-<work>/<reader>/jobs/<name>/script.sh         what Slurm was given: an array
+<work>/<reader>/shards/<shard>/shard.pickle   the shard's logs, and how to read them
+<work>/<reader>/shards/<shard>/result.pickle  the content of these logs, once all are read
+<work>/<reader>/jobs/<name>/script.sh         the script of a job array
 <work>/<reader>/jobs/<name>/<index>           a link to the shard that the task reads
 <work>/<reader>/jobs/<name>/<index>.log       what the task printed
 <work>/<reader>/jobs/<name>/job.json          the array's id, and its shards in order
@@ -63,12 +63,12 @@ class ShardJob:
 
 @dataclass(frozen=True, slots=True)
 class WorkFolder:
-    """The folder of one reader."""
+    """The folder that contains the shards and jobs of one way to read logs (a `Reader`)."""
 
     path: Path
 
     def shard(self, name: str) -> ShardFolder:
-        """Return the folder of a shard, which need not exist."""
+        """Return the folder of a shard; it may not exist yet."""
         return ShardFolder(self.path / "shards" / name)
 
     def shards(self) -> Iterator[Shard]:
@@ -94,12 +94,12 @@ class WorkFolder:
                 yield file.parent.name, job
 
     def log(self, job_name: str, index: int) -> Path:
-        """Return the path of the output of a task."""
+        """Return the path of the file with a task's output."""
         return self.path / "jobs" / job_name / f"{index}.log"
 
 
 def work_folder(work: Path, reader: Reader) -> WorkFolder:
-    """Create the folder of a reader and return it; other users cannot look into `work`."""
+    """Create the folder of a reader, which other users cannot open, and return it."""
     path = work.absolute() / reader.name
     if "\\" in str(path):
         raise UserError(

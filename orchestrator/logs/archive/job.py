@@ -13,7 +13,8 @@ from orchestrator.logs.read import LogContent, summaries_of
 def read_shard(folder: ShardFolder) -> None:
     """Read the logs of a shard, and write their content.
 
-    Raises RuntimeError if this process would read logs differently from the submitting one.
+    Raises RuntimeError if this process has other code to read logs than the process that submitted
+    it.
     """
     reader, shard = folder.load()
     if reader.code != code_fingerprint():

@@ -51,9 +51,9 @@ def read_on_slurm(
 ) -> list[LogContent]:
     """Return the content of each log, read by jobs in about `count` shards.
 
-    `tell` reports progress. Results of an earlier call in `work` are used, and jobs of an earlier
-    call are waited for. Raises UserError if a shard's job ends without a result, and names each;
-    the other results stay.
+    `tell` reports progress. Results of an earlier call in `work` are used, and its jobs are waited
+    for. Raises UserError, with the name of each shard whose job ends without a result; the other
+    results are kept.
     """
     _refuse_streams(logs)
     with disk_errors(work, "give a folder you may write to with --work"):
@@ -99,7 +99,7 @@ def _refuse_streams(logs: Sequence[Log]) -> None:
 
 
 def _going_on(folder: WorkFolder) -> dict[str, Task]:
-    """Return the tasks that had not ended at Slurm's last answer, by their shards."""
+    """Return the tasks that had not ended when Slurm last answered, by shard."""
     tasks = {
         shard: Task(f"{job.job_id}_{index}", folder.log(name, index))
         for name, job in folder.jobs()
@@ -122,7 +122,10 @@ def _submit(
     shards: Sequence[Shard],
     tasks: dict[str, Task],
 ) -> Iterator[str]:
-    """Submit arrays that read `shards`, note their tasks, and yield a sentence for each."""
+    """Submit arrays that read `shards`; yield a sentence for each array.
+
+    tasks: gets the new tasks, by shard.
+    """
     if not shards:
         return
     yield from ignored_variables(cluster.account)

@@ -29,7 +29,7 @@ Stamp = tuple[int, int] | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reader:
-    """How to read logs: the folder of relative paths, and which step reports count.
+    """How to read logs: the folder for relative paths, and which step reports count.
 
     global_batch_size: used for logs that do not contain it. code: a fingerprint of the source files
     that read logs.
@@ -102,9 +102,10 @@ def stamped(log: Log) -> StampedLog:
 def in_shards(
     logs: Sequence[StampedLog], count: int, earlier: Iterable[Shard] = ()
 ) -> Iterator[Shard]:
-    """Yield about `count` shards of the same size, which together contain each log once.
+    """Yield about `count` shards of similar size, which together contain each log once.
 
-    Shards of `earlier` stay if all their logs are wanted; the other logs are divided.
+    earlier: shards that are used again if all their logs are among `logs`. The other logs form new
+    shards.
     """
     left = dict.fromkeys(logs)
     for shard in earlier:

@@ -1,4 +1,7 @@
-"""Check cells that compare with another row: `3849(-1754,↓31.3%)` is 1754 and 31.3 % below it."""
+"""Check cells that compare with another row.
+
+E.g. `3849(-1754,↓31.3%)` is a number that is 1754, or 31.3 %, below that of another row.
+"""
 
 import re
 from bisect import bisect_left, bisect_right
@@ -31,10 +34,10 @@ _Cells = Sequence[tuple[BenchmarkRow, str]]
 
 
 def relative_changes(tables: Sequence[BenchmarkTable]) -> Iterator[TableFinding]:
-    """Find changes in cells that do not follow from any other row of their column.
+    """Find stated changes that do not follow from any other row of their column.
 
-    A page does not state to which row a change refers. Any row that fits under the same title, in
-    any table, is accepted. If no row fits, the change is compared with the nearest row above.
+    A page does not state to which row a change refers. So any row with the same title that gives
+    the change is accepted, in any table. If there is none, the finding names the nearest row above.
     """
     columns: dict[str, list[_Cells]] = {}
     for table in tables:
@@ -101,7 +104,7 @@ class StatedChange:
 
 
 def read_change(text: str, title: str = "") -> StatedChange | None:
-    """Return the change in a cell, or None. Every part must have a sign or an arrow."""
+    """Return the change that a cell states, or None. Every part must have a sign or an arrow."""
     if len(text) > LONGEST or not _MAY_TELL.search(text):
         return None
     plain = _text(text)
@@ -130,7 +133,7 @@ def read_change(text: str, title: str = "") -> StatedChange | None:
 
 
 def plain_number(text: str) -> Printed | None:
-    """Return the number of a cell that contains nothing else, or a comparison with another row."""
+    """Return the number of a cell that contains only a number, or a number and a change."""
     plain = _text(text)
     match = _PLAIN.fullmatch(plain) or _CELL.fullmatch(plain)
     return printed_number(match["value"]) if match else None
@@ -156,7 +159,7 @@ class Misfit:
 def misfits(change: StatedChange, other: Printed) -> list[Misfit]:
     """Return the parts of a change that do not follow from the cell's number and another one.
 
-    Integers are taken as exact, because a reader computes with them; decimals are rounded values.
+    Integers are taken as exact, because readers compute with them; decimals are rounded values.
     Neither number is 0.
     """
     value = change.value
@@ -201,7 +204,7 @@ def follows_from_any(change: StatedChange, numbers: Sequence[Printed]) -> bool:
 
 
 def _origins(change: StatedChange) -> Iterator[NumberRange]:
-    """Yield ranges in which the other number may be; every range is slightly too wide."""
+    """Yield ranges that contain the number to which a change refers; each is slightly too wide."""
     value, amount = change.value, change.difference or change.percent
     if amount is None:
         return
@@ -218,7 +221,7 @@ def _origins(change: StatedChange) -> Iterator[NumberRange]:
 
 
 def fitting(change: StatedChange) -> Printed | None:
-    """Return the number from which both parts of a change follow, or None."""
+    """Return the number to which a change refers, if both of its parts give the same; else None."""
     if change.difference is None or change.percent is None:
         return None
     other = Printed(change.value.value - change.sign * change.difference.value, change.value.unit)
@@ -226,9 +229,9 @@ def fitting(change: StatedChange) -> Printed | None:
 
 
 def nearest(candidates: Sequence[tuple[int, Printed]], line: int) -> tuple[int, Printed] | None:
-    """Return the candidate on the nearest line above, or else below; None without candidates.
+    """Return the candidate on the nearest line above a line, or else below; None if there is none.
 
-    Candidates are in the order of their lines.
+    candidates: line numbers with printed numbers, in the order of the lines.
     """
     at = bisect_left(candidates, line, key=lambda each: each[0])
     others = [*candidates[max(at - 1, 0) : at], *candidates[at : at + 2]]

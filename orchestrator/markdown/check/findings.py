@@ -27,7 +27,8 @@ class FindingKind(StrEnum):
 class TableFinding:
     """A contradiction: its line, its type, and a sentence with both numbers.
 
-    last_digit_only: whether one more in a last printed digit, or rounding, would explain it.
+    last_digit_only: whether rounding, or a difference of one in a last printed digit, would explain
+    it.
     """
 
     line: int
@@ -39,7 +40,7 @@ class TableFinding:
 def finding(
     row: BenchmarkRow, kind: FindingKind, message: str, *, last_digit_only: bool = False
 ) -> TableFinding:
-    """Return a finding in a row; the sentence is put after the row's name."""
+    """Return a finding in a row; its sentence is the row's name and the message."""
     return TableFinding(
         line=row.line,
         kind=kind,

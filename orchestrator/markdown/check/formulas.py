@@ -1,7 +1,7 @@
-"""Find rows whose TFLOPs do not follow from size, speed and GPUs as in other rows.
+"""Find rows whose TFLOPs do not follow from size, speed and GPUs as in the page's other rows.
 
-The formula and the sequence length of a page may be unknown. If all rows have the same formula,
-TFLOPs · GPUs over size · sequences per second is the same number in every row.
+The formula and the sequence length of a page may be unknown. But if all rows use the same formula,
+TFLOPs · GPUs / (size · sequences per second) is the same number in every row.
 """
 
 from collections.abc import Iterator, Sequence
@@ -42,10 +42,10 @@ class _Rated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Agreement:
-    """The common FLOPs per parameter and sequence of most rows, and the sizes of these rows.
+    """The FLOPs per parameter and sequence on which most rows agree, and the sizes of these rows.
 
-    Sizes are rounded in print: TFLOPs may have been computed from the printed size (`exact_size`),
-    or from the unrounded one.
+    exact_size: whether the TFLOPs agree if they were computed from the printed, rounded size.
+    Otherwise they agree only if they were computed from the unrounded size.
     """
 
     rows: int
@@ -54,7 +54,7 @@ class _Agreement:
     sizes: frozenset[Fraction]
 
     def tells_of(self, size: Fraction) -> bool:
-        """Return whether rows of a given size must agree with the others.
+        """Return whether rows with a given model size must agree with the others.
 
         With an exact formula, models of other sizes give slightly different numbers.
         """

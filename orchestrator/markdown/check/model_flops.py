@@ -1,4 +1,4 @@
-"""Check the TFLOP/s of named models against their descriptions, and rows of a model together."""
+"""Check the TFLOP/s of named models: against their descriptions, and rows against rows."""
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
@@ -34,7 +34,7 @@ _GIGA = 10**9
 
 
 def named_model_flops(tables: Sequence[BenchmarkTable]) -> Iterator[TableFinding]:
-    """Find TFLOP/s that do not follow from tokens/s and the model, or the model's other rows."""
+    """Find TFLOP/s that do not follow from tokens/s and the model, or from rows of that model."""
     rated = rated_rows(tables)
     keys = keys_of_page(rated)
     right: dict[Group, Way] = {}
@@ -78,7 +78,7 @@ def _unequal(rows: Sequence[RatedRow]) -> Iterator[TableFinding]:
 
 
 def _accepted(rows: Sequence[RatedRow], way: Way | None, keys: Keys) -> list[Way]:
-    """Return the ways to count FLOPs that give no finding, the correct one first.
+    """Return the ways to count FLOPs that are no mistake, the exact way first.
 
     A title with only TFLOPs may mean hardware FLOPs, or attention with or without a causal mask.
     """
@@ -101,9 +101,9 @@ def _recomputes_only(way: Way) -> bool:
 
 
 def _explanations(model: NamedModel, odd: Sequence[RatedRow], keys: Keys) -> dict[int, Way]:
-    """Return, by the row's line, a way to count FLOPs that gives the row's number, if known.
+    """Return a known way to count FLOPs that gives a row's number, by the row's line.
 
-    The way that explains most rows comes first; of several, the one with the fewest differences.
+    The way that explains most rows is preferred, and then the one with the fewest differences.
     """
     explained: dict[int, Way] = {}
     left = list(odd)
@@ -129,7 +129,7 @@ def _explanations(model: NamedModel, odd: Sequence[RatedRow], keys: Keys) -> dic
 def _distance(model: NamedModel, rows: Sequence[RatedRow], way: Way) -> float | None:
     """Return the relative difference between a way to count and the rows that it explains.
 
-    None if it explains no row.
+    Returns None if it explains no row.
     """
     distances = [
         abs(float(rated_row.flops.middle) / flops_per_token(model, rated_row.seq_length, way) - 1)

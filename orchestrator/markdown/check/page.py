@@ -1,8 +1,8 @@
 """Find contradictions in tables of benchmarks that people wrote; change nothing.
 
-A printed number means all numbers that round to it. Two numbers contradict each other if no number
-can be both. A rule reports nothing if it lacks the facts to be certain: after one false alarm,
-readers ignore the next.
+A printed number stands for all numbers that round to it. Two numbers contradict each other if no
+number is in both ranges. A rule reports nothing if it lacks the facts to be certain, because after
+one false alarm readers ignore the next finding.
 """
 
 from collections.abc import Sequence
@@ -23,8 +23,8 @@ from orchestrator.markdown.meaning.benchmark_pages import BenchmarkPage
 def check_page(page: BenchmarkPage, gpus: Sequence[Gpu] = ()) -> list[TableFinding]:
     """Return the problems in the tables of a page, in the order of its lines.
 
-    `gpus`: the GPUs of the measurements; with them, slow rows are findings too. Without them, the
-    GPUs that the page names give the peak.
+    gpus: the GPUs on which the page's runs were measured. With them, rows that are too slow are
+    findings too. Without them, peaks are those of the GPUs that the page names.
     """
     gpt_only = not tells_of_other_models(page.data)
     named = named_gpus(page.data)

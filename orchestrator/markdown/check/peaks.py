@@ -35,7 +35,7 @@ _PEAKS = {
 class _Usual:
     """The usual TFLOPs of a GPU in training.
 
-    mistuned: fewer TFLOPs mean a slow run. too_high: more TFLOPs mean a mistake.
+    mistuned: a run with fewer TFLOPs is slow. too_high: more TFLOPs are a mistake.
     """
 
     mistuned: float
@@ -50,7 +50,7 @@ _USUAL = {"V100": _Usual(mistuned=25, too_high=100)}
 def named_gpus(data: bytes) -> list[Gpu]:
     """Return the GPUs whose models a page names.
 
-    None if the page also names unknown accelerators, or formats below 16 bits.
+    Returns none if the page also names unknown accelerators, or number formats below 16 bits.
     """
     words = set(_WORD.findall(data.decode("utf-8", "replace").upper()))
     unknown = any(_UNKNOWN.fullmatch(word) for word in words - {gpu.model for gpu in GPUS})
@@ -108,9 +108,10 @@ def tflops_range(
 
 
 def _highest_peak(gpus: Sequence[Gpu], precision: str | None) -> float | None:
-    """Return the highest peak of the GPUs, of whole cards, at the precision of a row.
+    """Return the highest peak of the GPUs at the precision of a row, each GPU as a whole card.
 
-    Without a precision, the highest of all precisions. None without a GPU or with an unknown peak.
+    Without a precision, the highest peak of all precisions is returned. Returns None without a GPU,
+    or if a peak is not known.
     """
     names = _names_of(precision)
     peaks = [
@@ -123,7 +124,7 @@ def _highest_peak(gpus: Sequence[Gpu], precision: str | None) -> float | None:
 
 
 def _names_of(precision: str | None) -> frozenset[str]:
-    """Return the names of the peaks that a precision such as FP8-MX may reach; none if unknown."""
+    """Return the precisions whose peak may apply to a name such as FP8-MX; none if unknown."""
     match = _FORMAT.search(precision or "")
     return _PEAKS[match[0].upper()] if match else frozenset()
 

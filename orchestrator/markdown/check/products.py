@@ -1,4 +1,4 @@
-"""Check sizes of a row that multiply to one another: batches, and parallel sizes."""
+"""Check products of sizes in a row: batch sizes, and parallel sizes."""
 
 import math
 import re
@@ -31,7 +31,10 @@ def global_batch_size(row: BenchmarkRow) -> Iterator[TableFinding]:
 
 
 def world_size(row: BenchmarkRow) -> Iterator[TableFinding]:
-    """Find GPUs that are not tensor · pipeline · data-parallel size, or nodes · GPUs per node."""
+    """Find numbers of GPUs that are not the product of the parallel sizes, or of the nodes' GPUs.
+
+    The products are tensor · pipeline · data-parallel size, and nodes · GPUs per node.
+    """
     factors = [
         row.numbers.get(Meaning.TENSOR_PARALLEL_SIZE),
         row.numbers.get(Meaning.PIPELINE_PARALLEL_SIZE),
@@ -64,7 +67,10 @@ def _product(
     factors: Sequence[RowNumber | None],
     explanation: str = "",
 ) -> Iterator[TableFinding]:
-    """Yield a finding if the known factors do not give the product, or cannot be a part of it."""
+    """Yield a finding if the product of the known factors differs from the whole.
+
+    If some factors are unknown, yield one if the known factors do not divide the whole.
+    """
     total = row.numbers.get(whole)
     given_factors = [factor for factor in factors if factor]
     product = math.prod(factor.whole for factor in given_factors)
@@ -86,10 +92,9 @@ def _product(
 
 
 def _lowered_stages(world: RowNumber | None, *factors: RowNumber | None) -> str:
-    """Return how Megatron-LM 2 lowers too many pipeline stages of a row; "" if it does not.
+    """Return a sentence on how Megatron-LM 2 lowers too many pipeline stages; "" if it does not.
 
-    Its parser takes min(pipeline size, world size
-    tensor size); later parsers refuse such a size.
+    Its parser takes min(pipeline size, world size // tensor size). Later parsers refuse such sizes.
     """
     tensor, pipeline, data_parallel, *others = factors
     if world is None or tensor is None or pipeline is None or others:
@@ -105,7 +110,7 @@ def _lowered_stages(world: RowNumber | None, *factors: RowNumber | None) -> str:
 
 
 def _data_parallel_size(row: BenchmarkRow) -> RowNumber | None:
-    """Return the data-parallel size of a row that has all sizes except it, or None."""
+    """Return the data-parallel size of a row that has all other sizes, or None."""
     world, tensor, pipeline = (
         row.numbers.get(meaning)
         for meaning in (
@@ -130,5 +135,5 @@ def _data_parallel_size(row: BenchmarkRow) -> RowNumber | None:
 
 @lru_cache
 def _is_parted_further(titles: tuple[str, ...]) -> bool:
-    """Return whether a table has other parallelism than tensor, pipeline and data."""
+    """Return whether a table has other kinds of parallelism than tensor, pipeline and data."""
     return any(map(_OTHER_PARALLELISM.fullmatch, titles))

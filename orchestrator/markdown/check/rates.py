@@ -23,9 +23,9 @@ class Rate(NamedTuple):
 
 
 def rates(row: BenchmarkRow, units: Fraction = HALF) -> Iterator[Rate]:
-    """Yield the rates from each time and rate of a row, if the necessary sizes are known.
+    """Yield the sequences per second that each time and rate of a row gives, if sizes are known.
 
-    `units` is the possible rounding error of a printed number, in units of its last digit.
+    units: the possible rounding error of a printed number, in units of its last digit.
     """
     batch = _count(row, Meaning.GLOBAL_BATCH_SIZE)
     for quantity, number in row.paces:
@@ -50,8 +50,8 @@ def rates(row: BenchmarkRow, units: Fraction = HALF) -> Iterator[Rate]:
 def throughput(row: BenchmarkRow) -> Iterator[TableFinding]:
     """Find times and rates of one row that contradict each other.
 
-    Both describe one run: seconds · samples/s is the global batch size. A difference of one percent
-    is accepted, because each may be a separate average.
+    They describe the same run: seconds · samples/s is the global batch size. A difference of one
+    percent is accepted, because each may be a separate average.
     """
     row_rates = list(rates(row))
     world = row.numbers.get(Meaning.WORLD_SIZE)

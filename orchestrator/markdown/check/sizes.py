@@ -24,14 +24,15 @@ _OTHER_MODELS = re.compile(
 
 
 def tells_of_other_models(data: bytes) -> bool:
-    """Return whether a page may have models that are not GPTs."""
+    """Return whether a page may contain models that are not GPTs."""
     return _OTHER_MODELS.search(data) is not None
 
 
 def model_size(row: BenchmarkRow) -> Iterator[TableFinding]:
-    """Find a size that differs from its shape's number of parameters in 10**9.
+    """Find a printed size that differs from the number of parameters of the shape in the same row.
 
-    The row must be of a GPT: GPT-2's layers, embeddings counted once (tied), twice or not at all.
+    The size is in 10**9. The row must be of a GPT: GPT-2's layers, with embeddings counted once
+    (tied), twice or not at all.
     """
     size = row.numbers.get(Meaning.PARAMETERS)
     layers = row.numbers.get(Meaning.NUM_LAYERS)

@@ -1,8 +1,8 @@
 """Check MFU and HFU against the TFLOPs of their rows and the peak of the GPU.
 
-TFLOPs over MFU are the peak that a page divides by. It is one of the GPU's, and the same in all
-rows of a table that are about one GPU. Titles that only name TFLOPs may mean hardware FLOPs, with
-recomputation, while MFU never counts it: then up to a third more is accepted.
+TFLOPs divided by MFU are the peak that a page used. It must be a peak of the GPU, and the same in
+all rows of a table about one GPU. A title that only names TFLOPs may mean hardware FLOPs, with
+recomputation, while MFU never counts recomputation. Then up to a third more is accepted.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,10 +29,10 @@ _SPEEDS = (Meaning.TFLOPS_PER_GPU, Meaning.MODEL_TFLOPS_PER_GPU)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Share:
-    """A utilization of a row, its TFLOPs, and the peak that both imply.
+    """A utilization of a row, the row's TFLOPs, and the peak that follows from both.
 
-    accepted: the peaks that the GPU may have by this row; wider than `peak` if the TFLOPs may count
-    other FLOPs than the utilization.
+    accepted: the range of peaks that agree with this row. It is wider than `peak` if the TFLOPs may
+    count other FLOPs than the utilization.
     """
 
     row: BenchmarkRow
@@ -45,7 +45,7 @@ class _Share:
 def utilizations(table: BenchmarkTable, gpus: Sequence[Gpu] = ()) -> Iterator[TableFinding]:
     """Find utilizations above 100 %, and those that do not follow from the row's TFLOPs.
 
-    gpus: the GPUs that the user gives. A GPU that only the text of the page names proves nothing.
+    gpus: the GPUs that the user gives. A GPU that is named only in the page's text is not used.
     """
     unknown: list[_Share] = []
     for row in table.rows:
@@ -88,7 +88,7 @@ def _share(row: BenchmarkRow, meaning: Meaning) -> _Share | None:
 
 
 def _unequal(shares: Sequence[_Share]) -> Iterator[TableFinding]:
-    """Yield rows that imply another peak than most rows of the same GPU do."""
+    """Yield a finding for each row that implies another peak than most rows of the same GPU."""
     if not shares:
         return
     count, common = most_common(

@@ -14,9 +14,9 @@ _TAG = re.compile(r"<[^<>]*>")
 
 
 def heading(line: str) -> str | None:
-    """Return the text of a heading line, with its markup, or None: `## Results` is Results.
+    """Return the text of a heading line, with its markup, or None: `Results` for `## Results`.
 
-    A heading of HTML, e.g. `<h2>Results</h2>`, is returned without tags.
+    For a heading in HTML, e.g. `<h2>Results</h2>`, the text is returned without tags.
     """
     if "<" in line and (html := _HTML_HEADING.fullmatch(line)):
         return unescape(_TAG.sub("", html["text"])).strip()

@@ -1,7 +1,8 @@
 """Read the HTML tables of a document, with the place of each cell in its bytes.
 
-Markdown pages contain them as raw HTML. Cells that span rows or columns are cells of each of these,
-as a reader sees them. The standard library's parser finds the tags; it does not need them closed.
+Markdown pages contain such tables as raw HTML. A cell that spans several rows or columns counts as
+a cell of each of them, as a reader sees it. The standard library's parser finds the tags; they need
+not be closed.
 """
 
 import re
@@ -29,9 +30,10 @@ _MOST_CELLS = 100_000
 
 
 class HtmlCell(NamedTuple):
-    """The bytes between the tags of a cell, without blanks at both ends: `raw`, from `begin` on.
+    """The bytes `raw` between the tags of a cell, without blanks at both ends.
 
-    is_shared: it spans several rows or columns, so that its text is in several places.
+    begin: the offset of the first byte in the document. is_shared: whether the cell spans several
+    rows or columns.
     """
 
     begin: int
@@ -40,7 +42,7 @@ class HtmlCell(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Offset in the document of the byte after it."""
+        """The offset in the document of the byte after the cell."""
         return self.begin + len(self.raw)
 
     @property
@@ -52,7 +54,7 @@ class HtmlCell(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HtmlRow:
-    """A row: the line of its tag, and a cell for each column that it reaches."""
+    """A row: the line of its tag, and one cell for each column."""
 
     line: int
     begin: int
@@ -65,7 +67,7 @@ class HtmlRow:
 
     @property
     def content(self) -> bytes:
-        """The texts of all cells."""
+        """The texts of all cells of the row, joined."""
         return b"|".join(self.raw_cells)
 
 
@@ -79,15 +81,15 @@ class HtmlTable:
     rows: tuple[HtmlRow, ...]
 
     def is_right_aligned(self, _index: int) -> bool:
-        """Return False: no blanks in the source align the numbers of a column."""
+        """Return False, because HTML does not align the numbers of a column with blanks."""
         return False
 
 
 def html_tables(data: bytes, covered: Sequence[tuple[int, int]]) -> Iterator[HtmlTable]:
     """Yield the HTML tables of a document that have titles and rows.
 
-    covered: the parts of the document that are no HTML, such as code, from the first. A table that
-    contains another one is layout: only the inner one is read.
+    covered: the parts of the document that are not HTML, e.g. code, in their order. A table that
+    contains another table is only layout, so only the inner table is read.
     """
     if b"<t" not in data.lower():
         return
@@ -186,12 +188,12 @@ class _Parser(HTMLParser):
         self._in_head = False
 
     def feed(self, data: str) -> None:
-        """Read the table's text; it is given at once."""
+        """Read the text of a whole table; it is called once."""
         self._lines += [match.end() for match in re.finditer("\n", data)]
         super().feed(data)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Begin a row or a cell, which ends the one before."""
+        """Begin a row or a cell; this ends the row or cell before it."""
         if tag == "thead":
             self._in_head = True
         elif tag in {"tbody", "tfoot"}:
@@ -216,14 +218,14 @@ class _Parser(HTMLParser):
             self.rows[-1].cells.append(self._cell)
 
     def handle_endtag(self, tag: str) -> None:
-        """End a cell; the end of a row or of the table ends it, too."""
+        """End a cell at its end tag, or at the end tag of its row or table."""
         if tag in {"td", "th", "tr", "thead", "tbody", "tfoot", "table"}:
             self.end_cell()
         if tag == "thead":
             self._in_head = False
 
     def end_cell(self, place: int | None = None) -> None:
-        """End the cell that is open, if any, at the present tag or at another place."""
+        """End the open cell, if there is one, at the current tag or at `place`."""
         if self._cell is not None:
             self._cell.end = self._place() if place is None else place
             self._cell = None
@@ -241,7 +243,7 @@ def _span(text: str | None) -> int:
 def _grid(rows: Sequence[_Row]) -> list[list[tuple[_Cell, bool]]] | None:
     """Return the cells of each row by column, including cells that span it from a row above.
 
-    None if there are too many.
+    Returns None if there are too many cells.
     """
     above: dict[int, tuple[_Cell, int]] = {}
     grid = []
@@ -272,7 +274,7 @@ def _grid(rows: Sequence[_Row]) -> list[list[tuple[_Cell, bool]]] | None:
 
 
 def _title_rows(rows: Sequence[_Row]) -> int:
-    """Return how many rows at the beginning are titles: those of the head, or of only `th`."""
+    """Return how many of the first rows are titles: rows in `thead`, or with only `th` cells."""
     count = 0
     for row in rows:
         if not (row.in_head or (row.cells and all(cell.is_title for cell in row.cells))):
@@ -282,7 +284,7 @@ def _title_rows(rows: Sequence[_Row]) -> int:
 
 
 def _header(rows: Sequence[HtmlRow]) -> HtmlRow:
-    """Return the lowest title of each column."""
+    """Return a row with the lowest title of each column."""
     width = max((len(row.cells) for row in rows), default=0)
     lowest = []
     for column in range(width):

@@ -3,8 +3,8 @@
     <!-- teralog report NAME -->
     <!-- end of teralog report -->
 
-Each is alone on its line, at the line's beginning. A similar comment within code, another comment
-or raw HTML is text.
+Each comment is alone on its line, without indentation. A similar comment within code, another
+comment or raw HTML is text.
 """
 
 import re

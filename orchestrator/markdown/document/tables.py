@@ -2,9 +2,8 @@
 
 A table is what GitHub shows as one: a row of titles, a row of dashes with as many cells, and all
 lines up to a blank one or another block; or an HTML table. Tables within code, HTML comments or
-preformatted text are text.
-Documents stay bytes, whatever their encoding, so that only a cell can be replaced and all other
-bytes stay.
+preformatted text are text. Documents stay bytes, whatever their encoding, so that one cell can be
+replaced without a change of any other byte.
 """
 
 import re
@@ -42,7 +41,10 @@ _LINES_UP = 500
 
 
 class MarkdownCell(NamedTuple):
-    """The bytes between two pipes of a row, blanks included: `raw`, which begins at `begin`."""
+    """The bytes `raw` between two pipes of a row, blanks included.
+
+    begin: the offset of the first byte in the document.
+    """
 
     begin: int
     raw: bytes
@@ -59,14 +61,15 @@ class MarkdownCell(NamedTuple):
 
     @property
     def is_shared(self) -> bool:
-        """Whether it spans several rows or columns: never in markdown."""
+        """Whether the cell spans several rows or columns, which is impossible in markdown."""
         return False
 
 
 class MarkdownRow(NamedTuple):
-    """A line of a table: `content` begins at `begin`, without indentation and trailing blanks.
+    """A line of a table: its `content`, without indentation and trailing blanks.
 
-    line: its number, from 1. columns: how many columns the table has; the row may have other cells.
+    begin: the offset of the content in the document. line: its number, from 1. columns: how many
+    columns the table has; the row may have more cells, or fewer.
     """
 
     line: int
@@ -78,8 +81,8 @@ class MarkdownRow(NamedTuple):
     def raw_cells(self) -> list[bytes]:
         """The bytes of the cells, split as GitHub does: at each pipe that is not escaped.
 
-        If this gives another number than the table has columns, and not splitting within `code`
-        gives that number, the latter is used.
+        If this does not give as many cells as the table has columns, pipes within `code` are
+        ignored, provided that this gives the right number.
         """
         raws = split_cells(self.content)
         if len(raws) != self.columns and b"`" in self.content:
@@ -98,7 +101,7 @@ class MarkdownRow(NamedTuple):
 
 
 def cell_text(raw: bytes) -> str:
-    """Return a cell without the blanks around it; an escaped pipe is a pipe."""
+    """Return a cell's text without the blanks around it, and with escaped pipes as pipes."""
     return raw.decode("utf-8", "replace").strip().replace("\\|", "|")
 
 
@@ -147,7 +150,7 @@ class MarkdownTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text:
-    """A part that is not markdown: code, a comment or raw HTML, with its opening and its end."""
+    """A part of a document that is not markdown: code, a comment or raw HTML, with its marks."""
 
     line: int
     begin: int
@@ -251,7 +254,7 @@ def _end(data: bytes, match: "re.Match[bytes]") -> int:
 
 
 def _table(data: bytes, match: "re.Match[bytes]", after: int, line: int) -> MarkdownTable | None:
-    """Return the table that begins above a row of dashes, if the line above contains titles."""
+    """Return the table with this row of dashes, if the line above contains titles; else None."""
     prefix = match["prefix"]
     if match.start() <= after or prefix.strip(b" \t>"):
         return None
@@ -304,9 +307,9 @@ def _width(indentation: bytes) -> int:
 
 
 def _in_item(data: bytes, begin: int, indentation: int) -> bool:
-    """Return whether a line that is indented by four or more belongs to a list item.
+    """Return whether a line that is indented by four or more blanks belongs to a list item.
 
-    Otherwise the line is code.
+    If it does not, the line is code.
     """
     limit = indentation
     for _ in range(_LINES_UP):

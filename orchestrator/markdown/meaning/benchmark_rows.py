@@ -1,8 +1,8 @@
 """Read a row of a benchmark table: the meaning of its cells.
 
-There are two ways to read a row. Some methods return one number each, exact or derived from others,
-or raise an error with the reason. `numbers` and `paces` contain all printed numbers, each with the
-value of its last digit, and leave out cells that cannot be parsed.
+There are two ways to read a row. Some methods return one number each, perhaps derived from other
+numbers, or raise an error with the reason. `numbers` and `paces` return all printed numbers, each
+with the value of its last digit, and leave out cells that cannot be parsed.
 """
 
 import re
@@ -72,15 +72,16 @@ _VAGUE = re.compile(r"[~≈≃±<>≤≥]|\+/?-|\b(?:about|approx|ca|circa)\b", 
 
 
 class NotInTableError(NotUnderstoodError):
-    """No column of the table has this number, so no row of the table can be used."""
+    """No column of the table contains the requested number, so no row can be used."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BenchmarkColumns:
     """The columns of a table, and the numbers that apply to all its rows.
 
-    Columns with the same meaning are in the order in which they are read. For the pace, times come
-    before rates, which are often derived from times. In a teralog report the ranks decide.
+    Columns with the same meaning are in the order in which they are read. For speed, times come
+    before rates, because rates are often derived from times. In a teralog report the ranks of the
+    columns decide.
     """
 
     in_order: Sequence[TableColumn]
@@ -96,9 +97,10 @@ class BenchmarkColumns:
         given: Mapping[str, str] | None = None,
         headings: tuple[str, ...] = (),
     ) -> "BenchmarkColumns":
-        """Return the columns of a table; `given` has the same form as for `read_columns`.
+        """Return the columns of a table.
 
-        headings: those above the table, from the highest level to the nearest.
+        notes: the sizes that apply to all rows. given: as for `read_columns`. headings: the
+        headings above the table, from the highest level to the nearest.
         """
         in_order = read_columns([cell.text for cell in table.header.cells], given)
         by_meaning: dict[Meaning, list[TableColumn]] = {}
@@ -118,7 +120,7 @@ class BenchmarkColumns:
         return meaning in self.by_meaning or meaning in self.notes
 
     def column(self, meaning: Meaning) -> TableColumn:
-        """Return the column of a meaning. Raises NotInTableError for none, and for several."""
+        """Return the column of a meaning. Raises NotInTableError if there is none, or several."""
         columns = self.by_meaning.get(meaning)
         if columns is None:
             raise _missing(meaning)
@@ -132,8 +134,8 @@ class BenchmarkColumns:
 class RowNumber:
     """A number of a row: the title of its column, its cell, and the printed number.
 
-    line: the line of the note that contains the number; None if a cell of the row does. per_gpu:
-    whether the number is a rate of one GPU.
+    line: the line of the note that contains the number; None if a cell of the row contains it.
+    per_gpu: whether the number is a rate of one GPU.
     """
 
     title: str
@@ -149,7 +151,7 @@ class RowNumber:
 
     @property
     def shown(self) -> str:
-        """Title and cell, and the line of the note if the number is in a note."""
+        """The title and the cell; also the line of the note, if the number is in a note."""
         place = "" if self.line is None else f" (line {self.line})"
         return f"{self.title} {self.text}{place}"
 
@@ -158,9 +160,9 @@ class RowNumber:
 class BenchmarkRow:
     """A row that is not blank: its place in the page, and its table's columns.
 
-    raw_cells: may be fewer than the columns, or more. ordinal: counts from 1. Every method that
-    returns a number raises NotUnderstoodError if a cell does not contain what its column's title
-    states, and NotInTableError if no column has the number.
+    raw_cells: may be fewer than the columns, or more. ordinal: its number in the table, from 1.
+    Every method that returns a number raises NotUnderstoodError if a cell does not contain what its
+    column's title states, and NotInTableError if no column has the number.
     """
 
     columns: BenchmarkColumns
@@ -180,7 +182,7 @@ class BenchmarkRow:
 
     @property
     def name(self) -> str:
-        """The name of the row in a message: its number and its first cells."""
+        """How a message names the row: its number and its first cells."""
         if self.has_extra_cells:
             return f"row {self.ordinal}"
         filled = [text for text in map(cell_text, self.raw_cells) if not is_blank(text)]
@@ -263,7 +265,7 @@ class BenchmarkRow:
         return self._read(columns.column(meaning), _reader(meaning))
 
     def parameters(self) -> int:
-        """Return the number of parameters: the size as printed, or in the model's name."""
+        """Return the number of parameters: the printed size, or the size in the model's name."""
         columns = self.columns
         if Meaning.PARAMETERS not in columns.by_meaning:
             if Meaning.PARAMETERS in columns.notes:
@@ -273,7 +275,10 @@ class BenchmarkRow:
         return self._read(columns.column(Meaning.PARAMETERS), _sized)
 
     def world_size(self) -> int:
-        """Return the number of GPUs, else nodes times GPUs per node, else DP times TP times PP."""
+        """Return the number of GPUs, as printed or as a product.
+
+        The product is nodes · GPUs per node, or else DP · TP · PP.
+        """
         columns = self.columns
         if columns.has(Meaning.WORLD_SIZE):
             return self.count(Meaning.WORLD_SIZE)
@@ -288,7 +293,7 @@ class BenchmarkRow:
         raise _missing(Meaning.WORLD_SIZE)
 
     def global_batch_size(self) -> int:
-        """Return the global batch, else the product of micro-batch size, micro-batches and DP."""
+        """Return the global batch size, as printed or as micro-batch size · micro-batches · DP."""
         columns = self.columns
         if columns.has(Meaning.GLOBAL_BATCH_SIZE):
             return self.count(Meaning.GLOBAL_BATCH_SIZE)
@@ -312,7 +317,7 @@ class BenchmarkRow:
 
     @cached_property
     def numbers(self) -> Mapping[Meaning, RowNumber]:
-        """The sizes and TFLOPs of the row by meaning; those of notes come first."""
+        """The sizes and TFLOPs of the row by meaning; numbers from notes come first."""
         if self.has_extra_cells:
             return {}
         printed = {
@@ -325,9 +330,10 @@ class BenchmarkRow:
 
     @cached_property
     def paces(self) -> tuple[tuple[Quantity, RowNumber], ...]:
-        """The times per iteration and the rates of the row; in a teralog report only one kind.
+        """The times per iteration and the rates of the row; for a teralog report only one of them.
 
-        If two columns contain the same quantity, neither can be chosen, so both are left out.
+        If two columns contain the same quantity, both are left out, because neither can be
+        preferred.
         """
         if self.has_extra_cells:
             return ()
@@ -342,7 +348,7 @@ class BenchmarkRow:
         return tuple(pace for pace in paces if kinds[pace[0], pace[1].per_gpu] == 1)
 
     def _number(self, column: TableColumn) -> RowNumber | None:
-        """Return the number of a cell; None if it has no number or no rule uses it."""
+        """Return the number of a cell; None if the cell has no number, or if no rule needs it."""
         text, meaning = self.text(column), column.meaning
         printed: Printed | None = None
         try:
@@ -395,7 +401,7 @@ class BenchmarkRow:
         )
 
     def _pace_column(self) -> TableColumn:
-        """Return the column of this row's pace: the first column that is not blank in the row."""
+        """Return the first column with a time or a rate that is not blank in this row."""
         columns = self.columns.by_meaning.get(Meaning.PACE, ())
         if len(columns) < 2:
             return self.columns.column(Meaning.PACE)
@@ -479,7 +485,10 @@ def _paced(raw: bytes, unit: Unit | None) -> Pace:
 
 
 def _share_in(text: str, title: str) -> Printed | None:
-    """Return a share of one: `0.41`, `41.2 %` or `41.2`; without a sign, above 2 is per cent."""
+    """Return the fraction of one in a cell: 0.41 for `0.41`, 0.412 for `41.2 %` or `41.2`.
+
+    A number above 2 without a percent sign is taken as percent.
+    """
     match = _SHARE.fullmatch(plain(text))
     printed = printed_number(text) if match else None
     if match is None or printed is None:

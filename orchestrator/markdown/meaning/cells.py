@@ -49,7 +49,10 @@ class NotUnderstoodError(ValueError):
 
 
 class Pace(NamedTuple):
-    """A time per iteration or a rate; `per_gpu` means that it is of one GPU."""
+    """A time per iteration or a rate.
+
+    per_gpu: whether it is the rate of one GPU.
+    """
 
     quantity: Quantity
     value: float
@@ -57,7 +60,7 @@ class Pace(NamedTuple):
 
 
 def is_blank(text: str) -> bool:
-    """Return whether a cell is empty, or contains only a sign for "no value"."""
+    """Return whether a cell is empty, or contains only a sign that means "no value"."""
     return _BLANK.fullmatch(text) is not None
 
 
@@ -72,9 +75,9 @@ def as_number(text: str) -> float:
 
 
 def read_parameters(text: str, unit: Unit | None = None) -> int:
-    """Return the number of parameters in a cell: `7.5B`, `350M`, `GPT-2 XL (1.5B)`; 52 is 52B.
+    """Return the number of parameters in a cell such as `7.5B`, `350M` or `GPT-2 XL (1.5B)`.
 
-    `unit` is the unit in the title. Raises NotUnderstoodError.
+    unit: the unit in the title; without any unit, 52 means 52B. Raises NotUnderstoodError.
     """
     plain = _plain(text)
     match = _SIZE.fullmatch(plain)
@@ -95,7 +98,10 @@ def read_parameters(text: str, unit: Unit | None = None) -> int:
 
 
 def read_count(text: str) -> int:
-    """Return the integer in a cell: `1,024`, `16x8`, `64 V100`. Raises NotUnderstoodError."""
+    """Return the integer in a cell: 1024 for `1,024`, 128 for `16x8`, 64 for `64 V100`.
+
+    Raises NotUnderstoodError.
+    """
     match = _COUNT.fullmatch(_plain(text))
     if match is None or not _THINGS.fullmatch(match["rest"]):
         raise NotUnderstoodError(f"{text!r} is not a whole number")
@@ -108,9 +114,9 @@ def read_count(text: str) -> int:
 
 
 def read_length(text: str, unit: Unit | None = None) -> int:
-    """Return the number of tokens in a sequence: `4096`, `4,096`, `8K`; K is 1024.
+    """Return the number of tokens in a cell such as `4096`, `4,096` or `8K`; K is 1024.
 
-    `unit` is the unit in the title. Raises NotUnderstoodError.
+    unit: the unit in the title. Raises NotUnderstoodError.
     """
     match = _LENGTH.fullmatch(_plain(text))
     if match is None:
@@ -123,9 +129,9 @@ def read_length(text: str, unit: Unit | None = None) -> int:
 
 
 def read_pace(text: str, unit: Unit | None = None) -> Pace:
-    """Return the time or rate in a cell: `0.661s`, `~129 s/it`, `2.5ms`, `104 samples/s`.
+    """Return the time or rate in a cell such as `0.661s`, `~129 s/it`, `2.5ms` or `104 samples/s`.
 
-    `unit` is the unit in the title, for cells without one. Raises NotUnderstoodError.
+    unit: the unit in the title, for cells without one. Raises NotUnderstoodError.
     """
     plain = _plain(text)
     match = _PACE.fullmatch(plain)

@@ -64,8 +64,8 @@ class Meaning(StrEnum):
 class TableColumn:
     """A column: its place, its title as text, its meaning, and the unit in its title.
 
-    rank: if a run has several paces that are different averages, the one with the lowest rank
-    counts.
+    rank: if a run has several times or rates that are different averages, the one with the lowest
+    rank counts.
     """
 
     index: int
@@ -171,7 +171,7 @@ def without_markup(text: str) -> str:
 
 
 def title_key(title: str) -> str:
-    """Return the letters and digits of a title, in lower case: `Mic-BS` and `mic bs` are equal."""
+    """Return the letters and digits of a title in lower case, e.g. `micbs` for `Mic-BS`."""
     return _NO_LETTER.sub("", _NUMBER_OF.sub("n", without_markup(title)).lower())
 
 
@@ -180,8 +180,8 @@ def read_columns(
 ) -> list[TableColumn]:
     """Return the columns of a table, by the texts of its titles.
 
-    given: a name of COLUMN_NAMES for titles, by their keys; it takes precedence over the title's
-    meaning.
+    given: a name of COLUMN_NAMES for some titles, by the titles' keys. It takes precedence over the
+    title's own meaning.
     """
     columns = [_column(index, title) for index, title in enumerate(titles)]
     if is_ours(titles):
@@ -205,7 +205,7 @@ def _as_given(column: TableColumn, name: str | None) -> TableColumn:
 
 
 def is_ours(titles: Sequence[str]) -> bool:
-    """Return whether these titles are those of a table that `teralog report` wrote."""
+    """Return whether these are the titles of a table that `teralog report` wrote."""
     return {title.strip() for title in titles} >= _OURS
 
 

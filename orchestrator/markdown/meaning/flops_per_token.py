@@ -1,6 +1,7 @@
 """Find the FLOPs per token that rows of performance tables imply, and how a page counts.
 
-TFLOP/s per GPU over tokens/s per GPU is FLOPs per token, whatever the batch and the parallelism.
+TFLOP/s per GPU divided by tokens/s per GPU are FLOPs per token, whatever the batch and the
+parallelism.
 """
 
 from collections import Counter
@@ -32,10 +33,10 @@ _USUAL: Keys = "window"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RatedRow:
-    """A row with a model, TFLOP/s per GPU and tokens/s per GPU, and what follows from both.
+    """A row with a model, TFLOP/s per GPU and tokens/s per GPU.
 
-    tokens: tokens/s per GPU. rate: the number from which they were computed. flops: FLOPs per
-    token.
+    tokens: tokens/s per GPU. rate: the printed number from which `tokens` was computed. flops:
+    FLOPs per token, computed from both.
     """
 
     row: BenchmarkRow
@@ -53,17 +54,17 @@ class RatedRow:
         return Meaning.MODEL_TFLOPS_PER_GPU in self.row.numbers
 
     def tflops_if(self, flops: float) -> Fraction:
-        """Return the TFLOP/s per GPU at the row's speed if a token takes `flops`."""
+        """Return the TFLOP/s per GPU that the row's speed means if a token takes `flops` FLOPs."""
         return self.tokens.middle * Fraction(flops) / _TERA
 
 
 def rated_rows(tables: Iterable[BenchmarkTable]) -> list[RatedRow]:
-    """Return the rows from which the FLOPs per token of a published model follow."""
+    """Return the rows with a published model from which FLOPs per token can be computed."""
     return [rated for table in tables for row in table.rows if (rated := rated_row(row))]
 
 
 def rated_row(row: BenchmarkRow) -> RatedRow | None:
-    """Return a row with its FLOPs per token; None if they do not follow from it."""
+    """Return a row with its FLOPs per token; None if they cannot be computed from the row."""
     length = row.numbers.get(Meaning.SEQ_LENGTH)
     numbers = list(_tflops(row))
     if length is None or len(numbers) != 1:
@@ -86,10 +87,10 @@ def rated_row(row: BenchmarkRow) -> RatedRow | None:
 
 
 def tokens_per_second_per_gpu(row: BenchmarkRow) -> tuple[RowNumber, NumberRange] | None:
-    """Return the tokens per second of one GPU, and the number they are from; None if unknown.
+    """Return the printed number and the tokens per second of one GPU that follow; None if unknown.
 
-    Programs that print whole sequences per second give a speed that is coarser than its digits
-    suggest. Such a number means all numbers that round to it.
+    A program that prints whole sequences per second rounds more than the digits suggest. Such a
+    number stands for all numbers that round to it.
     """
     length, world = (row.numbers.get(each) for each in (Meaning.SEQ_LENGTH, Meaning.WORLD_SIZE))
     batch = row.numbers.get(Meaning.GLOBAL_BATCH_SIZE)
@@ -113,7 +114,7 @@ def tokens_per_second_per_gpu(row: BenchmarkRow) -> tuple[RowNumber, NumberRange
 
 
 def keys_of_page(rated: Sequence[RatedRow]) -> Keys:
-    """Return the attention keys that most rows of a page count; else the usual keys."""
+    """Return which attention keys most rows of a page count; if that is unknown, the usual ones."""
     fitting = Counter[Keys]()
     for rated_row in rated:
         counts = {keys: _fits(rated_row, keys) for keys in COUNTED_KEYS}
@@ -124,10 +125,10 @@ def keys_of_page(rated: Sequence[RatedRow]) -> Keys:
 
 
 def ways_of_page(rated: Sequence[RatedRow], keys: Keys | None = None) -> Mapping[Group, Way]:
-    """Return the way to count each model of a page: with all that the description has.
+    """Return how to count the FLOPs of each model of a page, with all parts of its description.
 
-    The page's rows show which keys it counts. If they fit better with a layer of multi-token
-    prediction, that layer is counted. keys: those to count, if not the page's.
+    keys: which attention keys to count; None for those that the page's rows count. A layer of
+    multi-token prediction is counted if the page's rows then fit better.
     """
     keys = keys or keys_of_page(rated)
     ways = {}
@@ -150,7 +151,10 @@ def fits_way(rated_row: RatedRow, way: Way, slack: Fraction = SLACK) -> bool:
 
 
 def common_flops(rated: Sequence[RatedRow]) -> tuple[int, NumberRange]:
-    """Return how many rows may have the same FLOPs per token, and which; one row is required."""
+    """Return the largest number of rows that may have equal FLOPs per token, and these FLOPs.
+
+    At least one row is required.
+    """
     half = SLACK / 2
     return most_common(
         NumberRange(rated_row.flops.low * (1 - half), rated_row.flops.high * (1 + half))

@@ -34,7 +34,7 @@ _ABOUT = 0.06
 
 @dataclass(frozen=True, slots=True)
 class _Name:
-    """The parts of a model's name: letters in one word, version, sizes such as 70b."""
+    """The parts of a model's name: its letters as one word, its version, and sizes such as 70b."""
 
     letters: str
     versions: tuple[str, ...]

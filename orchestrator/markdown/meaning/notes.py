@@ -1,7 +1,8 @@
 """Read a page's notes about all rows of its tables, such as `- TP=4 in all of entries`.
 
-Only list items of the table's section (from heading to heading) count. They must begin with a name,
-a sign and a number, and add no condition, because prose contains plans and limits, too.
+Only list items of the table's section, from heading to heading, are read. They must begin with a
+name, a sign and a number, and must not add a condition, because prose contains plans and limits
+too.
 """
 
 import re
@@ -114,7 +115,7 @@ def read_notes(data: bytes, document: Document, sections: Sequence[Section]) -> 
 
 
 def read_sections(data: bytes, document: Document) -> list[Section]:
-    """Return the section above the first heading of a document, and that of each heading."""
+    """Return the part of a document above its first heading, and the part below each heading."""
     sections = [Section(0, "", {})]
     contradicted: set[tuple[int, Meaning]] = set()
     above: list[tuple[int, str]] = []

@@ -1,4 +1,4 @@
-"""Read printed numbers: each means the interval that rounds to it, in exact fractions."""
+"""Read printed numbers as intervals: all numbers that round to them, in exact fractions."""
 
 import re
 from collections.abc import Iterable
@@ -19,7 +19,10 @@ _SCALES = {
 
 @dataclass(frozen=True, slots=True)
 class NumberRange:
-    """All numbers from `low` to `high`; both are above zero if they are multiplied or divided."""
+    """All numbers from `low` to `high`.
+
+    Both must be above zero if ranges are multiplied or divided.
+    """
 
     low: Fraction
     high: Fraction
@@ -44,13 +47,19 @@ class NumberRange:
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """A printed number; `unit` is the value of one in its last digit, or 0 for a count."""
+    """A printed number.
+
+    unit: the value of one in its last digit; 0 for a count, which is exact.
+    """
 
     value: Fraction
     unit: Fraction = Fraction(0)
 
     def interval(self, units: Fraction = Fraction(1, 2)) -> NumberRange:
-        """Return the range that rounds to the number: half a last digit to either side."""
+        """Return the range of numbers that round to this one.
+
+        units: the largest rounding error, in units of the last digit.
+        """
         if not self.unit:
             return NumberRange(self.value, self.value)
         # The range does not reach below zero: a quantity that is printed as 0.0 is not negative.
@@ -73,9 +82,9 @@ def exact_count(value: int) -> Printed:
 def printed_number(text: str, value: float | None = None) -> Printed | None:
     """Return the number in a cell, with the value of its last digit; None without a number.
 
-    `value` is the cell's full value, unit included: 7.5e9 for `7.5B`. If the cell has several
-    numbers, the result is the one that gives `value` when multiplied by a unit: 1.5 in `GPT-2 XL
-    (1.5B)`.
+    value: the cell's full value, unit included: 7.5e9 for `7.5B`. If the cell has several numbers,
+    the result is the number that gives `value` if it is multiplied by a unit, e.g. 1.5 in
+    `GPT-2 XL (1.5B)`.
     """
     if len(text) > LONGEST:
         return None
@@ -92,7 +101,7 @@ def printed_number(text: str, value: float | None = None) -> Printed | None:
 
 
 def _last_digit(digits: str) -> Fraction:
-    """Return the value of one in the last digit: 1 of `3.28e+02`."""
+    """Return the value of one in the last digit, e.g. 1 for `3.28e+02`."""
     mantissa, _, exponent = digits.lower().partition("e")
     return Fraction(10) ** (int(exponent or 0) - len(mantissa.partition(".")[2]))
 
@@ -102,7 +111,7 @@ def _scale(value: float, literal: Fraction) -> Fraction:
 
 
 def most_common(intervals: Iterable[NumberRange]) -> tuple[int, NumberRange]:
-    """Return the largest number of intervals that overlap in one range, and that range.
+    """Return the range in which most intervals overlap, and how many they are.
 
     If several ranges are equally common, the lowest is returned. At least one interval is required.
     """

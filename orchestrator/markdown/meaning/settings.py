@@ -36,12 +36,12 @@ class Formula(StrEnum):
 class PageSettings:
     """The settings for computing TFLOPs.
 
-    factor: passes over the layers, 4 if activations are recomputed, else 3. decimals: of TFLOPs;
-    None keeps those of the cell. gpu, gpu_peak_tflops: for utilizations; the peak takes precedence
-    over the GPU's name. constants: numbers for tables that have no column for them. columns:
-    meanings of columns, by the key of their title, if the title does not show it. attention: the
-    keys that count in the attention of published models; None for the page's own. ways: the way to
-    count each model of the page, by its rows.
+    factor: how often a pass over the layers is counted: 4 if activations are recomputed, else 3.
+    decimals: the decimals of TFLOPs; None keeps those of the cell. gpu, gpu_peak_tflops: for
+    utilizations; the peak takes precedence over the GPU's name. constants: numbers for tables that
+    have no column for them. columns: meanings of columns whose title does not show them, by the
+    title's key. attention: which attention keys count in published models; None for those of the
+    page. ways: how to count each published model, according to the rows of the page.
     """
 
     formula: Formula = Formula.BIGSCIENCE
@@ -121,7 +121,7 @@ def with_comment(settings: PageSettings, comment: Text, data: bytes) -> PageSett
 
 
 def overridden(options: PageSettings, page: PageSettings) -> Iterator[str]:
-    """Yield the page's settings that override options of the user."""
+    """Yield a sentence for each option of the user that the page's own settings override."""
     default, given, page_values = map(_values, (PageSettings(), options, page))
     for key, value in given.items():
         if value not in {default.get(key), page_values[key]}:
@@ -135,10 +135,10 @@ def _values(settings: PageSettings) -> dict[str, object]:
 
 
 def stated_seq_length(document: Document, data: bytes) -> tuple[int, int] | None:
-    """Return the sequence length that the page's prose states, and its first line.
+    """Return the sequence length that the page's prose states, and the first line that states it.
 
-    None if the prose states no length, or several. With several, it is not known which table has
-    which.
+    Returns None if the prose states no length, or several, because it is then not known to which
+    table each belongs.
     """
     begins = [block.begin for block in document.blocks]
     lengths: dict[int, int] = {}

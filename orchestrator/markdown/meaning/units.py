@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Quantity(StrEnum):
-    """What a number counts, once its unit is known."""
+    """The kinds of quantity that a number with a unit may be."""
 
     STEP_SECONDS = "step_seconds"
     SAMPLES_PER_SECOND = "samples_per_second"
@@ -18,7 +18,10 @@ class Quantity(StrEnum):
 
 
 class Unit(NamedTuple):
-    """A unit: `scale` times the number is the quantity; `per_gpu` means that it is of one GPU."""
+    """A unit.
+
+    scale: the factor from the number to the quantity. per_gpu: whether the quantity is of one GPU.
+    """
 
     quantity: Quantity
     scale: float
@@ -53,7 +56,7 @@ _WORDS_OF_SIZE = re.compile(r"\s*\b(?:of\s+)?(?:params?|parameters)\b")
 
 @cache
 def pace_unit(text: str) -> Unit | None:
-    """Return the unit of a time or a rate, `s/it`, `ms`, `samples/sec`, `tokens/s/GPU`."""
+    """Return the unit of a time or a rate such as `s/it`, `ms`, `samples/sec` or `tokens/s/GPU`."""
     words = _PER.split(text.strip().lower())
     parts = [part for word in words for part in _PER.split(_SHORT.get(word, word))]
     per_gpu = any(part in _GPU for part in parts[1:])
@@ -70,12 +73,12 @@ def pace_unit(text: str) -> Unit | None:
 
 @cache
 def size_unit(text: str) -> Unit | None:
-    """Return the unit of a number of parameters, `B`, `M params`, `billions`."""
+    """Return the unit of a number of parameters, e.g. `B`, `M params` or `billions`."""
     scale = _PARAMETERS.get(_WORDS_OF_SIZE.sub("", text.strip().lower()))
     return Unit(Quantity.PARAMETERS, scale) if scale else None
 
 
 def length_unit(text: str) -> Unit | None:
-    """Return the unit of a sequence length, `K` for 1024 tokens; None for single tokens."""
+    """Return the unit of a sequence length, e.g. `K` for 1024 tokens; None for single tokens."""
     words = text.strip().lower().removesuffix("tokens").strip()
     return Unit(Quantity.TOKENS, 1024.0) if words in {"k", "ki"} else None

@@ -1,7 +1,7 @@
-"""Ways in which counters are known to count the FLOPs of a model.
+"""Ways in which programs are known to count the FLOPs of a model.
 
-A way states which keys a query is multiplied with, and in what the counter differs from the model's
-description. Each difference is one that a published counter has, or had:
+A way states with which keys a query is multiplied, and how the program's count differs from the
+model's description. Each difference is known from a program:
 
 - Megatron core and Megatron-Bridge count causal attention, half of the square; PaLM's appendix B
   and torchtitan count all of it;
@@ -42,12 +42,12 @@ _KEYS_IN_WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A way in which a counter differs from a model's description.
+    """A way in which a program's count of FLOPs differs from a model's description.
 
-    words: follows "a counter that". change: makes the model that the counter assumes. counts:
-    whether the counter counts a term. adds: FLOPs per token that it also counts, of the model as
-    described. frozen: weights have no gradients. recomputes: layers run forward once more.
-    one_backward: the backward pass costs as much as the forward pass.
+    words: the end of a sentence that begins with "a counter that". change: returns the model that
+    the program assumes. counts: returns whether the program counts a term. adds: returns FLOPs per
+    token that the program counts in addition. frozen: weights have no gradients. recomputes: layers
+    run forward once more. one_backward: the backward pass costs as much as the forward pass.
     """
 
     words: str
@@ -113,7 +113,7 @@ def _without_mamba(model: Model) -> Model:
 
 
 def _mamba_by_megatron(model: Model) -> float:
-    """Return the FLOPs per token, backward included, that Megatron gives to Mamba layers."""
+    """Return the FLOPs per token that Megatron counts for Mamba layers, backward pass included."""
     mixers = [layer.mixer for layer in model.layers if isinstance(layer.mixer, Mamba2)]
     return 3.0 * sum(sum(megatron_mamba_flops(mixer, model.hidden_size)) for mixer in mixers)
 
@@ -163,7 +163,7 @@ ADAPTERS = Difference("counts no gradients of frozen weights", frozen=True)
 class Way:
     """A way to count FLOPs.
 
-    Predicting: whether a layer of multi-token prediction is counted too.
+    predicting: whether a layer of multi-token prediction is counted too.
     """
 
     keys: Keys
@@ -193,9 +193,9 @@ def honest_ways(named: NamedModel, keys: Keys) -> tuple[Way, ...]:
 
 
 def other_ways(named: NamedModel, keys: Keys) -> tuple[Way, ...]:
-    """Return ways that differ from the description, fewest differences first.
+    """Return ways that differ from the model's description, the fewest differences first.
 
-    keys: those that the page counts come first.
+    keys: the attention keys that the page counts; ways with these keys come first.
     """
     order = (keys, *(other_keys for other_keys in COUNTED_KEYS if other_keys != keys))
     return tuple(

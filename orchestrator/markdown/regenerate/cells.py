@@ -15,7 +15,10 @@ _DIGIT = re.compile(rb"[0-9]")
 
 
 class Form(NamedTuple):
-    """The format of a number: `scale` is 100 for per cent, and `sign` follows the number."""
+    """The format of a number.
+
+    scale: 100 for percent, otherwise 1. sign: the text after the number.
+    """
 
     decimals: int
     commas: bool = False
@@ -32,7 +35,10 @@ class Form(NamedTuple):
 
 
 class NumberInCell(NamedTuple):
-    """The only number of a cell, in the bytes from `begin` to `end` of the cell."""
+    """The only number of a cell.
+
+    begin, end: its place in the bytes of the cell.
+    """
 
     begin: int
     end: int
@@ -42,8 +48,8 @@ class NumberInCell(NamedTuple):
     def form(self, is_share: bool, in_percent: bool) -> Form:
         """Return the format of the number.
 
-        A share is in percent if its cell has `%` or its column's title shows percent. Raises
-        NotUnderstoodError if neither does and the share is more than 1.
+        A fraction of one is shown in percent if its cell has `%` or its column's title says
+        percent. Raises NotUnderstoodError if neither does and the number is more than 1.
         """
         decimals = len(self.text.partition(".")[2])
         percent = is_share and (in_percent or self.has_percent)
@@ -58,7 +64,7 @@ class NumberInCell(NamedTuple):
 
 
 def number_in(raw: bytes) -> NumberInCell | None:
-    """Return the number of a cell, `52.8`, `**1,024**`, `~22 %`; None if the cell is blank.
+    """Return the number of a cell such as `52.8`, `**1,024**` or `~22 %`; None for a blank cell.
 
     Raises NotUnderstoodError if the cell contains other text, or more than one number.
     """
@@ -75,9 +81,10 @@ def number_in(raw: bytes) -> NumberInCell | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnForm:
-    """The format of a column's numbers, if their cells do not show it.
+    """The format of a column's numbers.
 
-    decimals: replaces the decimals of a cell. blank: the format in a cell without a number.
+    decimals: how many decimals to write; None to keep those of each cell. blank: the format for
+    cells without a number.
     """
 
     is_share: bool
@@ -115,11 +122,11 @@ def common_form(raws: Iterable[bytes], is_share: bool, in_percent: bool) -> Form
 
 
 def exchanged(raw: bytes, begin: int, end: int, new: bytes, *, to_right: bool) -> bytes:
-    """Replace the bytes of a cell from `begin` to `end` by `new`; keep the width if it fits.
+    """Replace the bytes of a cell from `begin` to `end` by `new`; keep its width if possible.
 
     Blanks are added or removed on the side of the cell that has more blanks. If both sides have the
-    same number, it is the left side for a column that is aligned `to_right`. One blank stays at
-    each pipe that had one.
+    same number, the left side is used if `to_right` (the column is right-aligned). One blank is
+    kept at each pipe that had one.
     """
     before, after = raw[:begin], raw[end:]
     grown = len(new) - len(raw[begin:end].decode("utf-8", "replace"))
@@ -140,7 +147,7 @@ def exchanged(raw: bytes, begin: int, end: int, new: bytes, *, to_right: bool) -
 
 
 def filled(raw: bytes, new: bytes, *, to_right: bool) -> bytes:
-    """Fill a blank cell with `new`; keep the width if it fits."""
+    """Fill a blank cell with `new`; keep the cell's width if possible."""
     shown = raw.strip(b" ")
     if shown:
         begin = raw.index(shown)

@@ -36,9 +36,9 @@ _IN_PERCENT = Form(decimals=1, scale=100, sign="%")
 class Computed:
     """A column that teralog computes.
 
-    title: of a new column. form: the format of its numbers, if nothing else shows it. value:
-    computes the number of a row, or raises NotUnderstoodError. is_in: whether a table has the
-    column already. is_share: whether the number is a fraction of one, shown in per cent.
+    title: the title of a new column. form: the format of its numbers, if no cell shows it. value:
+    computes the number of a row, or raises NotUnderstoodError. is_in: returns whether a table has
+    the column already. is_share: whether the number is a fraction of one, shown in percent.
     """
 
     title: str
@@ -78,10 +78,10 @@ def _tflops(row: BenchmarkRow, settings: PageSettings, factor: int) -> float:
 
 
 def _published_tflops(row: BenchmarkRow, settings: PageSettings) -> float | None:
-    """Return the model TFLOPs of a row from its speed and the description of its model.
+    """Return the model TFLOPs of a row, from its speed and the description of its model.
 
-    Existing numbers are kept if they are correct except for rounding. None if the row names no
-    published model, or has no speed from which tokens/s per GPU follow.
+    A number in the row that is correct except for rounding is kept. Returns None if the row names
+    no published model, or has no speed that gives tokens/s per GPU.
     """
     model, speed = row.model, tokens_per_second_per_gpu(row)
     length = row.numbers.get(Meaning.SEQ_LENGTH)
@@ -118,7 +118,7 @@ def _flops(row: BenchmarkRow, settings: PageSettings, factor: int) -> int:
 
 
 def _raise_all(row: BenchmarkRow, settings: PageSettings) -> None:
-    """Raise NotUnderstoodError with all problems of a row, not only the first."""
+    """Raise NotUnderstoodError with all problems of a row, not only the first one."""
     readers: list[Callable[[], float]] = [row.parameters]
     if settings.formula is Formula.NARAYANAN:
         readers = [partial(row.count, size) for size in _SHAPE]

@@ -54,11 +54,11 @@ class Regenerated:
 
 
 def regenerate(data: bytes, options: PageSettings, add: Sequence[str] = ()) -> Regenerated:
-    """Return a page with its TFLOPs columns computed again, and the columns of `add` too.
+    """Return a page whose TFLOPs columns, and the columns of `add`, are computed again.
 
-    `add` contains keys of COMPUTED. If a table has such a column, it is computed; otherwise it is
-    inserted after the times or the TFLOPs. The page's comments take precedence over `options`, and
-    `options` over the page's prose. Raises UserError, with all problems, each after its line.
+    add: keys of COMPUTED. A column that a table lacks is inserted after the times or the TFLOPs.
+    The page's comments take precedence over `options`, and `options` over the page's prose. Raises
+    UserError with all problems, each with its line.
     """
     document = read_document(data)
     rated = _rated_rows(data)
@@ -96,12 +96,12 @@ def _rated_rows(data: bytes) -> list[RatedRow]:
 
 
 def _with_ways(settings: PageSettings, rated: Sequence[RatedRow]) -> PageSettings:
-    """Return settings with the way to count each published model."""
+    """Return settings with the way to count each published model of the rows."""
     return replace(settings, ways=ways_of_page(rated, settings.attention)) if rated else settings
 
 
 def title_keys(data: bytes) -> set[str]:
-    """Return the keys of all titles in the tables of a page."""
+    """Return the keys (see `title_key`) of all titles in the tables of a page."""
     tables = read_document(data).tables
     return {title_key(cell.text) for table in tables for cell in table.header.cells}
 

@@ -1,4 +1,4 @@
-"""Compute the columns of one table again, and return the edits that correct them."""
+"""Compute columns of one table again, and return the edits of the page that result."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -43,11 +43,11 @@ class ChangedCell(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegeneratedTable:
-    """The changes to a table; a page adds up those of its tables.
+    """The changes to a table; the changes of a page are those of all its tables.
 
     edits: in their order. changes: the cells whose content changed, except those of new columns.
-    rows: how many rows were computed; new_columns: how many columns were added. unclear: rows that
-    look like results but could not be parsed, and why; or the whole table. notes: information for
+    rows: how many rows were computed. new_columns: how many columns were added. unclear: rows that
+    look like results but could not be parsed, or the whole table, and why. notes: information for
     the user that is not an error.
     """
 
@@ -151,7 +151,10 @@ def _results(
     settings: PageSettings,
     unclear: list[Remark],
 ) -> list[_Result]:
-    """Return every result with its values; add rows that cannot be parsed to `unclear`."""
+    """Return the rows with a result, each with its new values.
+
+    unclear: gets the rows that cannot be parsed.
+    """
     telling = {column.index for _, column in targets if column}
     telling |= {column.index for column in columns.by_meaning.get(Meaning.PACE, ())}
     results = []
@@ -217,7 +220,10 @@ def _regenerate_column(
     results: Sequence[_Result],
     made: RegeneratedTable,
 ) -> None:
-    """Add to `made` the changes to one column; `number` is its index in each result's values."""
+    """Add the changes to one column to `made`.
+
+    number: the index of the column's value in each result.
+    """
     for row, values in results:
         if column.index >= len(row.raw_cells):
             made.unclear.append(Remark(row.line, f"the row ends before {column.title}"))
@@ -240,7 +246,10 @@ def _regenerate_column(
 
 
 def _last_column(columns: BenchmarkColumns) -> int:
-    """Return the column after which new ones go: TFLOPs, or else times and rates."""
+    """Return the index of the column after which new columns are inserted.
+
+    It is the last column of TFLOPs; without one, the last column of times or rates.
+    """
     return max(
         column.index
         for meaning in (Meaning.TFLOPS_PER_GPU, Meaning.MODEL_TFLOPS_PER_GPU, Meaning.PACE)
@@ -254,7 +263,7 @@ def _new_columns(
     new: Sequence[tuple[int, Computed]],
     behind: int,
 ) -> Iterator[Edit]:
-    """Yield the edits that insert new columns after one of the table, numbers to the right."""
+    """Yield the edits that insert new columns, right-aligned, after the column `behind`."""
     values = {row.line: values for row, values in results}
     columns = []
     for number, computed in new:

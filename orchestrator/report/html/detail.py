@@ -59,9 +59,9 @@ class Detail:
 
     ended: whether the run ran and ended, so that it should have a log. log_line: the line of the
     log that reports its end. warmup: the last warm-up iteration of its first launch. step_seconds,
-    skipped_seconds: of reports without, and with, a skipped update. sizes: every parameter and
-    size. texts: job script and configuration files, by name; None if the page has too many runs for
-    them.
+    skipped_seconds: the step times of reports without, and with, a skipped update. sizes: every
+    parameter and size. texts: job script and configuration files, by name; None if the page has too
+    many runs to include them.
     """
 
     run_id: str

@@ -36,7 +36,7 @@ _ESCAPED = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 def json_in_html(value: object) -> str:
     """Return a value as JSON that is safe in a script element, whatever its texts contain.
 
-    Values are plain or frozen dataclasses; nan and inf become texts, because JSON has neither.
+    Values are plain or frozen dataclasses. nan and inf become texts, because JSON has neither.
     """
     return _json(value).translate(_ESCAPED)
 
@@ -96,9 +96,9 @@ def _detail_element(detail: Detail | RowDetail) -> str:
 
 
 def _in_element(script: str) -> str:
-    """Return a script that cannot end its element; its strings keep their meaning.
+    """Return a script whose text cannot end the script element; its strings keep their meaning.
 
-    Browsers read every end of a line as one newline, and compute the checksum from that.
+    Browsers read each kind of line end as one newline, and compute the checksum from that.
     """
     script = script.replace("\r\n", "\n").replace("\r", "\n")
     return script.replace("</script", "<\\/script").replace("<!--", "<\\!--")

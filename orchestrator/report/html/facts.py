@@ -17,10 +17,10 @@ Box = tuple[float, float, float, float, float]
 class Facts:
     """Columns over the runs of a page, in the order of the runs; an unknown value is None.
 
-    labels: those of the configurations. configuration: for each run, its index in `labels`. tflops:
-    per GPU. peak_gib: logged. forecast: the middle of each part of the memory forecast, in GiB, by
-    its name. boxes: lowest, quartiles and highest of the step times that count, in seconds.
-    completed: the runs whose numbers count.
+    labels: the labels of the configurations. configuration: for each run, the index of its
+    configuration in `labels`. tflops: per GPU. peak_gib: logged. forecast: the middle of each part
+    of the memory forecast, in GiB, by the part's name. boxes: lowest value, quartiles and highest
+    value of the step times after the warm-up, in seconds. completed: the runs whose numbers count.
     """
 
     labels: tuple[str, ...]

@@ -41,9 +41,9 @@ _WAYS: Mapping[str, tuple[tuple[str, str], ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """The group of each run, by number; None if no other run is equal in all else.
+    """The number of each run's group; None for a run that is in no group.
 
-    way: how the dependent values change with the size; empty if unknown.
+    way: how the values that depend on the size change with it; empty if unknown.
     """
 
     of: tuple[int | None, ...]
@@ -51,10 +51,10 @@ class Groups:
 
 
 def groups(runs: Sequence[Sizes], size: str) -> Groups:
-    """Return the groups of runs equal in all else, each with at least two values of `size`.
+    """Return groups of runs that are equal except for `size`, which varies within each group.
 
-    If a batch grows with the size in some runs but not in others, the way that gives more runs a
-    partner is chosen.
+    In some runs a batch may grow with the size, and in others not. Then the way that gives more
+    runs a group is chosen.
     """
     varying = [name for name in runs[0] if len({repr(run.get(name)) for run in runs}) > 1]
     ways = [
@@ -86,10 +86,10 @@ def _grouped(runs: Sequence[Sizes], size: str, equal: Sequence[str]) -> tuple[in
 def efficiencies(
     runs: Sequence[Sizes], of: Sequence[int | None], tflops_per_gpu: Sequence[float | None]
 ) -> tuple[float | None, ...]:
-    """Return each run's TFLOPs per GPU in percent of its group's runs with the fewest GPUs.
+    """Return each run's TFLOPs per GPU, in percent of those of the smallest runs in its group.
 
-    The reference is the median over the runs with the fewest GPUs that have a number. None outside
-    of groups.
+    The smallest runs are those with the fewest GPUs that have a number; their median is used. The
+    result is None for a run without a group.
     """
     reached: dict[int, dict[int, list[float]]] = {}
     for run, group, tflops in zip(runs, of, tflops_per_gpu, strict=True):

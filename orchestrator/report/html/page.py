@@ -37,8 +37,8 @@ class PageColumn:
 class PageRun:
     """A row: the run's cells as values and as text, and the additional data for plots.
 
-    run_id: letters and digits, unique to this run. ended: empty if not known. memory: low and high
-    end of the forecast and the logged peak, in GiB, if all are known.
+    run_id: letters and digits, unique to this run. ended: empty if not known. memory: the low and
+    the high end of the forecast and the logged peak, in GiB, if all three are known.
     """
 
     run_id: str
@@ -54,12 +54,12 @@ class PageRun:
 class Page:
     """The page without the details of single runs; plots and rows are in the runs' order.
 
-    noun: the word for a row of the table. identity: what identifies a row, also in links.
-    about: the text after the number of rows. beside: the file with the same tables that needs no
-    browser. best: the index of the median run of the configuration with the most TFLOPs per GPU.
-    curves: whether runs have step times and losses, iteration by iteration.
-    memory_of: the subject of the memory forecast and the peak.
-    gone: labels of runs that were measured and are no longer in the campaign file.
+    noun: the word for a row of the table. identity: what identifies a row, also in links. about:
+    the text after the number of rows. beside: the file with the same tables that needs no browser.
+    best: the index of one run: the median run of the configuration with the most TFLOPs per GPU.
+    curves: whether runs have step times and losses, iteration by iteration. memory_of: the subject
+    of the memory forecast and the peak. gone: labels of runs that were measured and are no longer
+    in the campaign file.
     """
 
     title: str
@@ -181,7 +181,7 @@ def _memory_of(campaign: Campaign) -> str:
 
 
 def _reached(report: Report) -> dict[str, tuple[str, tuple[Any, ...]]]:
-    """Return title and cells of each column that has a plot, by name."""
+    """Return the title and the cells of each column that has a plot, by the column's name."""
     table = report.table
     # A framework may have TFLOPs of its own, as those of a phase.
     return {

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 class Curve:
     """A curve of a log: `y` at the iterations `x`.
 
-    reports: the number of reports. every: the size of the groups of which only the lowest and the
-    highest value are kept; 1 if all values are. not_finite: how many values are nan or inf, which a
+    reports: the number of reports. every: how many reports share two points, the lowest and the
+    highest value; 1 if each has its own point. not_finite: how many values are nan or inf, which a
     curve cannot show.
     """
 
@@ -24,8 +24,8 @@ class Curve:
 def series(points: Iterable[tuple[int, float | None]], limit: int) -> Curve:
     """Return a curve of at most `limit` points and its two ends.
 
-    From each group of points the lowest and the highest stay. So no outlier is lost and no value is
-    invented, as a mean would do.
+    Points are grouped, and each group keeps its lowest and its highest value. So no outlier is
+    lost, and no value is invented, as a mean would be.
     """
     shown_points = [(x, y) for x, y in points if y is not None]
     finite = [(x, y) for x, y in shown_points if math.isfinite(y)]

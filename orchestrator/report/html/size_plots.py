@@ -24,12 +24,12 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plot:
-    """A plot of points, one per run: its place by `x` and `y`, if it has both, and its group.
+    """A plot of points, one per run, each with `x`, `y` and a group.
 
-    Lines join the runs of a group; `note` describes what they have in common. ideal: the points of
-    a dotted line, e.g. that of a GPU's peak. failed: for each run, whether it ran out of memory, so
-    that the plot marks it at its `x`; empty if the plot does not show that. missing: why the plot
-    is empty, if it is.
+    x or y is None for a run without the number. Lines join the runs of a group; `note` describes
+    what they have in common. ideal: the points of a dotted line, e.g. for a GPU's peak. failed: for
+    each run, whether it ran out of memory, so that the plot marks it at its `x`; empty if the plot
+    does not show that. missing: why the plot is empty, if it is.
     """
 
     title: str
@@ -52,9 +52,9 @@ def size_plots(
 ) -> Iterator[Plot]:
     """Yield plots of the results over each size that varies, and of scaling over GPUs.
 
-    `rows` have the sizes of every row, `reached` the title and the numbers of a column by its name,
-    and `nouns` is the plural noun for rows. Scaling efficiency leaves out the rows that are
-    `crowded`.
+    rows: the sizes of every row. reached: the title and the numbers of each column of results, by
+    name. nouns: the plural noun for rows. crowded: for each row, whether other work shared its
+    machine; these rows are left out of the scaling efficiency.
     """
     for size, title in (*_SIZES, _MODEL_SIZE):
         x = tuple(row.get(size) for row in rows)
@@ -90,9 +90,9 @@ def micro_batch_plot(
     samples_per_second: Sequence[float | None],
     failed: Sequence[bool],
 ) -> Iterator[Plot]:
-    """Yield the throughput over the micro-batch, if that varies.
+    """Yield the plot of throughput over the micro-batch size, if that varies.
 
-    `failed` runs ran out of memory.
+    failed: for each run, whether it ran out of memory.
     """
     size, title = _MICRO_BATCH
     x = tuple(row.get(size) for row in rows)
@@ -175,6 +175,6 @@ def _scaling(
 
 
 def _level(x: Sequence[float | None], y: float) -> tuple[Point, ...]:
-    """Return the ends of a level line over the range of `x`."""
+    """Return the two ends of a horizontal line over the range of `x`."""
     values = [value for value in x if value is not None]
     return ((min(values), y), (max(values), y))

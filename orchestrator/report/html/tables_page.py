@@ -42,7 +42,7 @@ _PLOTTED = (Meaning.TFLOPS_PER_GPU, Meaning.MFU)
 class RowDetail:
     """One row: its position, its contradictions, and its other values on the page.
 
-    outside_sizes: sizes given outside the table, by the page's names for them.
+    outside_sizes: sizes that the page gives outside the table, by their names on the page.
     """
 
     run_id: str
@@ -135,7 +135,10 @@ def _columns(tables: JoinedTables, *, with_findings: bool) -> tuple[PageColumn, 
 
 
 def _names(columns: Sequence[JoinedColumn]) -> list[str]:
-    """Return a JSON name for each column: its meaning, for the first column with that meaning."""
+    """Return a JSON name for each column.
+
+    It is the column's meaning for the first column with that meaning, and the title for others.
+    """
     names: list[str] = []
     for column in columns:
         meaning = column.meaning
@@ -150,7 +153,7 @@ def _is_measured(column: JoinedColumn) -> bool:
 
 
 def _endings(tables: JoinedTables) -> list[str]:
-    """Return the outcome of each row, as the row states it; empty if the row has no such cell."""
+    """Return the outcome that each row states; empty if the row has no cell for it."""
     outcomes = [column.values for column in tables.columns if column.meaning is Meaning.OUTCOME]
     return [
         next((str(values[place]) for values in outcomes if values[place] is not None), "")
@@ -176,7 +179,7 @@ def _best(tables: JoinedTables) -> int | None:
 
 
 def _facts(tables: JoinedTables) -> Facts:
-    """Return the facts of rows, each of which is a separate configuration."""
+    """Return the facts of rows; each row counts as a separate configuration."""
     names, count = _names(tables.columns), len(tables.rows)
     unknown = (None,) * count
     return Facts(
@@ -194,7 +197,7 @@ def _facts(tables: JoinedTables) -> Facts:
 
 
 def _plots(tables: JoinedTables) -> Iterator[Plot]:
-    """Yield the plots that have at least two points next to each other."""
+    """Yield the plots that have at least two points at different places."""
     has_plotted = any(column.meaning in _PLOTTED for column in tables.columns)
     # If the page has no TFLOPs, its times and rates.
     wanted = _PLOTTED if has_plotted else (Meaning.PACE,)

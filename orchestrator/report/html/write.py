@@ -34,7 +34,7 @@ def report_html(
     runs: Sequence[Collected],
     gone: Sequence[str],
 ) -> str:
-    """Return the page; read the runs' scripts and the ends of their logs.
+    """Return the page of a campaign; read the runs' scripts and the ends of their logs for it.
 
     gone: labels of runs that were measured and are no longer in the campaign file. Raises UserError
     if the library that draws the plots is not installed.
@@ -64,7 +64,7 @@ def tables_html(file: Path) -> str:
 
 
 def refuse_foreign(place: Path, *, of_tables: bool) -> None:
-    """Raise UserError if a file to be replaced is not a page that teralog wrote.
+    """Raise UserError if a file that a new page would replace is not a page that teralog wrote.
 
     of_tables: whether the new page is one of tables; otherwise it is one of a campaign.
     """

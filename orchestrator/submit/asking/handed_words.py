@@ -13,7 +13,7 @@ _ENVIRONMENT = {"MASTER_ADDR": "127.0.0.1", "node_ips": "127.0.0.1", "PATH": "/u
 def handed_words(script: str) -> tuple[list[str], list[str]]:
     """Return the words of the program, e.g. its path, and its arguments.
 
-    Raises ValueError if the script does not have both arrays.
+    Raises ValueError if the script does not set both arrays.
     """
     start = script.index(_PROGRAM)
     end = script.index(_END, script.index(_ARGUMENTS, start)) + len(_END)

@@ -33,8 +33,8 @@ _SECONDS_PER_RUN = 60.0
 class ProgramAnswers:
     """The answers of the programs of a campaign.
 
-    problems: the programs' own words, by run id. remarks: sentences about runs that could not be
-    asked about.
+    problems: what the programs print, by run id. remarks: a sentence for each group of runs about
+    which no program could be asked.
     """
 
     problems: Mapping[str, tuple[str, ...]]
@@ -51,7 +51,7 @@ def with_answers(campaign: Campaign, answers: ProgramAnswers) -> Campaign:
 
 
 def ask_programs(campaign: Campaign) -> ProgramAnswers:
-    """Ask the program of each run; runs that other checks call impossible are not asked."""
+    """Ask the program of each run; runs that other checks found impossible are left out."""
     problems: dict[str, tuple[str, ...]] = {}
     remarks: dict[str, list[str]] = {}
     with tempfile.TemporaryDirectory(prefix="teralog-ask-") as folder:
@@ -78,7 +78,10 @@ def ask_programs(campaign: Campaign) -> ProgramAnswers:
 
 
 def _by_asker(campaign: Campaign, remarks: dict[str, list[str]]) -> dict[Path, list[PlannedRun]]:
-    """Return the runs that a program can check, by program; add why others cannot be checked."""
+    """Return the runs whose program can be asked, by the file that asks it.
+
+    remarks: gets the reasons why other programs cannot be asked, with the runs' labels.
+    """
     runs_by_program: dict[Path, list[PlannedRun]] = {}
     for planned in campaign.runs:
         if planned.problems:
@@ -116,7 +119,10 @@ def _reason(campaign: Campaign, planned: PlannedRun) -> str | None:
 
 
 def _order(campaign: Campaign, planned: PlannedRun, folder: Path) -> dict[str, Any]:
-    """Return the question about a run; write the run's configuration files below `folder`."""
+    """Return all that the asking module must know about a run.
+
+    Writes the run's configuration files below `folder`.
+    """
     place = folder / planned.run_id
     place.mkdir()
     start = FRAMEWORKS[planned.run.framework].start
@@ -133,7 +139,7 @@ def _order(campaign: Campaign, planned: PlannedRun, folder: Path) -> dict[str, A
 
 
 def order_of(run: Run, cluster: Cluster, configs: Sequence[str]) -> dict[str, Any]:
-    """Return what a program needs to know about a run to check it, without its command line."""
+    """Return what the asking module must know about a run, apart from its command line."""
     capability = None if cluster.gpu is None else compute_capability(cluster.gpu)
     return {
         "world_size": run.world_size,
@@ -153,7 +159,7 @@ def _by_program(orders: Iterable[Mapping[str, Any]]) -> dict[str, list[int]]:
 def _answers(
     cluster: Cluster, asker: Path, orders: Sequence[Mapping[str, Any]], folder: Path
 ) -> list[dict[str, Any]] | str:
-    """Return the answer to each question, or why there is none."""
+    """Return the program's answer about each run, or a sentence on why there is none."""
     file = folder / "orders.json"
     file.write_text(json.dumps(orders), encoding="utf-8")
     python = cluster.python or sys.executable

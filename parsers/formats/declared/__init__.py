@@ -1,1 +1,1 @@
-"""Formats with one line per report, declared as data: one module per program."""
+"""Formats with one line per report, declared as data, in one module per program."""

@@ -1,8 +1,8 @@
 """Read many lines of one declaration at once, as columns.
 
-Lines of one log differ only in their numbers. So one line, read field by field, gives a pattern for
-the lines after it: the same text with any numbers, each field with its own expression. Lines that
-do not match it are left to the reader of single lines.
+Lines of one log differ only in their numbers. So one line is read field by field, and gives a
+pattern for the lines after it: the same text with any numbers, and each field with its own regular
+expression. Lines that do not match the pattern are read one by one.
 """
 
 import re
@@ -24,9 +24,9 @@ _ANY_NUMBER = r"[-+]?[0-9][-+0-9.,eE]*"
 class ReadField:
     """How one field was read in a line that serves as an example.
 
-    pattern: the expression of the field, with the value as its only group. begin, end: where it
-    begins in the line, and where its value ends. convert: makes a column of the values' texts, or
-    raises ValueError.
+    pattern: the field's regular expression, with the value as its only group. begin: where the
+    field begins in the line. end: where its value ends. convert: makes a column of numbers from the
+    texts of the values, or raises ValueError.
     """
 
     name: str
@@ -38,7 +38,7 @@ class ReadField:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A line, and the places of its parts: the head, the proof that it is whole, fields.
+    """A line and its parts: its head, its fields, and the text that shows that it is whole.
 
     counts: the names of the head's groups, in order.
     """
@@ -53,7 +53,7 @@ class Example:
 
 
 class LinePattern:
-    """Reads lines that are like an example."""
+    """A pattern that reads lines that differ from an example only in their numbers."""
 
     def __init__(
         self,
@@ -61,16 +61,19 @@ class LinePattern:
         names: Sequence[str],
         converts: Sequence[Callable[[Sequence[str]], Sequence[Any]]],
     ) -> None:
-        """Prepare to read lines.
+        """Compile the pattern.
 
-        pattern: an expression of a whole line, with a group for each of `names`. converts: make a
-        column of the texts of each group, or raise ValueError.
+        pattern: a regular expression for a whole line, with a group for each of `names`. converts:
+        for each group, makes a column from the group's texts, or raises ValueError.
         """
         self.names, self.converts = names, converts
         self._pattern = re.compile(pattern, re.MULTILINE)
 
     def columns(self, text: str, count: int) -> dict[str, Sequence[Any]] | None:
-        """Return the values of the first lines, while they are alike; None if the first is not."""
+        """Return the values of the first lines, up to one that does not match the pattern.
+
+        Returns None if the first line does not match.
+        """
         if not self._pattern.match(text):
             return None
         rows = self._pattern.findall(text)
@@ -90,7 +93,10 @@ class LinePattern:
 
 
 def example_pattern(example: Example) -> LinePattern:
-    """Return a pattern for lines like an example. Raises ValueError if parts of it overlap."""
+    """Return a pattern for lines that differ from an example only in numbers.
+
+    Raises ValueError if parts of the example overlap.
+    """
     parts = [
         (example.head_begin, 0, example.head_begin, rf"(?={example.head})"),
         (example.whole_begin, 1, example.whole_begin, rf"(?={example.whole})"),
@@ -117,7 +123,7 @@ def _counts(texts: Sequence[str]) -> Sequence[int]:
 
 
 def _alike(text: str) -> str:
-    """Return an expression for this text with any numbers."""
+    """Return a regular expression for this text with any numbers in place of its numbers."""
     pieces, place = [], 0
     for variable in _VARIABLE.finditer(text):
         pieces.append(re.escape(text[place : variable.start()]))
@@ -128,7 +134,7 @@ def _alike(text: str) -> str:
 
 
 class LinePatterns:
-    """The patterns of recently read lines. Several threads may use them."""
+    """The patterns of recently read lines. Several threads may use it."""
 
     def __init__(self) -> None:
         """Begin without any patterns."""
@@ -141,10 +147,10 @@ class LinePatterns:
         make: Callable[[str], LinePattern | None],
         is_all: Callable[[Container[str], str], bool] = lambda names, text: True,
     ) -> dict[str, Sequence[Any]] | None:
-        """Return the columns of the first of the lines; None if nothing can be read at once.
+        """Return the columns of the first lines in a text; None if no pattern reads the first line.
 
-        make: takes a line; returns a pattern that fits it. is_all: takes the names of columns and
-        their lines; returns whether these have no other field.
+        make: takes a line, and returns a pattern that matches it, or None. is_all: takes the names
+        of columns and the lines, and returns whether the lines have no other field.
         """
         for pattern in self._patterns.values():
             if (columns := pattern.columns(text, count)) and is_all(columns, text):

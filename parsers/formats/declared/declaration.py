@@ -1,8 +1,9 @@
-"""Declare a format of one line per report: its anchor, its fields, and the proof of a whole line.
+"""Declare a format with one line per report: its anchors, its fields, and how a whole line ends.
 
-A declaration is data. It gives the reader of a line and the check whether a line looks like a
-report, so a program's module has no code. Numbers may have thousands commas, a suffix such as K or
-M, or be a call of numpy's, as in `np.float64(0.1)`; a value such as `N/A` is not a number.
+A declaration is data. The reader of a line, and the check whether a line looks like a report, are
+made from it, so the module of a program contains no code. Numbers may have thousands commas, a
+suffix such as K or M, or be a call of numpy's, e.g. `np.float64(0.1)`. A value such as `N/A` is not
+a number.
 """
 
 import math
@@ -45,10 +46,10 @@ PERCENT = 1e-2
 class Field:
     """A value of a report.
 
-    name: of the field of `Step`; or `interval_seconds` and `steps_per_second`, from which the step
-    time is computed if a report times several steps together. before: the text before the value, a
-    regular expression. after: the text after it on a whole line. scale: the factor from the line's
-    unit to the field's. needed: a line without it is not a report.
+    name: the field of `Step`. It may also be `interval_seconds` or `steps_per_second`, from which
+    the step time is computed if a report times several steps together. before: the text before the
+    value, as a regular expression. after: the text after it on a whole line. scale: the factor from
+    the line's unit to the field's. needed: whether a line without the value is not a report.
     """
 
     name: str
@@ -60,14 +61,14 @@ class Field:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declaration:
-    """A format of one line per report.
+    """A format with one line per report.
 
-    name: for people. anchors: byte strings, one of which is in each such line. head: a regular
-    expression of the start of a report, with the group `iteration`, perhaps also `iterations`.
-    fields: in any order. whole: a regular expression that only a line that is not torn matches.
-    never: text that only lines with another kind of report contain, e.g. a validation.
-    log_interval: 1 if each report is of one iteration. counted: the line has no iteration number,
-    which is then the number of such lines so far.
+    name: the name that users see. anchors: byte strings; each such line contains at least one.
+    head: a regular expression for the start of a report, with the group `iteration`, perhaps also
+    `iterations`. fields: may be in any order on a line. whole: a regular expression that matches no
+    line that was torn. never: text that only lines with another kind of report contain, e.g. a
+    validation. log_interval: 1 if each report is about one iteration. counted: whether lines have
+    no iteration number; the number of such lines so far is used instead.
     """
 
     name: str
@@ -102,7 +103,7 @@ def line_format(declaration: Declaration) -> LogFormat:
 
 @dataclass(frozen=True, slots=True)
 class DeclarationReader:
-    """Reads the lines of a declaration; unlike a closure, it can be sent to processes."""
+    """Reads the lines of a declaration. It is a class, because processes cannot send closures."""
 
     declaration: Declaration
     head: re.Pattern[str]
@@ -112,7 +113,7 @@ class DeclarationReader:
     line_patterns: LinePatterns = field(default_factory=LinePatterns)
 
     def read_lines(self, offsets: Sequence[int], text: str) -> StepBlock | None:
-        """Return the steps of the first lines, while they are alike."""
+        """Return the steps of the first lines, up to one that differs in more than numbers."""
         text = text.replace("\r\n", "\n")
         if "\r" in text or "#" in text or "+ " in text or self.never.search(text):
             return None
@@ -129,13 +130,13 @@ class DeclarationReader:
         return StepBlock({**columns, "offset": array("q", offsets[:count])})
 
     def _is_all(self, names: Container[str], text: str) -> bool:
-        """Return whether all fields that the text has are in `names`."""
+        """Return whether `names` contains every field that the text has."""
         return not any(
             field.name not in names and pattern.search(text) for field, pattern in self.patterns
         )
 
     def _pattern_for(self, line: str) -> LinePattern | None:
-        """Return a pattern for lines like this one; None if it is not a plain report."""
+        """Return a pattern for lines like this one; None if the line is not one whole report."""
         try:
             example = self._example(line)
             return None if example is None else example_pattern(example)
@@ -143,7 +144,7 @@ class DeclarationReader:
             return None
 
     def _example(self, line: str) -> Example | None:
-        """Return the places of a line's parts; None if it is not a plain report."""
+        """Return the places of a line's parts; None if the line is not one whole report."""
         begun = self.head.search(line)
         whole = begun and self.whole.search(line, begun.start())
         if begun is None or whole is None or None in begun.groupdict().values():
@@ -219,7 +220,10 @@ def _pattern(field: Field) -> re.Pattern[str]:
 
 
 def _value(field: Field, match: re.Match[str]) -> float | int | None:
-    """Return the number of a match in the field's unit; None for nan and inf, unless allowed."""
+    """Return the number of a match in the field's unit.
+
+    Returns None for nan and inf, unless the field may have them.
+    """
     number = float(match["value"].replace(",", "")) * _SUFFIXES.get(match["suffix"] or "", 1.0)
     if not math.isfinite(number):
         allowed = field.name in _ANY_NUMBER and not _is_too_large(number, match["value"])
@@ -230,7 +234,7 @@ def _value(field: Field, match: re.Match[str]) -> float | int | None:
 
 
 def _is_too_large(number: float, text: str) -> bool:
-    """Return whether a number is infinite only because no float can hold the printed one."""
+    """Return whether a number became infinite because the printed one is too large for a float."""
     return math.isinf(number) and not text.endswith("inf")
 
 
@@ -246,7 +250,7 @@ def _scaled(field: Field, numbers: Sequence[float]) -> Sequence[float] | Sequenc
 
 
 def _column(field: Field, factor: float, texts: Sequence[str]) -> Sequence[float] | Sequence[int]:
-    """Convert each text as `_value` does. Raises ValueError if that gives None for one."""
+    """Convert each text as `_value` does. Raises ValueError if the result for one would be None."""
     joined = " ".join(texts)
     if "," in joined:
         texts = joined.replace(",", "").split(" ")
@@ -261,7 +265,7 @@ def _column(field: Field, factor: float, texts: Sequence[str]) -> Sequence[float
 
 
 def _spread_intervals(columns: dict[str, Sequence[Any]]) -> None:
-    """Apply `_spread_interval` to columns of reports."""
+    """Convert columns with the times of intervals to step times, as `_spread_interval` does."""
     names = [name for name in ("interval_seconds", "steps_per_second") if name in columns]
     texts = zip(*(columns.pop(name) for name in names), strict=True)
     rows = [dict(zip(names, row, strict=True)) for row in texts]
@@ -271,7 +275,7 @@ def _spread_intervals(columns: dict[str, Sequence[Any]]) -> None:
 
 
 def _only(declaration: Declaration) -> re.Pattern[bytes] | None:
-    """Return a pattern of lines to keep: lines with other reports are left out, unless odd."""
+    """Return a pattern for the lines to read, without lines that have other kinds of reports."""
     if declaration.never == _NEVER:
         return None
     return re.compile(rf"^(?!.*(?:{declaration.never}))|[\r\x1b]".encode(), re.MULTILINE)

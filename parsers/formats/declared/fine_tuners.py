@@ -1,4 +1,4 @@
-r"""Parse the lines of XTuner, MMEngine, LiBai, MLX and litgpt.
+"""Parse the lines of XTuner, MMEngine, LiBai, MLX and litgpt.
 
     [XTuner][RANK 0][2026-01-02 03:04:05][INFO] Step 1/13 data_time: 0.0091 lr: 0.000060 time: …
         total_loss: 12.075, reduced_llm_loss: 12.075 max_memory: 5.36 GB … tgs: 6729.9 e2e_tgs: …
@@ -9,17 +9,17 @@ r"""Parse the lines of XTuner, MMEngine, LiBai, MLX and litgpt.
     Iter 18: Train loss 10.059, Learning Rate 1.000e-04, It/sec 0.468, Tokens/sec 213.130, Trained …
     Epoch 1 | iter 2 step 1 | loss train: 1.660, val: n/a | iter time: 548.72 ms (step)
 
-Each is one line. Read in their sources:
+Each is one line. These facts are from the programs' sources:
 
-* Each rank of XTuner prints a line; `tgs` is the tokens of that rank by its time, and
-  `reduced_llm_loss` is the loss of all ranks. GB are 2**30 bytes.
-* MMEngine, with which XTuner trained before 2025, prints the mean over the last reports' steps.
-  Its memory is the peak in 2**20 bytes. XTuner's hook adds the rate and the TFLOPs of one GPU, the
-  latter with recomputation.
-* LiBai numbers iterations from 0. Its time and its rate are means since the start of the launch,
-  so its time is not read, and its losses are medians of up to 200 iterations.
-* MLX prints iterations per second with three digits, too few for a time of a step. Its memory is
-  in 10**9 or 2**30 bytes, as versions differ. Neither is read.
+* Each rank of XTuner prints a line. `tgs` is the number of tokens of that rank divided by its time,
+  and `reduced_llm_loss` is the loss of all ranks. GB are 2**30 bytes.
+* XTuner trained with MMEngine before 2025. MMEngine prints the mean over the steps of the last
+  reports. Its memory is the peak in 2**20 bytes. XTuner's hook adds the rate and the TFLOPs of one
+  GPU; these TFLOPs include recomputation.
+* LiBai numbers iterations from 0. Its time and its rate are means since the start of the launch, so
+  the time is not read. Its losses are medians of up to 200 iterations.
+* MLX prints iterations per second with three digits, which is too coarse for a step time. Its
+  memory is in 10**9 or 2**30 bytes, depending on the version. Neither is read.
 * litgpt times one micro-batch; `(step)` marks those that end with an update of the weights.
 """
 

@@ -2,7 +2,7 @@
 
 The objects of one log differ only in their numbers, and in the digits within their strings. So a
 pattern is made from one line and used for the lines after it. It is used only if it reads the same
-values from that first line as the reader of single lines.
+values from the first line as the reader of single lines does.
 """
 
 import math
@@ -30,9 +30,10 @@ Keys = Mapping[str, tuple[str, float]]
 def json_pattern(
     line: str, keys: Keys, parse: Callable[[int, str], Iterator[Record]]
 ) -> LinePattern | None:
-    """Return a pattern for lines like this one, without its newline; None if none reads it.
+    """Return a pattern for lines like this one; None if no pattern can read it.
 
-    parse: the reader of single lines.
+    line: without its newline. keys: the fields and divisors of the keys to read. parse: the reader
+    of single lines.
     """
     read = [*parse(0, line)]
     if len(read) != 1 or not isinstance(step := read[0], Step) or "{" not in line:
@@ -65,7 +66,7 @@ def json_pattern(
 
 
 def _alike(text: str) -> str:
-    """Return an expression for this text with any digits."""
+    """Return a regular expression for this text with any digits in place of its digits."""
     return "[0-9]+".join(map(re.escape, _DIGITS.split(text)))
 
 
@@ -74,7 +75,10 @@ def _texts(texts: Sequence[str]) -> Sequence[str]:
 
 
 def _column(name: str, divisor: float, texts: Sequence[str]) -> Sequence[Any]:
-    """Return the numbers of a column. Raises ValueError if one is not finite, or no count."""
+    """Return the numbers of a column.
+
+    Raises ValueError if one is not finite, or is no count although the column contains counts.
+    """
     numbers = array("d", map(float, texts))
     if not math.isfinite(sum(numbers)):
         raise ValueError(name)

@@ -4,7 +4,7 @@
      "lr": 4.6e-06, "mem": 10.66, "tps": 93026.5, "tps_per_gpu": 11628.3, "mfu": 7.35, …}
         NVIDIA's Automodel: allocated memory in GiB, `tps` of all ranks, the MFU in percent
     {"step": 10, "throughput(tps)": 2228.1, "tflops": 83.74, "mfu(%)": 8.47, …}
-        torchtitan's metrics, as its loggers are given them; `tps` per rank, reserved memory in GiB
+        torchtitan's metrics, as its loggers get them: `tps` per rank, reserved memory in GiB
     {…, "step": 10, "log_type_name": "step_end", "value": 812.5, …}
         torchtitan's structured log, a file for each rank: the milliseconds of a step
     {"current_steps": 5, "total_steps": 100, "loss": 1.2, "lr": 2e-05, "elapsed_time": "0:00:10", …}
@@ -14,7 +14,7 @@
     {"step": 1, "data": {"perf/throughput": 3283.3, "timing_s/step": 48.7, …}}
         verl's file logger
 
-The keys of the last but one two are those of Hugging Face's Trainer and its integrations.
+LLaMA-Factory and ms-swift use the keys of Hugging Face's Trainer and add their own (`hf_keys`).
 """
 
 import re
@@ -40,14 +40,14 @@ Json = dict[str, Any]
 
 
 def json_object(text: str) -> Json | None:
-    """Return the JSON object after the labels of a line; None if it has none."""
+    """Return the JSON object on a line, after labels such as a rank's; None if there is none."""
     match = None if is_quoted(text) else _OBJECT.match(text)
     value = parse_json(match["object"]) if match else None
     return value if isinstance(value, dict) else None
 
 
 def count_of(value: object) -> int | None:
-    """Return a JSON value if it is a count; otherwise None."""
+    """Return a JSON value if it is an integer of at least 0; otherwise None."""
     return value if isinstance(value, int) and 0 <= value < 10**18 and value is not True else None
 
 
@@ -66,12 +66,13 @@ def _current_steps(values: Json) -> tuple[int | None, int | None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonLines:
-    """A format of one object for each report.
+    """A format with one JSON object per report.
 
-    name: for people. keys: of which each such line has one, with its quote. fields: of a Step, by
-    key, with what the value is divided by. step: takes an object; returns its iteration and how
-    many there are to be. inner: the key under which the metrics are. only: values that an object
-    must have. integrations: the keys of Hugging Face's integrations count, too.
+    name: the name that users see. keys: keys with their quotes; each such line has one of them.
+    fields: for each key the field of Step, and the divisor from the key's unit to the field's.
+    step: takes an object, and returns its iteration and the total number of iterations. inner: the
+    key that contains the metrics. only: values that an object must have, by key. integrations:
+    whether the keys of `hf_keys` are read too.
     """
 
     name: str
@@ -86,13 +87,13 @@ class JsonLines:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _ObjectReader:
-    """Reads the lines of a format; unlike a closure, it can be sent to processes."""
+    """Reads the lines of a format. It is a class, because processes cannot send closures."""
 
     declared: JsonLines
     line_patterns: LinePatterns = field(default_factory=LinePatterns)
 
     def read_lines(self, offsets: Sequence[int], text: str) -> StepBlock | None:
-        """Return the steps of the first lines that are alike."""
+        """Return the steps of the first lines, up to one that differs in more than numbers."""
         keys = {"step": ("iteration", 1.0), **self.declared.fields}
         make = partial(json_pattern, keys=keys, parse=self)
         columns = self.line_patterns.columns(text, len(offsets), make)

@@ -2,10 +2,10 @@
 
     completed step: 14, seconds: 3.443, TFLOP/s/device: 413.433, Tokens/s/device: 7138.890,
         total_weights: 196608, loss: 2.136
-    completed step: 2, seconds: 0.206, TFLOP/s: 72.958, loss: 9.352                         of 2023
+    completed step: 2, seconds: 0.206, TFLOP/s: 72.958, loss: 9.352                         in 2023
 
-Steps are dispatched before the device has done them, so the times of the first three mean nothing.
-With prediction of several tokens, `main_model_loss` is that of the next token.
+Steps are started before the device has completed the earlier ones, so the times of the first three
+steps mean nothing. If several tokens are predicted, `main_model_loss` is the loss of the next one.
 """
 
 from parsers.formats.declared.declaration import ITERATION, Declaration, Field, line_format

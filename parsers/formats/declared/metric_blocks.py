@@ -1,4 +1,4 @@
-"""Declare reports of a line with the step, and a line below it for each metric.
+"""Declare formats with a line that contains the step, and one line below it for each metric.
 
     2026-06-22T19:07:43  … INFO  [step=10/1000,epoch=1,eta=1h2m]                OLMo-core, OLMo
         optim/total grad norm=1.234
@@ -11,17 +11,17 @@
          Train memory/peak_reserved_mem: 51.3280
          Train loss/train/total: 10.3750
 
-A line with the step alone, without metrics below it, reports nothing.
+A line with a step that has no metrics below it reports nothing.
 
-OLMo-core, read in console_logger.py and speed_monitor.py of versions 1 to 3: `TPS` is tokens per
-second and device of this step, `MFU` in percent of a peak that is an A100's for GPUs that the
-program does not know, `(actual avg)` the mean since the second step. Peaks of memory are of this
-step; `active` is what is allocated, or freed and still in use. Numbers have thousands commas, and a
-letter from B to E behind large ones. OLMo, the program before it, has other names; its tokens/s are
-the mean of a window of steps, and its memory is in 10**6 bytes.
+OLMo-core (from console_logger.py and speed_monitor.py of versions 1 to 3): `TPS` is tokens per
+second and device of this step, and `(actual avg)` is the mean since the second step. `MFU` is in
+percent of a peak; for GPUs that the program does not know, that is an A100's peak. Peaks of memory
+are of this step; `active` is what is allocated, or freed and still in use. Numbers have thousands
+commas, and large ones a letter from B to E. OLMo, the program before it, has other names; its
+tokens/s are the mean of a window of steps, and its memory is in 10**6 bytes.
 
-Composer: rates are means of a window of batches, and its memory is in 10**9 bytes. With a duration
-in epochs its line contains `[epoch=0]`, too, and counts batches within the epoch: it is not read.
+Composer: rates are means of a window of batches, and memory is in 10**9 bytes. If the duration is
+in epochs, its line contains `[epoch=0]` and counts batches within the epoch, so it is not read.
 """
 
 import math
@@ -44,11 +44,12 @@ _COUNTS = frozenset({"consumed_samples", "consumed_tokens"})
 class MetricBlocks:
     """A format with a line for each metric.
 
-    name: for people. anchor: in each line with a step. head: the end of that line, with the groups
-    `step` and `steps`. metric: a line with a metric, with the groups `name` and `rest`. value: what
-    `rest` must be, with the groups `value` and `suffix`; it shows that the number is whole. unsure:
-    a value that is not sure to be whole at the end of a log. fields: field of a Step, by name, with
-    the divisor.
+    name: the name that users see. anchor: a byte string in each line with a step. The other
+    patterns are regular expressions. head: the end of the line with a step, with the groups `step`
+    and `steps`. metric: a line with a metric, with the groups `name` and `rest`. value: what `rest`
+    must match if the number is whole, with the groups `value` and `suffix`. unsure: a value that
+    may be torn if it is the last one of a log. fields: the field of a Step and the divisor, by the
+    metric's name.
     """
 
     name: str

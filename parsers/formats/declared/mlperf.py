@@ -1,13 +1,13 @@
-"""Parse MLPerf's log lines: JSON behind the mark `:::MLLOG`.
+"""Parse MLPerf's log lines: JSON after the mark `:::MLLOG`.
 
     :::MLLOG {"namespace": "", "time_ms": 1759673331639, "event_type": "POINT_IN_TIME", "key":
         "tracked_stats", "value": {"train_step_time": 0.216, "reduced_train_loss": 8.2}, "metadata":
         {"file": "…", "lineno": 480, "step": 31.0}}
 
 The step time is in seconds, the mean since the last report; it was called `train_step_timing` up to
-v3.0. What `step` counts differs between submissions; lines without it are means of reported steps.
-A `throughput` is in samples or in tokens per second, which the line does not say, so it is not
-read. `run_stop` has the status of the run.
+v3.0. What `step` counts differs between submissions; lines without it contain means over earlier
+reports. A `throughput` may be in samples or in tokens per second. The line does not show which, so
+it is not read. `run_stop` has the status of the run.
 """
 
 import re

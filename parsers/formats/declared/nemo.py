@@ -1,13 +1,13 @@
-r"""Parse the lines of NVIDIA's NeMo 2 and Megatron-Bridge.
+"""Parse the lines of NVIDIA's NeMo 2 and Megatron-Bridge.
 
     Training epoch 0, iteration 45/99 | lr: 6.897e-06 | global_batch_size: 128 | global_step: 45 |
         max_memory_reserved: 127785762816 | max_memory_allocated: 115792977920 | reduced_train_loss:
         11.96 | train_step_timing in s: 6.08 | TFLOPS_per_GPU: 1.249e+03 | consumed_samples: 5888
     Step Time : 2.41s GPU utilization: 1085.8MODEL_TFLOP/s/GPU
 
-NeMo 2 prints fields in any order, and memory in bytes. Its iteration counts from 0 in each epoch;
-`global_step` counts on. Megatron-Bridge prints its line before Megatron's own of the same
-iteration, and no number of it; the iteration is then how many such lines there have been.
+NeMo 2 prints fields in any order, and memory in bytes. Its `iteration` begins at 0 in each epoch;
+`global_step` does not begin again. Megatron-Bridge's line has no iteration number and comes before
+Megatron's own line about the same iteration. So its iteration is the number of such lines so far.
 """
 
 from parsers.formats.declared.declaration import (

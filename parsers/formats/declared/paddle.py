@@ -4,8 +4,8 @@
         7.549170255661011, …, max_memory_reserved: 7.753237724304199, interval_runtime: 1.1518,
         interval_samples_per_second: 0.8682, interval_tokens_per_second_per_device: 889.0448, …
 
-`interval_runtime` is the time since the last report, in seconds, and memory is in GiB. Rates are
-per device, except that of samples, which is over all of them.
+`interval_runtime` is the time since the last report, in seconds, and memory is in GiB. Samples per
+second are of all devices; other rates are per device.
 """
 
 from parsers.formats.declared.declaration import ITERATION, Declaration, Field, line_format

@@ -1,15 +1,18 @@
-r"""Parse the lines of llama2.c, torchtune, InternEvo and NeMo-RL.
+"""Parse the lines of llama2.c, torchtune, InternEvo and NeMo-RL.
 
     510 | loss 5.2391 | lr 4.999939e-05 | 8175.64ms | mfu 0.19%
     Step 3 | loss:1.1732845306396484 lr:2e-05 tokens_per_second_per_gpu:655.93 peak_memory_alloc:…
     tflops=189.83,step=1,loss=11.613,tgs (tokens/gpu/second)=4274.45,lr=4e-07,…,fwd_bwd_time=3.58
       • Total step time: 12.34s
 
-llama2.c times the reported iteration alone; its MFU is a running mean, below 0 until there is one.
-torchtune prints a space after each number; its memory is in bytes, in GB or in GiB, as versions
-differ, so it is not read. InternEvo, InternLM's program, separates by commas or by spaces, and
-its TFLOPs are of one GPU; it reports no time of a step. NeMo-RL's block has no iteration near its
-time, which is that of generation, scoring and training together.
+* llama2.c times the reported iteration alone. Its MFU is a running mean, and below 0 before the
+  first value.
+* torchtune prints a space after each number. Its memory is in bytes, in GB or in GiB, depending on
+  the version, so it is not read.
+* InternEvo, InternLM's program, separates fields by commas or by spaces. Its TFLOPs are of one GPU;
+  it reports no step time.
+* NeMo-RL's block has no iteration number near its time. The time includes generation, scoring and
+  training.
 """
 
 from parsers.formats.declared.declaration import (

@@ -7,10 +7,14 @@
     step 12 | epoch 0 | loss 1.2345 | grad_norm 0.5000 | lr 1.00e-05 | mem 12.34 GiB |
         tps 1234.56(154.32/gpu) | num_label_tokens 4096
 
-Each is one line. picotron's memory is in 10**9 bytes and not the peak; its batch is in tokens, and
-rounded: neither is read. prime-rl's throughput is of all ranks and 0 before the second step, as is
-its MFU; its memory is the reserved peak. Since 2026 it prints `Step 11 |  38.00s | Loss 1.1 | …`.
-Automodel prints the allocated peak, tokens/s of all ranks and of one, and writes the same as JSON.
+Each is one line.
+
+* picotron's memory is in 10**9 bytes and not the peak; its batch is in tokens, and rounded. Neither
+  is read.
+* prime-rl's throughput is of all ranks. Throughput and MFU are 0 before the second step. Its memory
+  is the reserved peak. Since 2026 it prints `Step 11 |  38.00s | Loss 1.1 | …`.
+* Automodel prints the allocated peak, and tokens/s of all ranks and of one. It writes the same
+  values as JSON.
 """
 
 from parsers.formats.declared.declaration import ITERATION, PERCENT, Declaration, Field, line_format

@@ -1,13 +1,13 @@
-r"""Parse torchtitan's line of a training step.
+"""Parse torchtitan's line of a training step.
 
     [rank0]:[titan] 2025-12-13 06:57:02,246 - root - INFO - step: 10  loss: 10.0544  grad_norm:
         6.6503  memory: 116.82GiB(83.61%)  tps: 2,228  tflops: 83.74  mfu: 8.47%
 
-A report stands for the steps since the one before it. `tps` is tokens per second and GPU (`wps`
-before December 2024), memory the reserved maximum since the last report, `tflops` what the program
-counts, without a value in some versions, and `mfu` N/A with FP8. There is no step time. The MFU is
-against the peak in the line `Peak FLOPS used for computing MFU`, which is an A100's for a GPU that
-torchtitan does not know. Lines `validate step:` report a validation.
+A report covers the steps since the previous report. It has no step time. `tps` is tokens per second
+and GPU (called `wps` before December 2024), and `memory` the reserved maximum since the previous
+report. `tflops` is the program's own count; some versions print no value. `mfu` is N/A with FP8.
+The MFU is relative to the peak in the line `Peak FLOPS used for computing MFU`, which is an A100's
+for a GPU that torchtitan does not know. Lines `validate step:` report a validation.
 """
 
 from parsers.formats.declared.declaration import ITERATION, PERCENT, Declaration, Field, line_format

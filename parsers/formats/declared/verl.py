@@ -3,9 +3,9 @@
     (TaskRunner pid=247607) step:1 - global_seqlen/min:159906 - … - perf/mfu/actor:0.0 - … -
         timing_s/step:48.70 - … - perf/time_per_step:48.70 - perf/throughput:3283.32
 
-The step is generation, scoring and training together. Throughput is tokens per second and GPU. The
-MFU is the actor's, in older versions `mfu/actor`; that of `actor_infer` is something else. A
-validation before the training has `step:0` and no times.
+A step includes generation, scoring and training. Throughput is in tokens per second and GPU. The
+MFU is that of the actor's training (`mfu/actor` in older versions), and not that of `actor_infer`,
+its forward passes. A validation before the training has `step:0` and no times.
 """
 
 from parsers.formats.declared.declaration import ITERATION, Declaration, Field, line_format

@@ -40,7 +40,7 @@ def parse_value(text: str) -> float:
 
 
 def measured(text: str) -> float | None:
-    """Return a value, or None for nan and inf. Raises ValueError."""
+    """Return a printed number; None for nan and inf. Raises ValueError for other text."""
     value = parse_value(text)
     return value if math.isfinite(value) else None
 
@@ -51,7 +51,7 @@ def _scaled(text: str, *, divisor: float) -> float | None:
 
 
 def parse_count(text: str) -> int:
-    """Return an integer from 0 on. Raises ValueError."""
+    """Return an integer of at least 0. Raises ValueError for other text."""
     if _COUNT.fullmatch(text):
         return int(text)
     value = parse_value(text)
@@ -63,7 +63,7 @@ def parse_count(text: str) -> int:
 def _milliseconds(text: str) -> float | None:
     """Convert milliseconds to seconds.
 
-    A plain number becomes the float nearest to the printed one.
+    The result for a plain number is the float nearest to the printed value.
     """
     if not _DECIMAL.issuperset(text):
         return _scaled(text, divisor=1e3)
@@ -84,7 +84,7 @@ def column(convert: Callable[[str], Any], texts: Sequence[str]) -> Sequence[Any]
 
 
 def _floats(texts: Sequence[str]) -> Sequence[float] | None:
-    """Convert plain finite numbers; return None if some texts may be something else."""
+    """Convert plain finite numbers; return None if any text may be something else."""
     if not _PLAIN_TEXT.fullmatch("".join(texts)):
         return None
     values = array("d", map(float, texts))
@@ -131,7 +131,7 @@ Fields = dict[str, tuple[str, Callable[[str], float | None]]]
 
 
 def _spelt(fields: Fields) -> Fields:
-    """Return fields that can also be spelt with underscores in their names."""
+    """Return these fields, and the same with underscores instead of spaces in their names."""
     return {name.replace(" ", "_"): field for name, field in fields.items()} | fields
 
 
@@ -190,7 +190,7 @@ NANOTRON_FIELDS = _spelt(
 
 
 def closed_fields(report: str) -> dict[str, str]:
-    """Return the fields of a report that end with a bar; of repeated names, the first counts."""
+    """Return the fields of a report that end with a bar (`|`); if a name is repeated, the first."""
     # abci's fork puts two fields between its bars: | iteration time: 270.125 s samples/sec: 3.8 |
     report = report.replace(" s samples/sec:", "|samples per second:")
     closed: dict[str, str] = {}
@@ -205,7 +205,7 @@ def closed_fields(report: str) -> dict[str, str]:
 def step_values(fields: Fields, closed: Mapping[str, str]) -> dict[str, Any]:
     """Return a Step's fields; if several names mean the same, the first in the line counts.
 
-    Raises ValueError if a known field has a value of another kind.
+    Raises ValueError if a known field does not have a value of its kind.
     """
     values: dict[str, Any] = {}
     for name, text in closed.items():
@@ -217,7 +217,7 @@ def step_values(fields: Fields, closed: Mapping[str, str]) -> dict[str, Any]:
 
 
 def is_mended(names: Collection[str]) -> bool:
-    """Return whether a report with these fields may have a rate that must be corrected."""
+    """Return whether a report with fields of these names may have a rate that must be corrected."""
     return "elapsed time per iteration (ms)" in names and "samples per second" in names
 
 

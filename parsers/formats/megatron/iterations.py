@@ -1,28 +1,28 @@
 """Parse the iteration lines of Megatron-LM and of the programs made from it.
 
-A line is ` iteration {number}/{of how many} |` and fields, `{name}: {value} |`, of which versions
-and options add and leave out many; so fields are read by their names, in any order, and unknown
-ones are passed over. What the numbers mean, read in `training_log` of the programs named:
+A line is ` iteration {number}/{of how many} |` and fields, `{name}: {value} |`. Versions and
+options add and remove many fields. So fields are read by their names, in any order, and unknown
+ones are ignored. What the numbers mean, according to `training_log` of these programs:
 
-* The time is the mean over the iterations since the line before, `--log-interval` of them, except
-  with nanotron, which times the reported iteration alone. Since core 0.16 a line for the first
-  iteration comes in addition, and the one after it still contains that iteration: an average must
-  leave out one of them.
-* Its unit is in the parentheses: milliseconds with NVIDIA's, Microsoft's and EleutherAI's,
-  seconds with BigScience's since January 2022 and with forks of that.
-* BigScience's lines of the eight weeks before were in milliseconds, and `samples per second` were
-  samples per millisecond: 1000 times too small. They are corrected if the line shows it.
-* A loss is the mean over the iterations that were not skipped, and is missing where all were.
+* The time is the mean over the iterations since the previous line, i.e. over `--log-interval` of
+  them. nanotron times the reported iteration alone. Since core 0.16 there is an additional line for
+  the first iteration, and the line after it still includes that iteration. So an average must leave
+  out one of the two lines.
+* The unit of the time is in parentheses: milliseconds in NVIDIA's, Microsoft's and EleutherAI's
+  lines, seconds in BigScience's since January 2022 and in forks of that.
+* In the eight weeks before that, BigScience's lines were in milliseconds, and `samples per second`
+  were samples per millisecond: 1000 times too small. They are corrected if the line shows it.
+* A loss is the mean over the iterations that were not skipped, and is missing if all were skipped.
   With DeepSpeed the loss scale is -1.0, as printed.
-* AMD's Primus prints `{this line's}/{running mean}`: the first is taken.
-* TFLOPs are the program's own claim, by differing formulas: without recomputation in Megatron
-  core and nanotron, with it in Megatron-DeepSpeed and gpt-neox. ALCF prints two: the first counts.
+* AMD's Primus prints `{value of this line}/{running mean}`; the first is read.
+* TFLOPs are the program's own claim, and formulas differ: Megatron core and nanotron do not count
+  recomputation, Megatron-DeepSpeed and gpt-neox do. ALCF prints two; the first is read.
 * nanotron rounds its numbers to three digits, with K for 1000 and so on.
 
-Every version closes a field with a bar, but nanotron the last one: a value that is not closed may
-be torn and is not read. A report is whole if it has the counts of skipped or nan iterations, with
-which the lines of all versions ended once, or the field that replaces them in a dialect without
-them. Others are torn and make no steps.
+Every version closes a field with a bar, except that nanotron does not close the last one. A value
+that is not closed may be torn and is not read. A report is whole if it has the counts of skipped or
+nan iterations, with which the lines of all versions once ended, or the field that replaces them in
+a dialect without them. Other reports are torn and make no steps.
 """
 
 import re
@@ -51,10 +51,11 @@ from parsers.steps.blocks import StepBlock
 
 @dataclass(frozen=True, slots=True)
 class _Dialect:
-    """header: the start of a report; its groups are the iteration and the number of iterations.
+    """One form of the iteration line.
 
-    fields: how to read them; closing: names, one of which is in every whole report. log_interval: 1
-    if each iteration is timed separately.
+    header: the start of a report, with the iteration and the number of iterations as groups.
+    fields: how to read the fields. closing: names of fields; every whole report has one of them.
+    log_interval: 1 if each iteration is timed separately.
     """
 
     header: re.Pattern[str]

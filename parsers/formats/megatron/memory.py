@@ -1,10 +1,10 @@
 """Parse memory reports of Megatron's ranks: torch's allocator after the first iterations.
 
-The first rank of each data-parallel group prints one report. Each rank prints by itself, so several
-may be on one line. "MB" is 2**20 bytes. Up to core 0.15, each number is
-an exact count of bytes divided by 2**20; since 0.16 it is rounded to two decimals. If the last
-number of a line is neither, the line was cut off. Versions without pipeline parallelism (Megatron
-up to 1.1.5, gpt-neox) print one report, of the first rank, and do not print its number.
+The first rank of each data-parallel group prints one report. The ranks print independently, so one
+line may contain several reports. "MB" is 2**20 bytes. Up to core 0.15, each number is an exact
+count of bytes divided by 2**20; since 0.16 it is rounded to two decimals. If the last number of a
+line is neither, the line was torn. Versions without pipeline parallelism (Megatron up to 1.1.5,
+gpt-neox) print only the report of the first rank, without the rank's number.
 """
 
 import re
@@ -44,7 +44,7 @@ def _parse(offset: int, line: str) -> Iterator[Usage]:
 
 
 def _is_whole(report: re.Match[str]) -> bool:
-    """Return whether the last number is closed, or has all the decimals its version prints."""
+    """Return whether the last number has its end mark, or all decimals that its version prints."""
     if report["more"]:
         return True
     first_ones, last = report.group("allocated", "peak", "reserved"), report["max_reserved"]

@@ -1,10 +1,9 @@
 """Parse Megatron's timers and DeepSpeed's wall-clock breakdown: parts of an iteration.
 
-All are milliseconds with two decimals. Megatron's are means over the iterations since the report
-before; up to August 2022 they are those of one rank on one line, since then of all ranks, below a
-title. DeepSpeed's, with `wall_clock_breakdown`, are of rank 0: of a micro-step, and of a step.
-
-A last number with fewer decimals is torn and left out.
+All values are milliseconds with two decimals. Megatron's are means over the iterations since the
+previous report. Up to August 2022 they are those of one rank, on one line; since then they are of
+all ranks, on lines below a title. DeepSpeed's, with `wall_clock_breakdown`, are of rank 0: of a
+micro-step, and of a step. If the last number has fewer decimals, it was torn and is left out.
 """
 
 import re
@@ -62,7 +61,7 @@ def _parse_line(offset: int, line: str) -> Iterator[Timers]:
 
 
 def _parse_block(offset: int, text: str) -> Iterator[Timers]:
-    """Read the title's line, and the lines below it up to the first one without a timer."""
+    """Yield the timers below a title, up to the first line without a timer."""
     first, *below = text.split("\n")
     if not (title := _title(_ACROSS, first)):
         return
@@ -83,10 +82,10 @@ def _rows(line: str) -> list[tuple[str, str]]:
 
 
 def _parse_ranks(offset: int, text: str) -> Iterator[Timers]:
-    """Read the slowest rank of each timer, if the lines of all ranks are there.
+    """Yield the timers of the slowest rank, if the lines of all ranks are there.
 
-    The last line may be torn, and a timer that it cuts short may lack its slowest rank. So the last
-    line is not read, and a timer counts only if a line other than a rank's follows.
+    The last line may be torn, and then its timer may lack the slowest rank. So the last line is not
+    read, and a timer is used only if a line follows that is not about a rank.
     """
     first, *below = text.split("\n")[:-1] or [text]
     if not _title(_ALL_RANKS, first):
