@@ -70,7 +70,7 @@ _QUOTED = re.compile(LABELS + r"\s*(?:#|\++ )")
 
 
 def is_quoted(text: str) -> bool:
-    """Return whether a text only quotes a report, as a script's `# iteration 1/ 10 | …` does."""
+    """Return whether a text only quotes a report, e.g. a script's `# iteration 1/ 10 | …`."""
     return ("#" in text or "+ " in text) and _QUOTED.match(text) is not None
 
 

@@ -183,7 +183,7 @@ def _pooled(pairing: Pairing) -> Iterator[str]:
 
 
 def _apart(compared: Compared) -> Iterator[str]:
-    """Yield a sentence if all runs of A are faster, or all are slower, but that is no verdict."""
+    """Yield a sentence if all runs of A are faster, or all are slower, but the verdict is open."""
     a, b = (
         [_timing(run, in_tokens=compared.per == "tokens").speed for run in side if run.seconds]
         for side in (compared.pairing.runs, compared.pairing.others)

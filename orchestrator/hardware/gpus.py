@@ -81,7 +81,7 @@ _CAPACITY = "gpu_memory_gib"
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A number, and an explanation with its source; or None, and why there is no number."""
+    """A number, and an explanation with its source; or None, and why it is unknown."""
 
     value: float | None
     explanation: str

@@ -318,7 +318,7 @@ def _variants(config: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _vocabulary(config: Mapping[str, str], shape: ModelShape, given: Given) -> int:
-    """Return the size of the vocabulary in the log; without one, as Megatron pads it."""
+    """Return the size of the vocabulary in the log, else the one that Megatron pads."""
     stated = whole(config.get("padded_vocab_size"))
     if stated:
         return stated

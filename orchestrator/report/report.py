@@ -92,7 +92,7 @@ def group_breaks(table: Table, columns: int) -> frozenset[int]:
 
     A group has equal values in one of the leading `columns`. It is the first column whose equal
     values are in adjacent rows, and in which at least half of the groups have several rows. Without
-    such a column there are no groups.
+    such a column the table has no groups.
     """
     for column in range(columns):
         sizes = Counter(row[column] for row in table.rows)

@@ -46,7 +46,7 @@ _ONE = re.compile(r"[0-9]+(?:_[0-9]+)?")
 
 
 def expand(job_id: str) -> Iterator[str]:
-    """Yield the ids in a combined id such as `7_[0-2,5%4]`; nothing for text that is no job id."""
+    """Yield the ids in a combined id such as `7_[0-2,5%4]`; nothing for other text."""
     array = _ARRAY.fullmatch(job_id)
     if array is not None:
         yield from (f"{array['job']}_{task}" for task in _tasks(array["tasks"]))

@@ -130,7 +130,7 @@ class CampaignStore:
         return folder if claim_folder(folder.path, texts, links) else None
 
     def run_record(self, planned: PlannedRun, campaign: Campaign) -> dict[str, str]:
-        """Return the name and the text of a run's run.json, as a mapping with one entry."""
+        """Return a mapping with one entry: the name of a run's run.json, and its text."""
         record = {
             "run_id": planned.run_id,
             "label": planned.label,

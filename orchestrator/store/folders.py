@@ -67,7 +67,7 @@ class BatchFolder:
         return read_record(self.path / "batch.json", RunBatch)
 
     def receipt(self) -> Receipt | None:
-        """Return the recorded result of the submission; None if there is no record."""
+        """Return the recorded result of the submission; None without a record."""
         return read_record(self.path / "receipt.json", Receipt)
 
     def jobs(self) -> dict[tuple[str, int], str] | None:
@@ -133,7 +133,7 @@ class BatchFolder:
         """Remove the script, so that no sbatch can read it any more, and no job can begin.
 
         Returns the id of the job if one has already begun. If the folder does not exist, it is
-        created with a receipt that says that there is no job.
+        created with a receipt that records that no job exists.
         """
         nothing = Receipt(None, utc_now())
         if not claim_folder(self.path, {"receipt.json": json_text(asdict(nothing))}):

@@ -165,7 +165,7 @@ def with_resources(campaign: Campaign, **asked: str | None) -> Campaign:
 
 
 def choose(runs: Sequence[PlannedRun], names: Sequence[str]) -> list[PlannedRun]:
-    """Return the runs with these ids, beginnings of ids, or labels; all runs if there are no names.
+    """Return the runs with these ids, beginnings of ids, or labels; all runs if none is named.
 
     Raises UserError with every name that matches no run, or several runs.
     """

@@ -512,7 +512,7 @@ def _one_line(text: str) -> str:
 
 
 def _named(text: str, arguments: Sequence[str]) -> str | None:
-    """Return the command-line option that a message names, as `--num-layers` or `num_layers`."""
+    """Return the command-line option that a message names: `--num-layers` or `num_layers`."""
     given = [asking.option_name(group) for group in asking.grouped(arguments)]
     options = {option.lstrip("-").replace("-", "_"): option for option in given}
     for word in _OPTION.findall(text):

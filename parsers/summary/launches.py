@@ -104,7 +104,7 @@ class RunReports:
     def statistics(self, totals: Iterable[RunTotals], batch: int | None) -> StepSeconds:
         """Return the statistics of the step times that the numbers use.
 
-        If there is no step time, only the mean is known. It is the mean of the whole run, warm-up
+        Without any step time, only the mean is known. It is the mean of the whole run, warm-up
         included, and follows from the program's own samples per second.
         """
         if seconds := self.seconds:

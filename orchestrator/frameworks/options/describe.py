@@ -15,7 +15,7 @@ _PROGRAMS = ("pretrain_gpt.py", "pretrain_gpt2.py")
 
 
 def make_record(source: Path) -> dict[str, Any]:
-    """Return the record of a checkout of Megatron or a fork, or of a script, as JSON values.
+    """Return the record of a checkout of Megatron or a fork, or of a script, in JSON values.
 
     `Record` describes its parts. Raises UserError if the checkout contains no program, or if the
     program has no option.

@@ -25,7 +25,7 @@ def series(points: Iterable[tuple[int, float | None]], limit: int) -> Curve:
     """Return a curve of at most `limit` points and its two ends.
 
     Points are grouped, and each group keeps its lowest and its highest value. So no outlier is
-    lost, and no value is invented, as a mean would be.
+    lost, and no value is invented; a mean would be invented.
     """
     shown_points = [(x, y) for x, y in points if y is not None]
     finite = [(x, y) for x, y in shown_points if math.isfinite(y)]
