@@ -45,11 +45,12 @@ __all__ = ["estimate", "read", "runs", "steps"]
 def read(log: str | PathLike[str]) -> list[LogRun]:
     """Return the runs in a log, in their order.
 
-    log: a file, compressed with gzip or Zstandard or not; `-` for standard input.
+    log: a file, perhaps compressed with gzip or Zstandard; `-` for standard input.
 
     Each run has `outcome`, `config`, and `steps`, one per reported iteration: `iteration`,
-    `step_seconds`, `loss` and more, None if the log does not contain it. A log without a run gives
-    one run without steps, and `notes` say why. Raises OSError if the file cannot be read.
+    `step_seconds`, `loss` and more; a value is None if the log does not contain it. A log without a
+    run gives one run without steps, and its `notes` contain the reason. Raises OSError if the file
+    cannot be read.
     """
     with _own_packages():
         from parsers.runs.reading import read

@@ -28,9 +28,9 @@ def claim_names() -> None:
 
 @contextmanager
 def borrowed_names() -> Iterator[None]:
-    """Import teralog's packages under their names, and restore other owners at the end.
+    """Import teralog's packages under their names, and give the names back at the end.
 
-    Names that no other package on the path has remain teralog's.
+    If no other package on the path has a name, it remains teralog's.
     """
     with _lock:
         foreign = {name for name in PACKAGES if not _is_ours(name)}

@@ -45,7 +45,7 @@ def test_package_is_small_enough_to_look_through(folder: Path) -> None:
 
 
 def test_every_folder_of_code_is_a_package() -> None:
-    """A folder without `__init__.py` would be left out of the rules above."""
+    """Every folder with code has an `__init__.py`, so that the rules apply to it."""
     folders = {path.parent for name in PACKAGES for path in (ROOT / name).rglob("*.py")}
     assert folders == set(FOLDERS)
 
@@ -116,7 +116,7 @@ def test_help_loads_no_model(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
-    """Build the wheel, and return its path."""
+    """Build the wheel, and return it opened as a zip file."""
     folder = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", folder, ROOT]
     subprocess.run(command, check=True, timeout=300)

@@ -122,7 +122,7 @@ def test_a_generated_page_is_up_to_date(path: Path) -> None:
 
 
 def test_generated_pages_contain_every_key() -> None:
-    """A key without a row could not be looked up."""
+    """The generated pages have a row for every key."""
     keys = (REFERENCE / "campaign-keys.md").read_text()
     for kind in (CampaignFile, CommonParameters):
         assert {field.name for field in fields(kind) if f"| `{field.name}` |" not in keys} == set()

@@ -33,7 +33,10 @@ _REGEX_CALLS = {"compile", "fullmatch", "match", "search", "sub", "findall", "fi
 
 @dataclass(frozen=True, slots=True, order=True)
 class Message:
-    """A text that a user can see. line: from 1, or 0 if the text has none."""
+    """A text that a user can see.
+
+    line: its line number from 1, or 0 if the text has none.
+    """
 
     file: str
     line: int

@@ -1,8 +1,8 @@
 """Rebuild the markdown of results/published/ from its figures; part of `make record`.
 
 There is one folder per page. `source.yaml` contains its author and the notes for its tables; each
-CSV file contains figures as printed. Next to them are the same tables as markdown, with TFLOPs
-computed again, and the findings of `teralog check-tables` in those.
+CSV file contains figures as printed. The tool writes the same tables as markdown, with TFLOPs
+computed again, and the findings of `teralog check-tables` in them.
 """
 
 import csv
@@ -61,7 +61,7 @@ TITLES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """A table: its title, values for all rows, and the rows as printed, by column."""
+    """A table of a page: its title, values for all rows, and its rows as printed, by column."""
 
     title: str
     constants: dict[str, int]

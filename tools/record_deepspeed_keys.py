@@ -1,9 +1,9 @@
 """Record the configuration keys and values that the installed DeepSpeed accepts; for `make record`.
 
-DeepSpeed refuses an unknown key in the sections it validates with pydantic and ignores it silently
-everywhere else, so no list of its keys exists. This one is made by asking: DeepSpeed parses a
-configuration whose dictionaries record every key that is looked up in them. Its accepted values are
-known for the sections that it validates.
+DeepSpeed refuses an unknown key in the sections that it validates with pydantic, and silently
+ignores it everywhere else. So no list of its keys exists. This tool makes one: DeepSpeed parses a
+configuration whose dictionaries record every key that is looked up in them. Accepted values are
+known for the sections that DeepSpeed validates.
 """
 
 import json

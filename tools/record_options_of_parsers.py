@@ -1,8 +1,8 @@
 """Record the command line options that installed programs accept, for `make record`.
 
-The project's own programs are asked for their parsers, and transformers for that of its
-TrainingArguments. The options that run_clm.py of its examples adds are in no package, so they are
-listed here, as in run_clm.py of transformers 4.57. For programs that are not installed,
+The options of the project's own programs, and of transformers' TrainingArguments, are read from
+their parsers. The options that run_clm.py of transformers' examples adds are in no package, so they
+are listed here, as in run_clm.py of transformers 4.57. For programs that are not installed,
 record_options_of_source.py reads the source.
 """
 

@@ -2,12 +2,13 @@
 
 The first script of each framework and launcher is recorded whole (NAME.sh). Every other script is
 recorded as its difference (NAME.diff) from the nearest earlier script of its framework. A test
-fails if a script is rendered differently from its record. Check `git diff` after recording: a
-person must judge whether the new text is better.
+fails if a script is rendered differently from its record. Check `git diff` after recording, because
+only a person can judge whether the new text is better.
 
-A difference names its base in its first line and the script's title in its second line. The base
-takes over the campaign and run id of that title. Hunks follow as in a unified diff, but without
-line numbers: each hunk replaces the first equal lines after the hunk before it.
+The first line of a difference names its base, and the second line is the script's title. The
+campaign and the run id in the base are replaced by those of that title. Hunks follow as in a
+unified diff, but without line numbers: each hunk replaces the first equal lines after the hunk
+before it.
 """
 
 import difflib

@@ -34,7 +34,7 @@ _OF_ALLOCATIONS = normal(ALLOCATION), normal(ALLOCATION)
 
 
 def heavy(spread: float) -> Noise:
-    """Return noise that is rarely ten times as large, as if a neighbour's job disturbed the run."""
+    """Return noise with a few values ten times as large, as if a neighbour disturbed the run."""
     return lambda chance: chance.gauss(0, spread * (10 if chance.random() < 0.1 else 1))
 
 

@@ -70,7 +70,7 @@ def normal(chance: random.Random, runs: int) -> list[float]:
 
 
 def heavy(chance: random.Random, runs: int) -> list[float]:
-    """Return noise of 2 % that is rarely ten times as large, as by a neighbour's job."""
+    """Return noise of 2 % with a few values ten times as large, as with a neighbour's job."""
     return [chance.gauss(0, RUN * (10 if chance.random() < 0.1 else 1)) for _ in range(runs)]
 
 

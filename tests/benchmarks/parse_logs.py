@@ -42,7 +42,10 @@ GREP, RIPGREP = ["grep", "-aohrP", PATTERN], ["rg", "-aoIN", PATTERN]
 
 @dataclass(frozen=True)
 class Method:
-    """A way to read logs; `run` returns how many records it read, or None if it reads none."""
+    """A way to read logs.
+
+    run: returns how many records it read, or None if it makes no records.
+    """
 
     name: str
     run: Callable[[], int | None]

@@ -74,7 +74,7 @@ def holding(wait: str) -> str:
 
 
 def here(play, options: str) -> "subprocess.CompletedProcess[str]":
-    """Submit the campaign within an allocation of node memory for all, and return the result."""
+    """Submit the campaign within an allocation that has all memory of its nodes."""
     line = f"salloc --mem=2G --constraint=v100-32g {options}"
     return run_line(play, line, f"{TERALOG} submit campaign.yaml --here")
 
@@ -167,7 +167,7 @@ def test_runs_are_steps_side_by_side_on_nodes_of_their_own(play, launcher: str) 
 
 
 def test_a_run_that_slurm_has_is_left_to_it(play) -> None:
-    """`--here` starts only runs that are not in Slurm's queue."""
+    """`submit --here` starts only runs that are not in Slurm's queue."""
     play.write_slurm_campaign("true", matrix="seed: [1, 2]")
     play.teralog("submit", "campaign.yaml", "--hold")
     done = run_line(play, ONE_GPU, f"{TERALOG} submit campaign.yaml --here")
@@ -177,7 +177,7 @@ def test_a_run_that_slurm_has_is_left_to_it(play) -> None:
 
 
 def test_a_run_that_slurm_has_forgotten_does_not_block_its_series(play) -> None:
-    """If Slurm has forgotten a run, its end will never be known, but the next runs start."""
+    """If Slurm no longer knows a run's job, its end stays unknown, but the next runs start."""
     play.write_slurm_campaign(
         "true", matrix="micro_batch_size: [1, 2]", profile="submission_limit: 1\n"
     )
@@ -193,7 +193,7 @@ def test_a_run_that_slurm_has_forgotten_does_not_block_its_series(play) -> None:
 
 
 def test_a_run_that_cannot_be_cancelled_does_not_protect_others(play) -> None:
-    """`submit --here` goes on, although another host has one run and the queue another."""
+    """`submit --here` starts the rest although another host has one run and the queue another."""
     play.write_slurm_campaign("true", matrix="seed: [1, 2]", profile="submission_limit: 1\n")
     play.teralog("submit", "campaign.yaml", "--hold")
     assert run_line(play, ONE_GPU, f"{TERALOG} submit campaign.yaml --here").returncode == 0
@@ -333,7 +333,7 @@ def test_devices_of_a_killed_run_are_free_again(play) -> None:
 def test_gpus_and_cores_limit_how_many_runs_start_at_once(
     play, profile: str, options: str, most: int
 ) -> None:
-    """If the profile wants whole nodes, only one run starts per node."""
+    """Only as many runs start at once as fit; if the profile wants whole nodes, one per node."""
     wait = f"timeout 60 bash -c '{TOGETHER.format(count=most)}'; sleep 0.5"
     play.write_slurm_campaign(holding(wait), gpus_per_node=1, profile=f"{AT_WORK}{profile}")
     done = here(play, options)

@@ -116,7 +116,7 @@ def test_a_submit_stops_calling_sbatch_after_a_cancel(bare) -> None:
 
 
 def test_a_retry_stops_before_it_submits_cancelled_runs(bare) -> None:
-    """The runs that had already ended stay as they are, and do not start again."""
+    """A retry that `cancel` stops submits nothing; runs that had ended stay ended."""
     bare.write_slurm_campaign(
         f'test -e "$LEDGER.retry" || exit 3; {WAIT}', profile="max_array_size: 2\n"
     )
@@ -184,7 +184,7 @@ def test_an_old_cancel_mark_does_not_stop_a_later_submit(bare) -> None:
 
 
 def wait_until_two_run(play) -> None:
-    """Wait until Slurm reports two running runs: on a full disk, srun finds no current folder."""
+    """Wait until Slurm reports two running runs; only then may the test fill the disk."""
     wait_until(lambda: queue(play).count("RUNNING") == 2, lambda: "they do not start")
 
 
@@ -236,7 +236,7 @@ def test_without_a_writable_folder_status_and_cancel_still_work(disk: Disk, trou
 def test_on_a_full_disk_unmarked_runs_are_reported_and_jobs_are_cancelled(
     disk: Disk,
 ) -> None:
-    """On a full disk `cancel` cannot mark runs. Then the next submit would start unstarted runs."""
+    """On a full disk, `cancel` ends jobs but cannot mark unstarted runs, and reports these runs."""
     play = disk.playground
     assert disk.teralog("submit").returncode == 0
     wait_until_two_run(play)

@@ -114,7 +114,10 @@ def test_the_next_batch_job_runs_the_missing_runs(play, slurm) -> None:
 
 
 def test_a_run_that_does_not_fit_into_the_time_left_is_not_started(play) -> None:
-    """With --overrun a run starts although its time does not fit. Its steps until the end count."""
+    """A run whose time limit exceeds the time left starts only with --overrun.
+
+    Its steps until the end of the allocation are then in the report.
+    """
     play.go()
     short = start(play, f"{SALLOC} --time=5 {TERALOG} submit campaign.yaml --here")
     printed = short.communicate(timeout=120)[0]

@@ -20,9 +20,9 @@ test -e "$LEDGER.go" ||
 
 @dataclass(frozen=True)
 class End:
-    """An event that ends a run, and the resulting state, in Slurm's word and in teralog's.
+    """An event that ends a run, and the state that results, in Slurm's word and in teralog's.
 
-    befall: causes the event, given the run's status, on a cluster.
+    befall: causes the event on a cluster, given the run's status.
     """
 
     befall: Callable[[Any, dict[str, Any]], object]

@@ -29,7 +29,10 @@ def wait_until_ended(play, states: list[str]) -> None:
 
 
 def test_a_series_goes_up_to_its_first_failure_as_an_array_for_each_rank(play) -> None:
-    """Slurm gets three arrays: tasks of the second and third depend on tasks of the same index."""
+    """The runs of all series with the same place form an array, and depend on the array before it.
+
+    A task depends on the task with the same index.
+    """
     sweep(play, TOO_LARGE)
     submitted = play.teralog("submit", "campaign.yaml")
     assert submitted.returncode == 0, submitted.stderr

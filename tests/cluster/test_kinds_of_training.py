@@ -92,7 +92,7 @@ def trained(playground: Any, slurm: Any, campaign: str, runs: int) -> list[dict[
 
 @pytest.mark.timeout(1200)
 def test_every_kind_of_training_ends_with_numbers(playground, slurm) -> None:
-    """Every run has step times, losses, and samples of both nodes during the training."""
+    """Every run has step times, losses, and GPU samples of both nodes from during the training."""
     gpt, zero2, zero3, linear = trained(playground, slurm, CAMPAIGN, 4)
     results = playground.path / "results" / "kinds"
     for run in (gpt, zero2, zero3, linear):

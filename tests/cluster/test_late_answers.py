@@ -37,7 +37,10 @@ def names(slurm) -> list[str]:
 def test_a_job_that_slurm_accepts_late_runs_nothing_twice(
     late, slow_to_accept, seconds: int, killed: bool, count: int
 ) -> None:
-    """Either the late job runs its runs, or the next submit does and the late job ends at once."""
+    """If Slurm accepts a job late, either that job does its runs, or the next submit does.
+
+    In the second case the late job ends at once.
+    """
     late.write_slurm_campaign("sleep 0.2", matrix=f"seed: {[*range(count)]}")
     late.plugin.write_text(f"{seconds}\n")
     first = subprocess.Popen(

@@ -129,7 +129,7 @@ def test_output_equals_that_of_one_process(archive: Archive, options: Any, layou
 
 
 def test_only_the_shard_of_a_changed_log_is_read_again(archive: Archive) -> None:
-    """A new or changed log makes teralog read only the shard of that log again."""
+    """If a log is new or has changed, teralog reads only its shard again."""
     archive.parse(*ON_SLURM)
     with (archive.path / "logs" / "run-5.log").open("ab") as log:
         log.write(OOM)

@@ -29,7 +29,7 @@ def test_an_impossible_cluster_is_refused(plan: Plan, message: str) -> None:
 def test_reserved_ports_are_exclusive_until_a_daemon_listens() -> None:
     """Two clusters that start at once get different ports.
 
-    A program that asks for reuse, such as Slurm, may listen.
+    A daemon that asks to reuse its port, as Slurm's do, may listen on it.
     """
     with reserved_ports(20) as ours, reserved_ports(20) as theirs:
         assert len({*ours, *theirs}) == 40

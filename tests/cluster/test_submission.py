@@ -250,7 +250,7 @@ def test_a_cancelled_run_that_was_never_submitted_is_not_submitted(bare) -> None
 def test_the_user_who_cancelled_is_shown_if_slurm_reports_it(
     playground, slurm_with_accounting
 ) -> None:
-    """Accounting reports `CANCELLED by UID` once it knows the job; the state is CANCELLED."""
+    """If accounting reports `CANCELLED by UID`, `status` shows the user; the state is CANCELLED."""
     playground.environment |= slurm_with_accounting.environment
     playground.write_slurm_campaign(WAIT, matrix="seed: [1]")
     playground.teralog("submit", "campaign.yaml")

@@ -260,7 +260,7 @@ def watch_once(play: Any, *arguments: str) -> Any:
 
 
 def watch_until_dealt_with(play: Any, what: str) -> str:
-    """Watch until the hung run is cancelled or requeued; return the output."""
+    """Watch until the hung run is cancelled or requeued, as `what` says; return the output."""
     printed: list[str] = []
 
     def is_dealt_with() -> bool:
@@ -290,7 +290,7 @@ def test_a_run_that_hangs_is_requeued(play, impatient: None) -> None:
 
 
 def test_a_run_that_hangs_is_cancelled(play, impatient: None) -> None:
-    """The hung run is cancelled as by `teralog cancel`; the other run goes on."""
+    """The hung run is cancelled, as `teralog cancel` would do it; the other run goes on."""
     body = f'if [ "$run" = "$(cat "$LEDGER.hangs")" ]; then\n{HANGS}fi\n'
     body += 'while ! test -e "$LEDGER.go"; do sleep 0.1; done\n'
     play.write_slurm_campaign(body, matrix="seed: [1, 2]")

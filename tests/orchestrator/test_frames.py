@@ -66,7 +66,7 @@ def test_a_frame_of_runs_has_a_row_for_each_run(runs: Any):
 def test_a_column_of_numbers_is_one_of_numbers_too_where_all_are_absent(
     runs: Any, chosen: slice
 ) -> None:
-    """A script's computations work before the campaign has started."""
+    """A column of numbers is numeric even if all numbers are absent."""
     _, collected = runs
     every, each = collected_runs_frame(collected[chosen]), collected_steps_frame(collected[chosen])
     for frame, names in (

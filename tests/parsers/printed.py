@@ -19,9 +19,9 @@ from parsers.records import (
 
 @dataclass(frozen=True)
 class Printed:
-    """The lines of a report and its expected records; the rows of a table need its header first.
+    """The lines of a report and its expected records; the rows of a table follow its header.
 
-    alone: nothing may precede it on its line, except a label.
+    alone: whether only a label may precede the report on its line.
     """
 
     text: str
@@ -62,7 +62,7 @@ def number(random: Random, form: str) -> str:
 
 
 def loss(random: Random, form: str) -> str:
-    """Return a loss, which is rarely that of a diverged training."""
+    """Return a loss; a few are nan or inf, as in a diverged training."""
     return random.choice(["nan", "inf"]) if random.random() < 0.1 else number(random, form)
 
 
@@ -93,7 +93,7 @@ def own_step(random: Random) -> Printed:
 
 @prints("teralog GPT workload")
 def own_loss(random: Random) -> Printed:
-    """Print an iteration of this project's own workload that DeepSpeed times."""
+    """Print an iteration of this project's own workload if DeepSpeed measures its time."""
     n, of, value = count(random), count(random), loss(random, ".6f")
     return Printed(
         f"[teralog] iteration {n}/{of} | loss {value} | mean over ranks",
@@ -261,7 +261,7 @@ def memory(random: Random) -> Printed:
 
 
 def milliseconds(random: Random, *names: str) -> tuple[dict[str, str], Timers]:
-    """Return timers as printed, and as read."""
+    """Return timers with these names: as printed, and as the records to expect."""
     printed = {name: number(random, ".2f") for name in names}
     seconds = tuple((name, float(ms + "e-3")) for name, ms in printed.items())
     return printed, Timers(seconds=seconds, offset=0)

@@ -327,7 +327,7 @@ def paddle(random: Random) -> Printed:
 
 @prints("MLPerf")
 def mlperf(random: Random) -> Printed:
-    """Print an MLPerf record of several steps."""
+    """Print an MLPerf record that covers several steps."""
     n, seconds, value = count(random), number(random, ".9g"), number(random, ".9g")
     return _printed(
         ':::MLLOG {"namespace": "", "time_ms": 1759673331639, "key": "tracked_stats", "value": '

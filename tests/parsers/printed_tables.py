@@ -88,7 +88,7 @@ def oneflow_memory(random: Random) -> Printed:
 
 
 def settings(source: str, **values: object) -> tuple[Setting, ...]:
-    """Return the settings of a source, printed and to be read."""
+    """Return settings with this source, as records to expect."""
     return tuple(
         Setting(name=name, value=str(value), source=source, offset=0)
         for name, value in values.items()

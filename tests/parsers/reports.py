@@ -33,7 +33,8 @@ RESULT = "{'train_runtime': 8.1, 'train_samples_per_second': 1.1, 'train_steps_p
 def parse(log_format: LogFormat, text: str) -> list[Record]:
     """Return the records of a text that starts at byte 7 of its log.
 
-    A text with records must contain an anchor of its format: without one, it would not be read.
+    A text that gives records must contain an anchor of its format, because otherwise it would not
+    be read.
     """
     plain = decode(text.encode())
     records = list(log_format.parse(7, plain))

@@ -100,7 +100,7 @@ def test_segments_change_nothing(
 def test_changed_anchors_apply_from_the_next_line(
     data: bytes, bounds: Bounds, changes: int
 ) -> None:
-    """The reader may already have searched later lines for the old anchors."""
+    """A change of anchors applies from the next line, even if later lines were searched already."""
     more = {b"-": 0, b"\0": 1}
     expected, after = [], 0
     for number, wanted in enumerate([WANTED, *([WANTED | more, WANTED] * 2)]):

@@ -348,7 +348,7 @@ def test_a_line_is_read_as_the_step_that_it_reports(
 def test_a_quoted_line_reports_nothing(
     log_format: LogFormat, line: str, values: dict[str, float]
 ) -> None:
-    """A script that searches the log for the line prints it, too."""
+    """A line that a script only quotes, e.g. in a search of the log, gives no step."""
     assert parse(log_format, f"# {line}") == []
 
 
@@ -399,7 +399,10 @@ def test_other_lines_report_no_step(log_format: LogFormat, line: str) -> None:
 
 
 def test_a_number_too_large_for_a_float_is_absent_and_not_infinite() -> None:
-    """Read alone or with others of its layout, only a printed `inf` is infinite."""
+    """A number too large for a float is None; only a printed `inf` is infinite.
+
+    This is the same for lines that are read alone and together.
+    """
     line = "Step {} | 1.00s | Loss {} | Grad. Norm {} | Throughput 9 tokens/s | Peak Mem. 7.0 GiB\n"
     for lines in (1, 40):
         log = "".join(line.format(step, "1e999", "inf") for step in range(1, lines + 1))
@@ -408,7 +411,10 @@ def test_a_number_too_large_for_a_float_is_absent_and_not_infinite() -> None:
 
 
 def test_lines_without_a_number_are_counted_unless_another_program_numbers_them() -> None:
-    """Megatron's own line of the same iteration has the time in milliseconds."""
+    """Lines without an iteration number are counted, unless another program prints the number.
+
+    Here Megatron's own line about the same iteration has it.
+    """
     bridge = "Step Time : 2.41s GPU utilization: 1085.8MODEL_TFLOP/s/GPU\n"
     megatron = (
         " iteration {:8d}/     100 | elapsed time per iteration (ms): 2408.5 | "
@@ -426,7 +432,10 @@ def test_lines_without_a_number_are_counted_unless_another_program_numbers_them(
 
 
 def test_a_number_that_the_end_of_a_torn_line_may_have_cut_is_absent() -> None:
-    """Paddle's line goes on after each number, and a metric of OLMo-core has digits to the end."""
+    """A number at the end of a torn line is None if it may lack digits.
+
+    Paddle's line goes on after each number, and a metric of OLMo-core ends with digits.
+    """
     paddle = (
         "loss: 5.5, learning_rate: 2e-06, global_step: 3, interval_runtime: 1.5, "
         "interval_tokens_per_second_per_device: 31.622"
@@ -546,7 +555,7 @@ def test_real_logs_have_the_outcomes_found_by_hand(name: str, expected: OutcomeK
     ],
 )
 def test_every_step_of_modded_nanogpt_is_there(name: str, steps: int, seconds: float) -> None:
-    """Every step has the time since the start."""
+    """Every step of modded-nanogpt is read, with the time since the start."""
     values = figures(name)
     assert (len(values), values[-1].iteration, values[-1].train_seconds) == (steps, steps, seconds)
 
@@ -566,7 +575,7 @@ def test_json_may_hold_any_value() -> None:
 
 
 def test_a_count_that_is_not_whole_is_absent() -> None:
-    """A count with decimals is torn, with another number behind it, so it is not read."""
+    """A count with decimals is None, because the line was torn there and another number follows."""
     line = (
         "Training epoch 0, iteration 4/99 | global_step: 4 | train_step_timing in s: 1.5 | "
         "consumed_samples: 315678e-02"

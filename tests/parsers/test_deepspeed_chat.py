@@ -42,19 +42,25 @@ def summary(text: str, warmup: str = "first") -> RunSummary:
     ("# " + LOSS.format(3) + E2E, E2E),
 )
 def test_no_time_of_another_step_is_read(text: str, records: list[object]) -> None:
-    """A step's number is on one line and its time on the next; the last step has no time."""
+    """No step gets the time of another step.
+
+    Its number is on one line and its time on the next line, so the last step has no time.
+    """
     assert parse(DEEPSPEED_CHAT, text) == records
 
 
 def test_losses_alone_leave_the_rates_of_the_engine() -> None:
-    """Without its hybrid engine, the program prints no end-to-end line."""
+    """Without an end-to-end line, which needs a hybrid engine, rates are the engine's."""
     run_summary = summary("".join(LOSS.format(n) + TIMER.format(n) for n in range(10, 50, 10)))
     assert run_summary.samples_per_second == pytest.approx(80.0)
     assert run_summary.engine_samples_per_second is None
 
 
 def test_times_and_rates_are_end_to_end() -> None:
-    """The engine's timer measures only its own training; its memory is the process's."""
+    """Times and rates are those of whole iterations, not of the engine's own training.
+
+    The memory that the engine reports is the whole process's.
+    """
     steps = [LOSS.format(n) + E2E + (TIMER.format(n + 1) if n % 5 == 4 else "") for n in range(20)]
     run_summary = summary("".join(steps))
     assert (run_summary.step_seconds.n, run_summary.step_seconds.mean) == (19, 4.0)
@@ -67,7 +73,7 @@ def test_times_and_rates_are_end_to_end() -> None:
 
 
 def test_an_engine_alone_is_the_program() -> None:
-    """The engine's rates are the run's, and need a batch to become step times."""
+    """If only the engine reports, its rates are the run's; with a batch they give step times."""
     run_summary = summary("".join(TIMER.format(n) for n in range(10, 50, 10)))
     assert run_summary.samples_per_second == pytest.approx(80.0)
     assert run_summary.engine_samples_per_second is None

@@ -79,7 +79,7 @@ def test_an_overflow_does_not_hide_a_step_on_its_line(line: str) -> None:
     end=st.integers(0, 120),
 )
 def test_a_torn_line_shows_no_other_scale(rank: int, power: int, least: int, end: int) -> None:
-    """A loss scale is at least half of the one before."""
+    """A loss scale in a torn line is not read: a scale is at least half of the one before."""
     scale, reduced = 2**power, max(2**power // 2, min(2**least, 2**power))
     line = f"OVERFLOW! Rank {rank} Skipping step. Attempted loss scale: {scale}, reducing to "
     whole = SkippedStep(

@@ -13,7 +13,7 @@ from parsers.formats.megatron.fields import MEGATRON_FIELDS, step_values
 
 @given(st.floats())
 def test_every_float_is_read_as_it_was_printed(value: float) -> None:
-    """NaN and inf stay as they are; where only a measured value makes sense, they are unknown."""
+    """Every float is read as printed; if a value is measured, nan and inf are unknown."""
     text = repr(value)
     assert re.fullmatch(NUMBER, text)
     assert repr(parse_number(text)) == text

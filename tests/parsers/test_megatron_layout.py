@@ -108,7 +108,7 @@ def test_a_known_layout_changes_nothing(
 
 
 def test_a_layout_is_learnt_where_two_lines_in_a_row_have_it() -> None:
-    """A layout is not learnt from one line, because no other may have it; few layouts are kept."""
+    """A layout is learnt once two lines in a row have it, and only a few layouts are kept."""
     *_, layouts = MEGATRON.parse.args  # type: ignore[attr-defined]
     learned_layouts = KnownLayouts(layouts._header, layouts._in_front, layouts._fields)
     names = [f"field {number}" for number in range(9)]

@@ -96,7 +96,10 @@ def test_script_arguments_and_sentences_show_the_same_configuration(
 
 
 def test_deepspeed_s_words_are_megatron_s() -> None:
-    """DeepSpeed's world is the data-parallel ranks; its micro-batch is Megatron 1.1.5's batch."""
+    """DeepSpeed's words get Megatron's meaning.
+
+    Its world is the data-parallel ranks, and its micro-batch is Megatron 1.1.5's batch.
+    """
     configuration = settings(ZERO)
     assert configuration["micro_batch_size"] == {"48"}
     assert configuration["global_batch_size"] == {"768"}

@@ -105,14 +105,14 @@ def test_other_lines_with_the_word_are_not_headers(line: str) -> None:
 
 
 def test_a_query_of_memory_alone_is_a_table_of_its_own() -> None:
-    """A query with memory and other columns is not read twice."""
+    """A query of memory alone is a separate table; one with other columns is not read twice."""
     row = rows(NVIDIA_SMI_MEMORY_CSV, "index, memory.used [MiB], memory.total [MiB]")
     assert list(row(7, "3, 4096 MiB, 81920 MiB")) == [MEMORY_ONLY]
     assert NVIDIA_SMI_MEMORY_CSV.row(HEADER) is None
 
 
 def test_a_row_without_an_end_mark_is_read_as_far_as_it_goes() -> None:
-    """With `nounits`, the last number of a row may be cut off, so it is not read."""
+    """A torn row of `nounits` is read without its last number, which may lack digits."""
     (usage,) = rows(NVIDIA_SMI_CSV, "index, utilization.gpu [%], memory.used [MiB]")(7, "3, 85, 40")
     assert isinstance(usage, Usage)
     assert usage.memory_allocated_gib == 40 / 1024

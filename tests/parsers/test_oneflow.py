@@ -165,7 +165,10 @@ TOLD = {
 
 @pytest.mark.parametrize("before", ["", "0: ", "[rank0]: ", "[default7]:"])
 def test_arguments_are_reported_up_to_the_rule(before: str) -> None:
-    """Values are text with their spaces; names are the project's."""
+    """Arguments are read up to the line that ends their list.
+
+    Values are text with their spaces; names are the project's.
+    """
     text = "\n".join(before + line for line in ARGUMENTS)
     assert list(ONEFLOW_ARGUMENTS.parse(7, text)) == [
         Setting(name=name, value=value, source="arguments", offset=7)

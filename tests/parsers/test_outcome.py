@@ -256,14 +256,17 @@ HARMLESS = (
 
 @pytest.mark.parametrize("log", HARMLESS)
 def test_a_traceback_that_ended_nothing_is_not_an_end(outcome: Read, log: str) -> None:
-    """Python reports errors of destructors and log calls, and goes on."""
+    """A traceback after which Python goes on, e.g. one of a destructor, is not an end."""
     run_end = outcome(f"{log}{SLURM} DUE TO TIME LIMIT ***\n")
     assert run_end is not None
     assert run_end.kind is TIME_LIMIT
 
 
 def test_a_half_written_last_line_is_not_believed_while_the_run_goes_on(outcome: Read) -> None:
-    """A half-written exception does not count either."""
+    """While a program writes the log, a half-written last line shows no end.
+
+    This also holds for the exception of a traceback.
+    """
     assert outcome(OWN_END, complete=False) is None
     run_end = outcome(f"{TRACE}ValueEr", complete=False)
     assert run_end is not None

@@ -354,7 +354,7 @@ def test_noise_around_an_end_does_not_hide_it(
 def test_no_bytes_raise_an_error(
     tmp_path_factory: pytest.TempPathFactory, start: str, cut: int, rest: bytes
 ) -> None:
-    """A line may break off anywhere and go on with anything."""
+    """No line raises an error, wherever it is torn and whatever follows."""
     log = tmp_path_factory.getbasetemp() / "random.log"
     log.write_bytes(start.encode()[:cut] + rest)
     assert isinstance(read_outcome(log), Outcome)

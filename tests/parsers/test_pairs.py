@@ -90,7 +90,10 @@ def test_an_empty_log_of_errors_changes_nothing(logs: tuple[Path, Path]) -> None
 def test_steps_of_a_pair_decide_the_outcome_as_in_one_log(
     logs: tuple[Path, Path], output_text: str, errors_text: str, kind: OutcomeKind, line: int | None
 ) -> None:
-    """The pair gives the last step, a NaN loss, and steps after a failure, as one log would."""
+    """The steps of a pair of logs decide the outcome in the same way as those of one log.
+
+    E.g. the last step, a NaN loss, and steps after a failure.
+    """
     output, errors = logs
     output.write_text(output_text)
     errors.write_text(errors_text)

@@ -57,7 +57,7 @@ def mangled(printed: Printed, random: Random, *, label: str, end: str) -> str:
 
 
 def of_one_place(records: list[Record]) -> list[str]:
-    """Return records as text without their offsets, because NaN does not equal itself."""
+    """Return records as text without their offsets; as text, nan equals nan."""
     return [repr(replace(record, offset=0)) for record in records]
 
 
@@ -66,7 +66,7 @@ ELSEWHERE = {"Megatron-Bridge", "NeMo-RL"}
 
 
 def test_every_format_is_printed() -> None:
-    """A format without a printer would not be tested here."""
+    """Every format has a function that prints its reports, so every format is tested here."""
     assert set(PRINTERS) == set(FORMATS) - ELSEWHERE
 
 
@@ -94,7 +94,7 @@ def test_a_printed_report_is_read_back(
 def test_a_report_is_understood_whole_and_by_its_own_format(
     name: str, printer: Printer, random: Random
 ) -> None:
-    """No other format reads the report as its own."""
+    """A report is read completely, and by no other format."""
     printed = printer(random)
     (run,) = read(io.BytesIO(f"{printed.log}\n".encode()))
     assert run.not_understood == ()
@@ -126,7 +126,7 @@ def facts_in(name: str, log: str) -> set[tuple[str, str]]:
 def test_a_torn_report_contains_no_other_number(
     name: str, printer: Printer, random: Random, place: float
 ) -> None:
-    """A line is whole or missing; of a report of several lines, some may be missing."""
+    """A torn report gives no number that the whole report does not give."""
     printed = printer(random)
     torn = printed.log[: int(place * len(printed.log))]
     assert facts_in(name, torn) <= facts_in(name, printed.log)

@@ -87,7 +87,7 @@ def test_only_the_formats_asked_for_are_read() -> None:
     ],
 )
 def test_problems_of_a_log_are_reported(tmp_path: Path, content: bytes, note: str | None) -> None:
-    """The log is read, but gives no records."""
+    """A log with a problem is read, gives no records, and reports the problem in its notes."""
     (tmp_path / "log").write_bytes(content)
     (run,) = read(tmp_path / "log")
     assert run.outcome == Outcome(kind=OutcomeKind.UNKNOWN)

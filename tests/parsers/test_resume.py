@@ -130,7 +130,7 @@ def test_another_log_is_read_from_its_beginning(tmp_path: Path, change, reason: 
 
 
 def test_a_line_too_long_to_be_read_is_passed_over_once(tmp_path: Path) -> None:
-    """The rest of a line that is too long does not count as a line when it is appended."""
+    """A line that is too long is left out, and so is the rest of it that is appended later."""
     log = tmp_path / "log"
     log.write_bytes(b"#" * (5 * 2**20))
     state = read_appended(log, ALL_FORMATS).state
@@ -143,7 +143,7 @@ def test_a_line_too_long_to_be_read_is_passed_over_once(tmp_path: Path) -> None:
 
 
 def test_a_compressed_log_is_read_when_it_has_changed(tmp_path: Path) -> None:
-    """A compressed log cannot be read on from the middle."""
+    """A compressed log that has changed is read completely, from its beginning."""
     log = tmp_path / "log.gz"
     log.write_bytes(gzip.compress(OWN_STEP.format(1).encode()))
     first = read_appended(log, ALL_FORMATS)

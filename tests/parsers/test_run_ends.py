@@ -76,7 +76,7 @@ OUTCOMES = {
 
 @pytest.mark.parametrize(("log", "kind"), OUTCOMES.values(), ids=OUTCOMES)
 def test_steps_show_how_a_run_ended_too(log: str, kind: OutcomeKind) -> None:
-    """Steps count if no line reports the end of the run."""
+    """If no line reports the end of a run, its steps show it."""
     (run,) = runs_of(log)
     assert run.outcome is not None
     assert run.outcome.kind is kind
@@ -91,7 +91,7 @@ def test_the_last_step_is_shown_as_the_line_that_ends_a_run() -> None:
 
 
 def test_while_a_log_is_being_written_its_last_run_has_no_outcome() -> None:
-    """Earlier runs in the log have an outcome."""
+    """While a program writes a log, the last run has no outcome; earlier runs have one."""
     log = START + megatron(10, 20) + START + megatron(10)
     first, last = read(io.BytesIO(log.encode()), complete=False)
     assert first.outcome is not None

@@ -201,7 +201,7 @@ def test_a_setting_is_read_whatever_its_label_and_colour(
 def test_a_torn_line_shows_no_other_number(
     case: tuple[str, str, list[tuple[str, str]]], end: int
 ) -> None:
-    """The text of a setting extends to the end of its line, so it may be cut, but not changed."""
+    """A torn line gives a setting with cut text, but never with another number."""
     line, _, settings = case
     settings_by_name = dict(settings)
     for name, value, _ in parse(line[:end]):
@@ -215,7 +215,7 @@ def test_a_torn_line_shows_no_other_number(
 def test_a_setting_has_only_values_of_its_line(
     case: tuple[str, str, list[tuple[str, str]]], changes: list[tuple[int, bytes]]
 ) -> None:
-    """A setting in damaged bytes has no invented value; counts may be printed in another form."""
+    """A setting in damaged bytes has only values that its line contains."""
     line = bytearray(case[0].encode())
     for position, replacement in changes:
         line[position : position + len(replacement)] = replacement

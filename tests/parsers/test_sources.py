@@ -102,14 +102,14 @@ def test_the_beginning_of_a_truncated_log_counts(tmp_path: Path, pack: Pack) -> 
 
 @pytest.mark.parametrize("pack", [gzip.compress, zstd])
 def test_the_beginning_of_a_damaged_log_counts(pack: Pack) -> None:
-    """Behind a whole member, any bytes may follow."""
+    """The readable beginning of a damaged log is read; any bytes may follow a whole member."""
     text, notes = plain(io.BytesIO(pack(LOG) + b"no member at all"))
     assert text == LOG
     assert notes == ["is damaged: its compressed data cannot be read to the end"]
 
 
 def test_a_damaged_log_loses_few_lines(tmp_path: Path) -> None:
-    """The damaged log is not reported as empty."""
+    """A damaged log loses only a few lines, and is not reported as empty."""
     packed = bytearray(gzip.compress(LOG + bytes(range(33, 127)) * 1000))
     packed[-6] ^= 255
     log = tmp_path / "log"
@@ -133,7 +133,7 @@ def test_bytes_that_only_begin_like_compressed_data_get_a_message(
 
 @pytest.mark.parametrize("pack", [gzip.compress, zstandard.ZstdCompressor(level=19).compress])
 def test_memory_stays_bounded_for_highly_compressed_logs(pack: Pack) -> None:
-    """A few KiB of a compressed log may be hundreds of MiB."""
+    """A few KiB that decompress to hundreds of MiB need little memory."""
     packed = pack(bytes(2**28))
     assert len(packed) < 2**20
     view = memoryview(bytearray(2**20))

@@ -184,7 +184,7 @@ def test_every_byte_belongs_to_one_segment() -> None:
 
 
 def test_each_run_has_its_own_settings_and_outcome() -> None:
-    """For example, a script lowers the micro-batch size until the model fits."""
+    """Each run of a log has its own settings and outcome, e.g. those of one script's attempts."""
     killed = OMP + INIT + ARGUMENTS.format(32) + KILL
     first_run, second_run = runs_of(killed + OMP + INIT + ARGUMENTS.format(8) + RESULT * 4)
     assert (first_run.config["micro_batch_size"], second_run.config["micro_batch_size"]) == (
@@ -217,7 +217,10 @@ def test_lines_that_a_script_echoes_at_its_end_are_not_a_launch() -> None:
 
 @pytest.mark.parametrize("samples", [QUERY, "gpt0 max memory usage: 5603.00M\n"])
 def test_samples_of_a_device_are_not_an_unfinished_run(samples: str) -> None:
-    """nvidia-smi samples next to a run; its samples in the run's log change nothing."""
+    """A log of only nvidia-smi samples is not an unfinished run.
+
+    Samples in a run's own log change nothing.
+    """
     (run,) = runs_of(samples)
     assert run.outcome is not None
     assert run.outcome.kind is OutcomeKind.UNKNOWN

@@ -183,7 +183,10 @@ def test_usual_reports_are_read_at_once(layout: str, newline: str, front: str) -
     ids=str,
 )
 def test_reports_are_read_at_once_around_an_odd_one(odd: dict[str, Any], at_once: int) -> None:
-    """The last planned report, a NaN loss, and the first report of a launch are read alone."""
+    """Reports before and after an unusual one are read together.
+
+    The last planned report, a NaN loss, and the first report of a launch are read alone.
+    """
     learn()
     values: list[dict[str, Any]] = [{"iteration": at} for at in range(5, 25)]
     values[9] |= odd
@@ -195,7 +198,7 @@ def test_reports_are_read_at_once_around_an_odd_one(odd: dict[str, Any], at_once
 
 
 def test_a_launch_that_begins_within_a_block_begins_at_its_line() -> None:
-    """If iterations do not go on, each step is read alone."""
+    """If iterations start over within a block, steps are read singly, and the launch begins."""
     learn()
     first = [line(CORE, at, samples=7) for at in range(1, 9)]
     log = "\n".join([*first, NOISE[1], *(line(CORE, at) for at in range(5, 15))]).encode()

@@ -69,7 +69,10 @@ def total_ms(steps: list[Step]) -> float:
 @pytest.mark.parametrize("reports", [2, 3, 7])
 @pytest.mark.parametrize("interval", [1, 5, 100])
 def test_each_iteration_is_counted_once(interval: int, reports: int, start: int, dump: bool):
-    """The interval is known or not; the run begins at the start or at a checkpoint."""
+    """Each iteration is in exactly one mean, whether the interval is known or not.
+
+    The run begins at the start or at a checkpoint.
+    """
     end = (start // interval + reports) * interval
     run = run_of(core_016(interval, start, end, dump=dump))
     regular = [n for n in range(start + 1, end + 1) if n % interval == 0]
@@ -171,6 +174,6 @@ def test_a_mean_s_interval_follows_from_the_reports_around_it(
 
 
 def test_of_two_means_the_more_precise_keeps_its_own_interval():
-    """If the interval is unknown, that of the other program is not used."""
+    """A mean keeps the interval of its own program; if that is unknown, it has none."""
     records = [pipeline(35), pipeline(40), megatron(40)]
     assert [step.log_interval for step in merged_steps(records).steps()] == [None, None]

@@ -80,7 +80,10 @@ def test_a_stream_with_other_losses_is_another_run(console: Path) -> None:
 def test_after_a_restart_the_stream_is_that_of_both_launches(
     tmp_path: Path, appended: bool
 ) -> None:
-    """Repeated steps are twice in the console, and in the stream if both launches write to it."""
+    """After a restart, the stream belongs to both launches.
+
+    Repeated steps are twice in the console, and in the stream if both launches write to it.
+    """
     console, stream = tmp_path / "slurm-1.out", tmp_path / "metrics.jsonl"
     first = [(at, 9 - at / 8) for at in range(1, 9)]
     again = [(at, 9.02 - at / 8) for at in range(7, 13)]
@@ -159,5 +162,5 @@ def test_an_interrupted_console_of_a_finished_state_is_complete(tmp_path: Path) 
     ],
 )
 def test_streams_are_known_by_their_names(name: str, stream: bool) -> None:
-    """The contents of streams decide to which run they belong."""
+    """A stream is recognized by its name; its contents decide to which run it belongs."""
     assert is_stream(name) is stream

@@ -87,7 +87,10 @@ def test_olmo_has_other_names_for_its_metrics() -> None:
 
 
 def test_composer_counts_batches_of_an_epoch_apart() -> None:
-    """A metric that is no number does not end the block; batches of an epoch start again."""
+    """Composer's batches within an epoch are not read as iterations.
+
+    A metric that is not a number does not end the block.
+    """
     run = run_of(
         "[batch=2/9]:",
         "\t Train image: <Image object at 0x7>",
@@ -137,7 +140,10 @@ AXOLOTL = {
 def test_keys_of_integrations_are_read_with_and_without_a_bar(
     line: str, expected: tuple[float | None, ...]
 ) -> None:
-    """LLaMA-Factory's throughput is a mean since the start; TRL's step time lacks the update."""
+    """Keys of tools such as LLaMA-Factory and TRL are read, with and without a progress bar.
+
+    LLaMA-Factory's throughput is a mean since the start; TRL's step time lacks the update.
+    """
     names = ("tokens_per_second_per_gpu", "max_memory_allocated_gib", "max_memory_reserved_gib")
     (report,) = run_of(line).records
     assert isinstance(report, LossReport)
@@ -148,7 +154,7 @@ def test_keys_of_integrations_are_read_with_and_without_a_bar(
 
 
 def test_rounded_counts_of_tokens_are_ignored() -> None:
-    """Since 5.0 the Trainer rounds to four digits."""
+    """Token counts that the Trainer rounds to four digits, since 5.0, are ignored."""
     line = "{{'loss': '1.2', 'num_tokens': '{}', 'epoch': '0.01'}}"
     bar = "  1%|          | 1/100 [00:05<08:00,  5.00s/it]"
     tokens = [
@@ -183,13 +189,16 @@ def test_mean_speeds_since_the_start_give_the_time_of_each_interval(as_json: boo
 
 
 def test_mean_speeds_of_a_resumed_training_give_no_time() -> None:
-    """The means cover fewer steps than the step's number."""
+    """Mean speeds of a resumed training give no step time, because they cover fewer steps."""
     lines = [json.dumps(swift(30, 3.0, "30s")), json.dumps(swift(40, 2.5, "50s"))]
     assert [step.train_seconds for step in run_of(*lines).steps] == [None, None]
 
 
 def test_llama_factory_has_its_tokens_over_its_seconds() -> None:
-    """The quotient gives the time since the start more precisely than the program's clock."""
+    """LLaMA-Factory's tokens divided by its throughput give the time since the start.
+
+    This is more precise than the program's clock.
+    """
     lines = [
         json.dumps(
             {
@@ -257,7 +266,7 @@ def test_a_trainer_state_is_read_as_a_log() -> None:
 
 
 def test_a_trainer_state_of_a_checkpoint_has_no_end() -> None:
-    """After a checkpoint, the training continues."""
+    """A trainer state of a checkpoint shows no end of the training."""
     outcome = run_of(trainer_state()).outcome
     assert outcome is not None
     assert outcome.kind is OutcomeKind.TRUNCATED
@@ -319,7 +328,7 @@ def test_verl_writes_its_metrics_as_json_too() -> None:
 
 
 def test_an_error_of_a_step_before_the_training_is_not_its_outcome() -> None:
-    """The training after the error ends with success."""
+    """An srun error of a job step before the training is not the outcome of the training."""
     failed = "srun: error: n1: task 0: Exited with exit code 1"
     assert summarise(run_of(failed, *OLMO), NONE).outcome.kind is OutcomeKind.COMPLETED
     assert summarise(run_of(failed, *OLMO[:-1]), NONE).outcome.kind is OutcomeKind.ERROR
@@ -358,7 +367,7 @@ def test_lines_of_json_read_together_give_the_same_records(form: str, odd: str) 
 
 
 def test_a_number_of_json_that_no_float_can_hold_is_not_infinite() -> None:
-    """A number that no float can hold is torn, so the loss is unknown."""
+    """A loss in JSON that is too large for a float is unknown, and not infinite."""
     (step,) = run_of('{"step": 1, "loss": 2.5e99999, "mem": Infinity, "tps_per_gpu": 5}').steps
     assert (step.loss, step.max_memory_allocated_gib) == (None, None)
 
@@ -368,6 +377,6 @@ def test_a_number_of_json_that_no_float_can_hold_is_not_infinite() -> None:
     [("3.120e+14", "312"), ("312000000000001", "312.000000000001"), ("95371441969135e+14", None)],
 )
 def test_a_peak_for_the_mfu_has_all_its_digits(text: str, tflops: str | None) -> None:
-    """A number that is cut off is not read."""
+    """A peak for the MFU that was torn is not read."""
     run = run_of(f"[titan] INFO - Peak FLOPS used for computing MFU: {text}")
     assert run.config.get("mfu_peak_tflops") == tflops

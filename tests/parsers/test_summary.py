@@ -97,7 +97,7 @@ def test_a_damaged_time_is_absent(log: Path, times: list[float]) -> None:
 
 
 def test_the_mean_of_equal_times_is_that_time() -> None:
-    """The sum of three times 123.4, divided by 3, is 123.40000000000002."""
+    """The mean of equal times is exactly that time, without rounding errors of a sum."""
     for value in (123.4, 14.26962, 0.1):
         assert StepSeconds.of([value] * 3).mean == value
 
@@ -124,7 +124,10 @@ def test_samples_are_divided_by_the_seconds_that_they_took(log: Path) -> None:
 
 
 def test_rates_without_a_batch_are_each_of_as_many_samples(log: Path) -> None:
-    """The mean is the same as with a known batch: 3 batches of 8 in 0.1 + 0.1 + 0.4 s."""
+    """Without a batch, each rate counts for the same number of samples.
+
+    So the mean is the same as with a known batch: 3 batches of 8 in 0.1 + 0.1 + 0.4 s.
+    """
     steps = "".join(
         "[2023-09-15 00:09:01,317] [INFO] [timer.py:260:stop] epoch=0/micro_step=2/"
         f"global_step={at}, RunningAvgSamplesPerSec=80.0, CurrSamplesPerSec={rate}, "
@@ -154,7 +157,7 @@ def test_rates_are_weighed_by_their_seconds(log: Path) -> None:
 def test_tokens_are_those_that_were_consumed(
     log: Path, tokens: tuple[int, int, int], expected: int
 ) -> None:
-    """Some trainings reach the configured sequence length only later."""
+    """Tokens are computed from consumed tokens, because the sequence length may change."""
     dump = "------------------------ arguments ------------------------\n  seq_length ..... 1024\n"
     steps = "".join(
         line(at, 1000, extra=f"consumed tokens: {count:12d} | ")
@@ -171,7 +174,7 @@ def test_the_claimed_tflops_are_the_mean_of_the_reports_that_count(log: Path) ->
 
 
 def test_every_launch_of_a_run_has_its_warm_up(log: Path) -> None:
-    """A restart compiles and allocates memory again."""
+    """Each launch of a run has a warm-up, because a restart compiles and allocates again."""
     resumed = "  successfully loaded checkpoint from /checkpoints at iteration 3\n"
     start = "------------------------ arguments ------------------------\n"
     first = start + "".join(line(at, ms) for at, ms in ((1, 9000), (2, 1000), (3, 1000)))
@@ -199,7 +202,7 @@ def test_a_cumulative_count_of_skipped_steps_is_read_by_its_rises(log: Path) -> 
 
 
 def test_a_running_mean_is_the_rate_of_the_whole_run(log: Path) -> None:
-    """DeepSpeed up to 0.6 reports only such means; the last one covers the most steps."""
+    """If a program reports only running means, e.g. DeepSpeed up to 0.6, the last one is used."""
     words = "[2021-01-02 03:04:05,678] [INFO] [timer.py:157:stop] "
     text = "".join(
         f"{words}0/{at}, SamplesPerSec={rate}\n" for at, rate in ((100, 64.5), (200, 65.25))
@@ -260,7 +263,7 @@ def test_the_first_format_is_the_one_with_the_most_about_speed(log: Path) -> Non
 
 
 def test_the_object_of_a_run_keeps_the_contract(log: Path) -> None:
-    """Other programs rely on the names in the object."""
+    """The JSON object of a run has the documented names, on which other programs rely."""
     record = run_object(summary(log, line(1, 9000) + line(2, 1000)))
     assert {
         "path",

@@ -84,7 +84,7 @@ def test_rows_count_below_their_header(tmp_path: Path, text: str, expected: list
 
 
 def test_a_table_without_rows_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Searching a long log for every comma is slow, so rows are read again only after a header."""
+    """Rows are no longer searched for after many lines without rows, until the next header."""
     monkeypatch.setattr(parsers.scan.reader, "_LINES_WITHOUT_ROW", 3)
     log = tmp_path / "log"
     log.write_text("rank,b\n" + "1,2\nx,y\nx,y\nx,y\n" * 2 + "x,y\n5,6\nrank,b\n7,8\n")
@@ -103,7 +103,7 @@ def test_neither_chunks_nor_segments_change_what_is_read(
     chunk_bytes: int,
     segment_bytes: int,
 ) -> None:
-    """A header changes how everything behind it is read, also in another segment."""
+    """A header applies to all later rows, also in the next chunk or segment."""
     log = tmp_path_factory.getbasetemp() / "tables.log"
     log.write_text("".join(f"{line}\n" for line in lines))
     formats = (TABLE, BLOCK, LONG_BLOCK)
@@ -125,7 +125,7 @@ def texts(log: Path, *formats: LogFormat) -> list[str]:
 
 
 def test_each_format_is_given_the_lines_that_it_asks_for(tmp_path: Path) -> None:
-    """Another format may ask for more lines after the same line."""
+    """Each format gets as many following lines as it requests, even if another requests more."""
     log = tmp_path / "log"
     log.write_text("a\nBEGIN b\nc\nd\ne\nf\ng\n")
     assert texts(log, BLOCK, LONG_BLOCK) == ["BEGIN b\nc\nd", "BEGIN b\nc\nd\ne\nf"]
@@ -139,7 +139,7 @@ def test_lines_of_a_block_are_plain_text(tmp_path: Path) -> None:
 
 
 def test_blocks_may_overlap(tmp_path: Path) -> None:
-    """A line with an anchor is read, whatever block contains it."""
+    """A line with an anchor is read, even if it is a following line of another one."""
     log = tmp_path / "log"
     log.write_text("BEGIN a\nBEGIN b\nc")
     assert texts(log, BLOCK) == ["BEGIN a\nBEGIN b\nc", "BEGIN b\nc"]

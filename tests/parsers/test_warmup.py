@@ -142,7 +142,7 @@ def test_a_run_that_never_settles_is_reported_as_unsteady() -> None:
 
 @pytest.mark.parametrize("count", range(6))
 def test_the_automatic_warm_up_leaves_out_none_of_a_few_reports(count: int) -> None:
-    """A few reports cannot show a steady state; the last one alone would look steady."""
+    """`auto` leaves out none of a few reports, because they cannot show a steady state."""
     assert steady_state([9.0, 3.0, 1.1, 1.0, 1.2][:count]) == (0, True)
 
 
@@ -158,7 +158,10 @@ def squared_errors(observations: list[float]) -> list[float]:
 
 @given(st.lists(st.integers(1, 1000).map(float), min_size=10, max_size=49, unique=True))
 def test_the_truncation_is_that_of_the_definition(observations: list[float]) -> None:
-    """With fewer than fifty reports, MSER-5 takes each report as an observation."""
+    """`auto` leaves out as many reports as the definition of MSER-5.
+
+    With fewer than fifty reports, each report is an observation.
+    """
     errors = squared_errors(observations)
     half = len(observations) // 2
     left_out, steady = steady_state(observations)

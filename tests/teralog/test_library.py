@@ -159,7 +159,10 @@ def test_packages_of_the_user_stay_theirs(tmp_path: Path, first: bool) -> None:
 
 
 def test_without_such_packages_names_stay_ours() -> None:
-    """Objects can therefore be pickled, and have the classes that are imported later."""
+    """If the user has no packages of these names, the names stay teralog's.
+
+    So objects can be pickled, and have the classes that are imported later.
+    """
     printed = in_new_process(
         f"import pickle, teralog; runs = teralog.read({str(LOG)!r})\n"
         "from parsers.runs.run import LogRun\n"

@@ -253,7 +253,7 @@ def test_every_iteration_has_a_line(strategy: str, trained: Finished) -> None:
 def test_saving_memory_does_not_change_the_loss(
     name: str, all_trained: dict[str, Finished], reference_loss: float
 ) -> None:
-    """Accumulated and recomputed gradients are the same."""
+    """Accumulation and recomputation do not change the loss."""
     run = all_trained[f"{name} saving memory"]
     assert run.final_loss == pytest.approx(reference_loss, abs=TOLERANCE)
 
@@ -323,7 +323,7 @@ def test_a_mistake_is_reported_once_and_ends_every_rank(tmp_path: Path) -> None:
 
 
 def test_a_launcher_does_not_swallow_the_sentence() -> None:
-    """Other ranks wait a moment, so that torchrun does not stop rank 0 before it prints."""
+    """Under torchrun, rank 0's sentence is printed: other ranks end a moment later."""
     run = train(*arguments(hidden_size=66))
     assert run.exit_code == 1
     assert run.stderr.count("gpt.py: ") == 1
@@ -424,7 +424,7 @@ def test_an_unreadable_json_is_one_sentence(
 @pytest.mark.usefixtures("rank_0")
 @pytest.mark.skipif(torch.cuda.is_available(), reason="CUDA is there")
 def test_missing_cuda_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
-    """If the user asks for CUDA, the CPU does not replace it silently."""
+    """If the user asks for CUDA and there is none, one sentence reports it; the CPU is not used."""
     assert gpt.gpt_main(arguments(device="cuda")) == 1
     assert "--device cuda: torch finds no CUDA device here" in capsys.readouterr().err
 

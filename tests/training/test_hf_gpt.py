@@ -150,7 +150,10 @@ def test_start_iterations_and_end_are_reported(trained: Finished) -> None:
 def test_the_logs_readers_find_the_steps_and_the_trainers_result(
     trained: Finished, tmp_path: Path
 ) -> None:
-    """The training lasts at least as long as all its steps, and the Trainer's rates agree."""
+    """The parsers find the steps and the Trainer's result, and these agree.
+
+    The training lasts at least as long as all its steps.
+    """
     log = tmp_path / "log"
     log.write_text(trained.stdout)
     records = list(read_records(log, ALL_FORMATS))
@@ -220,7 +223,10 @@ def test_a_mistake_is_one_sentence(
 
 
 def test_samples_differ_and_are_the_same_for_equal_seeds() -> None:
-    """The first token of a sample is not predicted, and does not count."""
+    """Samples differ from one another, and equal seeds give equal samples.
+
+    The first token of a sample is not predicted, so it is not compared.
+    """
     words = options(SHAPE | CHOSEN | {"deepspeed_config": "none.json"})
     settings = settings_of(vars(hf_gpt.hf_gpt_parser().parse_args(words)), "zero0")
     samples, again = hf_gpt.DummyTokens(settings, 4), hf_gpt.DummyTokens(settings, 9)

@@ -18,7 +18,7 @@ _START_SECONDS = 60
 
 
 class Daemons:
-    """The daemons of one cluster, children of this process, in the foreground."""
+    """The daemons of one cluster, which run in the foreground as children of this process."""
 
     def __init__(self, plan: Plan, ports: tuple[int, ...]) -> None:
         self._plan = plan

@@ -1,8 +1,8 @@
 """The process that holds a practice cluster: it starts the daemons, and ends all of them.
 
-There are two processes, and each cleans up if the other is killed: the outer one waits, the inner
-one has the daemons as its children. Daemons and jobs that go into the background are adopted, so no
-process is searched by name.
+There are two processes, and each cleans up if the other is killed. The outer one waits, and the
+inner one has the daemons as its children. The inner process also adopts daemons and jobs that go
+into the background, so no process must be searched for by name.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ from practice.processes import adopt_orphans, end_descendants, reap, signal_when
 
 
 def order(plan: Plan, *, bound: bool) -> str:
-    """Return the input text of `hold`: the plan, and whether it ends with its starter."""
+    """Return the input text of `hold`: the plan, and whether the cluster ends with its starter."""
     return json.dumps({"plan": {**asdict(plan), "folder": str(plan.folder)}, "bound": bound})
 
 

@@ -68,8 +68,8 @@ def wait_until(
 def let_time_run_out(cluster: Cluster, job: str) -> None:
     """Move the time limit of a job to now; Slurm checks every 30 s for exceeded limits.
 
-    The new limit is not this second: Slurm would refuse it if it handles the request in the next
-    one. Raises PracticeError, with scontrol's words, if it is refused.
+    The new limit is a few seconds ahead, because Slurm refuses a limit in the past. Raises
+    PracticeError, with scontrol's words, if it is refused.
     """
     _update(cluster, f"jobid={job}", "EndTime=now+2")
 
@@ -77,9 +77,9 @@ def let_time_run_out(cluster: Cluster, job: str) -> None:
 def fail_node(cluster: Cluster, node: str) -> None:
     """Take a node down with its jobs; it stays down until `clear`, or `state=resume`.
 
-    A node that is only set down serves again as soon as it answers. It may then get the job that it
-    lost before it has cleaned up, and Slurm holds that job permanently ("launch failed requeued
-    held"). Raises PracticeError, with scontrol's words, if it is refused.
+    A node that is only set to down becomes usable again as soon as it answers. It may then get the
+    job that it lost before it has cleaned up, and Slurm holds that job permanently ("launch failed
+    requeued held"). Raises PracticeError, with scontrol's words, if it is refused.
     """
     for word in ("drain", "down"):
         _update(cluster, f"nodename={node}", f"state={word}", "reason=test")

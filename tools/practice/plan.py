@@ -21,11 +21,12 @@ class Plan:
     """A practice cluster.
 
     folder: contains everything, and is removed with the cluster.
-    nodes_32g, nodes_16g: nodes with the feature v100-32g, and with v100-16g.
+    nodes_32g, nodes_16g: how many nodes have the feature v100-32g, and v100-16g.
     max_array_size: Slurm's MaxArraySize: an array's indices are smaller than this.
     with_accounting: whether slurmdbd and MariaDB run, so that sacct answers and accounts, QOS and
-        their limits are enforced. Without it a job is forgotten this long after its end:
-    min_job_age_seconds: Slurm's MinJobAge, which it checks at most every ten seconds.
+        their limits are enforced.
+    min_job_age_seconds: after this time Slurm forgets an ended job if there is no accounting. It is
+        Slurm's MinJobAge, which Slurm checks at most every ten seconds.
     timeout_seconds: how long a node, the controller or a message may be silent.
     slow_to_accept: whether a plug-in delays each submitted job by the seconds in the file
         `submit_seconds`.
@@ -91,8 +92,9 @@ class Plan:
 class Host:
     """The machine of the cluster, as its configuration names it.
 
-    user: who starts the daemons; as root they run jobs of every user, else only of this one. ports:
-    one for slurmctld, one for slurmdbd, then one per node. slurm_version: e.g. (22, 5).
+    user: the user who starts the daemons. If it is root, daemons run jobs of every user, otherwise
+    only of this one. ports: one for slurmctld, one for slurmdbd, then one per node. slurm_version:
+    e.g. (22, 5).
     """
 
     name: str

@@ -13,7 +13,7 @@ _PORTS = range(10_000, 20_000)
 
 @contextmanager
 def reserved_ports(count: int) -> Iterator[tuple[int, ...]]:
-    """Yield ports of 127.0.0.1 that no other program, or call of this, gets meanwhile.
+    """Yield ports of 127.0.0.1 that no other program, and no other call of this function, gets.
 
     Each is bound without SO_REUSEADDR, which fails if any program has it. Then it is opened to
     programs that ask for reuse and listen, e.g. Slurm's daemons.

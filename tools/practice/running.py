@@ -27,7 +27,7 @@ class Cluster:
     """A running cluster.
 
     process: holds the cluster, and ends when its standard input, a pipe, is closed. start_seconds:
-    from nothing to all nodes idle.
+    how long it took until all nodes were idle.
     """
 
     plan: Plan
@@ -130,7 +130,7 @@ def stop(folder: Path) -> bool:
 def _make_folder(folder: Path) -> None:
     """Make a cluster's folder; first remove the folder of a killed cluster, e.g. after a reboot.
 
-    Other users can enter only root's folder, whose daemons may run their jobs.
+    Other users can enter the folder only if it is root's, because its daemons may run their jobs.
     """
     for _ in range(2):
         try:

@@ -18,7 +18,10 @@ HEAD = "name: a\ndefaults: {framework: gpt, model: s}\n"
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
 def test_every_example_can_be_run(path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Users copy the examples, so no run has a problem, except where a file explains one."""
+    """No run of an example has a problem, because users copy examples.
+
+    The exceptions are explained in the example's file.
+    """
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     campaign = load_campaign(path)
     assert campaign.name == path.stem
@@ -254,7 +257,7 @@ def test_an_argument_is_the_same_with_quotes_and_without(campaign_of: CampaignOf
 
 
 def test_an_argument_that_is_true_or_nothing_is_refused(problems_of: ProblemsOf):
-    """Arguments true and null are refused, because the program's word for them is unclear."""
+    """The arguments true and null are refused, because programs spell them differently."""
     text = (
         "name: a\n"
         "defaults: {framework: megatron, model: s, source: m, extra_args: [--a, true, null]}\n"

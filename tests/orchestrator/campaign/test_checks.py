@@ -253,7 +253,10 @@ def test_a_program_that_needs_gpus_is_reported_as_a_warning_without_any(
 def test_run_clm_with_parameters_divided_is_reported_as_a_warning_without_gpus(
     run_of: RunOf, stage: int, cluster: Cluster, warnings: list[str], tmp_path: Path
 ):
-    """Without GPUs, DeepSpeed refuses the batch size of run_clm with divided parameters."""
+    """If ZeRO divides parameters, run_clm gets a warning on a cluster without GPUs.
+
+    There, DeepSpeed refuses its batch size.
+    """
     files = {name: str(tmp_path / name) for name in ("script", "dataset")}
     for path in files.values():
         Path(path).touch()
@@ -274,7 +277,7 @@ def test_run_clm_with_parameters_divided_is_reported_as_a_warning_without_gpus(
 def test_an_optimizer_with_one_core_gives_a_warning(
     run_of: RunOf, values: dict[str, Any], cores: int | None, *, warned: bool
 ):
-    """With one core for an optimizer, steps take many times as long, whatever the program."""
+    """An optimizer with only one core gets a warning, because its steps take many times as long."""
     if "framework" in values:
         values = {**values, "source": "c"}
     cluster = Cluster(name="a", scheduler="slurm", gpus_per_node=8, cores_per_rank=cores)
@@ -296,6 +299,6 @@ def test_an_optimizer_with_one_core_gives_a_warning(
 def test_a_warmup_must_leave_something_to_measure(
     run_of: RunOf, warmup: int | str, train_iters: int, measured: bool
 ):
-    """A warm-up as long as the run is reported before it costs GPU-hours."""
+    """A run is impossible if its warm-up is as long as the run."""
     problems = list(run_problems(run_of(train_iters=train_iters), CPUS, Warmup.parse(warmup)))
     assert (not problems) == measured

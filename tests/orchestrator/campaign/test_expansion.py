@@ -128,7 +128,7 @@ def test_values_that_do_not_go_together_are_reported_all_at_once(
 
 
 def test_sizes_next_to_the_model_change_those_of_its_preset():
-    """A preset is a starting point; with other sizes, people still see the preset's name."""
+    """Sizes in addition to a preset replace the preset's sizes; its name is still shown."""
     values = {"framework": "gpt", "model": {"preset": "xl", "num_layers": 3}, "seq_length": 512}
     run = make_run(Entry("defaults", values), "local", 1)
     assert (run.model.num_layers, run.model.hidden_size, run.model.seq_length) == (3, 1600, 512)

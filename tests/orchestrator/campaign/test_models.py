@@ -175,7 +175,10 @@ def test_megatron_is_started_with_the_arguments_that_build_the_model(folder: Pat
     ],
 )
 def test_hybrid_models_have_the_pattern_of_their_layers(version: str, pattern: str, folder: Path):
-    """Mamba-2 layers are trained by another program, with an option that later got a new name."""
+    """A model with Mamba-2 layers is trained by another program, given the pattern of its layers.
+
+    The option for the pattern got another name in later releases.
+    """
     (folder / "hybrid.json").write_text(json.dumps(HYBRID))
     campaign = campaign_of(folder, {"model": {"config": "hybrid.json"}}, version=version)
     (planned,) = campaign.runs
@@ -204,14 +207,14 @@ def test_hybrid_models_have_the_pattern_of_their_layers(version: str, pattern: s
 def test_hybrid_models_need_what_their_program_needs(
     changed: dict[str, Any], problem: str, folder: Path
 ):
-    """The run is impossible, and the sentence contains the way out."""
+    """A hybrid model that its program cannot train is impossible; the message has the remedy."""
     (folder / "hybrid.json").write_text(json.dumps(HYBRID))
     (planned,) = campaign_of(folder, {"model": {"config": "hybrid.json"}}, **changed).runs
     assert any(problem in sentence for sentence in planned.problems)
 
 
 def test_a_release_without_the_options_of_a_model_is_named(folder: Path):
-    """The record of the release lacks them; the user's checkout may be another one."""
+    """The warning names a release that lacks the options of a model, which the user may not run."""
     (planned,) = campaign_of(folder, {"model": "gpt-oss-20b"}, version="core-0.14").runs
     assert any(
         "core 0.14" in sentence and "--softmax-type" in sentence for sentence in planned.warnings
@@ -240,7 +243,7 @@ def test_a_release_without_the_options_of_a_model_is_named(folder: Path):
 def test_a_program_that_cannot_build_the_model_is_impossible(
     run: dict[str, Any], problem: str, folder: Path
 ):
-    """If a program cannot build the model, its run would measure another model under this name."""
+    """A run is impossible if its program cannot build the model."""
     path = folder / "campaign.yaml"
     path.write_text(json.dumps({"name": "models", "include": [run]}))
     (planned,) = load_campaign(path).runs

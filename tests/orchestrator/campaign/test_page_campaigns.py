@@ -1,8 +1,8 @@
 """The campaigns of the GPT2 experiments in examples/ plan exactly the rows of the GPT2 page.
 
-The page's figures are those of results/published/gpt2-experiments. Rows that contradict themselves
-are planned unchanged, as impossible runs. More stages than GPUs / TP are no contradiction:
-Megatron-LM 2 lowers them.
+The page's numbers are in results/published/gpt2-experiments. Rows whose numbers contradict each
+other are planned unchanged, as impossible runs. A row with more stages than GPUs / TP is not
+contradictory, because Megatron-LM 2 lowers the number of stages.
 """
 
 import csv
@@ -95,7 +95,7 @@ CONTRADICTIONS = {"megatron-largest-16gb": 1}
 
 @pytest.mark.parametrize("name", CAMPAIGNS)
 def test_rows_that_contradict_themselves_are_planned_as_contradictions(name: str):
-    """The contradictory runs have all numbers of the page."""
+    """Rows whose numbers contradict each other are impossible runs with all numbers of the page."""
     rows = [row for row in page_rows(name) if contradictory(row)]
     runs = [run for run in load_campaign(ROOT / "examples" / f"{name}.yaml").runs if run.problems]
     given = [column for column in COLUMNS if all(column in row for row in rows)]
@@ -106,7 +106,10 @@ def test_rows_that_contradict_themselves_are_planned_as_contradictions(name: str
 
 
 def test_rows_with_more_stages_than_ranks_are_planned_as_the_program_ran_them():
-    """Runs with 4 stages on 16 GPUs and 16 on 64 are planned; the command has the page's number."""
+    """Runs with too many stages are planned with fewer; their command has the page's number.
+
+    They have 4 stages on 16 GPUs, and 16 on 64.
+    """
     runs = [
         planned.run
         for planned in load_campaign(ROOT / "examples" / "megatron-performance.yaml").runs

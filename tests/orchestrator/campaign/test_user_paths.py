@@ -78,7 +78,7 @@ def test_nothing_is_rendered_with_a_variable_that_is_not_set(
 def test_nothing_is_rendered_if_the_path_of_python_has_an_unset_variable(
     campaign_of: Callable[[str], Campaign], tmp_path: Path
 ) -> None:
-    """A script would call `$NOWHERE/bin/python` literally, so the unknown variable is an error."""
+    """An unset variable in the path of Python is an error; a script would call it literally."""
     (tmp_path / "far.yaml").write_text("python: $NOWHERE/bin/python\n")
     campaign = campaign_of("name: a\ncluster: far.yaml\ndefaults: {framework: gpt, model: s}\n")
     sentence = "python: $NOWHERE of $NOWHERE/bin/python is not set here"
@@ -92,7 +92,7 @@ def test_nothing_is_rendered_if_the_path_of_python_has_an_unset_variable(
 def test_nothing_is_submitted_if_the_log_folder_does_not_exist(
     campaign_of: Callable[[str], Campaign], tmp_path: Path
 ) -> None:
-    """The user did not mean a folder called $NOWHERE, so the unknown variable is an error."""
+    """An unset variable in the log folder is an error, because no folder is called $NOWHERE."""
     (tmp_path / "far.yaml").write_text("log_folder: $NOWHERE/logs\n")
     campaign = campaign_of("name: a\ncluster: far.yaml\ndefaults: {framework: gpt, model: s}\n")
     store = CampaignStore(tmp_path / "results")

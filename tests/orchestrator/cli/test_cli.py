@@ -94,7 +94,7 @@ def test_a_mistake_is_one_sentence_and_exit_1(tmp_path: Path, mistake: str, comm
 
 
 def test_a_key_of_another_deepspeed_is_a_warning_if_the_user_says_so(tmp_path: Path) -> None:
-    """The record is of one version, and the runs may have a later one."""
+    """With --allow-unknown-arguments, a key that the recorded DeepSpeed lacks is only a warning."""
     path = tmp_path / "campaign.yaml"
     path.write_text(
         f"name: x\n{DEFAULTS}include: [{{strategy: zero3, deepspeed: {{of_next_year: 1}}}}]\n"
@@ -204,7 +204,7 @@ def test_init_does_not_overwrite(tmp_path: Path) -> None:
 def test_on_a_machine_without_slurm_a_message_appears_and_nothing_starts(
     campaign: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A campaign for a Slurm cluster can be planned and rendered on any machine."""
+    """Without Slurm's commands, `submit` prints a message; `plan` and `render` still work."""
     monkeypatch.setenv("PATH", str(campaign.parent))
     (campaign.parent / "v100.yaml").write_text("gpus_per_node: 4\npartition: gpu_p13\n")
     campaign.write_text(campaign.read_text() + "cluster: v100.yaml\n")

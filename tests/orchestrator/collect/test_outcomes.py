@@ -140,7 +140,7 @@ def test_a_log_that_cannot_be_read_reports_nothing(tmp_path: Path, attempt_in: A
 
 
 def test_a_run_that_is_supervised_has_no_outcome_yet(tmp_path: Path, attempt_in: AttemptIn):
-    """A lock shows that a run is supervised; the lock is released when its holder dies."""
+    """A run whose lock is held has no outcome; the lock is free once its holder is dead."""
     folder = RunFolder(tmp_path)
     attempt_in(folder, log=OOM)
     held = locks.acquire(folder.lock)

@@ -76,7 +76,7 @@ ABSENT = {
 
 @pytest.mark.parametrize("text", ABSENT)
 def test_an_absent_value_is_neither_large_nor_small(text: str):
-    """A rule about a size that a run does not have keeps the run."""
+    """A comparison with a size that a run does not have is false."""
     assert compile_expression(text, VALUES)(VALUES) is ABSENT[text]
 
 
@@ -187,7 +187,7 @@ def test_deep_nesting_does_not_crash(repeated: str, depth: int):
 
 
 def joined(operators: str) -> st.SearchStrategy[str]:
-    """Return an operator between two blanks."""
+    """Return operators, each between two blanks."""
     return st.sampled_from([f" {operator} " for operator in operators.split()])
 
 

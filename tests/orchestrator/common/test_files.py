@@ -176,7 +176,7 @@ def test_a_folder_that_another_process_uses_meanwhile_stays(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("linked", [True, False])
 def test_folders_may_share_a_file(tmp_path: Path, linked: bool) -> None:
-    """If the disk refuses a second name for the file, the folder gets a copy of it."""
+    """Several folders may have hard links to one file; if the disk refuses, they get copies."""
     with passing_text(tmp_path / "record", "text") as written:
         same = written if linked else tmp_path / "gone"
         for name in ("one", "two"):

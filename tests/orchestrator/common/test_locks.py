@@ -84,7 +84,10 @@ def holder(lock: Path) -> Iterator[Callable[..., Holder]]:
 
 
 def free_at_last(lock: Path) -> bool:
-    """Wait until the lock is free: the system needs a moment to close a killed process's files."""
+    """Wait until the lock is free; return whether it is.
+
+    The system needs a moment to close a killed process's files.
+    """
     deadline = time.monotonic() + 60
     while locks.is_held(lock) and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -132,7 +135,7 @@ def test_a_child_that_was_given_the_lock_keeps_it(
 def test_a_child_that_was_not_given_the_lock_does_not_keep_it(
     lock: Path, holder: Callable[..., Holder]
 ) -> None:
-    """A process that a job leaves behind does not count as a supervisor."""
+    """A child process without the lock's descriptor does not keep the lock."""
     parent = holder("child")
     parent.go()
     assert parent.has_it()
@@ -167,7 +170,7 @@ def test_a_lock_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
 def test_a_lock_is_not_looked_for_behind_a_link(
     tmp_path: Path, use: Callable[[Path], object], *, exists: bool
 ) -> None:
-    """A lock whose path is a link is refused, and no file is created at the link's target."""
+    """A lock whose path is a symbolic link is refused, and the link's target is not created."""
     target, link = tmp_path / "target", tmp_path / "lock"
     if exists:
         target.touch()

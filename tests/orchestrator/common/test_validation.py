@@ -11,7 +11,7 @@ from orchestrator.common.validation import field_problems, field_types, mapping_
 
 
 def even(value: int | str) -> int | str:
-    """Refuse an odd number."""
+    """Return the value; raise ValueError if it is odd."""
     if isinstance(value, int) and value % 2:
         raise ValueError(f"{value} is odd")
     return value

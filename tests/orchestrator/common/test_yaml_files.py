@@ -102,7 +102,7 @@ def test_a_number_among_arguments_stays_as_it_is_written(
 
 
 def test_numbers_that_occur_once_are_numbers_elsewhere(folder: Path):
-    """An alias of a number among the arguments does not turn the number elsewhere into text."""
+    """A number that is an argument by an alias stays a number at the alias's other places."""
     path = folder / "some.yaml"
     path.write_text("seed: &n [1, 2]\narguments: *n\nagain: *n\n")
     data = read_yaml(path, "a campaign file", arguments=frozenset({"arguments"}))
@@ -122,7 +122,7 @@ def test_an_invalid_argument_is_refused(folder: Path, text: str, message: str):
 
 
 def test_what_occurs_once_can_be_used_twice(folder: Path):
-    """Anchors, aliases and merges work; a key after a merge overwrites the merged one."""
+    """Anchors, aliases and merges work; a key next to a merge replaces the merged one."""
     text = "a: &a {x: 1, y: 2}\nb: *a\nc: {<<: *a, y: 3}\nd: [*a, *a]\n"
     mapping = {"x": 1, "y": 2}
     assert read(folder, text) == {

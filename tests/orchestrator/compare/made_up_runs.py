@@ -64,7 +64,7 @@ def ran(folder: RunFolder, seconds: float | None, position: Position | None) -> 
 
 
 def by_layers(planned: PlannedRun) -> float | None:
-    """Return seconds that grow with layers and drift by 2 % per repeat; 9 layers do not fit."""
+    """Return seconds that grow with layers, and by 2 % per repeat; None for 9 layers."""
     assert planned.run.model is not None
     layers = planned.run.model.num_layers
     noise = random.Random(planned.run_id).gauss(0, 0.005)

@@ -59,7 +59,7 @@ def test_fewer_than_eight_numbers_show_no_change_however_large(n: int) -> None:
     ("n", "fewest"), [(FEWEST, 3), (10, 3), (12, 2), (20, 2), (49, 2), (60, 1), (100, 1)]
 )
 def test_a_change_can_be_shown_as_soon_as_enough_lie_on_each_side(n: int, fewest: int) -> None:
-    """Without noise, a change is shown if all the last numbers are higher."""
+    """Without noise, a change is shown once enough numbers are before it and after it."""
     assert fewest_on_a_side(n) == fewest
     chance = random.Random(n)
     values = [chance.gauss(0, 1e-3) for _ in range(n)]
@@ -85,7 +85,7 @@ def test_one_number_has_no_change(values: list[float]) -> None:
 
 
 def test_drawn_orders_are_the_same_each_time_and_backwards() -> None:
-    """Two calls with the same numbers draw the same random orders, forwards and backwards."""
+    """Two calls with the same numbers give the same result; so do the numbers in reverse order."""
     chance = random.Random(1)
     values = [chance.gauss(0, 1) for _ in range(20)]
     change, again, backwards = (find_change(some) for some in (values, values, values[::-1]))
@@ -120,5 +120,8 @@ def test_a_change_well_above_the_noise_is_found_where_it_is(cluster: Cluster) ->
 
 
 def test_the_level_is_what_is_promised() -> None:
-    """The docs promise 5 %; the margin covers assumptions that hold only approximately."""
+    """The level of the test is below the 5 % that the docs promise.
+
+    The margin covers assumptions that are only approximately true.
+    """
     assert LEVEL < 0.05

@@ -91,7 +91,10 @@ def test_fewer_than_six_blocks_show_nothing_however_alike(
 def test_separate_runs_need_at_least_fifty_ways_to_deal_them(
     sizes: tuple[int, int], verdict: Verdict, more: int | None
 ) -> None:
-    """With fewer ways, the runs of A are the fastest by chance in more than 4 % of all cases."""
+    """Separate runs need at least fifty ways to distribute them to A and B.
+
+    With fewer ways, the runs of A are the fastest by chance in more than 4 % of all cases.
+    """
     a = [2 + 0.001 * place for place in range(sizes[0])]
     b = [1 + 0.001 * place for place in range(sizes[1])]
     comparison = compare_timings(alone(a), alone(b))
@@ -109,7 +112,10 @@ def test_runs_of_an_allocation_that_has_only_one_side_count_once() -> None:
 
 
 def test_all_of_a_and_then_all_of_b_in_one_allocation_is_one_block() -> None:
-    """In such a block any drift looks like a difference, and more runs do not help."""
+    """All runs of A and then all of B in one allocation give no verdict, however many they are.
+
+    Any drift would look like a difference.
+    """
     a = [Timing(1 + 0.01 * place, "7", None, place) for place in range(8)]
     b = [Timing(1 + 0.01 * place, "7", None, place) for place in range(8, 16)]
     comparison = compare_timings(a, b)
@@ -126,7 +132,7 @@ def test_runs_without_a_partner_are_left_out_and_counted() -> None:
 
 
 def test_enough_separate_runs_are_preferred_to_too_few_blocks() -> None:
-    """One block in addition to ten separate runs of each side does not remove their verdict."""
+    """A verdict of ten separate runs of each side stays if one block is added."""
     a, b = blocks([1.0])
     comparison = compare_timings([*alone([2.0] * 10), *a], [*alone([1.0] * 10), *b])
     assert (comparison.paired, comparison.verdict, comparison.left_out) == (False, FASTER, (2, 2))
@@ -148,9 +154,9 @@ def test_equal_runs_suggest_no_difference() -> None:
 
 
 def test_one_published_figure_takes_49_runs_of_the_other_side() -> None:
-    """A published figure cannot be repeated.
+    """A published figure, which cannot be repeated, needs 49 runs of the other side.
 
-    Only with 49 runs it can be among the 2 % most extreme.
+    Only then can it be among the 2 % most extreme numbers.
     """
     comparison = compare_timings(alone([1.0, 1.01, 1.02]), alone([2.0]), repeatable=False)
     assert (comparison.verdict, comparison.more, comparison.least) == (CANNOT_TELL, 46, True)
@@ -166,17 +172,20 @@ def test_one_published_figure_takes_49_runs_of_the_other_side() -> None:
 def test_slower_by_more_than_a_percentage_means_the_whole_interval(
     ratio: float, by: float, slower: bool
 ) -> None:
-    """`slower by more than` is true only if the upper end of the interval is that slow."""
+    """A is slower by more than a percentage only if the whole interval is that slow."""
     assert compare_timings(*blocks([ratio] * 8)).is_slower_by(by) is slower
 
 
 def test_without_an_interval_nothing_is_slower_by_anything() -> None:
-    """Three blocks that are all half as fast give no interval, so they prove nothing."""
+    """Without an interval A never counts as slower, e.g. with only three blocks."""
     assert not compare_timings(*blocks([0.5] * 3)).is_slower_by(0.0)
 
 
 def test_the_gain_of_pairs_is_a_ratio_of_variances() -> None:
-    """The allocations of this test differ by much, and A and B in them by little."""
+    """The gain of pairs is the variance without pairs divided by the variance with pairs.
+
+    In this test, allocations differ by much, and A and B in one allocation by little.
+    """
     comparison = compare_timings(*blocks([1.05, 1.06] * 4))
     assert comparison.gain is not None
     assert comparison.gain > 1000
@@ -265,7 +274,7 @@ def test_more_of_the_same_never_takes_a_verdict_back(ratios: list[float], copies
 def test_a_verdict_of_pairs_is_wrong_in_4_percent_of_all_signs_or_the_next_above(
     pairs: int, wrong: int
 ) -> None:
-    """Of all signs that pairs in random order can have, at most 5 % give a wrong verdict."""
+    """If the signs of pairs are random, at most 5 % of all choices give a wrong verdict."""
     sizes = [1 + 0.1 * math.sqrt(2 + pair) for pair in range(pairs)]
     intervals = [
         paired_interval(list(map(math.prod, zip(sizes, signs, strict=True))))
@@ -314,7 +323,10 @@ def test_the_interval_of_pairs_is_that_of_the_test_by_flipping_signs(
 def test_the_interval_of_samples_holds_all_that_the_test_by_dealing_does_not_refuse(
     a: list[float], b: list[float]
 ) -> None:
-    """The interval for separate runs also covers Welch's, so it may contain more ratios."""
+    """The interval for separate runs contains every ratio that the permutation test accepts.
+
+    It also covers Welch's interval, so it may contain more ratios.
+    """
     interval = unpaired_interval(a, b)
     assert interval is not None
     for moved in (interval[0] - 1e-7, interval[1] + 1e-7):
@@ -385,7 +397,10 @@ def test_without_a_difference_a_verdict_is_rare(design: Design) -> None:
     ids=lambda design: design.name,
 )
 def test_eight_blocks_find_5_percent_amid_40(design: Design) -> None:
-    """The docs promise 80 % of all cases; on the simulated cluster nearly all are found."""
+    """Eight blocks find a difference of 5 % although allocations differ by 40 %.
+
+    The docs promise this for 80 % of all cases.
+    """
     comparisons = [design.verdict(SEED + trial, 0.05) for trial in range(TRIALS)]
     assert sum(comparison.verdict is FASTER for comparison in comparisons) >= 0.8 * TRIALS
     held = [
@@ -397,7 +412,7 @@ def test_eight_blocks_find_5_percent_amid_40(design: Design) -> None:
 
 
 def test_the_planned_number_of_runs_finds_the_difference_in_8_of_10_cases() -> None:
-    """The planned number of runs is neither far too small nor far too large."""
+    """The planned number of runs finds the difference in about 8 of 10 cases."""
     runs = runs_to_find(0.05, 0.03)
     count = blocks_to_find(0.05, 0.045)
     noisy = (lambda chance: chance.gauss(0, 0.03),) * 2

@@ -158,7 +158,10 @@ def test_campaigns_that_differ_in_one_choice_are_compared_across_it(folder: Fold
 
 
 def test_the_smallest_value_is_the_baseline_of_a_folder(folder: Folder) -> None:
-    """A folder lists runs by id, so the order of values in the campaign file is unknown."""
+    """For a results folder, the smallest value of the parameter is the baseline.
+
+    The folder does not record the order of values in the campaign file.
+    """
     folder.campaign("matrix: {micro_batch_size: [16, 2, 8]}\n", lambda planned: 1.0)
     results = str(folder.path / "results" / "made-up")
     for what, baseline in (("made-up.yaml", 16), (results, 2)):
@@ -179,7 +182,7 @@ def test_seeds_are_repeats_and_micro_batches_keep_one_batch(folder: Folder) -> N
 
 
 def test_a_folder_of_results_is_called_by_its_whole_name(folder: Folder) -> None:
-    """A dot in the folder's name begins no suffix, also if the command runs inside the folder."""
+    """The name of a results folder is shown in full: a dot in it does not begin a suffix."""
     for name in ("gpt-1.3b", "gpt-1.4b"):
         folder.campaign("matrix: {seed: [1, 2]}\n", lambda planned: 1.0, name=name)
     folders = [str(folder.path / "results" / name) for name in ("gpt-1.3b", "gpt-1.4b")]
@@ -204,7 +207,7 @@ def test_the_batch_size_itself_can_be_compared(folder: Folder) -> None:
 
 
 def test_the_batch_can_be_compared_if_both_sides_have_several(folder: Folder) -> None:
-    """A sweep over both has equal batches from different numbers of micro-batches and sizes."""
+    """Batches can be compared if each side has several batch sizes and numbers of micro-batches."""
     lines = "matrix: {micro_batch_size: [2, 4], num_microbatches: [1, 2]}\n"
     folder.campaign(lines, lambda planned: 1.0)
     comparison = folder.compared("made-up.yaml", "--by", "num_microbatches")
@@ -224,7 +227,10 @@ def test_the_batch_can_be_compared_if_both_sides_have_several(folder: Folder) ->
 
 
 def test_a_parameter_that_only_some_runs_set_can_be_compared(folder: Folder) -> None:
-    """An ffn_hidden_size of four times hidden_size is the default, not a setting of its own."""
+    """A parameter can be compared if only some runs set it.
+
+    A value that equals the default counts as not set.
+    """
     folder.campaign(
         "include:\n  - {}\n  - {strategy: zero1, ffn_hidden_size: 128}\n"
         "  - {strategy: zero1, ffn_hidden_size: 128, num_layers: 3}\n",
@@ -236,7 +242,7 @@ def test_a_parameter_that_only_some_runs_set_can_be_compared(folder: Folder) -> 
 
 
 def test_runs_with_other_differences_are_not_compared(folder: Folder) -> None:
-    """If two settings differ, the result cannot be attributed to one of them."""
+    """Runs that also differ in another setting are not compared."""
     folder.campaign(
         "include:\n  - {strategy: zero1}\n  - {strategy: zero2, num_layers: 3}\n",
         lambda planned: 1.0,
@@ -312,7 +318,7 @@ def test_zero_stage_is_a_choice_if_the_framework_has_the_option(
 
 
 def test_a_single_run_amid_others_gives_no_claim_of_no_difference() -> None:
-    """A single run may be the second slowest of fifty; its own variation is unknown."""
+    """If one side is a single run, the result never says that there is no difference."""
     runs = tuple(
         MeasuredRun(
             run_id=str(number),

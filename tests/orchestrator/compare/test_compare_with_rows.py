@@ -34,7 +34,7 @@ def test_a_published_row_is_one_run_that_cannot_be_repeated(layers: Folder) -> N
 
 
 def test_settings_in_a_published_row_are_reported(layers: Folder) -> None:
-    """The row may be of another model, which its page names in a heading."""
+    """The result names the settings in a published row, because its model may be another one."""
     (layers.path / "page.md").write_text(PAGE)
     (comparison,) = layers.compared("made-up.yaml", "page.md:5", "--a", "num_layers == 1")
     assert (
@@ -65,7 +65,7 @@ def test_a_row_must_have_the_sizes_of_the_runs(layers: Folder, page: str, messag
 
 
 def test_a_report_of_ours_is_a_page_to_compare_with(folder: Folder) -> None:
-    """The comparison uses the median.
+    """A teralog report can be compared with; its median is used.
 
     The mean is four times as large, because it includes a first step of 9 s.
     """

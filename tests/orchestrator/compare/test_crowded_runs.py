@@ -26,7 +26,10 @@ COMMANDS: dict[str, tuple[tuple[str, ...], str]] = {
 def test_crowded_runs_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], sentence: str
 ) -> None:
-    """Other runs are not named: they have as many cores as ranks, or no recorded numbers."""
+    """A message names the crowded runs, and no run that has enough cores.
+
+    A run whose record lacks the numbers is not named either.
+    """
     monkeypatch.chdir(tmp_path)
     folder = Folder(tmp_path)
     folder.campaign("matrix: {num_layers: [1, 2]}\nrepeats: 2\n", by_layers)

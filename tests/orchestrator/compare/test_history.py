@@ -233,7 +233,7 @@ def test_every_attempt_that_completed_counts_and_no_other(folder: Folder) -> Non
 
 
 def test_jobs_of_slurm_count_and_are_ordered_by_its_clock(folder: Folder) -> None:
-    """A Slurm time without a time zone is taken as the time zone of this machine."""
+    """Runs on Slurm count too; their times without a zone are in the time zone of this machine."""
     file = folder.campaign("one", "repeats: 2\n", 0.1, 0.2)
     first, second = load_campaign(file).runs
     store = campaign_store(folder.results, "one")
@@ -253,7 +253,7 @@ def test_jobs_of_slurm_count_and_are_ordered_by_its_clock(folder: Folder) -> Non
 
 
 def test_a_campaign_whose_file_is_gone_is_given_by_its_folder(folder: Folder) -> None:
-    """The run in question can also be given by the first digits of its id."""
+    """A campaign without a file is given by its results folder, a run by the start of its id."""
     file = folder.campaign("old", "matrix: {strategy: [ddp, zero1]}\n", 0.1, 0.2)
     ddp, zero1 = load_campaign(file).runs
     assert configuration(ddp.run) != configuration(zero1.run)
@@ -263,7 +263,7 @@ def test_a_campaign_whose_file_is_gone_is_given_by_its_folder(folder: Folder) ->
 
 
 def test_the_warmup_of_the_campaign_asked_for_holds_for_all(folder: Folder) -> None:
-    """With different warm-ups, the same run would have two values."""
+    """The warm-up of the requested campaign is used for the runs of all campaigns."""
     for name, warmup in (("a", 0), ("b", 9)):
         file = folder.campaign(name, f"warmup: {warmup}\n", 0.1)
         run = load_campaign(file).runs[0]
@@ -277,7 +277,7 @@ def test_the_warmup_of_the_campaign_asked_for_holds_for_all(folder: Folder) -> N
 
 
 def test_the_table_marks_the_run_since_which_steps_take_longer(folder: Folder) -> None:
-    """The table has one line per run, and the sentences are below it."""
+    """The table marks the first run after the change; the sentences are below it."""
     folder.campaign("old", "repeats: 5\n", *noisy(*[0.1] * 5))
     file = folder.campaign("new", "repeats: 4\n", *noisy(*[0.13] * 4), torch="2.2")
     done = folder.history(file, "gpt r1")

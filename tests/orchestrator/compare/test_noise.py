@@ -25,7 +25,10 @@ from orchestrator.store.records import Attempt, Started
 
 
 def test_a_balanced_nested_design_gives_the_classic_mean_squares() -> None:
-    """Two allocations of two runs give MS within, and (MS between - MS within) / 2."""
+    """Two allocations of two runs give the textbook result.
+
+    With MS for mean square, the components are MS within, and (MS between - MS within) / 2.
+    """
     values = [1.0, 3.0, 10.0, 14.0]
     (between,), within = components(values, ["k"] * 4, ["a", "a", "b", "b"])
     assert within == Component(pytest.approx(5.0), 2)
@@ -34,7 +37,7 @@ def test_a_balanced_nested_design_gives_the_classic_mean_squares() -> None:
 
 
 def test_differences_between_configurations_are_not_noise() -> None:
-    """Runs of two configurations, one three times as fast, vary no more than runs of one."""
+    """Two configurations with different speeds give the same noise as one configuration."""
     values = [0.1, 0.2, 0.15, 0.12]
     plain = components(values, ["k"] * 4, ["a", "a", "b", "b"])
     shifted = [*values, *(value + 3 for value in values)]
@@ -51,9 +54,10 @@ def test_differences_between_configurations_are_not_noise() -> None:
 def test_what_cannot_be_estimated_is_absent(
     values: list[float], allocations: list[Hashable]
 ) -> None:
-    """Separate runs show nothing about one allocation.
+    """A component that the runs cannot show is None.
 
-    One allocation shows nothing about others.
+    Runs in separate allocations show nothing about runs within one, and a single allocation shows
+    nothing about others.
     """
     (between,), _ = components(values, ["k"] * len(values), allocations)
     assert between.variance is None
@@ -66,7 +70,10 @@ def test_steps_vary_about_the_mean_of_their_own_run() -> None:
 
 
 def test_the_components_of_made_up_runs_are_found_on_the_average() -> None:
-    """Hours vary by 20 %, allocations by 10 %, runs by 3 %, in groups of unequal sizes."""
+    """The estimated components equal the simulated ones on average.
+
+    Hours vary by 20 %, allocations by 10 %, runs by 3 %, in groups of unequal sizes.
+    """
     chance = random.Random(1)
     collected: list[tuple[float, float, float]] = []
     for _ in range(200):
@@ -113,7 +120,7 @@ def percents(page: NoisePage) -> dict[str, float | None]:
 
 
 def test_runs_in_one_allocation_show_nothing_about_other_allocations() -> None:
-    """One allocation shows nothing about a random run, hours or nodes either."""
+    """Runs in one allocation give no number for other allocations, hours and nodes."""
     page = noise_page([run(1.0, "a"), run(1.1, "a"), run(1.05, "a")])
     by_source = percents(page)
     assert by_source["runs"] == pytest.approx(5, abs=0.3)
@@ -124,7 +131,7 @@ def test_runs_in_one_allocation_show_nothing_about_other_allocations() -> None:
 
 
 def test_an_absent_component_has_no_degrees_of_freedom() -> None:
-    """If each allocation has a separate hour, the part of the hour cannot be estimated."""
+    """If every allocation is in another hour, the component of the hour is absent."""
     runs = [run(1.0 + hour / 8, f"{hour}", started_at=f"2026-01-01T0{hour}:05") for hour in (1, 2)]
     page = noise_page([*runs, run(1.1, "1", started_at="2026-01-01T01:06")])
     absent = {
@@ -134,7 +141,7 @@ def test_an_absent_component_has_no_degrees_of_freedom() -> None:
 
 
 def test_runs_in_allocations_of_their_own_show_what_a_single_run_is_worth() -> None:
-    """Runs in separate allocations cannot separate the part of the allocation."""
+    """Runs in separate allocations give the noise of a run, but not the part of the allocation."""
     by_source = percents(noise_page([run(1.0, "a"), run(1.4, "b"), run(1.2), run(1.3)]))
     spread = math.sqrt(variance([math.log(speed) for speed in (1.0, 1.4, 1.2, 1.3)]))
     assert by_source["repeats"] == pytest.approx(100 * math.expm1(spread))
@@ -153,7 +160,7 @@ def test_the_variance_of_a_new_run_depends_on_allocations_not_on_runs() -> None:
 
 
 def test_no_visible_difference_is_not_reported_as_0_percent() -> None:
-    """Two allocations that happen to be equally fast prove nothing."""
+    """If two allocations happen to be equally fast, their noise is not reported as 0 %."""
     page = noise_page([run(1.0, "a"), run(1.1, "a"), run(1.05, "b"), run(1.06, "b")])
     assert percents(page)["allocations"] == 0
     (sentence,) = (line for line in noise_sentences(page) if line.startswith("Allocations"))
@@ -163,7 +170,10 @@ def test_no_visible_difference_is_not_reported_as_0_percent() -> None:
 
 
 def test_hours_and_nodes_are_reported_if_several_allocations_share_one() -> None:
-    """The simulated cluster is twice as slow in the morning, and equally fast on all nodes."""
+    """The noise of hours and of nodes is reported if several allocations share one.
+
+    The simulated cluster is twice as slow in the morning, and equally fast on all nodes.
+    """
     runs = [
         run(
             (1.0 + hour / 8) * (1 + 0.01 * turn),

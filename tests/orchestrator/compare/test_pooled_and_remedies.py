@@ -57,7 +57,7 @@ def test_one_seed_is_not_pooled(folder: Folder) -> None:
 def test_sides_that_do_not_overlap_are_named(
     folder: Folder, first: tuple[float, ...], two: tuple[float, ...], expected: str | None
 ) -> None:
-    """With only two runs per side, sides often do not overlap by chance, so no note appears."""
+    """A note names sides that do not overlap, but not if each side has only two runs."""
     text = sentences(folder, REPEATS % len(first), first, two)
     assert "are not enough to tell" in text
     assert ("All " in text) == (expected is not None)

@@ -75,7 +75,7 @@ def test_every_extra_that_doctor_names_is_one_of_the_metadata() -> None:
 
 
 def test_the_metadata_has_only_markers_of_extras() -> None:
-    """With any other marker, doctor would report the package as missing."""
+    """The metadata has no markers except those of extras, because doctor reads no others."""
     lines = metadata.requires("teralog") or []
     markers = [line.partition(";")[2].strip() for line in lines if ";" in line]
     assert markers
@@ -86,7 +86,7 @@ def test_the_metadata_has_only_markers_of_extras() -> None:
 def test_the_default_folder_of_extensions_is_below_home(
     tmp_path: Path, named: str | None, examine: Callable[..., Any]
 ) -> None:
-    """The folder need not exist, and doctor does not create it."""
+    """The default folder of extensions is below HOME; doctor does not create it."""
     home = tmp_path / "home"
     home.mkdir()
     findings = examine(tmp_path, HOME=home, TORCH_EXTENSIONS_DIR=named)

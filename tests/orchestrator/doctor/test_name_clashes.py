@@ -34,7 +34,7 @@ def test_a_distribution_that_overwrites_our_files_is_named(
     install: Callable[..., Path],
     copy_packages: Callable[..., Path],
 ) -> None:
-    """Two packages of one name in one folder are a mixture of files."""
+    """A distribution that installs files into teralog's folder is named."""
     site = copy_packages(tmp_path / "site")
     install(site, "impostor", "1.5", "parsers/more.py")
     examination = examine(tmp_path, PYTHONPATH=site)
@@ -45,7 +45,10 @@ def test_a_distribution_that_overwrites_our_files_is_named(
 def test_packages_that_a_distribution_lists_are_believed(
     tmp_path: Path, examine: Callable[..., Any], install: Callable[..., Path]
 ) -> None:
-    """The editable installs of setuptools list no files, but name their packages."""
+    """The packages in a distribution's metadata count even if it lists no files.
+
+    Editable installs of setuptools are like that.
+    """
     site = install(tmp_path / "site", "impostor", "1.5")
     (site / "impostor-1.5.dist-info" / "top_level.txt").write_text("other\nteralog\n")
     examination = examine(tmp_path, PYTHONPATH=site)
@@ -56,7 +59,7 @@ def test_packages_that_a_distribution_lists_are_believed(
 def test_an_editable_distribution_is_looked_for_where_its_path_file_points(
     tmp_path: Path, examine: Callable[..., Any], install: Callable[..., Path]
 ) -> None:
-    """The record of an editable install has no packages, only a file that names their folder."""
+    """The packages of an editable install are found in the folder that its .pth file names."""
     project = tmp_path / "project"
     (project / "teralog").mkdir(parents=True)
     (project / "teralog" / "__init__.py").write_text("")

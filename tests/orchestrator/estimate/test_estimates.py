@@ -114,7 +114,7 @@ def test_params_shows_the_derivation_and_whether_the_label_is_right():
 
 
 def test_an_old_size_is_reported_as_old():
-    """BigScience's 7B model really has 7.46 * 10**9 parameters."""
+    """The output reports that BigScience's 7B, with 7.46 * 10**9 parameters, is an old size."""
     assert of_json("params", "--model=7B")["label_unit"] == "2**30"
     assert "an older convention" in estimate("params", "--model=7B").stdout
     assert of_json("params", "--model=52B")["label_unit"] == "10**9"
@@ -254,7 +254,7 @@ def test_time_is_of_tokens_or_of_iterations(
 
 
 def test_time_counts_gpu_hours_where_it_knows_the_gpus():
-    """The GPU-hours are those of all GPUs for the whole time."""
+    """If the number of GPUs is known, the GPU-hours are those of all GPUs for the whole time."""
     (record,) = of_json("time", "--train-iters=7200", "--step-seconds=1", "--world-size=8")
     assert (record["days"], record["gpu_hours"]) == (pytest.approx(1 / 12), 16.0)
     (record,) = of_json("time", "--train-iters=7200", "--step-seconds=1")

@@ -38,7 +38,7 @@ def test_the_old_figure_is_reported_as_old():
 
 
 def test_the_v100_page_counts_in_billions_except_for_two_old_names():
-    """The page itself states that its sizes were corrected, except two names."""
+    """On the V100 page all sizes are in 10**9, except two old names that the page mentions."""
     units = {
         label: label_unit(label, shape.parameters(shape.vocab_size))
         for label, shape in V100_PAGE.items()

@@ -72,7 +72,7 @@ def filled_in(run: Run, content: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.train
 @pytest.mark.parametrize("path", CAMPAIGNS, ids=lambda path: path.stem)
 def test_deepspeed_accepts_what_its_runs_are_given(path: Path, monkeypatch: pytest.MonkeyPatch):
-    """The run's own number of ranks and its micro-batches give the global batch."""
+    """DeepSpeed accepts each run's configuration with the run's number of ranks."""
     pytest.importorskip("deepspeed", reason="needs the train extra")
     from deepspeed.runtime import config as deepspeed_config
 
@@ -152,7 +152,7 @@ def test_another_batch_than_that_of_its_ranks_would_be_refused(monkeypatch: pyte
 
 @pytest.mark.train
 def test_the_sizes_that_the_trainer_fills_in_are_those_of_the_forecast():
-    """Hugging Face's own code computes the sizes from the model's width."""
+    """The forecast uses the sizes that Hugging Face's own code computes from the model's width."""
     pytest.importorskip("accelerate", reason="needs the hf extra")
     [(planned, content), *_] = configurations(ROOT / "tests" / "scripts" / "hf_deepspeed-v100.yaml")
     model = planned.run.model

@@ -71,7 +71,7 @@ def test_a_configuration_is_complete(run_of: RunOf):
 def test_torchs_own_adam_is_taken_only_without_gpus(
     run_of: RunOf, values: dict[str, Any], without_gpus: bool | None
 ):
-    """On GPUs the default is FusedAdam, which benchmarks use; the user's choice counts on both."""
+    """The default optimizer is torch's AdamW without GPUs, and FusedAdam with GPUs."""
     run = run_of(**values)
     start = FRAMEWORKS[run.framework].start
     [there], [here] = (start.files_on(run, gpus=gpus).values() for gpus in (True, False))
@@ -130,7 +130,7 @@ def test_the_user_s_settings_are_merged_into_the_configuration(
 
 
 def test_the_record_has_every_section_that_is_written(run_of: RunOf):
-    """Keys of a section without a record would not be checked."""
+    """Every section that teralog writes is in the record, so that its keys are checked."""
     run = run_of(strategy="zero3", precision="fp16", offload_param="cpu", offload_optimizer="cpu")
     written = config(run)
     assert written.keys() <= set(RECORD["sections"][""])

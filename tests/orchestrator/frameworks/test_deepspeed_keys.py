@@ -168,12 +168,12 @@ RENAMED: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 @pytest.mark.parametrize(("written", "problems"), RENAMED.values(), ids=RENAMED)
 def test_a_key_that_has_a_new_name_is_refused(written: dict[str, Any], problems: list[str]):
-    """DeepSpeed refuses both names together, and teralog writes the new one."""
+    """An old name of a key that teralog writes is refused, because DeepSpeed refuses both names."""
     assert list(renamed_keys(written)) == problems
 
 
 def test_a_name_that_an_early_deepspeed_uses_is_kept():
-    """An early DeepSpeed reads only some old names, and only these are kept."""
+    """For an early DeepSpeed, only those old names are kept that it reads."""
     written = {"zero_optimization": {"stage3_gather_fp16_weights_on_model_save": False}}
     kept = ["zero_optimization.stage3_gather_fp16_weights_on_model_save"]
     assert not list(renamed_keys(written, kept))
@@ -202,7 +202,7 @@ TODAYS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 @pytest.mark.parametrize(("written", "today"), TODAYS.values(), ids=TODAYS)
 def test_a_key_gets_the_name_that_it_has_today(written: dict[str, Any], today: dict[str, Any]):
-    """A key keeps its old name only if its value would have to change with the new name."""
+    """A key gets today's name, unless its value would have to change too."""
     assert with_todays_names(written) == today
     assert with_todays_names(today) == today
 

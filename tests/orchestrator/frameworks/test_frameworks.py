@@ -125,7 +125,7 @@ def test_an_unknown_framework_is_refused_with_the_nearest_name():
 
 @every_framework
 def test_options_are_frozen_and_each_is_described(entry: Framework):
-    """Checks, schema and documentation all use the option's type, limits and description."""
+    """The options are a frozen dataclass; each has a type and a description."""
     assert entry.options.__dataclass_params__.frozen
     for name, annotation in field_types(entry.options).items():
         schema = TypeAdapter(annotation).json_schema()
@@ -238,7 +238,7 @@ def test_launcher_is_in_the_table(run_of: RunOf, values: dict[str, Any]):
 
 @given(choices())
 def test_a_program_s_options_are_recorded(run_of: RunOf, values: dict[str, Any]):
-    """Only a framework that runs the user's own script has no recorded options."""
+    """Every framework has a record of its program's options, except for users' own scripts."""
     run = run_of(**values)
     program = FRAMEWORKS[run.framework].start.program(run)
     assert program is None or known_program(program)["options"]

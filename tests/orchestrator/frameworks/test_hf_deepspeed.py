@@ -194,7 +194,7 @@ def config(run: Run) -> dict[str, Any]:
 
 
 def test_what_the_trainer_knows_is_left_to_it(run_of: RunOf):
-    """The configuration has "auto" there, because the Trainer refuses values unlike its own."""
+    """Values that the Trainer sets itself are "auto", because it refuses different values."""
     values = trainer(zero_stage=3, offload_optimizer="cpu", offload_param="cpu", precision="fp16")
     assert config(run_of(**values)) == {
         "train_batch_size": "auto",
@@ -287,7 +287,7 @@ def test_the_run_of_the_page_that_failed_is_planned_as_one_that_does_not_fit():
 
 
 def test_the_run_that_failed_on_the_page_does_not_fit(run_of: RunOf):
-    """With ZeRO-2 every GPU keeps all weights of a 52B model."""
+    """The 52B run with ZeRO-2 that failed on the page does not fit: each GPU has all weights."""
     run = run_of(
         **trainer(zero_stage=2, offload_optimizer="cpu", model="52B", nodes=16, gpus_per_node=4),
         precision="fp16",
@@ -376,7 +376,7 @@ def test_step_times_count_before_the_time_of_the_whole_run(reported: Reported):
 
 
 def test_a_table_has_each_size_in_one_column(reported: Reported):
-    """The title is the framework's if all rows are of that framework, else the common title."""
+    """A size has the framework's title if all rows are of that framework, else the common title."""
     rows = "include:\n  - {framework: hf_deepspeed}\n  - {micro_batch_size: 2, framework: "
     alone = reported(rows + "hf_deepspeed}\n", None, None)[2]
     mixed = reported(rows + "gpt}\n", None, None)[2]

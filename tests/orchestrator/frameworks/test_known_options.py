@@ -190,7 +190,7 @@ def test_every_rendered_option_is_one_that_the_program_has(path: Path):
 @pytest.mark.train
 @pytest.mark.parametrize("name", ["gpt", "hf-gpt"])
 def test_the_records_of_our_own_programs_equal_their_parsers(name: str):
-    """`make record` writes these records."""
+    """The recorded options of teralog's own programs equal those of their parsers."""
     pytest.importorskip("torch", reason="needs the train extra")
     from record_options_of_parsers import PROGRAMS
 

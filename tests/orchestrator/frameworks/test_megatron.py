@@ -260,7 +260,7 @@ def test_what_megatron_refuses_is_reported_before_the_run(
 
 
 def test_a_split_of_more_ranks_than_there_are_is_a_contradiction(run_of: RunOf):
-    """Since version 0.9, Megatron core refuses a split over more ranks than the run has."""
+    """A split over more ranks than the run has is refused, as in Megatron core since 0.9."""
     run = run_of(**core(nodes=4, gpus_per_node=4, tensor_parallel_size=4, pipeline_parallel_size=8))
     assert list(run_problems(run, Cluster(name="any"), Warmup(1))) == [
         "world_size=16 is not divisible by tensor_parallel_size*pipeline_parallel_size=32"
@@ -461,7 +461,7 @@ def test_an_option_that_saves_memory_lowers_the_forecast(run_of: RunOf, option: 
 def test_the_forecast_accounts_for_recomputed_scores(
     run_of: RunOf, arguments: list[str], expected: str | None
 ):
-    """The size of recomputed modules is unknown, except for attention's scores."""
+    """The forecast is lower if attention's scores are recomputed, but not for other modules."""
     run = run_of(**core(extra_args=arguments))
     assert list(MEGATRON.checks.problems(run)) == []
     placement = MEGATRON.model.placement(run)
@@ -494,7 +494,7 @@ def test_whole_layers_are_recomputed_by_the_parameter(
 
 
 def test_a_run_of_2021_is_forecast_as_those_that_logged_their_peaks(run_of: RunOf):
-    """The runs with logged peaks are those in docs/background/memory-accuracy.md."""
+    """The forecast covers the logged peaks in docs/background/memory-accuracy.md."""
     run = run_of(**of_2021(precision="fp16", activation_checkpointing=True))
     assert MEGATRON.model.placement(run) == replace(
         megatron_placement("fp16"), recomputation="full", fused_attention=False
@@ -514,7 +514,10 @@ def test_a_run_of_2021_is_forecast_as_those_that_logged_their_peaks(run_of: RunO
 def test_a_run_that_skips_nearly_all_its_updates_gives_a_warning(
     run_of: RunOf, options: dict[str, Any], *, warned: bool
 ):
-    """Megatron-LM's dynamic loss scale starts at 2**32, and is halved at each overflow."""
+    """A run that is too short for the loss scale to fall from 2**32 gives a warning.
+
+    Megatron-LM skips the update and halves the scale at each overflow.
+    """
     sentences = [
         warning
         for warning in MEGATRON.checks.warnings(run_of(**of_2021(**options)))

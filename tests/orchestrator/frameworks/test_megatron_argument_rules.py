@@ -81,7 +81,7 @@ def test_the_user_s_warm_up_takes_the_place_of_the_script_s(
     arguments: list[str],
     fractions: list[str],
 ):
-    """Megatron takes a fraction or a number of iterations, and not both."""
+    """If the user gives a learning-rate warm-up, the script does not give one."""
     run = {**program, "gpus_per_node": 1, "extra_args": arguments}
     campaign = campaign_of(f"name: warm-up\ninclude: [{run}]\n")
     words = job_script(campaign.runs[0], campaign, Path("/results/warm-up/run")).split()

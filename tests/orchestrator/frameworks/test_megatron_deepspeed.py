@@ -357,7 +357,7 @@ def test_sizes_of_zero_3_follow_from_the_hidden_size(run_of: RunOf):
 
 
 def test_lower_stages_have_no_sizes_of_stage_3(run_of: RunOf):
-    """The configuration has offloaded states next to the stage."""
+    """Below ZeRO stage 3, the configuration has no sizes of stage 3, but has offloaded states."""
     run = run_of(**zero(zero_stage=2, offload_optimizer="cpu"))
     assert config(run)["zero_optimization"] == {
         "stage": 2,

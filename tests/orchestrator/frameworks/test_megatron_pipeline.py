@@ -47,7 +47,7 @@ def four_stages(num_layers: int, *extra_args: Any, **values: Any) -> dict[str, A
 
 
 def in_chunks(num_layers: int, *extra_args: Any, **values: Any) -> dict[str, Any]:
-    """Return parameters of such a run with two chunks per stage."""
+    """Return parameters of a run over four stages with two chunks per stage."""
     return four_stages(num_layers, *extra_args, virtual_pipeline_parallel_size=2, **values)
 
 
@@ -158,7 +158,10 @@ def test_a_lowered_run_is_not_the_run_with_the_lower_size(run_of: RunOf):
 
 
 def test_a_number_of_copies_is_compared_with_what_trains(run_of: RunOf):
-    """16 ranks with pipeline size 4 and tensor size 4 are one copy of the model."""
+    """A given number of copies is compared with the split that trains, after sizes are lowered.
+
+    E.g. 16 ranks with pipeline size 4 and tensor size 4 are one copy of the model.
+    """
     for copies, contradicted in ((1, None), (2, 2)):
         run = run_of(**four_stages(32, **{**ON_16, **OF_2}, data_parallel_size=copies))
         assert run.parallelism.contradicted_data_parallel_size == contradicted

@@ -229,7 +229,7 @@ def test_a_change_is_computed_from_the_numbers_shown(cells: tuple[str, str], exp
 
 @given(st.integers(1, 10**6), st.integers(1, 10**6), st.booleans())
 def test_the_checker_of_tables_finds_nothing_in_a_change(new: int, old: int, difference: bool):
-    """`check-tables` reads the same arrows in cells, and computes the changes itself."""
+    """`check-tables` finds no contradiction in the changes that a report shows with arrows."""
     cell = f"{new}{change(str(new), str(old), difference=difference)}"
     read, other = read_change(cell), plain_number(str(old))
     assert other is not None

@@ -54,7 +54,7 @@ def test_every_key_of_a_profile_is_read(tmp_path: Path):
 
 
 def test_a_profile_has_settings_for_slurm(tmp_path: Path):
-    """These settings keep runs comparable or limit a campaign; by default there are none."""
+    """A profile may have settings for Slurm jobs; by default it has none."""
     (tmp_path / "v100.yaml").write_text(
         "memory: 160G\nexclusive: true\nswitches: 1@2:00:00\ntime_limit: 1:30:00\nrequeue: false\n"
         "signal: B:USR2@90\nthrottle: 4\nmax_array_size: 500\nsubmission_limit: 100\n"
@@ -114,7 +114,7 @@ def test_an_example_profile_loads_and_names_no_account(path: Path):
     [("gpus_per_node: 0", False), ("gpus_per_node: 4", True), ("nodes: 2", True)],
 )
 def test_a_cluster_without_a_number_of_gpus_has_some(tmp_path: Path, text: str, has_gpus: bool):
-    """A profile without a number of GPUs is not one without GPUs; that needs `0`."""
+    """A cluster whose profile gives no number of GPUs has GPUs; without GPUs the number is 0."""
     (tmp_path / "a.yaml").write_text(text)
     assert load_cluster("a.yaml", tmp_path).has_gpus is has_gpus
 

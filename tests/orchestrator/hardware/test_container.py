@@ -70,7 +70,7 @@ def loaded(folder: Path, text: str) -> Cluster:
 def test_image_that_is_a_path_is_relative_to_the_profile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, image: str, expected: str
 ) -> None:
-    """The name of an image in a registry stays as it is."""
+    """A path of an image is relative to the profile; the name of an image stays as it is."""
     monkeypatch.setenv("IMAGES", "/images")
     cluster = loaded(tmp_path, f"container: {{image: '{image}', runtime: apptainer}}")
     assert cluster.container is not None
@@ -95,7 +95,7 @@ def test_source_of_a_mount_is_a_path_and_its_target_the_same_by_default(
 
 
 def test_python_of_scripts_is_that_of_the_image_if_there_is_one(tmp_path: Path) -> None:
-    """The image does not contain the Python that runs teralog."""
+    """In a container, scripts use the image's Python, because teralog's own is not in the image."""
     in_container = loaded(tmp_path, "container: {image: a, runtime: pyxis}")
     assert in_container.script_python == "python3"
     assert loaded(tmp_path, "python: python3.9").script_python == "python3.9"
@@ -104,7 +104,7 @@ def test_python_of_scripts_is_that_of_the_image_if_there_is_one(tmp_path: Path) 
 def test_runs_option_that_contradicts_the_container_makes_it_impossible(
     tmp_path: Path, campaign_of: Callable[[str], Campaign]
 ) -> None:
-    """With two images for one run, the user could not know which one srun takes."""
+    """A run is impossible if its srun options name another image than the profile's container."""
     (tmp_path / "there.yaml").write_text("container: {image: a, runtime: pyxis}\n")
     campaign = campaign_of(
         f"name: c\ncluster: {tmp_path}/there.yaml\n"

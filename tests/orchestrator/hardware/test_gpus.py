@@ -141,7 +141,7 @@ def test_any_gpu_name_gets_an_answer(name: str):
 
 @pytest.mark.parametrize("gpu", GPUS, ids=lambda gpu: gpu.name)
 def test_every_gpu_is_found_by_its_own_name_and_has_a_source(gpu):
-    """No entry of the table hides another."""
+    """Every GPU of the table is found by its own name, and its peak has a source."""
     assert gpu in matching(gpu.name)
     assert all(gpu in matching(f"{gpu.name} {size}GB") for size in gpu.memory_gib)
     assert gpu.source
@@ -150,7 +150,7 @@ def test_every_gpu_is_found_by_its_own_name_and_has_a_source(gpu):
 
 @pytest.mark.parametrize("name", full_names())
 def test_a_full_name_means_one_gpu(name: str):
-    """If the user's name for a GPU is unknown, the message suggests a full name."""
+    """A full name of a GPU, which a message suggests, means only that GPU."""
     assert matching(name)
 
 
@@ -183,7 +183,7 @@ def test_all_of_nvidia_s_gpus_have_a_compute_capability():
 
 @pytest.mark.parametrize("gpu", GPUS, ids=lambda gpu: gpu.name)
 def test_peaks_are_those_of_dense_products(gpu: Gpu) -> None:
-    """Half the bits give at most twice the speed, so a sparse figure would stand out."""
+    """Half the bits give at most twice the peak, so no peak is one with sparsity."""
     peaks = gpu.peak_tflops
     sixteen = peaks.get("bf16") or peaks["fp16"]
     assert peaks.get("fp8", sixteen) <= 2.05 * sixteen

@@ -27,7 +27,10 @@ from orchestrator.hardware.machine import visible_gpus
 def test_gpus_after_an_invalid_entry_of_the_variable_do_not_count(
     monkeypatch: pytest.MonkeyPatch, variable: str, gpus: tuple[str, ...]
 ) -> None:
-    """CUDA reads CUDA_VISIBLE_DEVICES like that; Slurm writes NoDevFiles for a job without GPUs."""
+    """GPUs after an invalid entry of CUDA_VISIBLE_DEVICES do not count, as in CUDA itself.
+
+    Slurm writes NoDevFiles there for a job without GPUs.
+    """
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", variable)
     assert visible_gpus() == gpus
 

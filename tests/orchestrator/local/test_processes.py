@@ -134,7 +134,7 @@ def test_a_process_without_its_mark_ends_with_its_group(token: str) -> None:
 
 
 def test_a_process_that_is_just_being_started_is_not_missed(token: str) -> None:
-    """A single listing could miss both the old process, which has ended, and its new child."""
+    """A process that is just being started is found, although one listing may lack it."""
     relay = 'trap "setsid --fork setsid --fork sleep 600 & exit" TERM; echo; '
     for _ in range(6):
         job = start(token, f"{relay} while :; do sleep 0.001; done")

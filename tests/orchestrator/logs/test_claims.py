@@ -53,7 +53,7 @@ def test_samples_per_second_are_the_batch_over_the_seconds(
 
 @pytest.mark.parametrize(("factor", "contradicted"), [(1.0, False), (1.01, False), (2.5, True)])
 def test_tflops_are_those_of_any_known_convention(factor: float, contradicted: bool) -> None:
-    """One of the conventions counts the exact products of forward and backward passes."""
+    """TFLOPs that any known convention gives are accepted, e.g. exact products of both passes."""
     log = megatron(tflops=f" throughput per GPU (TFLOP/s/GPU): {TFLOPS * factor:.1f} |")
     claim = claims_of(log)["tflops_per_gpu"]
     assert claim.stated == pytest.approx(TFLOPS * factor, abs=0.05)
@@ -92,7 +92,7 @@ def test_an_mfu_over_the_peak_of_another_gpu_is_contradicted() -> None:
     ],
 )
 def test_an_mfu_over_the_own_peak_is_not_contradicted(gpu: str, mfu: float, peak: str) -> None:
-    """The user still sees the logged and the computed MFU."""
+    """An MFU relative to the GPU's own peak is accepted."""
     assert not claims_of(titan(gpu, mfu, peak))["mfu"].contradicted
 
 
@@ -131,7 +131,7 @@ def test_a_report_of_other_work_than_the_rest_is_contradicted() -> None:
 
 
 def test_work_that_differs_at_every_step_gives_no_claim() -> None:
-    """With packed samples, sequences have other lengths in each iteration."""
+    """If the work differs at every step, e.g. with packed samples, there is no claim."""
     assert claims_of(bridge(*(2000.0 + 300 * index for index in range(9)))) == {}
     assert claims_of(bridge(2600.0, 2600.0, 3900.0)) == {}
 

@@ -233,7 +233,7 @@ def test_an_option_that_a_log_contradicts_changes_nothing(
 
 
 def test_an_option_that_a_log_confirms_is_not_named(folder: Path) -> None:
-    """`18B` is the preset with the sizes of this log."""
+    """An option that agrees with the log is not mentioned; here `18B` is the preset of the log."""
     Path("run.log").write_text(log(ARGUMENTS))
     confirmed = ("--global-batch-size=4", "--precision=fp16", "--gpu=V100", "--model=18B")
     assert "is ignored" not in parse("run.log", *confirmed).stderr
@@ -256,7 +256,7 @@ def test_an_option_that_a_log_confirms_is_not_named(folder: Path) -> None:
 def test_a_model_that_no_formula_counts_is_named(
     folder: Path, changed: dict[str, str], reason: str
 ) -> None:
-    """An empty cell alone would look like a log that was not parsed."""
+    """A sentence names a model that cannot be counted."""
     Path("run.log").write_text(log(ARGUMENTS | changed))
     assert f"run.log: no TFLOPs: {reason}" in parse("run.log").stderr
 
@@ -273,7 +273,7 @@ def test_a_model_that_no_formula_counts_is_named(
 def test_matrices_of_few_bits_have_no_peak_of_16_bits(
     folder: Path, changed: dict[str, str], low: str | None
 ) -> None:
-    """The parameters are bf16, but the products are not; the user may give the peak."""
+    """Products with fewer than 16 bits have no MFU unless the user gives the peak."""
     Path("run.log").write_text(
         log(ARGUMENTS | changed).replace("Tesla V100-SXM2-32GB", "A100-SXM4-80GB")
     )
@@ -315,7 +315,7 @@ def test_a_batch_that_grows_gives_the_flops_of_all_samples(folder: Path) -> None
 def test_the_reason_for_a_missing_mfu_is_given(
     folder: Path, name: str | None, options: tuple[str, ...], reason: str | None
 ) -> None:
-    """A fuller name of the same GPU, given by the user, counts more than the log's."""
+    """A sentence gives the reason for a missing MFU; the user may give a fuller name of the GPU."""
     gpu = "" if name is None else GPU.replace("Tesla V100-SXM2-32GB", name)
     Path("run.log").write_text(log(ARGUMENTS).replace(GPU, gpu))
     errors = parse("run.log", *options).stderr
@@ -433,7 +433,7 @@ def test_the_number_of_gpus_follows_from_the_layout(
 def test_arguments_of_forks_change_the_model(
     folder: Path, changed: dict[str, str], tflops: bool | None, parameters: bool | None
 ) -> None:
-    """True means that the figure differs from the plain model's; None, that there is no figure."""
+    """An argument of a fork changes the TFLOPs or the parameters, or makes them unknown."""
     Path("plain.log").write_text(log(ARGUMENTS))
     Path("run.log").write_text(log(ARGUMENTS | changed))
     plain, changed_figures = figures("plain.log"), figures("run.log")
@@ -539,10 +539,7 @@ def test_a_benchmark_of_the_network_is_not_a_truncated_training(folder: Path) ->
 def test_published_logs_have_the_figures_of_their_page(
     name: str, tflops: float, billions: float
 ) -> None:
-    """The page has 1.381, 2.738, 6.736, 146 and 122 s.
-
-    The test uses the medians of the published logs.
-    """
+    """The medians of published logs are those of their page: 1.381, 2.738, 6.736, 146, 122 s."""
     values = figures(str(PUBLISHED / f"{name}.out"))
     assert values["tflops_per_gpu"] == pytest.approx(tflops, rel=5e-4)
     assert values["parameters"] / 1e9 == pytest.approx(billions, rel=5e-4)

@@ -87,10 +87,7 @@ def saved(folder: Path, *paths: Path) -> ShardFolder:
 
 
 def test_a_log_invisible_on_the_node_differs_from_an_unreadable_one(tmp_path: Path) -> None:
-    """A log that the node cannot see makes the job fail.
-
-    A log that no process can read is reported.
-    """
+    """If a node does not see a log, the job fails; if no process can read it, that is reported."""
     (tmp_path / "a.log").write_text("hello\n")
     shard = saved(tmp_path, tmp_path / "a.log", tmp_path / "never.log")
     read_shard(shard)
@@ -104,7 +101,7 @@ def test_a_log_invisible_on_the_node_differs_from_an_unreadable_one(tmp_path: Pa
 
 
 def test_another_version_does_not_read_a_shard(tmp_path: Path) -> None:
-    """Another version of teralog might give a different result."""
+    """A job with another version of teralog refuses to read a shard."""
     shard = saved(tmp_path)
     reader, logs = shard.load()
     shard.save(replace(reader, code="other"), logs)

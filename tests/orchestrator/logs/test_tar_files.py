@@ -157,7 +157,7 @@ def test_an_archive_without_logs_in_a_folder_is_not_reported(folder: Path) -> No
 
 
 def test_only_the_logs_of_a_compressed_archive_are_unpacked(folder: Path) -> None:
-    """The archive may also contain checkpoints of any size."""
+    """Only logs are unpacked from a compressed archive, and not e.g. its checkpoints."""
     checkpoint = {"global_step10/model.pt": "0" * 10**6}
     Path("a.tgz").write_bytes(gzip.compress(archive(checkpoint | MEMBERS | checkpoint)))
     (folder / "unpacked").mkdir()

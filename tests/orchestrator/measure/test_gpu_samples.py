@@ -45,7 +45,7 @@ def test_the_highest_memory_and_the_median_use_while_busy_are_reported(tmp_path:
 
 
 def test_samples_in_a_log_are_taken_as_those_next_to_it(tmp_path: Path, run_of: Callable[..., Run]):
-    """Samples in a log give the same column as samples in a separate file."""
+    """Samples in a log give the same numbers as samples in a separate file."""
     written(tmp_path, "node1", [*TICKS, IDLE])
     log = tmp_path / "gpus-node1.csv"
     run, records = run_of(), list(read_records(log, GPU_SAMPLES))
@@ -195,7 +195,7 @@ SLOW_SCRIPT = """\
 
 
 def test_sampling_ends_with_a_script_that_ends_as_it_starts(playground: Any, calls: Path):
-    """The signal may come between the start of the sampler and the script's next line."""
+    """No sampler is left if the script gets a signal right after it started the sampler."""
     (playground.path / "slow.sh").write_text(SLOW_SCRIPT)
     playground.environment["BASH_ENV"] = str(playground.path / "slow.sh")
     write_campaign(playground, "sleep 100")

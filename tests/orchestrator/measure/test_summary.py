@@ -48,7 +48,7 @@ def test_seconds_are_those_reported_or_follow_from_the_rate(
 
 
 def test_a_rate_over_an_unknown_batch_gives_no_seconds(run_of: RunOf):
-    """The user's own script may not report its global batch."""
+    """A rate gives no step time if the global batch is not known."""
     run = run_of(framework="deepspeed", script="a", tensor_parallel_size=2)
     assert configured(run).global_batch_size is None
     reports = record_reports(run, [step(1, samples_per_second=32.0)], Warmup())

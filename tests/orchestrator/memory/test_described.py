@@ -65,7 +65,7 @@ def test_layers_whose_kernels_are_not_known_never_surely_fit(split_run: RunOf) -
 
 
 def test_bf16_optimizer_adds_gradients_up_in_fp32(split_run: RunOf) -> None:
-    """Gradients take four bytes per parameter, undivided; stage 0 divides states too."""
+    """DeepSpeed's BF16_Optimizer keeps undivided fp32 gradients, and divides states in stage 0."""
     run = split_run("1.3B", 64)
     ends = []
     for sure in (True, False):

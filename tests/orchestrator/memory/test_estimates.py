@@ -93,7 +93,10 @@ CAPACITIES: dict[str, tuple[tuple[str, ...], list[tuple[float, str]], str]] = {
 def test_every_memory_that_a_gpu_may_have_gets_a_verdict(
     options: tuple[str, ...], verdicts: list[tuple[float, str]], text: str
 ):
-    """Half a name may mean several GPUs; capacity_gib and fits are null if these differ."""
+    """If a name means GPUs of several sizes, each size has a verdict.
+
+    capacity_gib and fits are null if the verdicts differ.
+    """
     measured = record(*LARGE, "--zero-stage", "3", *options)
     assert [(capacity["gib"], capacity["fits"]) for capacity in measured["capacities"]] == verdicts
     assert measured["capacity_gib"] == (verdicts[0][0] if len(verdicts) == 1 else None)

@@ -57,7 +57,7 @@ def test_a_rank_can_have_its_gpu_or_its_share_of_this_machine(
     ("gib", "verdict"), [(124.87, "yes"), (124.8, "maybe"), (107.6, "maybe"), (107.5, "no")]
 )
 def test_only_an_interval_wholly_above_the_memory_does_not_fit(gib: float, verdict: str):
-    """If the memory is between the ends of the interval, the verdict is unknown."""
+    """A run does not fit only if its whole interval is above the memory."""
     room = Capacity(gib, "a GPU")
     assert fits(FORECAST, room) == verdict
     assert (memory_problem(FORECAST, room) is not None) == (verdict == "no")
@@ -154,7 +154,7 @@ def test_a_plan_refuses_runs_that_do_not_fit_and_separates_impossible_ones(
 def test_a_forecast_refuses_nothing_that_may_need_less(
     campaign_of: CampaignOf, tmp_path: Path, arguments: list[str], *, refused: bool
 ):
-    """Some options of Megatron divide or compress more than the forecast includes."""
+    """A run is not refused if its options may save more than the forecast includes."""
     (tmp_path / "a100.yaml").write_text("{gpus_per_node: 4, gpu: A100-SXM4-80GB}")
     run = {"framework": "megatron", "source": "m", "model": "18B", "precision": "bf16"}
     run |= {"gpus_per_node": 4, "extra_args": arguments}
@@ -201,5 +201,5 @@ def test_a_plan_shows_how_many_finished_runs_calibrate_it(playground: Any) -> No
     [(0.02534, "0.0253"), (17.83, "17.8"), (99.96, "100"), (112.4, "112"), (1433.0, "1433")],
 )
 def test_gib_are_shown_without_an_exponent(number: float, shown: str) -> None:
-    """1.43e+03 would be hard to compare."""
+    """Large numbers of GiB are shown without an exponent."""
     assert gib(number) == shown

@@ -101,7 +101,7 @@ def test_the_ends_are_the_sums_of_the_parts(split_run: RunOf):
 
 
 def test_with_unknown_savings_only_the_high_end_is_known(split_run: RunOf):
-    """No option saves the CUDA context, so its low end is known."""
+    """If options save an unknown amount, the low end is only the CUDA context."""
     run = split_run("18B", 16, tensor=4, pipeline=4, micro_batches=8)
     plain, saving = made(run), made(run, may_save=True)
     assert saving.high_gib == plain.high_gib
@@ -133,7 +133,10 @@ BYTES = {
 def test_the_states_that_stay_are_those_of_the_published_tables(
     split_run: RunOf, placement: Placement, each: float
 ):
-    """Sources: ZeRO paper, section 3.1 and figure 1; Megatron's 18, and 6 + 12 / DP bytes."""
+    """The states that stay in memory have the sizes of the published tables.
+
+    Sources: ZeRO paper, section 3.1 and figure 1; Megatron's 18, and 6 + 12 / DP bytes.
+    """
     run = split_run(MODEL, 8)
     memory = made(run, placement)
     staying = ("weights", "gradient copies", "optimizer")
@@ -168,7 +171,7 @@ LESS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("changed", LESS.values(), ids=LESS)
 def test_what_saves_memory_lowers_the_forecast(split_run: RunOf, changed: dict[str, Any]):
-    """Every input of the forecast is tested."""
+    """Each option that saves memory lowers the forecast."""
     # With a larger vocabulary the logits would exceed the memory of a layer.
     model = replace(preset("7.5B"), vocab_size=512)
     run = split_run(model, 8, tensor=2, micro_batch=2, micro_batches=4)

@@ -332,13 +332,16 @@ def test_runs_that_completed_are_not_forecast_as_impossible(split_run: RunOf, ro
 
 
 def test_zero_2_of_52b_on_64_cards_is_called_impossible(split_run: RunOf):
-    """The weights alone are three times the memory of a GPU."""
+    """ZeRO-2 of 52B on 64 GPUs does not fit: the weights alone are three times a GPU's memory."""
     (row,) = (row for row in ROWS if "ZeRO-2" in row.name)
     assert row.fits(split_run) == "no"
 
 
 def test_the_other_row_that_ran_out_of_memory_is_not_reported_to_fit(split_run: RunOf):
-    """The verdict is unknown, and the middle of the forecast is above the GPU's memory."""
+    """The verdict for the other out-of-memory row is `maybe`.
+
+    The middle of its forecast is above the GPU's memory.
+    """
     (row,) = (row for row in ROWS if row.name == UNDECIDED)
     assert row.fits(split_run) == "maybe"
     assert row.forecast(split_run).tensors.middle_gib > row.memory_gib

@@ -59,7 +59,10 @@ PRINTED = {
 
 @pytest.mark.parametrize(("name", "convention"), PRINTED)
 def test_convention_is_what_the_program_counts(name: str, convention: str):
-    """The models have e.g. latent attention, windows, experts, Mamba-2 or the delta rule."""
+    """Each convention gives the same FLOPs as the program's own function.
+
+    The models have e.g. latent attention, windows, experts, Mamba-2 or the delta rule.
+    """
     count = count_by_convention(CONVENTIONS[convention], named_model(name).model(), sequences=4)
     assert count.flops == PRINTED[name, convention]
 
@@ -105,7 +108,7 @@ SHAPES = st.builds(
 @settings(max_examples=200, deadline=None)
 @given(shape=SHAPES, padded=st.integers(0, 50), recomputed=st.booleans())
 def test_formulas_and_parts_count_the_same(shape: ModelShape, padded: int, recomputed: bool):
-    """A shape is counted by formulas in letters, and a description part by part."""
+    """The formulas of a shape and the parts of its description give the same FLOPs."""
     vocabulary = shape.vocab_size + padded
     described = description(shape, vocabulary)
     other = described_shape(described)
@@ -132,7 +135,10 @@ def trained_and_frozen() -> tuple[Model, Model]:
 
 
 def test_frozen_matrices_cost_no_gradients_of_weights():
-    """One of two backward products is left; those of attention have no weights and stay."""
+    """A frozen matrix costs one product in the backward pass instead of two.
+
+    Products of attention have no weights, and keep both.
+    """
     model, frozen = (count_flops(described, sequences=1) for described in trained_and_frozen())
     kinds = {term.part.name: term for term in model.terms}
     for term in frozen.terms:

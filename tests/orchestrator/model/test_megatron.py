@@ -50,7 +50,7 @@ def test_arguments_build_the_model_that_they_are_from(name: str):
 
 
 def test_defaults_are_those_of_megatron():
-    """The layers are GPT-2's; with SwiGLU, the MLP has two thirds of the width."""
+    """The defaults give GPT-2's layers; with SwiGLU, the MLP has two thirds of the usual width."""
     model = model_of()
     assert model.tied_head
     assert model.position_rows == 128
@@ -96,7 +96,7 @@ def test_an_argument_changes_attention(arguments: str, changed: dict[str, object
     ],
 )
 def test_only_learned_positions_have_a_table(arguments: str, rows: int | None):
-    """`none` is a valid type of positions, not an option that is not set."""
+    """Only learned positions have parameters; the type `none` is not the same as no option."""
     assert model_of(arguments).position_rows == rows
 
 
@@ -111,21 +111,24 @@ def test_only_learned_positions_have_a_table(arguments: str, rows: int | None):
     ],
 )
 def test_pattern_of_experts(arguments: str, sparse: str):
-    """A number n means every nth layer, from the first on."""
+    """A number n gives experts to every n-th layer, from the first layer on."""
     model = model_of(f"--num-experts 8 --moe-ffn-hidden-size 32 {arguments}")
     pattern = "".join(str(int(isinstance(layer.mlp, Experts))) for layer in model.layers)
     assert pattern == sparse
 
 
 def test_windows_skip_every_nth_layer():
-    """The last layer of each group has no window."""
+    """A number n gives all layers but every n-th an attention window."""
     model = model_of("--window-size 31,0 --window-attn-skip-freq 2")
     windows = [layer.mixer.window for layer in model.layers if isinstance(layer.mixer, Attention)]
     assert windows == [32, None, 32, None]
 
 
 def test_deepseek_v3_with_its_prediction_layer():
-    """Without its prediction layer, the model has 671 B. The layer shares embedding and head."""
+    """DeepSeek-V3's arguments give 671 B parameters without its prediction layer.
+
+    That layer shares the embedding and the head.
+    """
     arguments = words_of(megatron_arguments(named_model("deepseek-v3").model()))
     sizes = ["--seq-length", "4096", "--padded-vocab-size", "129280", "--mtp-num-layers", "1"]
     model = model_of_megatron(named_arguments([*arguments, *sizes]))
@@ -138,7 +141,7 @@ def test_deepseek_v3_with_its_prediction_layer():
 
 
 def test_hybrid_pattern_has_one_block_per_letter():
-    """A bar separates pipeline stages, and a slash ends the layers."""
+    """In a hybrid pattern a letter is a layer, a bar separates stages, and a slash is the end."""
     model = model_of("--hybrid-layer-pattern M-|M* --mamba-num-heads 8 --num-layers 4")
     assert [type(layer.mixer or layer.mlp) for layer in model.layers] == [
         *(Mamba2, Mlp, Mamba2, Attention)

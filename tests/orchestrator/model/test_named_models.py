@@ -25,7 +25,10 @@ EXACT = {
 
 @pytest.mark.parametrize("named", MODELS.values(), ids=MODELS)
 def test_sizes_are_the_published_ones(named: NamedModel):
-    """Sizes agree within 3 %, and per token with or without embeddings."""
+    """Sizes agree with the published ones within 3 %.
+
+    For sizes per token, embeddings may be counted or not.
+    """
     model = named.model()
     assert parameters(model) / 1e9 == pytest.approx(named.size, rel=0.03)
     if named.active is not None:
@@ -35,14 +38,17 @@ def test_sizes_are_the_published_ones(named: NamedModel):
 
 @pytest.mark.parametrize("name", EXACT)
 def test_sizes_are_exact_where_they_are_published_so(name: str):
-    """Exactly published sizes agree to the last parameter."""
+    """If a size is published exactly, it agrees to the last parameter."""
     assert parameters(named_model(name).model()) == EXACT[name]
 
 
 @pytest.mark.train
 @pytest.mark.parametrize("named", MODELS.values(), ids=MODELS)
 def test_sizes_are_those_of_the_real_class(named: NamedModel):
-    """The difference is 0, at full size, on the meta device, which stores no numbers."""
+    """The real class of transformers has exactly as many parameters, at full size.
+
+    It is built on the meta device, which stores no numbers.
+    """
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
     transformers.logging.set_verbosity_error()

@@ -352,13 +352,13 @@ def _all_experts(model: Model) -> Iterator[Any]:
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_flops_are_those_that_torch_counts(transformers: Any, name: str):
-    """The difference is 0, for the forward and backward pass together."""
+    """Teralog counts exactly the FLOPs that torch counts, forward and backward together."""
     products, model = counted(transformers, name, recomputed=False, attention="eager")
     assert ours(as_computed(CONFIGS[name][0], model)) == products
 
 
 @pytest.mark.parametrize("name", CHECKPOINTED)
 def test_flops_with_recomputation_are_those_that_torch_counts(transformers: Any, name: str):
-    """The difference is 0: every layer is computed once more, the head is not."""
+    """With recomputation the FLOPs are exactly torch's: layers run forward twice, the head once."""
     products, model = counted(transformers, name, recomputed=True, attention="eager")
     assert ours(as_computed(CONFIGS[name][0], model), recomputed=True) == products

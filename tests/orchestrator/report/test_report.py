@@ -123,7 +123,7 @@ def test_one_line_shows_how_the_numbers_were_computed(reported: Callable[..., Re
 
 
 def test_without_logs_there_is_no_checksum(reported: Callable[..., Reported]):
-    """A dash replaces the checksum, because that of empty input would mean nothing."""
+    """Without logs, a dash replaces the checksum."""
     _, _, report = reported("", None)
     assert report.provenance.endswith("logs sha256 —.")
 
@@ -188,7 +188,7 @@ def test_the_json_has_every_size_and_every_number(reported: Callable[..., Report
 def test_a_loss_of_nan_or_infinity_is_shown_and_is_text_in_json(
     reported: Callable[..., Reported], loss: str, text_of_loss: str
 ):
-    """JSON has no literal for NaN, and other programs stop at one."""
+    """A loss of nan or inf is shown, and is text in JSON, which has no number for it."""
     campaign, runs, report = reported("", {"log": log(1.0, 1.0, loss=loss), "state": "COMPLETED"})
     assert f" {text_of_loss} " in report_markdown(campaign, report, runs, [])
     text = json.dumps(report_json(campaign, report, runs), allow_nan=False)
@@ -291,7 +291,7 @@ def test_only_columns_in_the_table_are_explained(
 
 
 def test_without_a_gpu_nothing_is_reported_about_mfu(reported: Callable[..., Reported]):
-    """For a run on a CPU no peak is defined."""
+    """Runs on a CPU have no MFU and no note about it."""
     on_cpu = {"log": START.format("cpu") + FULL, "state": "COMPLETED"}
     campaign, runs, report = reported("", on_cpu)
     assert "mfu_percent" not in report.table.names
@@ -300,7 +300,7 @@ def test_without_a_gpu_nothing_is_reported_about_mfu(reported: Callable[..., Rep
 
 
 def test_runs_that_found_no_gpu_are_named(reported: Callable[..., Reported], tmp_path: Path):
-    """The profile may promise GPUs that the program does not see."""
+    """A message names the runs that found no GPU, although the profile has GPUs."""
     on_cpu = {"log": START.format("cpu") + FULL, "state": "COMPLETED"}
     _, _, report = reported(on_gpus(tmp_path, "gpu: V100"), on_cpu, COMPLETED)
     sentence = "memory: GPU allocator's; trained on the CPU, though cluster gpus has GPUs: fp16; "

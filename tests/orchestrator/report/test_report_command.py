@@ -245,7 +245,7 @@ def test_values_missing_in_the_table_are_reported(campaign: Path) -> None:
 
 
 def test_a_table_names_arguments_that_its_numbers_ignore(playground) -> None:
-    """`plan` warns about such arguments too, but a reader of the table has not seen that."""
+    """A note below the table names the arguments that its numbers ignore."""
     playground.write_campaign(
         "true",
         matrix="seed: [1], extra_args: [[--swiglu]]",
@@ -302,7 +302,7 @@ def test_reports_with_skipped_updates_are_left_out_and_reported(
 
 @pytest.mark.parametrize("warmup", [4, 500])
 def test_that_the_warm_up_leaves_no_step_is_reported(campaign: Path, warmup: int) -> None:
-    """Without this note, a completed run would have dashes and no explanation."""
+    """A note reports that the warm-up leaves no step of a completed run."""
     assert "warm-up (" not in report().stderr
     campaign.write_text(CAMPAIGN.replace("warmup: 1", f"warmup: {warmup}"))
     assert report().stderr.splitlines() == [

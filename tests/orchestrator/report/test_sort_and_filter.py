@@ -108,7 +108,7 @@ def test_rows_are_chosen_by_an_expression(
 
 
 def test_a_filter_parts_what_it_leaves(four: Reported) -> None:
-    """Groups are those of the shown rows."""
+    """After a filter, groups are formed by the rows that are left."""
     campaign, runs, report = four
     made, _ = arranged(campaign, report, runs, only='strategy == "zero1" or seed == 1')
     assert made.table.breaks == {2}

@@ -71,9 +71,9 @@ def test_exact_products_are_what_torch_counts(sizes: tuple[int, ...], step: int,
 
 @pytest.mark.parametrize("model", SHAPES.values(), ids=SHAPES)
 def test_equation_3_of_narayanan_2021(model: ModelShape):
-    """The test has the printed equation with recomputation.
+    """With recomputation the FLOPs are those of the printed equation.
 
-    Without it, the vocabulary is over 12lh, not 16lh.
+    Without it, the vocabulary is divided by 12lh instead of 16lh.
     """
     layers, h, vocab, s = model.num_layers, model.hidden_size, model.vocab_size, model.seq_length
     for recomputed, factor in ((True, 96), (False, 72)):
@@ -88,7 +88,11 @@ def test_equation_3_of_narayanan_2021(model: ModelShape):
 
 @pytest.mark.parametrize("model", SHAPES.values(), ids=SHAPES)
 def test_the_approximation_of_bigscience(model: ModelShape):
-    """The formula is parameters in billions * 4 * 2 * seq * global batch / 1e3, or 3 for 4."""
+    """The FLOPs are those of BigScience's line of code.
+
+    It is parameters in billions * 4 * 2 * seq * global batch / 1e3, with 3 instead of 4 without
+    recomputation.
+    """
     parameters = model.parameters(model.vocab_size)
     for recomputed, factor in ((True, 4), (False, 3)):
         printed = parameters * factor * 2 * model.seq_length * 3
@@ -126,7 +130,7 @@ APART = {
 
 @pytest.mark.parametrize("name", APART)
 def test_conventions_differ_by_what_they_leave_out(name: str):
-    """The difference is up to a fifth if sequences are long or models small."""
+    """Conventions differ by up to a fifth if sequences are long or models small."""
     model = SHAPES[name]
     exact = flops("model", model)
     again = flops("bigscience", model, recomputed=True) / flops("hardware", model, recomputed=True)
@@ -345,9 +349,9 @@ def test_utilization_is_a_part_of_the_peak(
 
 
 def test_a_training_takes_8tp_over_nx():
-    """Narayanan et al.
+    """GPT-3 on 300 B tokens takes 34 days on 1024 A100s at 140 TFLOP/s, by 8TP/(nX).
 
-    2021, section 5.1: GPT-3 on 300 B tokens takes 34 days on 1024 A100s at 140 TFLOP/s.
+    The numbers are those of Narayanan et al. 2021, section 5.1.
     """
     training: dict[str, Any] = {
         "tokens": 300 * 10**9,

@@ -49,7 +49,7 @@ PINNED = {
 
 @pytest.mark.parametrize(("values", "identity"), PINNED.values(), ids=PINNED)
 def test_an_identity_never_changes(run_of: RunOf, values: dict[str, Any], identity: str):
-    """Every version finds earlier results, because the same parameters give the same identity."""
+    """The same parameters give the same identity in every version, so earlier results are found."""
     assert run_id(run_of(**values)) == identity
 
 
@@ -119,7 +119,7 @@ SAME = {
 def test_equal_parameters_have_one_identity_however_they_are_spelled(
     run_of: RunOf, values: dict[str, Any], other_values: dict[str, Any]
 ):
-    """If a user tidies up the campaign file, its results are still found."""
+    """Equal parameters give the same identity, whatever their spelling in the campaign file."""
     assert run_id(run_of(**values)) == run_id(run_of(**other_values))
 
 

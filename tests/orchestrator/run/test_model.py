@@ -76,7 +76,7 @@ BATCHES = {
 def test_sizes_that_do_not_divide_are_absent(
     run_of: RunOf, values: dict[str, int], expected: tuple[int | None, ...]
 ):
-    """The sizes are the data-parallel size, the micro-batches and the global batch."""
+    """Sizes are None if others do not divide: data-parallel size, micro-batches, global batch."""
     run = run_of(**values)
     assert (
         run.world_size,

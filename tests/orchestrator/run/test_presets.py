@@ -84,7 +84,7 @@ def test_a_preset_has_the_published_numbers(key: str, shape: tuple[int, ...]):
 
 
 def test_no_preset_is_unknown_here():
-    """The table of this test has a line for every preset."""
+    """This test's table of published numbers has a line for every preset."""
     assert PRESETS.keys() == SHAPES.keys() | SHORT_OPT.keys()
 
 
@@ -99,7 +99,7 @@ def test_the_heads_of_a_preset_divide_its_hidden_size(key: str):
     [("s", 0.124), ("xl", 1.56), ("52B", 52.0), ("18B", 18.5), ("18b", 18.3), ("206B", 207.0)],
 )
 def test_a_preset_is_about_as_large_as_its_name(key: str, billions: float):
-    """The preset 18b is the GPT table's and 18B the V100's: their sizes differ."""
+    """A preset's size is about the one in its name; 18b and 18B are different presets."""
     shape = preset(key)
     assert shape.parameters(shape.vocab_size) / 1e9 == pytest.approx(billions, rel=0.01)
 

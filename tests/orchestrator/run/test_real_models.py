@@ -171,7 +171,10 @@ def test_published_models_have_the_parameters_they_are_published_with(
 def test_published_models_are_so_in_transformers(
     transformers: Any, name: str, shape: ModelShape, published: int
 ):
-    """The real class is built at full size, on the meta device, which stores no values."""
+    """The real class of transformers has the published number of parameters.
+
+    It is built at full size on the meta device, which stores no values.
+    """
     import torch
 
     with torch.device("meta"):
@@ -182,7 +185,7 @@ def test_published_models_are_so_in_transformers(
 def test_every_variant_has_the_parameters_of_the_real_model(
     transformers: Any, name: str, shape: ModelShape, changed: dict[str, int]
 ):
-    """The variants cover every way in which families of models differ."""
+    """For every way in which families differ, the parameters are those of the real model."""
     import torch
 
     small = small_of(shape, changed)
@@ -208,7 +211,7 @@ def test_opt_has_two_positions_more(transformers: Any):
 def test_every_variant_costs_the_flops_that_torch_counts(
     transformers: Any, name: str, shape: ModelShape, changed: dict[str, int], recomputed: bool
 ):
-    """The difference is 0, with and without recomputation."""
+    """For every variant, teralog counts exactly torch's FLOPs, with and without recomputation."""
     import torch
     from torch.utils.flop_counter import FlopCounterMode
 

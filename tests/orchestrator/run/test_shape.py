@@ -35,7 +35,7 @@ def test_parameters_are_those_that_transformers_counts(
 
 
 def test_an_mlp_of_another_width_has_its_own_number_of_parameters():
-    """Each column and row of the MLP counts 2h + 1 parameters."""
+    """Each unit of the MLP's width adds 2h + 1 parameters."""
     usual = ModelShape(3, 64, 4, 512, 64)
     wider = dataclasses.replace(usual, ffn_hidden_size=257)
     assert wider.parameters(512) - usual.parameters(512) == 3 * (2 * 64 + 1)
@@ -94,7 +94,7 @@ def test_the_padding_of_the_vocabulary_counts():
     ids=str,
 )
 def test_tables_are_looked_up_and_multiply_nothing(changed: dict[str, Any], looked_up: int):
-    """A lookup multiplies nothing, but the token embedding does if it is also the head."""
+    """Embeddings are only looked up, except a token embedding that is also the head."""
     assert dataclasses.replace(TINY, **changed).looked_up_parameters(512) == looked_up
 
 
@@ -117,7 +117,7 @@ def test_tables_are_looked_up_and_multiply_nothing(changed: dict[str, Any], look
 def test_a_shape_knows_whether_formulas_for_gpt_2_are_its_own(
     changed: dict[str, Any], is_gpt2: bool, has_gpt2_layers: bool
 ):
-    """The test asks for all parameters, and for the matrices of the layers."""
+    """A shape shows whether formulas for GPT-2 apply: to all parameters, or to its layers."""
     shape = dataclasses.replace(TINY, **changed)
     assert (shape.is_gpt2, shape.has_gpt2_layers) == (is_gpt2, has_gpt2_layers)
 

@@ -67,7 +67,7 @@ def test_the_state_of_an_allocation_is_that_of_scontrol(
 
 
 def test_an_allocation_that_slurm_has_forgotten_is_gone(scontrol: Path) -> None:
-    """After MinJobAge, Slurm forgets an allocation."""
+    """An allocation that Slurm no longer knows, after MinJobAge, has ended."""
     answers(scontrol, "slurm_load_jobs error: Invalid job id specified", code=1)
     assert standing("7") == Standing("gone")
     assert interrupted_by_end("7", "") == "INTERRUPTED"

@@ -124,7 +124,7 @@ def test_a_job_records_its_exit_code_and_its_times(tmp_path: Path, ends: str, co
 
 @pytest.mark.parametrize("name", ["SIGHUP", "SIGINT", "SIGTERM", "SIGUSR1", "SIGUSR2"])
 def test_a_signal_for_the_job_s_shell_is_for_its_job_script(tmp_path: Path, name: str) -> None:
-    """The job script may catch the signal, e.g. to save a checkpoint; the batch script waits."""
+    """The batch script passes a signal on to the job script, and waits for it to end."""
     alone(
         tmp_path,
         f"trap 'echo caught' {name}; touch began; while ! test -e go; do sleep 0.05; done; exit 4",

@@ -28,7 +28,7 @@ def test_a_list_is_all_its_names_in_order(text: str, names: list[str]) -> None:
 
 @pytest.mark.parametrize("text", ["g[001", "g]1[", "g[]", "g[a-b]", "g[3-1]", "a,,b", ","])
 def test_text_that_is_not_a_node_list_is_unchanged(text: str) -> None:
-    """An unknown name is better than a wrong one."""
+    """Text that is not a node list is returned unchanged."""
     assert expand_nodes(text) == (text,)
 
 

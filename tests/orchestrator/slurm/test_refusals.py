@@ -24,6 +24,9 @@ REFUSALS = {
 def test_only_limits_on_submitted_jobs_may_accept_fewer_runs(
     message: str, limit: str | None, fewer: bool
 ) -> None:
-    """If sbatch does not name the limit, the number of accepted tasks shows which it is."""
+    """Only a limit on submitted jobs means that Slurm may accept fewer runs, or all of them later.
+
+    If sbatch does not name the limit, the number of accepted tasks shows which it is.
+    """
     refused = RefusedError(message)
     assert (refused.limit, refused.may_accept_fewer) == (limit, fewer)

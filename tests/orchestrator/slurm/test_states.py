@@ -49,7 +49,7 @@ SACCT = {
 
 @pytest.mark.parametrize(("text", "expected"), SACCT.values(), ids=SACCT)
 def test_sacct_shows_the_last_start_and_sums_up_those_before(text: str, expected: tuple) -> None:
-    """The state has Slurm's words, and unknown values are None."""
+    """The state is that of the last start; the times of earlier starts are added up."""
     [job] = read_sacct(text.splitlines()).values()
     assert (
         job.job_id,
@@ -65,7 +65,7 @@ def test_sacct_shows_the_last_start_and_sums_up_those_before(text: str, expected
 
 
 def test_a_running_job_has_the_same_state_at_every_query() -> None:
-    """If the state changed at every query, its record would be written every time."""
+    """Two queries about a running job give equal states, so its record is not written again."""
     line = "7|batch|RUNNING|0:0|2026-01-02T03:04:05|Unknown|{seconds}|n1|None"
     first, second = (read_sacct([line.format(seconds=seconds)])["7"] for seconds in (10, 20))
     assert first.seconds is None
@@ -95,14 +95,14 @@ MINE = "7|mine|FAILED|1:0|2026-01-01T00:00:00|2026-01-01T00:00:05|5|n2|None"
 
 @pytest.mark.parametrize("lines", [(SOMEONE_S, MINE), (MINE, SOMEONE_S)])
 def test_an_earlier_job_with_the_same_id_is_not_a_start_of_this_job(lines: tuple[str, ...]):
-    """Accounting keeps jobs from before the cluster counted ids from 1 again."""
+    """A job that had the same id before the cluster was set up again is not a start of this job."""
     [job] = read_sacct(lines, {"mine"}).values()
     assert (job.name, job.word, job.seconds) == ("mine", "FAILED", 5.0)
     assert (job.restarts, job.earlier_seconds) == (0, 0.0)
 
 
 def test_a_task_that_is_listed_has_a_state_of_its_own() -> None:
-    """The tasks that have not been split off share the state of the array."""
+    """A task with its own line has its own state; the other tasks have the array's."""
     lines = (
         "1_0|a|COMPLETED|0:0|2026-11-21T13:35:23|2026-11-21T13:35:26|3|n0|None",
         "1_[1-2%2]|a|PENDING|0:0|Unknown|Unknown|0|None assigned|JobArrayTaskLimit",
@@ -206,7 +206,7 @@ def test_free_text_of_scontrol_is_not_read_as_a_field() -> None:
 
 
 def test_scontrol_lists_the_tasks_that_wait() -> None:
-    """The array's throttle is behind the listed indices."""
+    """The indices of waiting tasks are read from scontrol without the throttle after them."""
     line = "JobId=54 ArrayJobId=54 ArrayTaskId=2-3%2 JobName=a JobState=PENDING Reason=None"
     assert set(read_scontrol([line])) == {"54_2", "54_3"}
 

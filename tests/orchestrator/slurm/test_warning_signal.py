@@ -34,7 +34,7 @@ USR1, USR2, TERM = signal.SIGUSR1.value, signal.SIGUSR2.value, signal.SIGTERM.va
 def test_a_job_ended_by_the_signal_has_run_out_of_time(
     asked: str, exit_code: int, number: int | None, seconds: float | None, *, is_so: bool
 ) -> None:
-    """The signal has the number and the time of the one that Slurm would have sent."""
+    """A job counts as out of time if the requested signal ended it shortly before its limit."""
     state = JobState("7", "FAILED", "sacct", exit_code=exit_code, signal=number)
     assert ended_by_warning_signal(SCRIPT.format(signal=asked), state, seconds) is is_so
 

@@ -119,7 +119,7 @@ def test_a_run_hangs_after_ten_times_its_own_report_time_and_a_minute(
 def test_a_run_is_judged_by_its_own_steps(
     campaign: Campaign, store: CampaignStore, begin: Begin, log: str, age: float, hangs: bool
 ) -> None:
-    """`status` and `watch` use the same limit for a run."""
+    """The limit for a run follows from its own step times, for `status` and `watch` alike."""
     begin(0, log, age)
     identity = campaign.runs[0].run_id
     hung = campaign_hung_runs(campaign, store, run_statuses(campaign, store))
@@ -135,7 +135,7 @@ def test_a_run_is_judged_by_its_own_steps(
 def test_of_several_trainings_in_a_log_status_judges_by_the_last_one(
     campaign: Campaign, store: CampaignStore, begin: Begin, log: str, hangs: bool
 ) -> None:
-    """Each training in a log starts at the first step again."""
+    """If a log has several trainings, the report time of the last one is used."""
     begin(0, log, 100)
     hung = campaign_hung_runs(campaign, store, run_statuses(campaign, store))
     assert bool(hung) == hangs
@@ -192,7 +192,7 @@ def test_a_job_that_slurm_started_again_is_silent_since_that_start(
 def test_a_clock_of_this_machine_that_is_wrong_flags_no_run(
     campaign: Campaign, store: CampaignStore, begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The clock may be wrong from the beginning, or be changed while `watch` runs."""
+    """A wrong clock of this machine makes no run look hung, even if it changes during `watch`."""
     real = time.time
     begin(0, steps(0.2), 0)
     clock = FileClock(store.path)

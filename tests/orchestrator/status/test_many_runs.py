@@ -122,7 +122,7 @@ def test_what_needs_attention_most_comes_first(statuses: list[RunStatus]) -> Non
 
 @pytest.fixture(params=[80, 60])
 def width(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Print the summary to a terminal of this width."""
+    """Set the width of the terminal to which the summary is printed, and return it."""
     monkeypatch.setattr(many_runs, "terminal_width", lambda: request.param)
     return int(request.param)
 
@@ -159,7 +159,7 @@ def test_configurations_never_look_the_same(
 
 @pytest.mark.parametrize(("count", "last"), [(5, "r5"), (30, "and 25 more hang: --state hung")])
 def test_of_many_runs_that_hang_the_first_are_reported(count: int, last: str) -> None:
-    """If a file system is unavailable, all runs look hung."""
+    """Of many hung runs only the first are listed, e.g. if a file system is unavailable."""
     hung_run = HungRun(
         label="",
         node_list=None,

@@ -112,7 +112,7 @@ def test_a_log_that_was_cut_short_is_read_again(tmp_path: Path, planned: Planned
 
 
 def test_a_job_that_starts_again_begins_again(tmp_path: Path, planned: PlannedRun) -> None:
-    """The job's script prints a line at each start, from which progress counts again."""
+    """Progress counts from the last line with which the job's script marks a start."""
     log = tmp_path / "log"
     log.write_text("".join(STEP.format(number=number) for number in range(1, 9)))
     first = read_on(log, planned, LogSoFar(), complete=False)

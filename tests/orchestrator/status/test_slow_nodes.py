@@ -31,7 +31,7 @@ def slow(by_node: dict[str, NodeSpeed]) -> list[str]:
 
 
 def test_a_node_is_slow_if_its_runs_are_slow() -> None:
-    """Runs of two configurations were on the slow node, one of each."""
+    """A node is slow if its runs are slow, here one run of each of two configurations."""
     nodes = speeds(
         *(("a", node, 0.2) for node in ("n1", "n3", "n4", "n5")),
         ("a", "n2", 0.4),

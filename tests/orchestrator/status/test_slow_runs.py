@@ -177,7 +177,7 @@ sound = st.floats(0.1, 10.0)
 def test_the_rule_does_not_know_units_and_rises_with_the_time(
     value: float, others: list[float], scale: float
 ) -> None:
-    """The rule for slow runs works with milliseconds and seconds.
+    """The rule gives the same result in milliseconds and in seconds.
 
     A run slower than a slow run is slow too.
     """

@@ -377,7 +377,7 @@ def test_a_state_is_in_slurms_words(
 
 
 def test_running_and_recently_ended_runs_are_shown_if_not_all_fit(look: Look) -> None:
-    """Runs keep the campaign's order, and the number of hidden runs is shown."""
+    """If not all runs fit, running and recently ended runs are shown, in the campaign's order."""
     going, ended, failed, waiting = look.runs
     runs = (waiting, ended, *([waiting] * 5), going, failed)
     assert chosen(runs, 99) == list(runs)

@@ -78,7 +78,7 @@ def test_a_file_named_results_is_not_a_results_folder(
 def test_every_folder_has_the_same_view_of_a_campaign(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The test calls teralog in a subfolder, by an absolute path, and through a symbolic link."""
+    """A campaign has the same results from a subfolder, by an absolute path and through a link."""
     assert teralog("submit", "c.yaml").exit_code == 0
     (project.parent / "link").symlink_to("project")
     for folder, path in (("sub", "../c.yaml"), ("..", "project/c.yaml"), ("..", "link/c.yaml")):
@@ -158,7 +158,7 @@ def test_results_of_another_campaign_of_the_same_name_are_not_reported(
 
 
 def test_lines_to_type_next_name_the_folder_that_was_given(project: Path) -> None:
-    """Otherwise they would start the runs again in the default folder."""
+    """Commands that teralog suggests contain the given results folder."""
     (project / "stand-in").write_text("#!/bin/bash\nexit 3\n")
     failed = teralog("submit", "c.yaml", "--results", "else where")
     assert "teralog retry c.yaml --results 'else where' starts" in failed.stderr

@@ -142,7 +142,7 @@ def test_the_state_is_that_of_the_last_attempt(
 
 @pytest.fixture
 def submitted(tmp_path: Path) -> CampaignStore:
-    """Return a store with a batch of two claimed runs, tasks 3 and 5 of an array."""
+    """Return a store with a batch of two runs, claimed as tasks 3 and 5 of an array."""
     store = CampaignStore(tmp_path)
     intent = Intent("batch", "here", "2026-01-02T03:04:05+00:00")
     with store.shared_intent(intent) as written:
@@ -203,12 +203,12 @@ ONLY_WAITS = {
 
 @pytest.mark.parametrize(("state", "only_waits"), ONLY_WAITS.values(), ids=ONLY_WAITS)
 def test_a_job_that_has_started_does_not_only_wait(state: JobState, only_waits: bool) -> None:
-    """A started job has its own record, so the file of waiting jobs does not contain it."""
+    """The file of waiting jobs does not contain a started job, which has its own record."""
     assert state.only_waits is only_waits
 
 
 def test_slurm_json_of_version_1_is_read(submitted: CampaignStore) -> None:
-    """Version 1 did not write the job's name, its end and its exit code."""
+    """A slurm.json of version 1, without the job's name, end and exit code, can be read."""
     (attempt,) = submitted.run("one").attempts()
     (attempt.folder / "slurm.json").write_text(
         '{"job_id": "7_3", "state": "CANCELLED by 1000", "by": "sacct", "reason": "None",\n'

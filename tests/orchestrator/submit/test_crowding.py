@@ -71,7 +71,7 @@ def test_a_variable_allows_oversubscription_too(strict, value: str, refused: boo
 
 
 def test_a_rehearsal_may_have_more_ranks_than_cores(strict) -> None:
-    """The ranks of a rehearsal are not timed."""
+    """A rehearsal may have more ranks than cores, because its ranks are not timed."""
     done = strict.teralog("submit", "campaign.yaml", "--rehearse")
     assert PROBLEM not in done.stderr
 
@@ -121,7 +121,7 @@ def test_an_attempt_records_which_runs_shared_its_cores(
 
 
 def test_a_run_that_was_killed_counts_no_more(tmp_path: Path) -> None:
-    """The kernel frees a killed run's lock, and the next query removes the file."""
+    """A killed run does not count: the kernel frees its lock, and the next count removes it."""
     first, second = Neighbours.join(tmp_path, "a"), Neighbours.join(tmp_path, "b")
     assert first is not None
     assert second is not None

@@ -53,7 +53,7 @@ def test_a_run_is_given_up_exactly_if_a_smaller_run_of_its_series_failed(
 
 
 def test_a_parameter_in_which_no_two_runs_differ_is_reported(campaign_of: CampaignOf):
-    """The rule would never have an effect, so the user probably meant another parameter."""
+    """A `give_up` parameter in which no two runs differ is reported, because it has no effect."""
     sentence = (
         "give_up: no two runs differ only in {}; give a parameter with several values under "
         "matrix, or remove give_up"
@@ -141,7 +141,10 @@ def test_only_failures_that_a_larger_value_cannot_fix_give_up_runs(
     first: dict[str, Any] | None,
     given_up: bool,
 ):
-    """Given-up runs have no records. If a retry of the failed run completes, they can start."""
+    """Runs are given up only after a failure that a larger value cannot fix.
+
+    They have no records. If a retry of the failed run completes, they can start.
+    """
     campaign, store = campaign_of(SWEEP), CampaignStore(tmp_path / "results")
     smallest = next(run for run in campaign.runs if run.label == "ddp mb1")
     if first is not None:
@@ -214,9 +217,10 @@ def test_status_and_report_show_given_up_runs_with_the_reason(
 def test_a_job_cancelled_by_a_dependency_differs_from_one_cancelled_by_a_user(
     tmp_path: Path, by: str, state: str, reason: str | None, chained: bool, recorded: str
 ):
-    """In Slurm 22.05, a job that a dependency cancelled shows that it never started.
+    """A job that Slurm cancelled because of its dependency differs from one that a user cancelled.
 
-    A job that was submitted after the other had failed never waited, so sacct has no reason.
+    In Slurm 22.05 such a job has never started. If it was submitted after the other job had failed,
+    it never waited either, and sacct shows no reason.
     """
     folder = RunFolder(tmp_path / "run")
     folder.path.mkdir()
@@ -273,7 +277,7 @@ def test_after_the_failed_run_succeeds_a_submit_starts_the_others(playground):
 
 
 def test_a_cancelled_run_gives_up_nothing(playground):
-    """A cancelled run shows nothing about larger values."""
+    """A cancelled run gives up no run, because it shows nothing about larger values."""
     sweep(playground, "true")
     playground.teralog("cancel", "campaign.yaml", "ddp mb1")
     assert playground.teralog("submit", "campaign.yaml").returncode == 1

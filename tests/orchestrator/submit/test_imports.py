@@ -114,7 +114,7 @@ def test_the_python_of_a_profile_is_asked(core: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("python", ["./no-answer", "./slow-to-fail", "./not-there"])
 def test_no_module_is_reported_if_the_python_does_not_answer(tmp_path: Path, python: str) -> None:
-    """The profile's Python may be a wrapper; then only the run can show a problem."""
+    """If the profile's Python gives no answer, e.g. a wrapper, no module is reported."""
     for name, body in (("no-answer", "echo hello"), ("slow-to-fail", "exit 3")):
         (tmp_path / name).write_text(f"#!/bin/bash\n{body}\n")
         (tmp_path / name).chmod(0o755)
@@ -127,7 +127,10 @@ def test_no_module_is_reported_if_the_python_does_not_answer(tmp_path: Path, pyt
 def test_a_rehearsal_finds_missing_modules_of_the_job_s_environment(
     core: Path, tmp_path: Path
 ) -> None:
-    """Only the job has the environment of the set-up lines, so its launcher does not start."""
+    """A rehearsal finds modules that the job's environment lacks, and its launcher does not start.
+
+    Only the job has that environment, because the profile's set-up lines make it.
+    """
     write(tmp_path, f"python: {core}\nsetup: ['true']\n", "framework: gpt")
     assert teralog(sys.executable, tmp_path, "plan", "campaign.yaml").stderr.count("cannot") == 0
     done = teralog(sys.executable, tmp_path, "submit", "campaign.yaml", "--rehearse")

@@ -378,7 +378,7 @@ def test_a_terminal_gets_a_live_display(playground) -> None:
 
 
 def test_a_job_killed_by_a_signal_without_a_name_has_failed(playground) -> None:
-    """A real-time signal counts like any other."""
+    """A job that a real-time signal, which has no name, killed has failed."""
     playground.write_campaign("kill -35 $PPID", matrix="seed: [1]")
     assert playground.teralog("submit", "campaign.yaml").returncode == 1
     [run] = playground.status()
@@ -386,7 +386,7 @@ def test_a_job_killed_by_a_signal_without_a_name_has_failed(playground) -> None:
 
 
 def test_a_run_started_on_another_machine_is_left_to_it(playground) -> None:
-    """A recorded pid on a shared disk may be another process on this machine."""
+    """A run of another machine on a shared disk is left alone; its pid means nothing here."""
     playground.write_campaign("true", matrix="seed: [1]")
     playground.teralog("submit", "campaign.yaml")
     [attempt] = playground.path.glob("results/play/*/attempt-1")
@@ -403,7 +403,7 @@ def test_a_run_started_on_another_machine_is_left_to_it(playground) -> None:
 
 
 def test_more_gpus_than_there_are_is_reported_before_anything_starts(playground) -> None:
-    """The profile may promise more GPUs than this machine lets the user see."""
+    """Before any run starts, a message reports that the profile has more GPUs than this machine."""
     playground.environment |= {"CUDA_VISIBLE_DEVICES": "0", "GPUS": "4"}
     playground.write_campaign("true", matrix="gpus_per_node: [1, 2]")
     refused = playground.teralog("submit", "campaign.yaml")
@@ -421,7 +421,7 @@ def kill_supervisors(playground) -> None:
 
 
 def test_a_job_without_its_supervisor_does_not_run_next_to_the_next(playground) -> None:
-    """The device is free again only when the remaining processes have been ended."""
+    """The processes of a killed supervisor's job are ended before another run gets its device."""
     playground.write_campaign('test -e "$LEDGER.go" || sleep 600', matrix="seed: [1, 2]")
     submit = playground.start("submit", "campaign.yaml", "--slots", "1")
     wait_until(lambda: "sleep" in playground.process_names())

@@ -128,7 +128,10 @@ def test_a_rehearsal_needs_no_gpus(playground) -> None:
 
 @pytest.mark.train
 def test_a_script_can_be_rehearsed_again_by_hand_wherever_its_setup_leads(playground) -> None:
-    """The ranks of each start meet in a separate folder, which is removed."""
+    """A script can be rehearsed again by hand, even if its set-up lines change the folder.
+
+    The ranks of each start meet in a separate folder, which is removed.
+    """
     pytest.importorskip("torch")
     playground.write_campaign("true", matrix="seed: [1]")
     elsewhere = playground.path / "elsewhere"
@@ -145,7 +148,7 @@ def test_a_script_can_be_rehearsed_again_by_hand_wherever_its_setup_leads(playgr
 
 @pytest.mark.train
 def test_a_configuration_that_is_gone_fails_the_rehearsal(playground) -> None:
-    """DeepSpeed's configuration is next to the job script, also for a start by hand."""
+    """A rehearsal fails if the DeepSpeed configuration next to the job script was deleted."""
     pytest.importorskip("deepspeed")
     playground.write_campaign("true", matrix="strategy: [zero1]")
     call_this_python(playground)

@@ -19,7 +19,7 @@ from parsers.summary.warmup import Warmup
 def test_deepspeeds_launcher_takes_the_gpus_that_were_given(
     run_of: Callable[..., Run], tmp_path: Path
 ) -> None:
-    """By default the launcher would take the first GPUs, and two runs would share them.
+    """DeepSpeed's launcher uses the GPUs of its run; by default it would use the first GPUs.
 
     LOCAL_SIZE is the number of accelerators that DeepSpeed assumes on a machine without any.
     """

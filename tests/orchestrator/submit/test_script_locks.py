@@ -69,7 +69,10 @@ def age(lock: Path, seconds: float) -> None:
 
 
 def test_here_a_lock_is_kept_as_long_as_a_process_holds_it(lock: Path, start: Start) -> None:
-    """The lock's age does not matter. A killed process does not remove its lock."""
+    """On this machine a lock is kept while a process holds it, whatever its age.
+
+    A killed process does not remove its lock.
+    """
     age(lock, 3600)
     with compiling(lock):
         assert start("local").wait() == 0
@@ -79,7 +82,10 @@ def test_here_a_lock_is_kept_as_long_as_a_process_holds_it(lock: Path, start: St
 
 
 def test_here_a_lock_made_in_this_second_is_kept(lock: Path, start: Start) -> None:
-    """Each rank holds the lock for a moment, maybe while the script looks for its holder."""
+    """On this machine a lock that is younger than a second is kept.
+
+    Each rank holds the lock for a moment, perhaps while the script looks for its holder.
+    """
     age(lock, -60)
     assert start("local").wait() == 0
     assert lock.exists()
@@ -99,7 +105,7 @@ def test_on_a_cluster_a_job_waits_for_a_lock_with_a_message(lock: Path, start: S
 
 
 def test_on_a_cluster_a_lock_older_than_ten_minutes_is_abandoned(lock: Path, start: Start) -> None:
-    """No compilation takes ten minutes."""
+    """On a cluster a lock older than ten minutes is removed: no compilation takes as long."""
     age(lock, 11 * 60)
     assert start("slurm").communicate() == ("", None)
     assert not lock.exists()

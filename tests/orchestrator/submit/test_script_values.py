@@ -308,7 +308,7 @@ def test_deepspeeds_launcher_is_started_on_every_node(
 def test_the_launcher_of_a_node_gets_the_number_of_its_node(
     sandbox: Sandbox, run_of: Callable[..., Run], framework: str, launcher: str
 ) -> None:
-    """Launchers that meet without this number would number the nodes differently each time."""
+    """The launcher of a node gets the node's number, so that it is the same at every start."""
     values: dict[str, Any] = {} if framework == "gpt" else {"source": "/megatron"}
     if values:
         values |= {"data_path": "d", "vocab_file": "v", "merge_file": "m", "precision": "fp16"}

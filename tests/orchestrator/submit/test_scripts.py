@@ -126,7 +126,7 @@ def test_shellcheck_finds_nothing(framework: str, tmp_path: Path) -> None:
 def test_a_name_without_a_value_in_a_template_is_an_error(
     hole: str, run_of: Callable[..., Run]
 ) -> None:
-    """A name that a run does not have must not become an empty text."""
+    """A template that uses a name that a run does not have raises an error."""
     template = module._environment().from_string(hole)
     with pytest.raises(UndefinedError, match="absent"):
         template.render(run=run_of())
@@ -144,7 +144,7 @@ def test_a_name_without_a_value_in_a_template_is_an_error(
     ],
 )
 def test_values_in_templates_are_quoted_by_default(value: object, text: str) -> None:
-    """A template that forgets a filter still quotes the value."""
+    """Values in templates are quoted, even if the template forgets the filter."""
     assert module._environment().from_string("{{ value }}").render(value=value) == text
 
 
@@ -183,7 +183,7 @@ def test_sbatch_writes_into_the_runs_folder_whatever_its_name(
 
 @pytest.mark.parametrize("folder", ["/a\nb", "/a\x1b[31m", "/not-utf8-\udcff"])
 def test_a_folder_that_a_script_cannot_hold_is_refused(folder: str, v100: Campaign) -> None:
-    """A line break in the path would end an #SBATCH line and begin a line of shell."""
+    """A path with a line break is refused, because it would end an #SBATCH line."""
     with pytest.raises(UserError, match="line break or a control character") as caught:
         job_script(v100.runs[0], v100, Path(folder))
     assert caught.value.problems[0].isprintable()
@@ -230,7 +230,7 @@ CPU_STEPS = {
 def test_an_optimizer_that_steps_on_the_cpu_has_all_cores_of_a_rank(
     name: str, values: str, threads: int, campaign_of: Callable[[str], Campaign]
 ) -> None:
-    """With one thread, an optimizer on the CPU would take many times as long."""
+    """An optimizer on the CPU gets as many threads as its rank has cores."""
     campaign = campaign_of(
         f"name: c\ncluster: {RECORDS / 'clusters' / 'v100.yaml'}\n"
         f"defaults: {{framework: {name}, model: s, gpus_per_node: 4, {values}}}\n"
@@ -240,7 +240,7 @@ def test_an_optimizer_that_steps_on_the_cpu_has_all_cores_of_a_rank(
 
 
 def test_a_training_script_in_such_a_folder_is_refused(v100: Campaign) -> None:
-    """A training script with a relative path is in the campaign file's folder."""
+    """A training script in a folder with a line break in its path is refused, too."""
     planned = v100.runs[0]
     options = replace(planned.run.options, script="train.py")
     planned = replace(planned, run=replace(planned.run, options=options))

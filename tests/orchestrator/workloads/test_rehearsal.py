@@ -128,7 +128,7 @@ def test_the_program_itself_is_opened_though_no_file_is_named(tmp_path: Path) ->
 def test_a_program_has_to_be_python_whatever_it_is_called(
     tmp_path: Path, files: dict[str, str], message: str | None
 ) -> None:
-    """The check leaves no file next to the program."""
+    """A program must be Python code, whatever its suffix; the check leaves no file next to it."""
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
@@ -169,7 +169,10 @@ def test_an_option_that_is_refused_fails_as_argparse_does(tmp_path: Path) -> Non
 
 
 def test_a_word_of_the_launcher_that_is_refused_fails_too(tmp_path: Path) -> None:
-    """Today's torch.distributed.launch adds an option to each rank. Programs of 2021 refuse it."""
+    """A rehearsal fails if the program refuses an argument that the launcher adds.
+
+    Today's torch.distributed.launch adds one to each rank, which programs of 2021 refuse.
+    """
     order = {**ORDER, "launcher": "launch", "accepted": {"--num-layers": {}, "--local_rank": {}}}
     script = tmp_path / "train.py"
     script.touch()
@@ -195,7 +198,10 @@ def test_a_module_that_python_does_not_find_is_reported(module: str, messages: l
 
 
 def test_a_python_without_the_module_s_imports_fails_as_in_training() -> None:
-    """If the program is not a module, its first import is unknown."""
+    """A rehearsal fails if this Python lacks a module that the program imports first.
+
+    If the program is not a module, that import is not known.
+    """
     order = {**ORDER, "launcher": "node", "accepted": None, "imports": ["json", "no_torch"]}
     (sentences,) = rehearsal._problems(order, "-m json.tool", [])
     assert sentences == "ModuleNotFoundError: No module named 'no_torch'"

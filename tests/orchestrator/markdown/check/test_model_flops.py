@@ -65,7 +65,7 @@ def test_a_row_off_by_a_fifth_is_found() -> None:
     ],
 )
 def test_a_known_convention_is_named(model: str, tokens: int, tflops: float, why: str) -> None:
-    """Some counters leave terms out, or counted differently in the past."""
+    """A finding names the convention that explains the number, e.g. one that leaves out terms."""
     length = "8192" if "Nano" in model else "4096"
     causal = page("Llama3 8B", llama(12_345), llama(10_007)).decode()
     data = causal + page(model, row(str(tokens), str(tflops), length)).decode()
@@ -87,14 +87,17 @@ def test_multi_token_prediction_counts() -> None:
 
 
 def test_adapters_have_no_gradients_of_frozen_weights() -> None:
-    """If a heading or cell names LoRA, two thirds of the FLOPs are right."""
+    """If a heading or a cell names LoRA, two thirds of the FLOPs are accepted.
+
+    Frozen weights need no gradients.
+    """
     rows = [row("2643", "735", "4096"), row("2551", "710", "4096")]
     assert findings_of(page("LLAMA3_70B", *rows, above="### LoRA Performance")) == []
     assert len(findings_of(page("LLAMA3_70B", *rows))) == 2
 
 
 def test_rows_of_a_model_that_is_not_known_must_agree() -> None:
-    """TFLOP/s over tokens/s is one number for one model and one sequence length."""
+    """Rows of an unknown model must have equal TFLOP/s divided by tokens/s."""
     rows = [row(str(tokens), str(tokens // 10)) for tokens in (1000, 2000, 3000)]
     [(kind, message)] = findings_of(page("Secret 1T", *rows, row("1000", "120")))
     assert kind is FindingKind.UNEQUAL_FLOPS
@@ -103,7 +106,7 @@ def test_rows_of_a_model_that_is_not_known_must_agree() -> None:
 
 
 def test_speeds_in_whole_sequences_are_coarse() -> None:
-    """A speed of 39 sequences of 8192 by 8 GPUs may be anything from 38.5 to 39.5."""
+    """A speed in whole sequences, e.g. 39 of 8192 tokens by 8 GPUs, may be 38.5 to 39.5 of them."""
     rows = [row("39936", "1000", gpus=8), row("39936", "1024", gpus=8)]
     assert findings_of(page("Secret 1T", *rows)) == []
     assert len(findings_of(page("Secret 1T", row("39937", "1000"), row("39937", "1024")))) == 1

@@ -186,7 +186,7 @@ FINE = {
 
 @pytest.mark.parametrize("case", FINE)
 def test_rows_that_may_be_right_give_no_finding(case: str) -> None:
-    """After one false alarm, readers would ignore the next finding."""
+    """Rows that may be right give no finding."""
     assert findings_of(FINE[case]) == []
 
 
@@ -218,12 +218,15 @@ def test_tflops_must_follow_as_they_do_in_the_other_rows(
 
 @pytest.mark.parametrize("tflops", ["2.5", "6.8", "1.7"])
 def test_tflops_worked_out_with_another_factor_are_not_doubted(tflops: str) -> None:
-    """A factor of 3 instead of 4 means no recomputation; twice as much, another sequence length."""
+    """A table whose TFLOPs all use another factor gives no finding.
+
+    A factor of 3 instead of 4 is without recomputation; twice as much is another sequence length.
+    """
     assert findings_of(table(*RATED).format(tflops)) == []
 
 
 def test_tflops_worked_out_with_the_size_in_2_30_are_called_that() -> None:
-    """A size of 78 · 10**9 is 72.6 · 2**30, and the message names that unit."""
+    """If TFLOPs were computed with a size in 2**30, the finding names that unit."""
     rows = [*RATED[:4], "256 78B 4 2.953s 3.149", *RATED[5:]]
     (finding,) = findings_of(table(*rows))
     assert finding.message.endswith("(a size in units of 2**30 would give the printed value)")
@@ -237,7 +240,7 @@ def test_a_table_too_small_to_show_is_held_against_its_page() -> None:
 
 
 def test_a_model_smaller_than_those_that_agree_is_not_doubted() -> None:
-    """An exact formula counts more for a small model than size · batch."""
+    """A model smaller than those that agree gives no finding; exact formulas count more for it."""
     rows = [f"64 52B 1024 {seconds}s {52 * 8388.608 / seconds / 64:.1f}" for seconds in (125, 217)]
     page = table(RATED[0], *rows, rows[0], "64 1.3B 1024 3.00s 60.1")
     assert findings_of(page) == []
@@ -250,7 +253,7 @@ def test_a_model_smaller_than_those_that_agree_is_not_doubted() -> None:
 def test_what_is_off_in_the_last_digit_is_distinguished(
     cell: str, last_digit_only: bool | None
 ) -> None:
-    """A change from 717 to 742 is 3.487 %, so 3.4 % and 3.5 % are only rounded differently."""
+    """A finding shows if only the last digit differs: 717 to 742 is 3.487 %, printed as 3.4 %."""
     findings = findings_of(table("Speed", "717", cell))
     assert [finding.last_digit_only for finding in findings] == (
         [] if last_digit_only is None else [last_digit_only]
@@ -258,7 +261,7 @@ def test_what_is_off_in_the_last_digit_is_distinguished(
 
 
 def test_where_both_parts_of_a_change_agree_the_other_row_is_suspected() -> None:
-    """In this table, two digits of the other row's number were exchanged."""
+    """If both parts of a change agree, the finding suspects the other row's number."""
     (finding,) = findings_of(table("Mem", "11089", "9082(-2727,↓23.1%)"))
     assert finding.message.endswith("both would follow from 11809 there")
 
@@ -286,7 +289,7 @@ def test_an_unknown_setting_of_a_page_is_reported() -> None:
     ],
 )
 def test_text_too_long_for_a_number_is_ignored(page: str) -> None:
-    """Python itself refuses to read so many digits as a number."""
+    """A number with too many digits for Python is ignored."""
     assert findings_of(page) == []
 
 
@@ -419,7 +422,7 @@ REPORT = """\
 
 
 def test_averages_of_a_report_of_ours_contradict_nothing() -> None:
-    """The mean and the median of a run differ. The report's TFLOPs count recomputed products."""
+    """A teralog report gives no finding, although its mean and median differ."""
     assert findings_of(REPORT) == []
     # As people's own, the same numbers are held against each other.
     theirs = REPORT.replace("samples/s (last)", "Notes").replace("median (s)", "Time (s)")

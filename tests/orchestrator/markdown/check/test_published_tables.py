@@ -119,7 +119,7 @@ def test_every_printed_tflops_follows_from_its_row(name: str) -> None:
 
 
 def test_there_are_as_many_printed_tflops_as_the_readme_says() -> None:
-    """There are 61 figures in 10 of the 11 tables."""
+    """The pages have as many TFLOPs as their README says: 61 numbers in 10 of the 11 tables."""
     shown = [
         row["tflops_per_gpu"]
         for table in TABLES.values()
@@ -164,7 +164,7 @@ def test_every_file_of_figures_belongs_to_a_page() -> None:
 
 
 def test_figures_are_kept_as_printed() -> None:
-    """The figure 89.0 s keeps its zero, because 89 s would be less exact."""
+    """Figures keep their digits as printed, e.g. 89.0 s."""
     path = published.PUBLISHED / "gpt2-experiments" / "megatron-zero-tensor-parallel.csv"
     with path.open(newline="") as file:
         assert [row["step_seconds"] for row in csv.DictReader(file)][3:] == ["89.0", "85.7"]

@@ -35,7 +35,10 @@ def messages_about(titles: str, *rows: str) -> list[str]:
 def test_utilization_follows_from_a_peak_of_the_gpu(
     titles: str, row: str, peak: str | None
 ) -> None:
-    """TFLOPs over MFU must be a peak of the GPU; a title may leave recomputation open."""
+    """TFLOPs divided by MFU must be a peak of the GPU.
+
+    If a title only says TFLOPs, they may include recomputation.
+    """
     messages = messages_about(titles, row)
     assert len(messages) == (peak is not None)
     assert peak is None or f"a peak of {peak}" in messages[0]
@@ -48,7 +51,7 @@ def test_more_than_everything_is_impossible() -> None:
 
 
 def test_rows_of_an_unknown_accelerator_must_agree() -> None:
-    """Most rows of one accelerator show its peak."""
+    """Rows of an unknown accelerator must imply the same peak."""
     titles = "Accelerator Type | TFLOP/chip/sec | MFU"
     rows = ("x9-128 | 3.23e+02 | 70.31%", "x9-256 | 315 | 68.68%", "x9-512 | 316 | 68.82%")
     assert messages_about(titles, *rows) == []

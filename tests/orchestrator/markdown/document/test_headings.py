@@ -27,7 +27,7 @@ def test_a_heading_is_the_text_after_its_signs(line: str, text: str | None):
 
 
 def test_headings_in_code_and_comments_are_none():
-    """A reader does not see such lines as headings."""
+    """Lines like headings within code and comments are no headings."""
     data = b"# A\n```\n# B\n```\n<!--\n# C\n-->\n## D"
     lines = markdown_lines(data, read_document(data))
     assert [(number, heading(line)) for number, line in lines] == [(1, "A"), (8, "D")]

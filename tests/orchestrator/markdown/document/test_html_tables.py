@@ -67,7 +67,7 @@ def texts(page: str) -> list[list[list[str]]]:
     ],
 )  # fmt: skip
 def test_tables_are_read_as_a_browser_shows_them(page: str, tables: list[list[list[str]]]) -> None:
-    """End tags may be missing; spanned cells are in each of their places; code is no table."""
+    """End tags may be missing, a spanned cell is at each of its places, and code is not a table."""
     assert texts(page) == tables
 
 
@@ -107,7 +107,7 @@ def test_any_html_is_read(page: str) -> None:
 
 
 def test_a_table_of_too_many_cells_is_none() -> None:
-    """A page of a few kilobytes must not take gigabytes."""
+    """A table with too many spanned cells is left out, so that it does not fill the memory."""
     row = "<tr>" + "<td colspan=1000 rowspan=1000>" * 9
     assert texts("<table>" + row + "<tr>" * 1000) == []
 
@@ -136,7 +136,7 @@ def test_check_tables_reads_html() -> None:
 
 
 def test_regenerate_corrects_only_numbers_of_html() -> None:
-    """Tags, attributes and blanks stay; only the wrong number is another one."""
+    """In HTML, only the wrong number changes; tags, attributes and blanks stay."""
     wrong = LLAMA.format(first=728, second=464).encode()
     made = regenerate(wrong, PageSettings())
     assert made.data == LLAMA.format(first=728, second=364).encode()
@@ -147,7 +147,7 @@ def test_regenerate_corrects_only_numbers_of_html() -> None:
 
 
 def test_what_cannot_be_rewritten_is_reported() -> None:
-    """A number in several places, or one with digits in its tags, stays, and the user is told."""
+    """A number in a spanned cell, or with tags between its digits, stays; a message reports it."""
     shared = LLAMA.replace("<td>{first}</td>", '<td rowspan="2">728</td>').replace(
         '<td class="n2"><b>{second}</b></td>', ""
     )
@@ -159,7 +159,7 @@ def test_what_cannot_be_rewritten_is_reported() -> None:
 
 
 def test_no_column_is_added_to_html() -> None:
-    """The user gets a sentence instead."""
+    """No column is added to an HTML table; a message reports it."""
     page = LLAMA.format(first=728, second=364).encode()
     made = regenerate(page, PageSettings(gpu_peak_tflops=989.5), ["mfu"])
     assert made.data == page
@@ -169,5 +169,5 @@ def test_no_column_is_added_to_html() -> None:
 
 
 def test_html_tables_have_their_own_type() -> None:
-    """Whoever inserts columns must know which tables have dashes."""
+    """HTML tables have another type than markdown tables, which have a row of dashes."""
     assert [type(table) for table in read_document(PLAIN.encode()).tables] == [HtmlTable]

@@ -77,7 +77,7 @@ def test_text_according_to_github_is_not_a_table(data: bytes) -> None:
 
 
 def test_a_table_after_code_is_found_again() -> None:
-    """A block of code ends at its fence, or at the end of the quote around it."""
+    """A table after code is found; code ends at its fence, or at the end of the quote around it."""
     for before in (
         b"```\nx\n```\n",
         b"\xef\xbb\xbf```\nx\n```\n",

@@ -160,7 +160,7 @@ def test_a_problem_of_all_rows_is_reported_for_the_table(
 
 @pytest.mark.parametrize(("median", "seconds"), [("2.00", 2.0), ("—", 2.5)])
 def test_the_time_of_our_own_report_is_its_median(median: str, seconds: float) -> None:
-    """The report's TFLOPs use the median; the mean counts if the program logs no steps."""
+    """The time of a teralog report is its median; the mean is used if there is no median."""
     cells = {"samples/s (avg)": "9", "samples/s (last)": "7", "step mean (s)": "2.50"}
     row = row_of({**cells, "median (s)": median, "spread (s)": "0.1", "n": "3"})
     assert row.step_seconds() == seconds

@@ -40,7 +40,7 @@ LIKE_NUMBERS = st.text("0123456789.,~sBMmxe+-/() *%±", max_size=20)
     ],
 )
 def test_a_size_is_read(text: str, parameters: int) -> None:
-    """A bare number is in billions, unless it is as large as a parameter count. B is 10**9."""
+    """A number without a unit is in billions, unless it is as large as a parameter count."""
     assert read_parameters(text) == parameters
 
 

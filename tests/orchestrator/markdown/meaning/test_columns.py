@@ -109,7 +109,7 @@ def test_a_report_of_ours_shows_its_median_first() -> None:
 
 @pytest.mark.parametrize("titles", [["median (s)", "n", "spread (s)"], ["n", "GPUs"]])
 def test_elsewhere_its_titles_may_mean_anything(titles: list[str]) -> None:
-    """In other tables `n`, for example, is often a number of nodes."""
+    """Titles of teralog reports, e.g. `n`, have no such meaning in other tables."""
     assert {column.meaning for column in read_columns(titles)} <= {None, Meaning.WORLD_SIZE}
     assert {column.rank for column in read_columns(titles)} == {0}
 

@@ -87,7 +87,7 @@ def test_every_row_is_there_but_blank_ones():
 
 
 def test_sizes_next_to_a_table_hold_for_its_rows():
-    """Each row has the sizes, and the number of the line that contains them."""
+    """Each row has the sizes that the page gives outside the table, with their line."""
     first, _, other, _ = joined(PAGE).rows
     size = first.numbers[Meaning.TENSOR_PARALLEL_SIZE]
     assert (size.whole, size.line) == (2, 5)
@@ -95,7 +95,7 @@ def test_sizes_next_to_a_table_hold_for_its_rows():
 
 
 def test_two_columns_of_one_title_stay_two():
-    """If a table has a title twice, teralog cannot know which column a reader means."""
+    """Two columns of a table with the same title stay two columns."""
     tables = joined("|time|time|\n|-|-|\n|1|2|\n")
     assert [column.title for column in tables.columns] == ["time", "time"]
     assert texts_of_rows(tables) == [("1", "2")]

@@ -10,7 +10,7 @@ from orchestrator.model.named import named_models
 
 @pytest.mark.parametrize("name", named_models())
 def test_every_model_has_its_own_name(name: str) -> None:
-    """No name means two models."""
+    """Each named model is found by its name, and no name means two models."""
     model = model_called(name)
     assert model is not None
     assert model.name == name
@@ -56,7 +56,7 @@ def test_spellings_name_one_model(text: str, name: str) -> None:
      "GPT", "Pre-Training Performance", "Llama3 70B on 64 H100", "x" * 200],
 )  # fmt: skip
 def test_a_name_of_several_models_or_of_none_names_none(text: str) -> None:
-    """A guess would give a wrong number."""
+    """A name that may mean several models, or no model, gives None."""
     assert model_called(text) is None
 
 

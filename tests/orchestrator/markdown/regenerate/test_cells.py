@@ -97,7 +97,7 @@ def test_decimals_that_are_asked_for_go_before_those_of_the_cell() -> None:
 
 
 def test_a_blank_cell_has_the_form_that_most_of_its_column_have() -> None:
-    """Cells without a number have no format to copy."""
+    """A blank cell gets the number format of most cells of its column."""
     raws = [b" 1.25 ", b" 2.5 ", b" 3.75 ", b"", b" 1-2 "]
     assert common_form(raws, is_share=False, in_percent=False) == Form(decimals=2)
     assert common_form([b"", b"OOM"], is_share=False, in_percent=False) is None

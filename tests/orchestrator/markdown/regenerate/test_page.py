@@ -22,7 +22,10 @@ HEADER = "| GPUs | Size | Glob-BS | Throughput | TFlops |\n| ---: | ---: | ---: 
 
 
 def table(*rows: str, header: str = HEADER) -> bytes:
-    """Return a table of these rows; 8·7.5·1024·4/(0.661·16·1000) is 23.2."""
+    """Return a table with these rows.
+
+    The TFLOPs of the default row are 8·7.5·1024·4/(0.661·16·1000) = 23.2.
+    """
     return (header + "".join(f"{row}\n" for row in rows)).encode()
 
 
@@ -55,7 +58,7 @@ def test_a_stale_cell_is_mended_and_nothing_else(page: bytes) -> None:
 
 
 def test_a_change_shows_the_line_the_column_and_both_cells() -> None:
-    """A person can check the change with these values."""
+    """A change contains its line, its column, and the old and the new cell."""
     (change,) = regenerate(table("| 16 | 7.5B | 4 | 0.661s | 29.2 |"), LENGTH).changes
     assert change == (3, "TFlops", "29.2", "23.2")
 
@@ -218,7 +221,11 @@ def test_settings_change_the_value(settings: PageSettings, tflops: str) -> None:
 def test_the_formula_of_narayanan_takes_the_model_s_shape(
     factor: int, passes: int, head: int
 ) -> None:
-    """GPT-3 on 1024 GPUs: 96·B·s·l·h²·(1 + s/6h + V/16lh), or 72 and 12 without recomputation."""
+    """The formula of Narayanan uses the model's shape.
+
+    For GPT-3 on 1024 GPUs it is 96·B·s·l·h²·(1 + s/6h + V/16lh), or with 72 and 12 without
+    recomputation.
+    """
     layers, hidden, vocabulary, seq_length, batch = 96, 12288, 51200, 2048, 1536
     flops = passes * batch * seq_length * layers * hidden**2
     flops *= 1 + seq_length / (6 * hidden) + vocabulary / (head * layers * hidden)
@@ -263,7 +270,7 @@ def test_tflops_are_added_where_a_benchmark_has_none() -> None:
 
 
 def test_a_row_that_no_pipe_ends_gets_no_blanks_at_its_end() -> None:
-    """Two blanks at the end of a line would be a line break in markdown."""
+    """A row without a pipe at its end gets no blanks there, which would break the line."""
     page = b"GPUs | Size | GBS | Time\n-|-|-|-\n16 | 7.5B | 4 | 0.661\n1 | 1B | 1 | OOM\n"
     made = regenerate(page, LENGTH, ["tflops"])
     assert made.data.splitlines() == [
@@ -288,7 +295,7 @@ def test_utilizations_need_a_gpu_that_is_known() -> None:
 
 @pytest.mark.parametrize("settings", [V100, PageSettings(gpu_peak_tflops=125)])
 def test_the_peak_is_the_gpu_s_or_the_one_given(settings: PageSettings) -> None:
-    """A V100 SXM2 has a peak of 125 TFLOP/s."""
+    """The peak is that of the named GPU, e.g. 125 TFLOP/s of a V100 SXM2, or the given one."""
     page = b"<!-- teralog: seq_length=1024 -->\n\n" + table("| 16 | 7.5B | 4 | 0.661s | 23.2 |")
     assert only_row(regenerate(page, settings, ["hfu"])).endswith("| 18.6% |")
 

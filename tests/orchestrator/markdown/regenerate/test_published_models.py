@@ -26,7 +26,7 @@ def changes(data: bytes, **settings: object) -> list[tuple[str, str]]:
 
 
 def test_right_cells_stay_and_wrong_ones_are_computed_as_the_page_counts() -> None:
-    """Two rows of the page count causal attention, so the third row is computed like that too."""
+    """A wrong cell is computed as the page's other rows count, here with causal attention."""
     right = [row(tokens, f"{tokens * CAUSAL / 1e3:.0f}") for tokens in (10_007, 12_345)]
     wrong = [row(10_007, f"{10_007 * CAUSAL * 1.2 / 1e3:.0f}")]
     assert changes(page(*right, *wrong)) == [("618", "515")]
@@ -34,7 +34,7 @@ def test_right_cells_stay_and_wrong_ones_are_computed_as_the_page_counts() -> No
 
 
 def test_the_user_may_say_which_keys_count() -> None:
-    """An option or a comment takes precedence over what the page's other rows show."""
+    """The user's option or comment decides which attention keys count, before the page's rows."""
     data = page(row(10_007, "515"))
     assert changes(data, attention="window") == [("515", "580")]
     assert changes(b"<!-- teralog: attention=full -->\n\n" + data) == [("515", "580")]

@@ -160,7 +160,7 @@ def test_every_setting_and_column_is_in_the_document() -> None:
 
 
 def test_only_the_standard_library_and_click_are_loaded(stale: Path) -> None:
-    """The command is therefore as fast as --help."""
+    """The command imports only the standard library and click, so it starts as fast as --help."""
     code = (
         "import sys, click; before = set(sys.modules); from orchestrator.cli.main import main\n"
         "try: main(['regenerate-tflops', '--check', sys.argv[1]])\n"
@@ -177,7 +177,7 @@ def test_only_the_standard_library_and_click_are_loaded(stale: Path) -> None:
     ("redirection", "which"), [("<&-", "standard input"), ("</dev/null >&-", "standard output")]
 )
 def test_a_closed_stream_is_reported(redirection: str, which: str) -> None:
-    """If stdout or stderr is closed, Python has no stream object for it."""
+    """If stdout or stdin is closed, one sentence names it, and the exit code is 1."""
     done = subprocess.run(
         ["/bin/sh", "-c", f'"$1" regenerate-tflops - {redirection}', "sh", TERALOG],
         capture_output=True,
@@ -191,7 +191,7 @@ def test_a_closed_stream_is_reported(redirection: str, which: str) -> None:
 
 @pytest.mark.parametrize("peak", ["nan", "inf", "0", "-1"])
 def test_a_peak_that_is_no_number_above_zero_is_refused(peak: str, stale: Path) -> None:
-    """A wrong peak would be written into the page."""
+    """A peak that is not a number above zero is refused."""
     done = run("--add", "mfu", "--gpu-peak-tflops", peak, str(stale))
     assert (done.exit_code, done.stdout) == (2, "")
 
@@ -216,7 +216,7 @@ GIVEN: dict[str, tuple[tuple[str, ...], float]] = {
 
 @pytest.mark.parametrize(("columns", "seconds"), GIVEN.values(), ids=GIVEN)
 def test_a_column_holds_what_the_user_says(columns: tuple[str, ...], seconds: float) -> None:
-    """The table is parsed only if the user names the column's meaning."""
+    """With --column, the user gives the meaning of a column that teralog does not recognize."""
     assert run("-", "--seq-length=2048", page=ODD).stdout_bytes == ODD
     done = run("-", *COLUMNS, *columns, "--decimals=3", page=ODD)
     expected = 1.3e9 * 4 * 2 * 2048 * 16 / (seconds * 8 * 1e12)

@@ -93,7 +93,10 @@ def test_runs_are_grouped_if_all_other_sizes_are_equal(
     expected: list[int | None],
     way: str,
 ):
-    """Sizes that follow from it may change in one of two ways, and the group names the way."""
+    """Runs form a group if they are equal in all sizes but one.
+
+    Sizes that follow from it may change in one of two ways, and the group has the name of the way.
+    """
     grouping = groups([sizes(run_of(**values)) for values in given], size)
     assert list(grouping.of) == expected
     assert way in grouping.way
@@ -117,7 +120,7 @@ def test_the_fewest_gpus_that_have_a_number_are_the_base(run_of: Callable[..., R
 
 
 def test_crowded_runs_are_left_out_of_scaling_efficiency(run_of: Callable[..., Run]):
-    """A run that shared its cores would make more ranks look better than they are."""
+    """Crowded runs are left out, because with them more ranks would look better than they are."""
     rows = [sizes(run_of(gpus_per_node=ranks)) for ranks in (1, 2, 4)]
     reached = {TFLOPS: ("TFLOPs/GPU", (2.0, 10.0, 9.0))}
     shown = {

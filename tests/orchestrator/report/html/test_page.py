@@ -95,7 +95,7 @@ def test_without_a_completed_run_no_run_is_best(reported: Callable[..., Reported
 
 
 def test_a_crowded_run_is_never_the_best(reported: Callable[..., Reported]):
-    """The speed of a crowded run depends on the other runs next to it."""
+    """A crowded run is never the best, because its speed depends on other runs."""
     matrix = "matrix: {strategy: [ddp, zero1]}\n"
     campaign, runs, report = reported(matrix, ended(1.0), ended(2.0))
     started = Started(1, "here", "t", "2026", 60, (), ranks=8, cores=2)
@@ -119,7 +119,10 @@ def test_micro_batches_have_their_throughput_and_what_ran_out_of_memory(
 
 
 def test_strong_scaling_has_a_speed_up_and_its_ideal(reported: Callable[..., Reported]):
-    """Twice the GPUs in 0.6 of the time are 1.67 times as fast; 2 would be ideal."""
+    """If the total work is constant, a plot shows the speed-up next to the ideal one.
+
+    Twice the GPUs in 0.6 of the time are 1.67 times as fast; 2 would be ideal.
+    """
     matrix = "matrix: {gpus_per_node: [1, 2], global_batch_size: [8]}\n"
     page = page_of(reported(matrix, ended(1.0), ended(0.6)))
     (plot,) = (
@@ -199,7 +202,7 @@ def test_mfu_is_plotted_where_it_is_known(reported: Callable[..., Reported], tmp
 
 
 def test_a_peak_is_next_to_its_forecast(reported: Callable[..., Reported], tmp_path: Path):
-    """The peak is that of the whole process, or of torch's allocator on a GPU."""
+    """The peak of a process, or of a GPU's tensors, is shown next to the forecast of the same."""
     made = reported("matrix: {seed: [1, 2]}\n", ended(1.0), None)
     forecast = made[1][0].planned.memory
     assert forecast is not None

@@ -115,7 +115,7 @@ def test_scaling_compares_rows_that_differ_only_in_gpus():
 
 
 def test_without_a_batch_nothing_is_reported_about_scaling():
-    """Only the batch distinguishes weak from strong scaling."""
+    """Without a batch there is no plot of scaling, because only the batch shows its kind."""
     page, _ = made("| GPUs | TFLOPs |\n|---|---|\n| 8 | 30 |\n| 16 | 27 |\n")
     (plot,) = page.plots
     assert plot.note == "Lines join rows that are equal in everything else."
@@ -185,7 +185,7 @@ def test_the_command_writes_the_page_next_to_its_source_and_reports_it(page: Pat
 
 
 def test_a_page_of_another_author_is_not_overwritten(page: Path):
-    """A site may have its own page, made from the same source."""
+    """An HTML page that teralog did not write is not overwritten."""
     pytest.importorskip("plotly")
     page.with_suffix(".html").write_text("<!doctype html>mine")
     done = report("speed.md", "--html")

@@ -7,7 +7,10 @@ from . import arguments, global_vars, initialize
 
 @dataclasses.dataclass
 class OptimizerConfig:
-    """The configuration of an optimizer; refuses a learning rate for embeddings above the other."""
+    """The configuration of an optimizer.
+
+    It refuses a learning rate for embeddings that is higher than the general one.
+    """
 
     lr: float
     decoupled_lr: float | None = None
