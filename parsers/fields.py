@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 # At most 18 digits fit any counter, and keep int() from refusing a line of garbage.
 COUNT = r"[0-9]{1,18}"
 NUMBER = r"[-+]?(?:[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]{1,3})?|inf|nan)"
+# A printed number ends here: what follows would make another number of it.
+NUMBER_ENDS = r"(?!\.?[0-9]|[eE][-+]?[0-9])"
 
 _COUNT = re.compile(COUNT)
 

@@ -24,13 +24,13 @@ phase is the model's name.
 import re
 from collections.abc import Iterator
 
-from parsers.fields import COUNT, NUMBER, line_parts
+from parsers.fields import COUNT, NUMBER, NUMBER_ENDS, line_parts
 from parsers.records import RunTotals
 from parsers.scan.reader import LogFormat
 
 # A torn number is recognized by its number of decimals, which is fixed.
-_THOUSANDTHS = r"[0-9]{1,18}\.[0-9]{3}(?![0-9.])"
-_HUNDREDTHS = r"[0-9]{1,18}\.[0-9]{2}(?![0-9.])"
+_THOUSANDTHS = rf"[0-9]{{1,18}}\.[0-9]{{3}}{NUMBER_ENDS}"
+_HUNDREDTHS = rf"[0-9]{{1,18}}\.[0-9]{{2}}{NUMBER_ENDS}"
 
 _PER_GPU = re.compile(
     rf"(?P<phase>Making experience|Learning) throughput: (?P<samples>{_THOUSANDTHS}) samples/sec,"

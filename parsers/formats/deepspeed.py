@@ -51,7 +51,7 @@ there, they are one report, with Megatron's time.
 import re
 from collections.abc import Iterator
 
-from parsers.fields import COUNT, NUMBER, finite, line_parts, parse_number
+from parsers.fields import COUNT, NUMBER, NUMBER_ENDS, finite, line_parts, parse_number
 from parsers.records import SkippedStep, Step
 from parsers.scan.reader import LogFormat
 
@@ -136,7 +136,8 @@ DEEPSPEED_OVERFLOW = LogFormat(
 _REPORT = re.compile(
     rf"steps: (?P<iteration>{COUNT}) loss: (?P<loss>{NUMBER}) "
     rf"(?:[A-Za-z][\w /-]{{0,40}}: {NUMBER} ){{0,16}}"
-    rf"iter time \(s\): (?P<seconds>{NUMBER}) samples/sec: (?P<rate>[0-9]+\.[0-9]{{3}})(?![0-9])"
+    rf"iter time \(s\): (?P<seconds>{NUMBER}) "
+    rf"samples/sec: (?P<rate>[0-9]+\.[0-9]{{3}}){NUMBER_ENDS}"
 )
 
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 
-from parsers.fields import COUNT, LABELS, line_parts
+from parsers.fields import COUNT, LABELS, NUMBER_ENDS, line_parts
 from parsers.records import Setting
 from parsers.scan.reader import NEVER, LogFormat
 
@@ -152,7 +152,8 @@ _ON_RANK = re.compile(
 # Total number of parameters in billions: 6.24
 _IN_BILLIONS = re.compile(
     r"(?:Number of parameters in (?P<part>transformer|embedding) (?:layers|block)"
-    r"|Total number of parameters) in billions: +(?P<billions>[0-9]{1,9}\.[0-9]{2})(?![0-9])"
+    r"|Total number of parameters) in billions: +"
+    rf"(?P<billions>[0-9]{{1,9}}\.[0-9]{{2}}){NUMBER_ENDS}"
 )
 
 

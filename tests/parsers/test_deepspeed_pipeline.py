@@ -20,6 +20,8 @@ NO_STEPS = (
     LINE[:-1],
     LINE.partition(".000")[0],
     LINE + "0",
+    LINE + "e999",
+    LINE + ".5",
     LINE.replace("10", "ten"),
     LINE.replace("0.0625", "loss"),
     LINE.replace(" loss: 0.0625", ""),

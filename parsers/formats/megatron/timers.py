@@ -9,11 +9,11 @@ micro-step, and of a step. If the last number has fewer decimals, it was torn an
 import re
 from collections.abc import Iterator
 
-from parsers.fields import line_parts
+from parsers.fields import NUMBER_ENDS, line_parts
 from parsers.records import Timers
 from parsers.scan.reader import LogFormat
 
-_MS = r"[0-9]{1,12}\.[0-9]{2}(?![0-9]|[eE][-+]?[0-9])"
+_MS = rf"[0-9]{{1,12}}\.[0-9]{{2}}{NUMBER_ENDS}"
 
 # time (ms) | forward-compute: 148.22 | forward-recv: 508.65 | …
 # rank=0 time (ms) | forward_microstep: 6567.68 | …              DeepSpeed 0.3 to 0.10
