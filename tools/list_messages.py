@@ -28,6 +28,8 @@ PACKAGES = ("orchestrator", "parsers", "slurm_templates", "teralog")
 _SENTENCE = re.compile(r"[A-Za-z}\)\d,;:.'\"]\s+[\w{('\"]*[a-z]{2}")
 _SHELL_TEXT = re.compile(r"(?:echo|printf)\s+(?:-\w+\s+)*(?P<quote>[\"'])(?P<text>.*?)(?P=quote)")
 _SCRIPT_TEXT = re.compile(r"(?P<quote>[\"`])(?P<text>(?:\\.|(?!(?P=quote))[^\\\n])*)(?P=quote)")
+# What only a regular expression has. Formats of logs contain many, as plain strings.
+_PATTERN = re.compile(r"\(\?|\\[bdsSw.|(\[{+*]|\[0-9|\[\^")
 _REGEX_CALLS = {"compile", "fullmatch", "match", "search", "sub", "findall", "finditer", "split"}
 
 
@@ -80,7 +82,7 @@ def python_messages(source: str) -> Iterator[tuple[int, str]]:
         if id(node) in left_out or not isinstance(node, ast.Constant | ast.JoinedStr):
             continue
         text = _text(node)
-        if text is not None and _SENTENCE.search(text):
+        if text is not None and _SENTENCE.search(text) and not _PATTERN.search(text):
             yield node.lineno, text
 
 

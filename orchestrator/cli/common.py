@@ -244,9 +244,10 @@ def open_campaign(
     if not _is_typed("results"):
         click.echo(printable(f"results: {from_here(store.path)}"), err=True)
     for other in other_results(loaded, store):
-        count = counted(len(other.runs), "run")
+        name = loaded.name
+        runs_were = counted(len(other.runs), f"run of {name} was", f"runs of {name} were")
         complain(
-            f"{count} of {loaded.name} also started in {from_here(other.store.path)}; to see them, "
+            f"{runs_were} also started in {from_here(other.store.path)}; to see them, "
             f"add `--results {shlex.quote(from_here(other.results))}`"
         )
     return loaded, store

@@ -234,9 +234,7 @@ def flops(
 @_campaign
 @model_options
 @_option("--pipeline-parallel-size", "Pipeline stages.", type=_SIZE)
-@_option(
-    "--expert-parallel-size", "Ranks that the experts of a mixture are divided over.", type=_SIZE
-)
+@_option("--expert-parallel-size", "Ranks that share the experts of a layer.", type=_SIZE)
 @_option(
     "--zero-stage",
     "ZeRO stage of DeepSpeed; without it, the forecast is for Megatron.",

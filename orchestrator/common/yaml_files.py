@@ -149,9 +149,9 @@ def read_yaml(path: Path, what: str, *, arguments: frozenset[str] = frozenset())
     except (yaml.YAMLError, RecursionError) as error:
         raise UserError(f"{path}: {str(error).splitlines()[0]}") from None
     if data is None:
-        raise UserError(f"{path}: is empty; {what} is a mapping, e.g. `name: my-campaign`")
+        raise UserError(f"{path}: is empty; {what} must be a mapping, e.g. `name: my-campaign`")
     if not isinstance(data, dict):
-        raise UserError(f"{path}: {what} is a mapping, e.g. `name: my-campaign`")
+        raise UserError(f"{path}: {what} must be a mapping, e.g. `name: my-campaign`")
     problems = [f"{path}: {problem}" for problem in _unprintable("", data, set())]
     if problems:
         raise UserError(*problems)

@@ -92,7 +92,7 @@ _OF_RUNS = (
     "no allocation has two runs to compare",
 )
 _OF_ALLOCATIONS = (
-    "allocations differ by {percent}, independent of the runs in them",
+    "the means of allocations differ by {percent}, beyond what their runs explain",
     "several allocations are needed, one of them with several runs",
 )
 _OF_ALL = (

@@ -125,7 +125,7 @@ def only_gpt2(run: Run) -> Iterator[str]:
     """Yield a sentence if the model of a run is not GPT-2 of other sizes."""
     if run.model is not None and run.model.variants:
         yield (
-            f"framework {run.framework} builds layers as GPT-2's only, and the model has other "
+            f"framework {run.framework} builds only layers of GPT-2, and the model has other "
             f"{', '.join(run.model.variants)}; megatron with version core builds most of them"
         )
 

@@ -340,7 +340,7 @@ def close_abandoned_run(folder: RunFolder) -> None:
     while (lock := locks.acquire(folder.lock)) is None:
         _refuse_other_host(attempts[-1])
         if time.monotonic() > deadline:
-            raise UserError(f"{folder.lock}: is held by a process that does not end")
+            raise UserError(f"{folder.lock}: is held by a process that does not end; end it")
         time.sleep(_POLL_SECONDS)
     try:
         attempt = read_attempt(attempts[-1].folder)
@@ -362,7 +362,7 @@ def cancel_local_run(folder: RunFolder) -> str:
     signalled = False
     while (state := folder.state()) in CANCELLABLE:
         if time.monotonic() > deadline:
-            raise UserError(f"{folder.path}: does not end; see the process in attempt.json")
+            raise UserError(f"{folder.path}: does not end; end the process in its attempt.json")
         if state != RUNNING:
             close_abandoned_run(folder)
             _mark_cancelled(folder)

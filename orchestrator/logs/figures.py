@@ -284,7 +284,7 @@ def _shape_of_arguments(
     try:
         return described_shape(model_of_megatron({**sizes, **config})), (), None
     except ConfigError as error:
-        return None, (), f"the log's arguments describe no model that is counted: {error}"
+        return None, (), f"the model of the log's arguments cannot be counted: {error}"
 
 
 def _with_stated_length(model: Model, config: Mapping[str, str], given: Given) -> ModelShape:

@@ -42,7 +42,7 @@ CONVENTIONS: dict[str, Convention] = {
         ),
         Convention(
             name="bigscience",
-            title="BigScience's approximation (2021): a multiply-add a parameter, no attention",
+            title="BigScience's approximation (2021): one multiply-add per parameter, no attention",
             counts_recomputation=True,
         ),
         Convention(

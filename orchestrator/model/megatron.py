@@ -131,7 +131,7 @@ def model_of_megatron(values: Mapping[str, str]) -> Model:
     a = _Arguments({_RENAMED.get(name, name): value for name, value in values.items()})
     for name in _UNKNOWN:
         if a.given(name):
-            raise ConfigError(f"{name}: {a.values[name]} changes layers in a way that is not known")
+            raise ConfigError(f"{name}: {a.values[name]} changes layers in an unknown way")
     if a.flag("is_hybrid_model") and not a.given("hybrid_layer_pattern"):
         raise ConfigError("hybrid_layer_pattern: is missing, although is_hybrid_model is set")
     hidden = a.size("hidden_size")
@@ -235,7 +235,7 @@ def _attention(a: _Arguments) -> Attention:
 
 def _latent(a: _Arguments) -> LatentAttention:
     if a.flag("add_bias_linear", default=True):
-        raise ConfigError("multi_latent_attention: is described with --disable-bias-linear only")
+        raise ConfigError("multi_latent_attention: needs --disable-bias-linear here")
     return LatentAttention(
         heads=a.size("num_attention_heads"),
         query_rank=a.optional("q_lora_rank"),
@@ -321,7 +321,7 @@ def _hybrid_layers(a: _Arguments) -> tuple[Layer, ...]:
             case "G":
                 blocks[letter] = Layer(mixer=_delta_net(a), mlp=None, norms=1)
             case _:
-                raise ConfigError(f"hybrid_layer_pattern: {letter!r} is not a layer that is known")
+                raise ConfigError(f"hybrid_layer_pattern: {letter!r} is not a known layer")
     return tuple(blocks[letter] for letter in pattern)
 
 

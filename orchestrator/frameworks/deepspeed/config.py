@@ -179,7 +179,7 @@ def contradictions(
     }
     for section in ("zero_optimization", "optimizer", "fp16", "bf16"):
         if section in config and not isinstance(config[section], Mapping):
-            yield f"deepspeed: {section} is a mapping, not {config[section]!r}"
+            yield f"deepspeed: {section} must be a mapping, not {config[section]!r}"
     for path, (parameter, value) in settings.items():
         configured = value_at(config, path, absent=value)
         if configured != value and not (filled_in and configured == "auto"):

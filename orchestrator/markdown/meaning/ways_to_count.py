@@ -146,7 +146,7 @@ DIFFERENCES = (
         "counts a table of positions, a row per token of a sequence, as a product",
         adds=lambda model: 6.0 * model.seq_length * model.hidden_size,
     ),
-    Difference("takes heads to be hidden size / heads wide", _narrow_heads),
+    Difference("assumes that heads are hidden size / heads wide", _narrow_heads),
     Difference("leaves the output head out", counts=lambda term: term.part.name != "head"),
     Difference("counts recomputed layers (hardware FLOPs)", recomputes=True),
     Difference("counts two thirds of a full training, attention included", one_backward=True),

@@ -166,7 +166,7 @@ def _answers(
     limit = _START_SECONDS + _SECONDS_PER_RUN * len(orders)
     answer = ask((python, str(asker), str(file)), limit)
     if answer is None:
-        return f"{python} is not there"
+        return f"{python} does not exist"
     if answer.problem or not answer.lines:
         return answer.problem or "no answer"
     answers: list[dict[str, Any]] = json.loads(answer.lines[-1])

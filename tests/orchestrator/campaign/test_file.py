@@ -187,7 +187,7 @@ def test_a_problem_of_the_cluster_is_reported_with_the_rest(problems_of: Problem
     ("text", "problem"),
     [
         ("name: a\nname: b\n", ", line 2: the key 'name' occurs twice"),
-        ("just a text", "a campaign file is a mapping, e.g. `name: my-campaign`"),
+        ("just a text", "a campaign file must be a mapping, e.g. `name: my-campaign`"),
         ('name: "a\\nb"\n', "name: 'a\\nb' contains a control character or a line break"),
     ],
 )

@@ -232,11 +232,11 @@ def test_a_release_without_the_options_of_a_model_is_named(folder: Path):
         ),
         (
             {"framework": "megatron", "source": "x", "version": "2", "model": "llama3-8b"},
-            "framework megatron builds layers as GPT-2's only, and the model has other layers",
+            "framework megatron builds only layers of GPT-2, and the model has other layers",
         ),
         (
             {"framework": "gpt", **SIZES, "gated_mlp": True},
-            "framework gpt builds layers as GPT-2's only, and the model has other gated_mlp",
+            "framework gpt builds only layers of GPT-2, and the model has other gated_mlp",
         ),
     ],
 )

@@ -53,7 +53,7 @@ MISTAKES = {
     ),
     "a key that occurs twice": (f"name: x\nname: y\n{DEFAULTS}", "line 2: the key 'name' occurs"),
     "no YAML": ("name: x\n  - foo: [\n", "line 2: "),
-    "an empty file": ("", "is empty; a campaign file is a mapping"),
+    "an empty file": ("", "is empty; a campaign file must be a mapping"),
     "a terminal's control codes": (
         f'name: x\n{DEFAULTS}matrix: {{precision: ["\\e[2J"]}}\n',
         "matrix.precision: '\\x1b[2J' contains a control character",

@@ -8,10 +8,10 @@ from click.testing import CliRunner
 from orchestrator.cli.main import main
 
 COMMANDS: dict[str, tuple[str, str, int, str]] = {
-    "plan": ("plan {}", "", 1, "{}: is empty; a campaign file is a mapping"),
+    "plan": ("plan {}", "", 1, "{}: is empty; a campaign file must be a mapping"),
     "plan of a comment": ("plan {}", "# to do\n", 1, "{}: is empty; a campaign file"),
-    "submit": ("submit {}", "", 1, "{}: is empty; a campaign file is a mapping"),
-    "estimate": ("estimate params {}", "", 1, "{}: is empty; a campaign file is a mapping"),
+    "submit": ("submit {}", "", 1, "{}: is empty; a campaign file must be a mapping"),
+    "estimate": ("estimate params {}", "", 1, "{}: is empty; a campaign file must be a mapping"),
     "check-tables": ("check-tables {}", "", 0, "{}: has no table"),
     "check-tables of text": ("check-tables {}", "# Text\n", 0, "{}: has no table"),
     "regenerate-tflops": ("regenerate-tflops {}", "", 0, "{}: has no table"),

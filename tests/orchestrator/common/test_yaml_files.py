@@ -134,10 +134,10 @@ def test_what_occurs_once_can_be_used_twice(folder: Path):
 
 
 REFUSED = {
-    "no mapping": ("- a\n- b\n", ": a campaign file is a mapping"),
-    "empty": ("", ": is empty; a campaign file is a mapping"),
-    "only a comment": ("# nothing\n", ": is empty; a campaign file is a mapping"),
-    "one word": ("zero", ": a campaign file is a mapping"),
+    "no mapping": ("- a\n- b\n", ": a campaign file must be a mapping"),
+    "empty": ("", ": is empty; a campaign file must be a mapping"),
+    "only a comment": ("# nothing\n", ": is empty; a campaign file must be a mapping"),
+    "one word": ("zero", ": a campaign file must be a mapping"),
     "two documents": ("a: 1\n---\nb: 2\n", ", line 2: but found another document"),
     "a tab": ("a:\n\tb: 1\n", ", line 2: found "),
     "an open bracket": ("a: [1, 2\nb: 3\n", ", line 2: "),

@@ -177,7 +177,7 @@ REFUSED = {
         ],
     ),
     "a key without a value": ("qos:\n", [": qos: has no value"]),
-    "no mapping": ("- nodes\n", [": a cluster profile is a mapping"]),
+    "no mapping": ("- nodes\n", [": a cluster profile must be a mapping"]),
     "what Slurm would not take": (
         "memory: lots\nswitches: one\nsignal: usr2 @ 90\ntime_limit: soon\n",
         [

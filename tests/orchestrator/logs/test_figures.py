@@ -245,7 +245,7 @@ def test_an_option_that_a_log_confirms_is_not_named(folder: Path) -> None:
         ({"num_experts": "8"}, "the log states num_experts 8, but not how many a token takes"),
         (
             {"hybrid_override_pattern": "M-M*-"},
-            "the log's arguments describe no model that is counted: hybrid_layer_pattern: has 5",
+            "the model of the log's arguments cannot be counted: hybrid_layer_pattern: has 5",
         ),
         (
             {"num_attention_heads": "31", "kv_channels": "None"},

@@ -157,8 +157,11 @@ def test_hybrid_pattern_has_one_block_per_letter():
         ("--num-experts 8 --moe-layer-freq [0,1]", "moe_layer_freq: must be a number or a list"),
         ("--num-experts 8 --moe-layer-freq f()", "moe_layer_freq: must be a number or a list"),
         ("--window-size 31", "window_size: must be two numbers"),
-        ("--multi-latent-attention", "multi_latent_attention: is described with --disable-bias"),
-        ("--hybrid-layer-pattern MX --num-layers 2", "hybrid_layer_pattern: 'X' is not a layer"),
+        ("--multi-latent-attention", "multi_latent_attention: needs --disable-bias"),
+        (
+            "--hybrid-layer-pattern MX --num-layers 2",
+            "hybrid_layer_pattern: 'X' is not a known layer",
+        ),
         ("--hybrid-layer-pattern M- ", "has 2 layers, and num_layers is 4"),
         ("--is-hybrid-model", "hybrid_layer_pattern: is missing"),
         ("--experimental-attention-variant dsa", "'dsa' is not known"),

@@ -126,7 +126,7 @@ def test_results_under_the_current_directory_are_reported(
     monkeypatch.chdir(project / "sub")
     seen = teralog("status", "../c.yaml")
     assert f"results: {project}/results/play\n" in seen.stderr
-    assert "2 runs of play also started in results/play" in seen.stderr
+    assert "2 runs of play were also started in results/play" in seen.stderr
     line = next(line for line in seen.stderr.splitlines() if "also started in" in line)
     option = shlex.split(line.split("`")[1])
     assert "2 runs: 2 completed" in teralog("status", "../c.yaml", *option).stdout

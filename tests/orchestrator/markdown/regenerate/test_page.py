@@ -39,7 +39,7 @@ def test_a_page_that_is_right_stays_as_it_is() -> None:
     made = regenerate(PAGE, PageSettings())
     assert made.data == PAGE
     assert (made.rows, made.changes, made.unclear) == (9, [], [])
-    assert [note.text for note in made.notes] == ["seq_length=1024, as the page sets it here"]
+    assert [note.text for note in made.notes] == ["seq_length=1024 is set here"]
 
 
 @pytest.mark.parametrize(
