@@ -73,7 +73,7 @@ def runs(campaign: str | PathLike[str], results: str | PathLike[str] | None = No
 
     Columns, in this order:
 
-    - run_id, label: by which a run is found, and what people call it.
+    - run_id: identifies a run; label: what differs from the other runs, in words.
     - framework and cluster; the framework's own parameters, e.g. strategy; precision, train_iters,
       learning_rate, seed, repeat and similar ones of the campaign file.
     - num_layers, hidden_size, num_attention_heads, ffn_hidden_size, vocab_size, seq_length:
@@ -83,7 +83,7 @@ def runs(campaign: str | PathLike[str], results: str | PathLike[str] | None = No
       model_choice: how the campaign file chose the model, None without such a choice.
     - nodes, gpus_per_node, world_size, tensor_parallel_size, pipeline_parallel_size,
       context_parallel_size, data_parallel_size: in ranks, except nodes.
-    - micro_batch_size, global_batch_size: sequences; num_microbatches: an optimizer step and rank.
+    - micro_batch_size, global_batch_size: sequences; num_microbatches: per optimizer step and rank.
     - time_limit_seconds, gpu_hours: what is asked for; sbatch, srun: further options of these
       commands, a list, or None.
     - state, outcome: see docs/reference/results-folder.md; outcome is None before the end.
@@ -113,7 +113,7 @@ def steps(
     absent:
 
     - run_id, label: those of `runs`.
-    - iteration, from 1 or 0 as the program counts; iterations: how many there are to be.
+    - iteration, from 1 or 0 as the program counts; iterations: how many are planned.
     - step_seconds: of an iteration, or their mean over log_interval iterations.
     - samples_per_second, tokens_per_second, running_samples_per_second: over all ranks.
     - consumed_samples, consumed_tokens: since the beginning; global_batch_size: sequences.
@@ -125,8 +125,8 @@ def steps(
     - memory_allocated_gib, max_memory_allocated_gib: now and at the peak, of the reporting rank;
       max_memory_reserved_gib: what its allocator held.
     - energy_joules_per_gpu, power_watts_per_gpu: of an iteration.
-    - timestamp: ISO 8601, in the log's time zone; offset: the byte of the log where it stands.
-    - end_to_end: true if the report is of the whole iteration of a program with several engines.
+    - timestamp: ISO 8601, in the log's time zone; offset: the byte where the report starts.
+    - end_to_end: true if the report covers a whole iteration of a program with several engines.
     - warmup: true for the iterations that the numbers of `runs` leave out.
 
     Raises ValueError if the file has mistakes, or the folder contains no run.
@@ -181,7 +181,7 @@ def estimate(
 
 @contextmanager
 def _own_packages() -> Iterator[None]:
-    """Import teralog's packages within, and raise ValueError for mistakes of the caller."""
+    """Import teralog's packages for a `with` block; raise ValueError for the caller's mistakes."""
     with borrowed_names():
         from orchestrator.common.errors import UserError
 

@@ -21,16 +21,17 @@ _put_away: dict[str, ModuleType] = {}
 
 
 def claim_names() -> None:
-    """Import teralog's packages under their names for the rest of this process."""
+    """Import teralog's packages under their plain names for the rest of this process."""
     _take({name for name in PACKAGES if name in sys.modules and not _is_ours(name)})
     _import_packages()
 
 
 @contextmanager
 def borrowed_names() -> Iterator[None]:
-    """Import teralog's packages under their names, and give the names back at the end.
+    """Import teralog's packages under their plain names, only for the time of a `with` block.
 
-    If no other package on the path has a name, it remains teralog's.
+    At the end, a name is given back to the user's package of the same name. Without such a package
+    the name stays teralog's.
     """
     with _lock:
         foreign = {name for name in PACKAGES if not _is_ours(name)}
@@ -79,7 +80,7 @@ def _import_packages() -> None:
 
 
 def _take(packages: Collection[str]) -> dict[str, ModuleType]:
-    """Remove the packages and all their modules from `sys.modules`, and return them."""
+    """Remove these packages and their modules from `sys.modules`, and return these modules."""
     return {name: sys.modules.pop(name) for name in _within(packages, sys.modules)}
 
 

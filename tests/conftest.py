@@ -40,7 +40,7 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the slowest tests first, so that the tests that end last are short.
 
-    A test process that has finished its own tests takes over the last half of another's.
+    A worker process without tests left takes over half of the remaining tests of another.
     """
     items.sort(key=_costs, reverse=True)
 
@@ -84,7 +84,7 @@ class Playground:
 
     @property
     def ledger(self) -> Path:
-        """Return the file in which every stand-in records its start and its end."""
+        """Return the file in which each run's bash lines record their start and their end."""
         return self.path / "ledger"
 
     def write_campaign(
@@ -117,7 +117,7 @@ class Playground:
     def write_slurm_campaign(
         self, body: str, matrix: str = "seed: [1, 2, 3, 4]", profile: str = "", **defaults: Any
     ) -> None:
-        """Write campaign.yaml for Slurm; `profile` holds additional lines of the profile."""
+        """Write campaign.yaml for Slurm; `profile` has additional lines of the cluster profile."""
         self.write_campaign(body, matrix, cluster="slurm.yaml", **defaults)
         (self.path / "slurm.yaml").write_text(
             f"gpus_per_node: 4\nconstraint: v100-32g\nmemory: 1G\n"
@@ -168,7 +168,7 @@ class Playground:
         return [run["state"] for run in self.status()]
 
     def events(self) -> list[tuple[str, ...]]:
-        """Return the ledger's lines, as words."""
+        """Return the lines of the ledger, a file with each run's start and end, as words."""
         if not self.ledger.exists():
             return []
         return [tuple(line.split()) for line in self.ledger.read_text().splitlines()]
@@ -178,11 +178,11 @@ class Playground:
         return Counter(run for run, what, *_ in self.events() if what == "start")
 
     def go(self) -> None:
-        """Let the runs that wait for a file LEDGER.go continue."""
+        """Create the file LEDGER.go, so that the runs that wait for it continue."""
         self.ledger.with_name("ledger.go").touch()
 
     def process_names(self) -> list[str]:
-        """Return the names of those `processes` that still exist."""
+        """Return the names of the runs' processes that still exist."""
         names = []
         for process in self.processes():
             with contextlib.suppress(psutil.Error):
@@ -190,7 +190,7 @@ class Playground:
         return names
 
     def command_lines(self) -> list[tuple[psutil.Process, list[str]]]:
-        """Return those `processes` that still exist, with their command lines."""
+        """Return the runs' processes that still exist, each with its command line."""
         collected = []
         for process in self.processes():
             with contextlib.suppress(psutil.Error):

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.timeout(600)
 
 
 def blocks() -> dict[str, str]:
-    """Return the contents that the page gives for files, by path."""
+    """Return the contents of the files that docs/adding-a-framework.md shows, by path."""
     text = DOCUMENT.read_text(encoding="utf-8")
     pattern = r"^\*\*`(?P<path>[^`]+)`\*\*.*?^```\w+\n(?P<body>.*?)^```$"
     matches = re.finditer(pattern, text, re.MULTILINE | re.DOTALL)
@@ -46,7 +46,7 @@ def git(folder: Path, *arguments: str) -> str:
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a copy of the checkout with the framework of the page."""
+    """Return a copy of the checkout to which the framework of the page was added."""
     folder = tmp_path_factory.mktemp("project")
     for name in git(ROOT, "ls-files", "--cached", "--others", "--exclude-standard").splitlines():
         if (ROOT / name).is_file():
@@ -97,7 +97,7 @@ def test_document_has_five_files() -> None:
 
 
 def test_added_framework_passes_all_contracts(project: Path) -> None:
-    """All tests of these files run, so the framework does not break another one's test either."""
+    """With the added framework, the tests of all frameworks pass."""
     options = ("-q", "-n", "0", "-p", "no:cacheprovider", "-m", "not train and not slurm")
     done = run(project, sys.executable, "-m", "pytest", *options, *CONTRACTS)
     assert done.returncode == 0, done.stdout
@@ -107,7 +107,7 @@ def test_added_framework_passes_all_contracts(project: Path) -> None:
 
 
 def test_added_framework_is_planned_and_rendered(project: Path, tmp_path: Path) -> None:
-    """The sample campaign has two launchers on one node and on sixteen."""
+    """The added framework's campaign is planned with two launchers, on one node and on sixteen."""
     campaign = str(project / "tests" / "scripts" / "toy-v100.yaml")
     main = (sys.executable, "-c", "from orchestrator.cli.main import main; main()")
     planned = run(project, *main, "plan", campaign)
@@ -128,7 +128,7 @@ def test_added_framework_is_planned_and_rendered(project: Path, tmp_path: Path) 
     ],
 )
 def test_added_framework_passes_the_linters(command: str, project: Path) -> None:
-    """The commands are those of `make check`; types are checked in the changed package only."""
+    """The added files pass the linters; types are checked in the changed package only."""
     name, *arguments = command.split()
     done = run(project, BIN / name, *arguments)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -29,7 +29,7 @@ def relative(path: Path) -> str:
     ids=relative,
 )
 def test_init_holds_one_sentence_and_no_code(folder: Path) -> None:
-    """Importing a package runs no code; its sentence states its purpose."""
+    """Each `__init__.py` contains no code, only one sentence with the purpose of the package."""
     (docstring,) = ast.parse((folder / "__init__.py").read_text()).body
     assert isinstance(docstring, ast.Expr)
     sentence = ast.literal_eval(docstring.value)
@@ -63,7 +63,7 @@ def test_parsers_read_is_loaded_when_it_is_asked_for() -> None:
 
 
 def test_help_loads_nothing_heavy() -> None:
-    """`teralog --help` is fast because each command imports its own modules."""
+    """`teralog --help` imports no slow modules, because each command imports its own modules."""
     heavy = {
         "pandas",
         "numpy",
@@ -100,7 +100,10 @@ def modules_loaded(*command: str | Path, folder: Path) -> set[str]:
 
 
 def test_plan_without_results_loads_no_log_formats_and_no_descriptions(tmp_path: Path) -> None:
-    """Log formats have hundreds of patterns to compile; most models are counted by sizes alone."""
+    """`teralog plan` without results does not import the log formats: they have many patterns.
+
+    Nor does it import the descriptions of models: most models are counted from their sizes alone.
+    """
     campaign = ROOT / "examples/colossalai-gpt-sweep.yaml"
     loaded = modules_loaded("plan", campaign, folder=tmp_path)
     assert "orchestrator.campaign.plan" in loaded
@@ -109,7 +112,7 @@ def test_plan_without_results_loads_no_log_formats_and_no_descriptions(tmp_path:
 
 
 def test_help_loads_no_model(tmp_path: Path) -> None:
-    """Only commands that count models import them."""
+    """`teralog --help` does not import the modules that count models."""
     loaded = modules_loaded("--help", folder=tmp_path)
     assert not any(name.startswith("orchestrator.model") for name in loaded)
 
@@ -124,13 +127,16 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
 
 
 def test_the_wheel_ships_the_four_packages_and_nothing_else(wheel: zipfile.ZipFile) -> None:
-    """Other files would get common names such as `tests` into the user's site-packages."""
+    """The wheel contains only the four packages.
+
+    A folder with a common name such as `tests` must not get into the user's site-packages.
+    """
     roots = {name.split("/")[0] for name in wheel.namelist()}
     assert {root for root in roots if not root.endswith(".dist-info")} == set(PACKAGES)
 
 
 def test_the_wheel_ships_every_source_template_and_record(wheel: zipfile.ZipFile) -> None:
-    """Everything that works in a checkout works after an installation."""
+    """The wheel has all sources, templates and records that a checkout has."""
     tracked = subprocess.run(
         ["git", "ls-files", *PACKAGES], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout.split()
@@ -138,7 +144,7 @@ def test_the_wheel_ships_every_source_template_and_record(wheel: zipfile.ZipFile
 
 
 def test_the_wheel_finds_its_own_packages(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
-    """An installed teralog is not hidden by a package that comes first on the path."""
+    """An installed teralog imports its own packages, even if others of these names come first."""
     wheel.extractall(tmp_path / "site")
     (tmp_path / "parsers").mkdir()
     (tmp_path / "parsers" / "__init__.py").write_text("")

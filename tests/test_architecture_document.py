@@ -1,4 +1,4 @@
-"""The map in docs/architecture.md agrees with the tree."""
+"""Check that the map in docs/architecture.md agrees with the files of the repository."""
 
 import re
 import tomllib
@@ -30,7 +30,7 @@ _MODULE = re.compile(
 
 
 def section(title: str) -> list[list[str]]:
-    """Return the cells of the rows of a section's table, without its header."""
+    """Return the rows of a section's table without its header, each as a list of cells."""
     (text,) = re.findall(rf"^## {title}\n(.*?)(?=^## |\Z)", DOCUMENT, re.MULTILINE | re.DOTALL)
     rows = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in row] for row in rows[2:]]

@@ -39,7 +39,7 @@ _NUMBER = re.compile(r"\d[\d.,]*(e[-+]\d+)?")
 
 
 def masked(text: str) -> list[str]:
-    """Return the lines of an output without measured values: numbers, checksums, order."""
+    """Return the lines of an output with measured values replaced: numbers, checksums, order."""
     without = re.sub(r"sha256 [0-9a-f]+", "sha256 #", text)
     without = re.sub(r"\d{4}-\d\d-\d\d", "#", without)
     lines = (re.sub(r"[ -]+", " ", _NUMBER.sub("#", line)) for line in without.splitlines())
@@ -76,13 +76,13 @@ def test_the_demo_is_what_the_readme_runs() -> None:
 
 
 def test_the_readme_is_short() -> None:
-    """A reader decides in a minute; everything else is in the docs."""
+    """The README is short enough to read in a minute; everything else is in the docs."""
     assert len(README.splitlines()) <= README_LINES
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_a_page_is_short_and_its_lines_fit(path: Path) -> None:
-    """Tables and output may be wide, prose may not."""
+    """Each page is short, and its lines of prose fit a page; tables and output may be wider."""
     lines = path.read_text().splitlines()
     assert len(lines) <= PAGE_LINES
     assert [line for line in prose_lines(lines) if len(line) > PROSE_WIDTH] == []
@@ -106,7 +106,7 @@ def test_a_relative_link_leads_to_a_file(path: Path) -> None:
 
 
 def test_every_command_has_help() -> None:
-    """Users find commands by their help texts."""
+    """Every command has a help text."""
     assert {command for commands in SECTIONS.values() for command in commands} == {
         *main.commands.values()
     }
@@ -117,7 +117,7 @@ def test_every_command_has_help() -> None:
 
 @pytest.mark.parametrize("path", record_reference.pages(), ids=lambda path: path.name)
 def test_a_generated_page_is_up_to_date(path: Path) -> None:
-    """`make record` writes the keys, the parameters, the frameworks and the list of commands."""
+    """Each generated page equals what `make record` would write now."""
     assert path.read_text() == record_reference.pages()[path]
 
 
@@ -135,7 +135,7 @@ def test_generated_pages_contain_every_key() -> None:
 
 
 def test_the_shown_cluster_profile_has_every_key(tmp_path: Path) -> None:
-    """The profile that the reference shows is valid, too."""
+    """The cluster profile shown in the reference is valid and contains every key."""
     document = (REFERENCE / "cluster-profile.md").read_text()
     shown = document.partition("```yaml\n")[2].partition("```")[0]
     assert {*yaml.safe_load(shown)} == {field.name for field in fields(Cluster)}
@@ -145,7 +145,7 @@ def test_the_shown_cluster_profile_has_every_key(tmp_path: Path) -> None:
 
 
 def test_reference_has_every_outcome_name_and_option_of_parse() -> None:
-    """The reference lists outcomes, names in the JSON, and options."""
+    """The reference lists all outcomes, names in the JSON, and options of `teralog parse`."""
     from parsers.records import OutcomeKind
     from parsers.summary.rows import RUN_NAMES
 
@@ -161,7 +161,7 @@ def test_reference_has_every_outcome_name_and_option_of_parse() -> None:
 def test_the_python_of_the_tutorial_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The Python code runs as shown, on a log of that name."""
+    """The Python code of the tutorial runs as shown, on a log with the name that the code uses."""
     tutorial = ROOT / "docs" / "tutorial" / "3-logs-you-have.md"
     (code,) = re.findall(r"```python\n(.*?)```", tutorial.read_text(), re.DOTALL)
     report = (
@@ -175,7 +175,7 @@ def test_the_python_of_the_tutorial_runs(
 
 
 def test_the_starter_and_the_examples_plan_without_a_problem(tmp_path: Path) -> None:
-    """Users start from these files."""
+    """`teralog plan` accepts the starter campaign and all examples."""
     starter = tmp_path / "campaign.yaml"
     starter.write_text(STARTER.format(file=starter.name, schema="teralog.schema.json"))
     for path in (starter, *sorted((ROOT / "examples").glob("*.yaml"))):
@@ -199,7 +199,7 @@ def test_make_lists_every_target() -> None:
 
 
 def test_the_version_is_reported() -> None:
-    """`teralog --version` names program and version."""
+    """`teralog --version` prints the program's name and its version."""
     done = subprocess.run(
         [Path(sys.executable).parent / "teralog", "--version"],
         capture_output=True,

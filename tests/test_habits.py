@@ -17,7 +17,7 @@ def test_pre_commit_accepts_its_configuration() -> None:
 
 
 def test_hooks_run_tools_of_the_environment() -> None:
-    """The version of each tool is set only in pyproject.toml."""
+    """Git hooks run the installed tools, so only pyproject.toml sets the version of each tool."""
     repositories = yaml.safe_load(CONFIG.read_text())["repos"]
     assert [repository["repo"] for repository in repositories] == ["local"]
     beside_python = Path(sys.executable).parent

@@ -18,7 +18,7 @@ CELLS = [
 
 
 def executed(source: str, names: dict[str, Any]) -> str:
-    """Return the output of a cell and its last expression, as a notebook shows them."""
+    """Run the code of a cell, and return its output and the value of its last expression."""
     *body, last = ast.parse(source).body
     printed = StringIO()
     with redirect_stdout(printed):

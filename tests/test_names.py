@@ -23,7 +23,7 @@ HOOKS = frozenset(
 
 
 def public_names(source: str) -> set[str]:
-    """Return the public classes and functions that a module defines at its top."""
+    """Return the public classes and functions that a module defines at its top level."""
     definitions = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     names = {node.name for node in ast.parse(source).body if isinstance(node, definitions)}
     return {name for name in names if not name.startswith("_")}
@@ -43,13 +43,13 @@ def repeated_names(root: Path) -> dict[str, list[str]]:
 
 
 def test_a_public_name_is_defined_in_one_module() -> None:
-    """A public name alone shows what it is, whatever module it is imported from."""
+    """No two modules define the same public name."""
     lines = [f"{name}: {', '.join(places)}" for name, places in repeated_names(ROOT).items()]
     assert not lines, "defined in several modules:\n" + "\n".join(lines)
 
 
 def test_repeated_names_are_found(tmp_path: Path) -> None:
-    """Private names, names within a class, and the hooks of frameworks may repeat."""
+    """Repeated public names are found, but not methods, or functions that frameworks require."""
     modules = {
         "orchestrator/one.py": "class Same: pass\ndef problems(): pass\ndef _private(): pass\n",
         "orchestrator/frameworks/a.py": "def problems(): pass\ndef other(): pass\n",

@@ -1,7 +1,7 @@
 """List every sentence that a user can see, with its place, to be read from top to bottom.
 
-    python tools/list_messages.py                 all of them
-    python tools/list_messages.py orchestrator    only those of files under a path
+    python tools/list_messages.py                 list all sentences
+    python tools/list_messages.py orchestrator    list those of the files under a path
 
 The list contains the help of commands and options, and every text with two words in the packages:
 errors, warnings, descriptions of keys, titles and legends of tables, lines that job scripts print,
@@ -62,7 +62,7 @@ def messages() -> Iterator[Message]:
 
 
 def help_messages(command: click.Command, name: str) -> Iterator[Message]:
-    """Yield the help of a command, of its options, and of the commands below it."""
+    """Yield the help texts of a command, of its options and of its subcommands."""
     yield Message(name, 0, command.help or "")
     for parameter in command.params:
         if isinstance(parameter, click.Option) and parameter.help:
@@ -104,14 +104,14 @@ def script_messages(source: str) -> Iterator[tuple[int, str]]:
 
 
 def page_messages(source: str) -> Iterator[tuple[int, str]]:
-    """Yield the texts of an HTML page, and those of the scripts in it."""
+    """Yield the texts of an HTML page, and the texts in its scripts."""
     reader = _PageReader()
     reader.feed(source)
     yield from reader.texts
 
 
 class _PageReader(HTMLParser):
-    """Collect text nodes, labels and scripts."""
+    """A reader of an HTML page that collects its text nodes, labels and scripts."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -153,7 +153,7 @@ def _docstrings(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def _patterns(tree: ast.AST) -> Iterator[ast.AST]:
-    """Yield the literals that are patterns for functions of `re`."""
+    """Yield the string literals that are regular expressions for functions of `re`."""
     for node in ast.walk(tree):
         if (
             isinstance(node, ast.Call)
@@ -182,7 +182,7 @@ def _placeholder(part: ast.expr) -> str:
 
 
 def main() -> None:
-    """Print the messages, or those under the paths that are given."""
+    """Print all messages, or only those of files under the paths on the command line."""
     prefixes = tuple(path.rstrip("/") for path in sys.argv[1:])
     for message in messages():
         if not prefixes or message.file.startswith(prefixes):

@@ -22,7 +22,7 @@ its value, and the number by which `parse` divides the value.
 
 
 def log_fields() -> str:
-    """Return a page with each declared format and its fields, and the names of all others."""
+    """Return a page with the fields of each declared format, and the names of other formats."""
     declared = [
         log_format.parse.declaration
         for log_format in DECLARED
@@ -46,7 +46,7 @@ def _row(declaration: Declaration) -> str:
 
 
 def _label(field: Field) -> str:
-    """Return the words before a value; if these are only signs, also the words after it."""
+    """Return the words before a value; if they are only punctuation, also the words after it."""
     look_behind = re.sub(r"\(\?(?:<?[!=])(?:[^()]|\([^()]*\))*\)", "", field.before)
     before = _words(look_behind)
     if any(map(str.isalpha, before)):
@@ -64,7 +64,7 @@ def _words(pattern: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Return a text for the cell of a table."""
+    """Return a text with the characters escaped that a table cell of markdown cannot contain."""
     return text.replace("|", r"\|")
 
 

@@ -61,7 +61,7 @@ CASES: tuple[dict[str, Any], ...] = (
 
 
 class Tally(TorchDispatchMode):
-    """The bytes of all storages in use, and their highest sum."""
+    """A counter of the bytes of all tensor storages in use now, and of their highest sum so far."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class Tally(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        """Run the operation, and count the tensors it returned."""
+        """Run an operation of torch, and count the tensors that it returns."""
         result = func(*args, **(kwargs or {}))
         for leaf in tree_leaves(result):
             if isinstance(leaf, Tensor):
@@ -80,7 +80,7 @@ class Tally(TorchDispatchMode):
         return result
 
     def count(self, tensor: Tensor) -> None:
-        """Count a tensor's storage, unless it is counted already or on the meta device."""
+        """Count a tensor's storage, unless it was counted before or is on the meta device."""
         if tensor.device.type == "meta":
             return
         storage = tensor.untyped_storage()
@@ -96,7 +96,7 @@ class Tally(TorchDispatchMode):
         self.peak = max(self.peak, self.now)
 
     def forget(self, key: int) -> None:
-        """Subtract a freed storage."""
+        """Subtract the bytes of a storage that was freed."""
         self.now -= self.alive.pop(key, 0)
 
 
@@ -127,7 +127,7 @@ def measure(settings: Settings) -> None:
 
 
 def case(values: dict[str, Any]) -> Run:
-    """Return the run of a case: two ranks, small buckets under ZeRO."""
+    """Return the run for a case of the table: two ranks, with small buckets under ZeRO."""
     zero = dict(BUCKETS) if values["strategy"] != "ddp" else {}
     if values["strategy"] == "zero3":
         zero |= LIVE
@@ -140,7 +140,7 @@ def case(values: dict[str, Any]) -> Run:
 
 
 def measured(run: Run, folder: Path) -> dict[str, int]:
-    """Return the bytes of rank 0 of a run at rest and at its peak."""
+    """Start a run, and return the bytes that its rank 0 uses at rest and at its peak."""
     names = Settings.__dataclass_fields__
     chosen = {name: value for name, value in sizes(run).items() if name in names}
     configs = FRAMEWORKS[run.framework].start.files_on(run, gpus=False)
@@ -165,7 +165,7 @@ def measured(run: Run, folder: Path) -> dict[str, int]:
 
 
 def row(values: dict[str, Any], folder: Path) -> str:
-    """Return a case's line of the table, in MiB."""
+    """Return the table row of a case, in MiB."""
     run = case(values)
     placement = FRAMEWORKS[run.framework].model.placement(run)
     expected = placement and forecast(run, placement)
@@ -184,7 +184,7 @@ def row(values: dict[str, Any], folder: Path) -> str:
 
 
 def main() -> None:
-    """Run as a rank, or start the ranks of every case and print the table."""
+    """Train as a rank, or start the ranks of every case and print the table."""
     if sys.argv[1:]:
         given = json.loads(sys.argv[1])
         config = given.pop("deepspeed_config")

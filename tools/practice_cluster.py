@@ -1,13 +1,13 @@
-"""A real Slurm cluster on this machine, for practice and for the tests.
+"""A command that runs a real Slurm cluster on this machine, for practice and for the tests.
 
-    practice_cluster.py up        start it; it stays until `down`
-    practice_cluster.py shell     a shell in which sbatch, squeue and the rest use it
-    practice_cluster.py status    its partitions and nodes
-    practice_cluster.py down      end it, and all its jobs
-    practice_cluster.py packages  install its packages, or print what to type
+    practice_cluster.py up        start the cluster, which runs until `down`
+    practice_cluster.py shell     open a shell in which Slurm's commands use the cluster
+    practice_cluster.py status    print the cluster's partitions and nodes
+    practice_cluster.py down      end the cluster and all its jobs
+    practice_cluster.py packages  install the Debian packages, or print what to type
 
-It needs only Python and the packages, and no rights: daemons, jobs and logs belong to the user who
-starts it, and are in one folder that is removed with it.
+The cluster needs only Python and these packages, and no root rights. Daemons, jobs and logs belong
+to the user who starts it. They are in one folder, which is removed with the cluster.
 """
 
 import argparse

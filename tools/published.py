@@ -61,7 +61,7 @@ TITLES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """A table of a page: its title, values for all rows, and its rows as printed, by column."""
+    """A table of a published page: its title, values common to all rows, and printed rows."""
 
     title: str
     constants: dict[str, int]
@@ -69,7 +69,7 @@ class Published:
 
     @property
     def has_tflops(self) -> bool:
-        """Whether the page prints TFLOPs in the table."""
+        """Return whether the page prints TFLOPs in this table."""
         return any(row.get("tflops_per_gpu") for row in self.rows)
 
 
@@ -92,7 +92,7 @@ def tables(page: str, source: dict[str, Any]) -> Iterator[Published]:
 
 
 def recomputed(table: Published, row: dict[str, str]) -> float | None:
-    """Return the TFLOPs of a row, from the page's numbers; None if it has no step time."""
+    """Return a row's TFLOPs, computed from the page's numbers; None if there is no step time."""
     if not row.get("step_seconds"):
         return None
     flops = bigscience_flops(
@@ -116,7 +116,7 @@ def markdown(page: str, source: dict[str, Any]) -> str:
 
 
 def findings() -> str:
-    """Return the output of `teralog check-tables --json` for the pages, in the project's folder."""
+    """Return the output of `teralog check-tables --json` for the pages."""
     names = [f"{(PUBLISHED / page).relative_to(ROOT)}.md" for page in sources()]
     before = Path.cwd()
     os.chdir(ROOT)
@@ -127,7 +127,7 @@ def findings() -> str:
 
 
 def main() -> None:
-    """Write the pages, and then the findings in them."""
+    """Write the markdown of all pages, and then what `teralog check-tables` finds in them."""
     for page, source in sources().items():
         (PUBLISHED / f"{page}.md").write_text(markdown(page, source))
     FINDINGS.write_text(findings())

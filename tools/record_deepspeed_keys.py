@@ -81,7 +81,7 @@ def known_keys() -> dict[str, list[str]]:
 def renamed_keys() -> dict[str, dict[str, str]]:
     """Return today's name of each key that DeepSpeed accepts under another name, by section.
 
-    They are deprecated, or names of a field that is configured by its alias.
+    The other names are deprecated, or are field names for which the key is the alias.
     """
     from deepspeed.runtime.precision_config import BFLOAT16, BFLOAT16_OLD
 
@@ -93,7 +93,7 @@ def renamed_keys() -> dict[str, dict[str, str]]:
 
 
 def earlier_keys() -> dict[str, list[str]]:
-    """Return the keys that DeepSpeed has removed, by section: it refuses them, or ignores them."""
+    """Return the keys, by section, that DeepSpeed has removed, and now refuses or ignores."""
     from deepspeed.runtime.config import _REMOVED_TOP_LEVEL_CONFIG_KEYS, _REMOVED_ZERO_CONFIG_KEYS
 
     removed = {
@@ -114,7 +114,7 @@ def _today(model: Any, name: str) -> str:
 
 
 def _fields(model: Any) -> dict[str, Any]:
-    """Return the fields of a model by name, and by alias if it has one."""
+    """Return the fields of a pydantic model by name, and by alias if a field has one."""
     return {
         name: field
         for own, field in model.model_fields.items()
@@ -141,7 +141,7 @@ def _validated() -> dict[str, Any]:
 
 
 def main() -> None:
-    """Rewrite the record."""
+    """Rewrite the record of DeepSpeed's keys."""
     import deepspeed
 
     record = {

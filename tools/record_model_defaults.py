@@ -1,6 +1,6 @@
-"""Record the defaults of transformers' configuration classes, for the keys that are read.
+"""Record the defaults of transformers' configuration classes, for the keys that teralog reads.
 
-A `config.json` may leave out values that are its class's defaults. Writes
+A `config.json` may leave out values that equal the defaults of its class. Writes
 `orchestrator/model/huggingface_defaults.json`; needs the extra `hf`.
 """
 
@@ -25,9 +25,9 @@ _GIVEN: dict[str, dict[str, Any]] = {
 
 
 def defaults(kind: str) -> dict[str, Any]:
-    """Return the defaults of a family, for the keys that its reader looks up.
+    """Return the defaults of a model family, for the keys that teralog reads.
 
-    Those that follow from other sizes are left out: the reader derives them.
+    Defaults that follow from other sizes are left out, because the reader derives them.
     """
     usual = transformers.AutoConfig.for_model(kind).to_dict()
     doubled = {name: 2 * usual[name] for name in _DOUBLED if isinstance(usual.get(name), int)}

@@ -49,7 +49,7 @@ _TYPES: Mapping[Any, str] = {int: "int", float: "float"}
 
 
 def options(parser: argparse.ArgumentParser) -> dict[str, dict[str, Any]]:
-    """Return the options that a parser accepts, in the form of the records."""
+    """Return the options that an argument parser accepts, in the form of the records."""
     return {
         option: dict(_takes(action))
         for action in parser._actions  # noqa: SLF001  (argparse has no public way to ask)

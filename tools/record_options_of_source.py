@@ -1,7 +1,7 @@
 """Record the command line options of a program from its source, without running it.
 
-This is for programs that cannot be imported here: record_options_of_parsers.py asks the parsers of
-those that can.
+This is for programs that cannot be imported here. For programs that can be imported, use
+record_options_of_parsers.py.
 
     python tools/record_options_of_source.py NAME --program TEXT --source URL SCRIPT
 
@@ -19,7 +19,7 @@ RECORDS = Path(__file__).parent.parent / "orchestrator" / "frameworks" / "known_
 
 
 def main() -> None:
-    """Write the record for the command line's arguments."""
+    """Read the script named on the command line, and write the record of its options."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("name")
     parser.add_argument("--program", required=True, help="the program and its version, for people")

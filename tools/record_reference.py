@@ -1,6 +1,7 @@
 """Write the generated pages of docs/reference: keys, parameters, frameworks, commands.
 
-Part of `make record`. The pages come from the types that check files and from click's commands.
+Part of `make record`. The pages are made from the types that validate files, and from click's
+commands.
 """
 
 import dataclasses
@@ -118,7 +119,7 @@ def commands_page(title: str, commands: Sequence[click.Command]) -> str:
 
 
 def _place(command: click.Command) -> str:
-    """Return the module and the name of a command, in sphinx-click's form."""
+    """Return the module and the name of a command, in the form that sphinx-click expects."""
     module = command.callback.__module__
     names = (name for name, value in vars(sys.modules[module]).items() if value is command)
     return f"{module}:{next(names)}"
@@ -164,7 +165,7 @@ def _rows(kind: type) -> Iterator[str]:
 
 
 def _values(schema: dict[str, Any]) -> str:
-    """Return the values that a key accepts: each of a few, or their type and limits."""
+    """Return the values that a key accepts: a list of a few, or their type and limits."""
     if "anyOf" in schema:
         accepted = [option for option in schema["anyOf"] if option.get("type") != "null"]
         return " or ".join(dict.fromkeys(_values(option) for option in accepted))
@@ -179,7 +180,7 @@ def _values(schema: dict[str, Any]) -> str:
 
 
 def _text(value: Any) -> str:
-    """Return a value in the form of a campaign file; an empty text without a value."""
+    """Return a value in the form of a campaign file; return an empty text if there is no value."""
     if value is None or value is dataclasses.MISSING:
         return ""
     return f"`{value if isinstance(value, str) else json.dumps(value)}`"

@@ -31,7 +31,10 @@ TITLE = re.compile(r"^# Campaign (?P<campaign>.+), run (?P<run>\w+): .*$", re.MU
 
 @dataclass(frozen=True)
 class Script:
-    """A rendered script; scripts of one framework and launcher are very similar."""
+    """A rendered job script, with its framework and launcher.
+
+    Scripts of one framework and launcher are very similar.
+    """
 
     framework: str
     launcher: str
@@ -39,9 +42,9 @@ class Script:
 
 
 def scripts() -> dict[str, Script]:
-    """Render the scripts of all campaigns, by name.
+    """Render the job scripts of all campaigns in tests/scripts, and return them by name.
 
-    Their runs would be in /results, and teralog's version is left out of them.
+    The scripts use /results as results folder, and do not contain teralog's version.
     """
     rendered = {}
     # Campaigns on the V100 cluster come first: their scripts have the most lines, so the other
@@ -74,7 +77,7 @@ def recorded(name: str) -> str:
 
 
 def rebuilt(base: str, difference: str) -> str:
-    """Return the script that has this difference from its base.
+    """Return the script that results from applying a recorded difference to its base.
 
     Raises ValueError if a hunk's lines are not in the base.
     """
@@ -90,7 +93,7 @@ def rebuilt(base: str, difference: str) -> str:
 
 
 def retitled(text: str, title: str) -> str:
-    """Give a script another title, and its campaign and run id everywhere."""
+    """Return a script with another title, and replace its campaign and run id everywhere."""
     old, new = TITLE.search(text), TITLE.search(title)
     for part in ("campaign", "run"):
         text = text.replace(old[part], new[part])
@@ -98,7 +101,7 @@ def retitled(text: str, title: str) -> str:
 
 
 def difference_from(name: str, base: str, text: str) -> str:
-    """Return the difference of a script from a base, with the least context that is unambiguous."""
+    """Return the difference of a script from a base script, with as little context as possible."""
     title = TITLE.search(text)[0]
     before = retitled(base, title).splitlines(keepends=True)
     for context in count():

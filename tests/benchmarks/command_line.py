@@ -1,7 +1,7 @@
 """Time the command line: `--help` compared with `import click`, and plans of many runs.
 
-Each pair is measured alternately, and the best of several runs counts, because it was disturbed
-least.
+The two commands of a pair are measured alternately. The best of several times counts, because other
+programs disturbed it least.
 """
 
 import subprocess

@@ -1,8 +1,8 @@
 """Simulate how often a comparison errs, and how often it finds a real difference.
 
 On the simulated cluster, one allocation is up to 40 % faster or slower than another. Its speed
-drifts during use, and two equal runs differ by 2 %. Each design is tried TRIALS times without a
-difference between A and B, and TRIALS times with one. `python
+drifts during use, and two equal runs differ by 2 %. Each design of an experiment is tried TRIALS
+times without a difference between A and B, and TRIALS times with a difference. `python
 tests/benchmarks/compare_simulation.py [TRIALS]` prints the table of docs/background/compare.md.
 """
 
@@ -25,7 +25,7 @@ Sides = tuple[list[Timing], list[Timing]]
 
 
 def normal(spread: float) -> Noise:
-    """Return normal noise of this standard deviation, in logarithms of speed."""
+    """Return a normally distributed noise with this standard deviation, in logarithms of speed."""
     return lambda chance: chance.gauss(0, spread)
 
 
@@ -39,18 +39,18 @@ def heavy(spread: float) -> Noise:
 
 
 def steady(chance: random.Random) -> Callable[[], float]:
-    """Return a drift of the speed at a constant pace, of 5 % per run, up or down."""
+    """Return a drift: the speed changes by 5 % per run, always in the same direction."""
     pace = chance.choice((-DRIFT, DRIFT))
     return lambda: pace
 
 
 def wandering(chance: random.Random) -> Callable[[], float]:
-    """Return a drift of the speed that goes up and down at random, by 5 % per run."""
+    """Return a drift: the speed goes up or down at random, by 5 % per run."""
     return lambda: chance.gauss(0, DRIFT)
 
 
 def still(chance: random.Random) -> Callable[[], float]:
-    """Return no drift: the speed of the cluster stays the same."""
+    """Return a drift of zero: the speed of the cluster stays the same."""
     return lambda: 0.0
 
 
@@ -73,7 +73,10 @@ def interleaved(
     allocations: bool = True,
     noise: Noise = _OF_A_RUN,
 ) -> Callable[[random.Random, float], Sides]:
-    """Return runs in blocks of A B B A or B A A B, each block in one allocation, or all in one."""
+    """Return a design: runs in blocks of A B B A or B A A B.
+
+    Each block has its own allocation, or all blocks share one if `allocations` is false.
+    """
 
     def make(chance: random.Random, gain: float) -> Sides:
         sides: Sides = ([], [])
@@ -96,7 +99,7 @@ def apart(
     other: int,
     noises: tuple[Noise, Noise] = _OF_ALLOCATIONS,
 ) -> Callable[[random.Random, float], Sides]:
-    """Return this many runs of A and of B, each run in a separate allocation."""
+    """Return a design: `count` runs of A and `other` runs of B, each in a separate allocation."""
 
     def make(chance: random.Random, gain: float) -> Sides:
         return (
@@ -108,7 +111,7 @@ def apart(
 
 
 def in_a_row(count: int) -> Callable[[random.Random, float], Sides]:
-    """Return all runs of A and then all of B, in two allocations, a common mistake."""
+    """Return a design with a common mistake: all runs of A, then all of B, in two allocations."""
 
     def make(chance: random.Random, gain: float) -> Sides:
         sides: Sides = ([], [])
@@ -166,13 +169,13 @@ def designs() -> list[Design]:
 
 
 def share(design: Design, gain: float, trials: int, seed: int = SEED) -> Counter[Verdict]:
-    """Return the share of trials that gave each verdict."""
+    """Simulate a design, and return how many trials gave each verdict."""
     verdicts = (design.verdict(seed + trial, gain).verdict for trial in range(trials))
     return Counter(verdicts)
 
 
 def main() -> None:
-    """Print the share of wrong verdicts and of real differences that a comparison found."""
+    """Print each design's share of wrong verdicts, and its share of real differences found."""
     trials = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
     print("| design | wrong, of no difference | finds 5 % | finds 20 % | wrong side |")
     print("|---|--:|--:|--:|--:|")

@@ -24,8 +24,8 @@ SEED = 20261122
 class Cluster:
     """A simulated cluster that makes runs of one configuration, one after another.
 
-    noise: takes a random generator and a number of runs; returns the logarithms of their step
-    times. together: how many runs share an allocation.
+    noise: a function of a random generator and a number of runs; it returns the logarithms of the
+    runs' step times. together: how many runs share an allocation.
     """
 
     name: str
@@ -35,14 +35,14 @@ class Cluster:
 
     @property
     def half(self) -> int:
-        """Return how many runs precede the simulated change; a multiple of an allocation's runs."""
+        """Return how many runs precede the simulated change: half of all, in whole allocations."""
         return self.runs // self.together // 2 * self.together
 
 
 def runs_before_change(cluster: Cluster, seed: int, gain: float) -> int | None:
-    """Return how many runs precede the change that a history shows, or None if it shows none.
+    """Return how many runs precede the change that `teralog history` finds; None if it finds none.
 
-    From the middle of the runs on, steps take longer by `gain`.
+    In the second half of the simulated runs, steps take longer by `gain`.
     """
     chance = random.Random(seed)
     times = [
@@ -65,17 +65,17 @@ def runs_before_change(cluster: Cluster, seed: int, gain: float) -> int | None:
 
 
 def normal(chance: random.Random, runs: int) -> list[float]:
-    """Return noise of 2 %."""
+    """Return the noise of each run: normally distributed, with a standard deviation of 2 %."""
     return [chance.gauss(0, RUN) for _ in range(runs)]
 
 
 def heavy(chance: random.Random, runs: int) -> list[float]:
-    """Return noise of 2 % with a few values ten times as large, as with a neighbour's job."""
+    """Return the noise of each run: 2 %, but 20 % for one run in ten."""
     return [chance.gauss(0, RUN * (10 if chance.random() < 0.1 else 1)) for _ in range(runs)]
 
 
 def in_allocations(together: int) -> Callable[[random.Random, int], list[float]]:
-    """Return noise of 2 % per run, plus 40 % that this many runs in a row share."""
+    """Return a noise: 2 % per run, plus 40 % that `together` runs in one allocation share."""
 
     def noise(chance: random.Random, runs: int) -> list[float]:
         levels = [chance.gauss(0, ALLOCATION) for _ in range(-(-runs // together))]
@@ -85,7 +85,7 @@ def in_allocations(together: int) -> Callable[[random.Random, int], list[float]]
 
 
 def lasting(chance: random.Random, runs: int) -> list[float]:
-    """Return noise of 2 %, half of which lasts from one run to the next."""
+    """Return the noise of each run: 2 %, half of which carries over to the next run."""
     logs = [chance.gauss(0, RUN)]
     for _ in range(runs - 1):
         logs.append(0.5 * logs[-1] + chance.gauss(0, RUN * math.sqrt(0.75)))

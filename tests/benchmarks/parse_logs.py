@@ -105,7 +105,7 @@ def count_lines(command: list[str], stdin: bytes | None) -> int:
 
 
 def read_alone(logs: Sequence[Path]) -> None:
-    """Read files into a buffer without parsing them: the upper limit for one processor."""
+    """Read files into a buffer without parsing them: no parser on one processor can be faster."""
     buffer = bytearray(2**18)
     for log in logs:
         descriptor = os.open(log, os.O_RDONLY)
@@ -125,12 +125,12 @@ def count_summarised(runs: list[LogRun]) -> int:
 
 
 def count_all(logs: Sequence[Path]) -> int:
-    """Return how many steps several processes read from the logs."""
+    """Return how many steps teralog reads from the logs with several processes."""
     return sum(count for _, count in read_each(logs, count_steps) if isinstance(count, int))
 
 
 def of_one_log(log: Path) -> list[Method]:
-    """Return the methods for one large log."""
+    """Return the methods to read one large log."""
     commands = {"perl": PERL, "grep -oP": GREP, "rg -o": RIPGREP, "mawk": MAWK}
     return [
         Method("bare read", lambda: read_alone([log])),
@@ -142,7 +142,7 @@ def of_one_log(log: Path) -> list[Method]:
 
 
 def of_many_logs(folder: Path, logs: Sequence[Path]) -> list[Method]:
-    """Return the methods for a folder of small logs."""
+    """Return the methods to read a folder of small logs."""
     commands = {
         "perl, one per file": ["find", str(folder), "-type", "f", "-exec", *PERL, "{}", ";"],
         "grep -oP": [*GREP, str(folder)],

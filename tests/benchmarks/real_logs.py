@@ -65,13 +65,13 @@ VALUES = (
 
 
 def value_of(log: Path) -> str:
-    """Return the regular expression of the value that perl and ripgrep print for a log."""
+    """Return the regular expression for the value that perl and ripgrep print from this log."""
     text = log.read_text(errors="replace")
     return next((value for value in VALUES if re.search(value, text)), VALUES[0])
 
 
 def repeat(log: Path, size: int, into: Path) -> None:
-    """Write the text of a log again and again, up to a given size."""
+    """Write the text of a log to a file again and again, until the file has the given size."""
     text = log.read_bytes()
     text += b"" if text.endswith(b"\n") else b"\n"
     piece = text * max(1, 2**20 // len(text))
@@ -90,7 +90,7 @@ def program_seconds(command: Sequence[str]) -> float:
 
 
 def reading_seconds(checkout: Path, log: Path, cores: int) -> float:
-    """Return how many seconds a checkout of teralog reads a log, on this many cores."""
+    """Return how many seconds the teralog of a checkout takes to read a log, on this many cores."""
     cores_of_machine = sorted(os.sched_getaffinity(0))[:cores]
     done = subprocess.run(
         [sys.executable, "-c", READ, str(log)],

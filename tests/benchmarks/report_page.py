@@ -98,7 +98,7 @@ def build(folder: Path, store: CampaignStore) -> Path:
 
 
 def renderers() -> float:
-    """Return the processor time, in seconds, that all browsers have used for drawing so far."""
+    """Return the processor time, in seconds, that all browsers have used so far to draw pages."""
     total = 0.0
     for process in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.Error):
@@ -108,7 +108,7 @@ def renderers() -> float:
 
 
 def loads(path: Path) -> Iterator[tuple[float, float]]:
-    """Yield the wall-clock time and the CPU time of opening a page, in seconds."""
+    """Yield the wall time and the processor time of each opening of a page, in seconds."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:

@@ -1,4 +1,4 @@
-"""`import teralog` gives four functions, which return commands' output and import late."""
+"""Check `import teralog`: four functions, which return what commands print."""
 
 import json
 import re
@@ -62,7 +62,7 @@ def test_read_returns_the_runs_of_a_log() -> None:
 
 
 def test_runs_and_steps_are_the_frames_of_a_campaign(tmp_path: Path) -> None:
-    """The campaign is a folder of results, or a file with its results elsewhere."""
+    """`runs` and `steps` accept a results folder, or a campaign file and a results folder."""
     assert teralog.runs(RECORDED).equals(frames.runs(RECORDED))
     assert teralog.steps(str(RECORDED)).equals(frames.steps(RECORDED))
     file = tmp_path / "zero-stages.yaml"
@@ -74,7 +74,7 @@ def test_runs_and_steps_are_the_frames_of_a_campaign(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("what", OPTIONS)
 def test_estimate_has_the_options_of_the_command(what: str) -> None:
-    """The options have the same names."""
+    """`teralog.estimate` accepts options with the same names as the command `teralog estimate`."""
     names = {param.name for param in estimate_command.commands[what].params if param.expose_value}
     assert field_types(OPTIONS[what]).keys() == names - {"campaign", "layout"}
 
@@ -91,7 +91,7 @@ def test_estimate_has_the_options_of_the_command(what: str) -> None:
     ],
 )
 def test_estimate_returns_what_the_command_prints(what: Any, options: dict[str, Any]) -> None:
-    """The function returns one dictionary of the list, or all."""
+    """`estimate` returns the same dictionaries as `teralog estimate --json` prints."""
     words = [what, "--json"]
     for name, value in options.items():
         option = name.replace("_", "-")
@@ -103,7 +103,7 @@ def test_estimate_returns_what_the_command_prints(what: Any, options: dict[str, 
 
 @pytest.mark.parametrize("what", OPTIONS)
 def test_estimate_takes_a_campaign_as_the_command_does(what: Any) -> None:
-    """Each run of the campaign has its records."""
+    """With a campaign, `estimate` returns the same dictionaries for each run as the command."""
     more = {"flops": {}, "time": {"step_seconds": 2.0}}.get(what, {})
     words = [word for name, value in more.items() for word in (f"--{name}", str(value))]
     command = ["estimate", what, str(CAMPAIGN), "--json", *(w.replace("_", "-") for w in words)]
@@ -136,7 +136,7 @@ def test_mistakes_are_value_errors(
 
 @pytest.mark.parametrize("first", [True, False])
 def test_packages_of_the_user_stay_theirs(tmp_path: Path, first: bool) -> None:
-    """The user's packages may have the names of teralog's modules, and be imported at any time."""
+    """A user can import packages named like teralog's, before or after `import teralog`."""
     for name in ("orchestrator", "parsers"):
         (tmp_path / name / "runs").mkdir(parents=True)
         (tmp_path / name / "__init__.py").write_text("mine = True\n")
@@ -159,9 +159,9 @@ def test_packages_of_the_user_stay_theirs(tmp_path: Path, first: bool) -> None:
 
 
 def test_without_such_packages_names_stay_ours() -> None:
-    """If the user has no packages of these names, the names stay teralog's.
+    """If the user has no packages with the names of teralog's, these names mean teralog's packages.
 
-    So objects can be pickled, and have the classes that are imported later.
+    So returned objects can be pickled, and their classes equal those that are imported later.
     """
     printed = in_new_process(
         f"import pickle, teralog; runs = teralog.read({str(LOG)!r})\n"

@@ -1,4 +1,4 @@
-"""Other packages with the names of teralog's packages change nothing, wherever they are."""
+"""Check that teralog works next to other packages with the names of its own packages."""
 
 import json
 import os
@@ -115,7 +115,7 @@ def test_supervisors_of_runs_get_their_own_packages(others: Path) -> None:
     ],
 )
 def test_ranks_get_their_own_packages(tmp_path: Path, run_of: str, options: list[str]) -> None:
-    """A training and a rehearsal, with several launchers and programs, import only their own."""
+    """Ranks of trainings and rehearsals import teralog's packages, not others of the same names."""
     _packages(tmp_path)
     (tmp_path / "here.yaml").write_text("scheduler: local\ngpus_per_node: 0\n")
     (tmp_path / "c.yaml").write_text(CAMPAIGN + f"include: [{{{run_of}}}]")

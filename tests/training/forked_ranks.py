@@ -24,11 +24,11 @@ RANKS = 2
 def train_forked(
     main: str, commands: Sequence[Sequence[str]], load: Sequence[str] = ()
 ) -> list[Finished]:
-    """Run a training program once per command line, on two ranks; return the ends in order.
+    """Run a training program once per command line, on two ranks; return the results in order.
 
-    main: the program's function, e.g. "orchestrator.workloads.gpt:gpt_main". load: modules that its
-    ranks load later. The exit code is the larger of both ranks'. The output is that of rank 0, then
-    that of rank 1.
+    main: the program's function, e.g. "orchestrator.workloads.gpt:gpt_main". load: modules to
+    import before the ranks are forked. The exit code is the larger of both ranks'. The output is
+    that of rank 0, then that of rank 1.
     """
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(

@@ -33,7 +33,7 @@ class Finished:
 
     @property
     def reports(self) -> list[str]:
-        """Return the program's own lines."""
+        """Return the lines of the output that the training program itself printed."""
         return [line for line in self.stdout.splitlines() if line.startswith("[teralog] ")]
 
     @property
@@ -46,7 +46,7 @@ class Finished:
 
 
 def options(values: dict[str, object]) -> list[str]:
-    """Return values as words of a command line; True means a flag."""
+    """Return names and values as words of a command line; True gives an option without a value."""
     words = []
     for name, value in values.items():
         words += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
@@ -54,7 +54,7 @@ def options(values: dict[str, object]) -> list[str]:
 
 
 def environment(**variables: str) -> dict[str, str]:
-    """Return this environment without the variables of a launcher around the tests."""
+    """Return the environment of the tests, without the variables that a launcher sets."""
     launcher = ("SLURM_", "RANK", "WORLD_SIZE", "LOCAL_", "MASTER_")
     inherited = {name: text for name, text in os.environ.items() if not name.startswith(launcher)}
     # DeepSpeed looks for ninja on the PATH, where a virtual environment need not be.
@@ -75,7 +75,7 @@ def start(command: Sequence[str], **variables: str) -> subprocess.Popen[str]:
 
 
 def finish(process: subprocess.Popen[str]) -> Finished:
-    """Wait for a process; the first one also builds DeepSpeed's extensions."""
+    """Wait for a process to end; the first process also builds DeepSpeed's extensions."""
     try:
         stdout, stderr = process.communicate(timeout=400)
     finally:

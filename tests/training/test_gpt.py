@@ -49,12 +49,12 @@ VARIANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 
 def arguments(strategy: str = "ddp", **changes: object) -> list[str]:
-    """Return the command line of a tiny model; True means a flag."""
+    """Return the command line that trains a tiny model; True gives an option without a value."""
     return ["--strategy", strategy, *options(SHAPE | CHOSEN | changes)]
 
 
 def deepspeed_config(path: Path, stage: int, **changes: object) -> Path:
-    """Write DeepSpeed's JSON with ddp's optimizer and every timer line switched on."""
+    """Write a DeepSpeed JSON file with the optimizer of ddp and with all timers switched on."""
     adam = {"betas": [0.9, 0.95], "eps": 1e-8, "weight_decay": 0.01, "torch_adam": True}
     config = {
         "train_micro_batch_size_per_gpu": 4,
@@ -76,12 +76,12 @@ def train(*command: str, launcher: Sequence[str] = TORCHRUN) -> Finished:
 
 @pytest.fixture(scope="module", params=STRATEGIES)
 def strategy(request: pytest.FixtureRequest) -> str:
-    """Return each strategy in turn."""
+    """Return each strategy of the gpt program in turn."""
     return str(request.param)
 
 
 def train_all(folder: Path) -> dict[str, Finished]:
-    """Train on two ranks with each strategy and each of VARIANTS; return the ends by name."""
+    """Train on two ranks with each strategy and each of VARIANTS; return the results by name."""
     commands = {"ddp": arguments()}
     for name in STRATEGIES[1:]:
         stage, _, offload = name.partition("-")
@@ -98,14 +98,14 @@ def train_all(folder: Path) -> dict[str, Finished]:
 
 @pytest.fixture(scope="module")
 def all_trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Finished]:
-    """Return the end of each training, by its strategy and its variant if it has one."""
+    """Return the result of each training, by its strategy and its variant if it has one."""
     pytest.importorskip("deepspeed")
     return made_once(tmp_path_factory, "gpt", train_all)
 
 
 @pytest.fixture(scope="module")
 def trained(strategy: str, all_trained: dict[str, Finished]) -> Finished:
-    """Return one training of each strategy on two ranks."""
+    """Return the result of a training on two ranks, for each strategy in turn."""
     return all_trained[strategy]
 
 
@@ -161,7 +161,10 @@ def test_the_parameter_count_is_that_of_the_formula(
 
 @pytest.mark.parametrize("activation_checkpointing", [False, True])
 def test_the_flop_counter_agrees_with_the_formula(activation_checkpointing: bool) -> None:
-    """A pass costs 72·B·s·l·h²(1 + s/6h + v/12lh) FLOPs, and 24·B·s·l·h²(1 + s/6h) to recompute."""
+    """A pass costs 72·B·s·l·h²(1 + s/6h + v/12lh) FLOPs, as the formula has it.
+
+    Recomputation adds 24·B·s·l·h²(1 + s/6h).
+    """
     checkpointing = {"activation_checkpointing": True} if activation_checkpointing else {}
     shape = settings(**checkpointing)
     model = gpt_model.build_model(shape, torch.device("cpu"), None, None)
@@ -177,7 +180,7 @@ def test_the_flop_counter_agrees_with_the_formula(activation_checkpointing: bool
 
 @pytest.mark.parametrize("program", ["gpt", "hf_gpt"])
 def test_a_copy_of_the_folder_is_all_that_is_needed(program: str, tmp_path: Path) -> None:
-    """The workload also runs on a machine without teralog."""
+    """A copy of the workload's folder runs on a machine without teralog."""
     shutil.copytree(Path(gpt.__file__).parent, tmp_path / "copied")
     done = subprocess.run(
         [sys.executable, "-m", f"copied.{program}", "--help"],
@@ -191,7 +194,7 @@ def test_a_copy_of_the_folder_is_all_that_is_needed(program: str, tmp_path: Path
 
 
 def test_tokens_differ_between_ranks_iterations_and_seeds_only() -> None:
-    """Equal seeds give equal samples, however the samples are cut into micro-batches."""
+    """Ranks, iterations and seeds have different tokens; micro-batch sizes change no token."""
     tokens = gpt_model.dummy_tokens(settings(), 1, 0)
     cut = gpt_model.dummy_tokens(settings(micro_batch_size=2, num_microbatches=2), 1, 0)
     others = [
@@ -221,12 +224,12 @@ def test_every_strategy_reports_its_start_and_its_end(strategy: str, trained: Fi
 
 
 def test_every_strategy_has_the_same_loss(trained: Finished, reference_loss: float) -> None:
-    """Equal weights, tokens and optimizer lead to the same loss, partitioned or not."""
+    """Every strategy ends with the loss of a plain loop, partitioned or not."""
     assert trained.final_loss == pytest.approx(reference_loss, abs=TOLERANCE)
 
 
 def test_every_iteration_has_a_line(strategy: str, trained: Finished) -> None:
-    """With ddp the program prints the line; with ZeRO, DeepSpeed's timers add the times."""
+    """Each iteration has a line; with ZeRO, DeepSpeed's timers print its times."""
     if strategy == "ddp":
         form = (
             r"\[teralog\] iteration (\d+)/6 \| step_seconds (\d+\.\d{6})"
@@ -253,14 +256,14 @@ def test_every_iteration_has_a_line(strategy: str, trained: Finished) -> None:
 def test_saving_memory_does_not_change_the_loss(
     name: str, all_trained: dict[str, Finished], reference_loss: float
 ) -> None:
-    """Accumulation and recomputation do not change the loss."""
+    """Gradient accumulation and recomputation do not change the loss."""
     run = all_trained[f"{name} saving memory"]
     assert run.final_loss == pytest.approx(reference_loss, abs=TOLERANCE)
 
 
 @pytest.mark.parametrize("name", ["ddp", "zero3"])
 def test_bf16_trains(name: str, all_trained: dict[str, Finished], reference_loss: float) -> None:
-    """In bf16 the loss is near that of fp32, and not the same."""
+    """In bf16 the loss is near that of fp32, but not equal."""
     run = all_trained[f"{name} bf16"]
     assert " | precision bf16 | " in run.reports[0]
     assert run.final_loss == pytest.approx(reference_loss, abs=0.05)
@@ -277,7 +280,7 @@ def free_job_id() -> int:
 
 
 def slurm_tasks(folder: Path, *command: str) -> list[Finished]:
-    """Run two plain processes as srun would, with a scontrol that knows the host list."""
+    """Run two plain processes as srun would; a stand-in for scontrol expands the host list."""
     job_id = str(free_job_id())
     scontrol = folder / "scontrol"
     hosts = '[ "$*" = "show hostnames node[1-2]" ] && printf "127.0.0.1\\nnode2\\n"'
@@ -299,14 +302,14 @@ def slurm_tasks(folder: Path, *command: str) -> list[Finished]:
 
 
 def test_slurm_variables_are_enough(reference_loss: float, tmp_path: Path) -> None:
-    """Under srun the ranks, the address and the port come from Slurm's variables."""
+    """Under srun, ranks, address and port are read from Slurm's variables."""
     first, second = slurm_tasks(tmp_path, *arguments())
     assert first.final_loss == pytest.approx(reference_loss, abs=TOLERANCE)
     assert (second.exit_code, second.stdout) == (0, "")
 
 
 def test_one_process_trains_alone_and_a_loss_may_be_nan() -> None:
-    """A diverging run goes on to its end and prints nan as its loss."""
+    """One process can train without a launcher; a diverging run ends normally with loss nan."""
     run = train(*arguments(learning_rate=1e30), launcher=[sys.executable])
     assert " | world_size 1 | " in run.reports[0]
     assert len(run.reports) == TRAIN_ITERS + 2
@@ -315,7 +318,7 @@ def test_one_process_trains_alone_and_a_loss_may_be_nan() -> None:
 
 
 def test_a_mistake_is_reported_once_and_ends_every_rank(tmp_path: Path) -> None:
-    """Rank 0 prints the sentence without a traceback; all ranks exit with 1."""
+    """For a user's mistake, only rank 0 prints a sentence, and all ranks exit with 1."""
     first, second = slurm_tasks(tmp_path, *arguments(precision="fp16"))
     sentence = "gpt.py: --precision fp16 does not train on the CPU; try bf16, fp32 or a GPU\n"
     assert (first.exit_code, first.stdout, first.stderr) == (1, "", sentence)
@@ -323,7 +326,7 @@ def test_a_mistake_is_reported_once_and_ends_every_rank(tmp_path: Path) -> None:
 
 
 def test_a_launcher_does_not_swallow_the_sentence() -> None:
-    """Under torchrun, rank 0's sentence is printed: other ranks end a moment later."""
+    """Under torchrun, rank 0's error message is printed, because other ranks end a moment later."""
     run = train(*arguments(hidden_size=66))
     assert run.exit_code == 1
     assert run.stderr.count("gpt.py: ") == 1
@@ -395,7 +398,7 @@ def test_a_mistake_is_one_sentence(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The sentence about a user's mistake contains the place and the problem; main returns 1."""
+    """For a user's mistake, one sentence names the place and the problem, and main returns 1."""
     monkeypatch.setitem(sys.modules, "deepspeed", None)  # as if it were not installed
     if json_changes is not None:
         changes["deepspeed_config"] = deepspeed_config(
@@ -413,7 +416,7 @@ def test_a_mistake_is_one_sentence(
 def test_an_unreadable_json_is_one_sentence(
     text: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A sentence names a JSON file that is missing, cut off, or contains no object."""
+    """If a JSON file is missing, cut off or contains no object, one sentence names the file."""
     path = tmp_path / "ds_config.json"
     if text is not None:
         path.write_text(text, encoding="utf-8")
@@ -424,7 +427,7 @@ def test_an_unreadable_json_is_one_sentence(
 @pytest.mark.usefixtures("rank_0")
 @pytest.mark.skipif(torch.cuda.is_available(), reason="CUDA is there")
 def test_missing_cuda_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
-    """If the user asks for CUDA and there is none, one sentence reports it; the CPU is not used."""
+    """If the user asks for CUDA without a GPU, one sentence reports it; no CPU is used instead."""
     assert gpt.gpt_main(arguments(device="cuda")) == 1
     assert "--device cuda: torch finds no CUDA device here" in capsys.readouterr().err
 

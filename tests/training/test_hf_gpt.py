@@ -52,7 +52,7 @@ MORE: dict[str, tuple[int, dict[str, Any], dict[str, Any]]] = {
 
 
 def configuration(path: Path, stage: int, offload: dict[str, Any], **sections: Any) -> Path:
-    """Write DeepSpeed's JSON, in which the Trainer fills in the "auto" values."""
+    """Write a DeepSpeed JSON file with "auto" values, which the Trainer fills in."""
     adam = AUTO if offload else AUTO | {"torch_adam": True}
     config = {
         "train_batch_size": "auto",
@@ -81,7 +81,7 @@ def arguments(path: Path, **changes: Any) -> list[str]:
 def train_all(
     folder: Path, cases: dict[str, tuple[int, dict[str, Any], dict[str, Any]]]
 ) -> dict[str, Finished]:
-    """Train on two ranks in each of these cases; return the ends by name."""
+    """Train on two ranks in each of these cases; return the results by name."""
     commands = [
         arguments(configuration(folder / f"{name}.json", stage, offload), **changes)
         for name, (stage, offload, changes) in cases.items()
@@ -92,7 +92,7 @@ def train_all(
 
 @pytest.fixture(scope="module", params=CASES)
 def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Finished:
-    """Return one training of each case on two ranks."""
+    """Return the result of a training on two ranks, for each case in turn."""
     needs_the_trainer()
     ended = made_once(tmp_path_factory, "hf-gpt", lambda folder: train_all(folder, CASES))
     return ended[str(request.param)]
@@ -132,12 +132,12 @@ def reference_loss() -> float:
 
 
 def test_the_loss_is_that_of_a_plain_loop(trained: Finished, reference_loss: float) -> None:
-    """The loss is the same, with partitioned or offloaded states, or with neither."""
+    """The final loss is that of a plain loop, even if states are partitioned or offloaded."""
     assert trained.final_loss == pytest.approx(reference_loss, abs=TOLERANCE)
 
 
 def test_start_iterations_and_end_are_reported(trained: Finished) -> None:
-    """Start, iterations and end are reported in lines of the same form as those of gpt.py."""
+    """Start, iterations and end are reported in lines of the same form as in gpt.py."""
     assert re.fullmatch(
         r"\[teralog\] start \| strategy zero\d \| world_size 2 \| backend gloo \| device cpu"
         rf" \| precision fp32 \| parameters {PARAMETERS} \| torch \S+ \| deepspeed \S+"
@@ -150,9 +150,9 @@ def test_start_iterations_and_end_are_reported(trained: Finished) -> None:
 def test_the_logs_readers_find_the_steps_and_the_trainers_result(
     trained: Finished, tmp_path: Path
 ) -> None:
-    """The parsers find the steps and the Trainer's result, and these agree.
+    """The parsers find the steps and the Trainer's result.
 
-    The training lasts at least as long as all its steps.
+    The training lasts at least as long as all its steps together.
     """
     log = tmp_path / "log"
     log.write_text(trained.stdout)
@@ -177,7 +177,7 @@ def test_the_logs_readers_find_the_steps_and_the_trainers_result(
 def test_every_other_way_to_train_it_has_the_same_loss(
     reference_loss: float, tmp_path: Path
 ) -> None:
-    """The cases are the other stages, accumulation and recomputation.
+    """The other ZeRO stages, accumulation and recomputation give the same loss as a plain loop.
 
     The test runs only if TERALOG_ALL_STAGES is set.
     """
@@ -208,7 +208,7 @@ def test_a_mistake_is_one_sentence(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The sentence about a user's mistake contains the place and the problem; main returns 1."""
+    """For a user's mistake, one sentence names the place and the problem, and main returns 1."""
     for name, text in {"RANK": "0", "LOCAL_RANK": "0", "DS_ACCELERATOR": "cpu"}.items():
         monkeypatch.setenv(name, text)
     monkeypatch.setitem(sys.modules, "transformers", None)  # as if it were not installed
@@ -225,7 +225,7 @@ def test_a_mistake_is_one_sentence(
 def test_samples_differ_and_are_the_same_for_equal_seeds() -> None:
     """Samples differ from one another, and equal seeds give equal samples.
 
-    The first token of a sample is not predicted, so it is not compared.
+    The first token of a sample is never predicted, so the test does not compare it.
     """
     words = options(SHAPE | CHOSEN | {"deepspeed_config": "none.json"})
     settings = settings_of(vars(hf_gpt.hf_gpt_parser().parse_args(words)), "zero0")

@@ -34,9 +34,10 @@ class Daemons:
         self._environment = command_environment(plan)
 
     def start(self) -> None:
-        """Start everything and return when all nodes are idle.
+        """Start all daemons and return when all nodes are idle.
 
-        Raises PracticeError, with the end of its log, if a daemon ends or takes more than a minute.
+        Raises PracticeError, with the end of the daemon's log, if a daemon ends or takes more than
+        a minute.
         """
         plan = self._plan
         self._write_files()
@@ -50,7 +51,7 @@ class Daemons:
         self._wait("slurmctld", self._all_idle)
 
     def start_ended(self) -> None:
-        """Start daemons that have ended again; they append to their logs."""
+        """Start the daemons that have ended once more; they append to their logs."""
         for name, process in list(self._started.items()):
             if process.poll() is not None:
                 self._start(*self._commands[name], name=name)
@@ -204,7 +205,7 @@ def _slurm_version() -> tuple[int, int]:
 
 
 def _accepts(address: int | Path) -> bool:
-    """Return whether a program listens at a port of this machine, or at a socket's path."""
+    """Return whether a program listens at a port of this machine, or at a Unix socket."""
     family = socket.AF_INET if isinstance(address, int) else socket.AF_UNIX
     with socket.socket(family) as client:
         return (

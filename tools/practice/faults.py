@@ -8,7 +8,7 @@ from practice.running import Cluster
 
 
 def kill(cluster: Cluster, daemon: str) -> None:
-    """Kill `slurmctld`, or the slurmd of a node, given by the node's name; jobs keep running."""
+    """Kill the daemon `slurmctld`, or the slurmd of the node with this name; jobs keep running."""
     pid = int((cluster.plan.folder / "run" / f"{daemon}.pid").read_text())
     os.kill(pid, signal.SIGKILL)
     wait_until(lambda: not _lives(pid), lambda: f"{daemon} does not end")

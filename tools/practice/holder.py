@@ -27,17 +27,21 @@ from practice.processes import adopt_orphans, end_descendants, reap, signal_when
 
 
 def order(plan: Plan, *, bound: bool) -> str:
-    """Return the input text of `hold`: the plan, and whether the cluster ends with its starter."""
+    """Return the input text of `hold`: the plan and `bound`.
+
+    bound: whether the cluster ends with the process that started it.
+    """
     return json.dumps({"plan": {**asdict(plan), "folder": str(plan.folder)}, "bound": bound})
 
 
 def hold(text: str) -> NoReturn:
-    """Hold a cluster until SIGTERM or, if it is bound, until standard input is closed.
+    """Keep a cluster running until SIGTERM or, if it is bound, until standard input is closed.
 
-    SIGUSR1 to the inner process, whose pid is in `holder.pid`, starts ended daemons again.
+    SIGUSR1 to the inner process, whose pid is in `holder.pid`, restarts the daemons that have
+    ended.
 
-    Prints one line on stdout when it is ready, or if it cannot be: `{"ready": seconds}` or
-    `{"problem": sentence}`.
+    Prints one line on stdout when the cluster is ready, or when it cannot start:
+    `{"ready": seconds}` or `{"problem": sentence}`.
     """
     data: Mapping[str, Any] = json.loads(text)
     plan = Plan(**{**data["plan"], "folder": Path(data["plan"]["folder"])})
@@ -96,7 +100,7 @@ def _tell(message: Mapping[str, Any]) -> None:
 
 
 def _let_go_of_output() -> None:
-    """Close stdout and stderr, because the starter, or a pipe, may wait for their end."""
+    """Close stdout and stderr, because the starter of the cluster may wait for their end."""
     with Path(os.devnull).open("wb") as nowhere:
         os.dup2(nowhere.fileno(), 1)
         os.dup2(nowhere.fileno(), 2)

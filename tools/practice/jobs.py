@@ -12,7 +12,8 @@ from practice.running import Cluster
 def submit(cluster: Cluster, body: str, *options: str, folder: Path) -> str:
     """Submit a bash script with these lines from a folder, and return the job's id.
 
-    Its output is `ID.out` there. Raises PracticeError, with sbatch's words, if it is refused.
+    The job writes its output to `ID.out` in that folder. Raises PracticeError, with sbatch's
+    message, if Slurm refuses the job.
     """
     script = folder / "job.sh"
     script.write_text(f"#!/bin/bash\n{body}\n")
@@ -23,7 +24,7 @@ def submit(cluster: Cluster, body: str, *options: str, folder: Path) -> str:
 
 
 def state(cluster: Cluster, job: str) -> str:
-    """Return a job's state, e.g. PENDING; for an array, its tasks' different states, sorted."""
+    """Return a job's state, e.g. PENDING; for an array, the sorted states of its tasks."""
     listed = cluster.run(
         "squeue", "--noheader", "--array", "--states=all", f"--jobs={job}", "--format=%T"
     )
@@ -33,7 +34,7 @@ def state(cluster: Cluster, job: str) -> str:
 def wait_for(cluster: Cluster, job: str, pattern: str, seconds: float = 120) -> str:
     """Wait until a job's state matches a pattern, and return the state.
 
-    Raises PracticeError if it ends in another state, or takes too long.
+    Raises PracticeError if the job ends in another state, or takes too long.
     """
     last_state = ""
 
@@ -53,9 +54,9 @@ def wait_for(cluster: Cluster, job: str, pattern: str, seconds: float = 120) -> 
 def wait_until(
     condition: Callable[[], bool], problem: Callable[[], str], seconds: float = 120
 ) -> None:
-    """Wait until a condition holds; raise PracticeError with the problem if it takes too long.
+    """Wait until `condition()` is true; raise PracticeError with `problem()` if it takes too long.
 
-    The longer it waits, the more rarely it checks, because a check may start processes.
+    The longer the function waits, the more rarely it checks, because a check may start processes.
     """
     begin = time.monotonic()
     while not condition():
@@ -66,20 +67,20 @@ def wait_until(
 
 
 def let_time_run_out(cluster: Cluster, job: str) -> None:
-    """Move the time limit of a job to now; Slurm checks every 30 s for exceeded limits.
+    """Set a job's time limit to a few seconds from now, because Slurm refuses a limit in the past.
 
-    The new limit is a few seconds ahead, because Slurm refuses a limit in the past. Raises
-    PracticeError, with scontrol's words, if it is refused.
+    Slurm checks for exceeded limits every 30 s. Raises PracticeError, with scontrol's message, if
+    Slurm refuses the limit.
     """
     _update(cluster, f"jobid={job}", "EndTime=now+2")
 
 
 def fail_node(cluster: Cluster, node: str) -> None:
-    """Take a node down with its jobs; it stays down until `clear`, or `state=resume`.
+    """Take a node down with its jobs; the node stays down until `clear`, or `state=resume`.
 
     A node that is only set to down becomes usable again as soon as it answers. It may then get the
-    job that it lost before it has cleaned up, and Slurm holds that job permanently ("launch failed
-    requeued held"). Raises PracticeError, with scontrol's words, if it is refused.
+    job that it lost before it has cleaned up. Slurm then holds that job permanently ("launch failed
+    requeued held"). Raises PracticeError, with scontrol's message, if scontrol fails.
     """
     for word in ("drain", "down"):
         _update(cluster, f"nodename={node}", f"state={word}", "reason=test")

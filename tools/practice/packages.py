@@ -80,7 +80,10 @@ def _is_there(sign: str) -> bool:
 
 
 def _as_root() -> list[str] | None:
-    """Return the start of a command as root; None if that takes a password, or apt is missing."""
+    """Return the first words of a command run as root, or None if that is impossible.
+
+    It is impossible if it needs a password, or if apt is missing.
+    """
     if shutil.which("apt-get", path=SEARCH_PATH) is None:
         return None
     if os.geteuid() == 0:

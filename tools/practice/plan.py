@@ -13,7 +13,7 @@ ACCOUNT = "bench@v100"
 
 
 class PracticeError(Exception):
-    """The cluster is impossible; the message is a sentence with a remedy."""
+    """An error of a practice cluster; the message is a sentence that includes a remedy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,42 +43,42 @@ class Plan:
 
     @property
     def names_32g(self) -> tuple[str, ...]:
-        """Names of the nodes with 32 GB GPUs."""
+        """Return the names of the nodes with 32 GB GPUs."""
         return tuple(f"gpu{number:03}" for number in range(1, self.nodes_32g + 1))
 
     @property
     def names_16g(self) -> tuple[str, ...]:
-        """Names of the nodes with 16 GB GPUs."""
+        """Return the names of the nodes with 16 GB GPUs."""
         first = self.nodes_32g + 1
         return tuple(f"gpu{number:03}" for number in range(first, first + self.nodes_16g))
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """Names of all nodes."""
+        """Return the names of all nodes."""
         return self.names_32g + self.names_16g
 
     @property
     def slurm_conf(self) -> Path:
-        """The value of SLURM_CONF."""
+        """Return the path of slurm.conf, the value of SLURM_CONF."""
         return self.folder / "etc" / "slurm.conf"
 
     @property
     def submit_seconds(self) -> Path:
-        """The file with the delay of the plug-in for new jobs."""
+        """Return the file with the seconds by which a plug-in delays each submitted job."""
         return self.folder / "etc" / "submit_seconds"
 
     @property
     def munge_socket(self) -> Path:
-        """The socket of munged, which issues credentials."""
+        """Return the socket of munged, which issues credentials."""
         return self.folder / "run" / "munge.socket"
 
     @property
     def mariadb_socket(self) -> Path:
-        """The socket of the database, which listens on no port."""
+        """Return the socket of the database, which listens on no port."""
         return self.folder / "run" / "mariadb.socket"
 
     def check(self) -> None:
-        """Raise PracticeError if such a cluster is impossible."""
+        """Raise PracticeError if a cluster with these settings is impossible."""
         if not _FOLDER.fullmatch(str(self.folder)) or len(str(self.folder)) > _MAX_FOLDER_LENGTH:
             raise PracticeError(
                 f"{self.folder}: give an absolute path of letters, digits and /._+- with at most "
@@ -90,11 +90,11 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """The machine of the cluster, as its configuration names it.
+    """The machine on which the practice cluster runs.
 
-    user: the user who starts the daemons. If it is root, daemons run jobs of every user, otherwise
-    only of this one. ports: one for slurmctld, one for slurmdbd, then one per node. slurm_version:
-    e.g. (22, 5).
+    user: the user who starts the daemons. If the user is root, daemons run jobs of every user,
+    otherwise only jobs of this user. ports: one for slurmctld, one for slurmdbd, then one per node.
+    slurm_version: e.g. (22, 5).
     """
 
     name: str
@@ -104,7 +104,7 @@ class Host:
 
 
 def files(plan: Plan, host: Host) -> Mapping[str, str]:
-    """Return the configuration: texts by path below the cluster's folder."""
+    """Return the texts of a cluster's configuration files, by path below its folder."""
     texts = {
         "etc/slurm.conf": _slurm_conf(plan, host),
         "etc/gres.conf": f"Name=gpu Type=v100 File={plan.folder}/dev/nvidia[0-3]\n",
@@ -123,7 +123,7 @@ def files(plan: Plan, host: Host) -> Mapping[str, str]:
 
 
 def accounts(user: str) -> str:
-    """Return the commands for sacctmgr: the cluster, two QOS, an account, and its users."""
+    """Return the commands for sacctmgr that create the cluster, two QOS, an account and users."""
     return f"""\
 add cluster practice
 add qos dev MaxWall=2:00:00 Flags=DenyOnLimit Priority=100
@@ -239,9 +239,10 @@ StorageLoc=slurm
 
 
 def _hosts(plan: Plan, host: Host) -> str:
-    """Return one loopback address per node, by which programs tell several nodes apart.
+    """Return a hosts file with one loopback address per node, so that programs see different hosts.
 
-    Each address exists as IPv6, too: torch asks for it, and libnss_wrapper does not map it itself.
+    Each address is listed as IPv6, too: torch asks for IPv6, and libnss_wrapper does not map
+    addresses to it.
     """
     names = {str(IPv4Address("127.0.1.1") + index): name for index, name in enumerate(plan.nodes)}
     lines = [f"{address} {name}\n::ffff:{address} {name}" for address, name in names.items()]
@@ -262,7 +263,7 @@ end
 
 
 def _task_prolog(plan: Plan) -> str:
-    """Return a script by which a job sees its node's name as the host's, and finds the others."""
+    """Return a script for jobs: the host name is the node's name, and other nodes are found."""
     return f"""\
 #!/bin/sh
 echo "export SLURM_CONF={plan.slurm_conf}"

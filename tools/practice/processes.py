@@ -18,7 +18,7 @@ def adopt_orphans() -> None:
 
 
 def signal_when_parent_ends(number: signal.Signals) -> None:
-    """Have the kernel send this process a signal when its parent ends, however it ends."""
+    """Make the kernel send this process a signal when its parent ends or is killed."""
     _prctl(_PR_SET_PDEATHSIG, number)
 
 
@@ -30,7 +30,7 @@ def reap() -> None:
 
 
 def end_descendants() -> None:
-    """Kill all descendants, until none is left. Orphans must have been adopted."""
+    """Kill all descendants of this process until none is left; first call `adopt_orphans`."""
     while pids := _descendants():
         for pid in pids:
             with contextlib.suppress(ProcessLookupError, PermissionError):

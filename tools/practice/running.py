@@ -1,4 +1,4 @@
-"""Start, find and end practice clusters from outside."""
+"""Start, find and end practice clusters, from any process."""
 
 import contextlib
 import fcntl
@@ -24,10 +24,10 @@ _END_SECONDS = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """A running cluster.
+    """A running practice cluster.
 
-    process: holds the cluster, and ends when its standard input, a pipe, is closed. start_seconds:
-    how long it took until all nodes were idle.
+    process: keeps the cluster running, and ends it when the pipe to its standard input is closed.
+    start_seconds: how long it took until all nodes were idle.
     """
 
     plan: Plan
@@ -36,11 +36,11 @@ class Cluster:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """The environment for commands on this cluster: SLURM_CONF, and PATH."""
+        """Return the environment for commands on this cluster: SLURM_CONF, and PATH."""
         return command_environment(self.plan)
 
     def run(self, *command: str, cwd: Path | None = None) -> "subprocess.CompletedProcess[str]":
-        """Run a command on the cluster and wait for it."""
+        """Run a command with the cluster's environment, and wait until it ends."""
         return subprocess.run(
             command,
             env=self.environment,
@@ -55,8 +55,9 @@ class Cluster:
 def start(plan: Plan, *, bound: bool = True) -> Cluster:
     """Start a cluster and return it when all its nodes are idle.
 
-    A bound cluster ends when this process ends, however it ends; another stays until `stop`. Raises
-    PracticeError if packages are missing, the folder is taken, or a daemon does not start.
+    If `bound`, the cluster ends when this process ends, even if it is killed; otherwise it runs
+    until `stop`. Raises PracticeError if packages are missing, the folder is taken, or a daemon
+    does not start.
     """
     plan.check()
     if packages := missing_packages(with_accounting=plan.with_accounting):
@@ -83,7 +84,7 @@ def start(plan: Plan, *, bound: bool = True) -> Cluster:
 
 @contextlib.contextmanager
 def running(plan: Plan) -> Iterator[Cluster]:
-    """Start a cluster, and end it after the block."""
+    """Start a cluster for a `with` block, and end it after the block."""
     cluster = start(plan)
     try:
         yield cluster
@@ -94,7 +95,7 @@ def running(plan: Plan) -> Iterator[Cluster]:
 
 
 def is_up(folder: Path) -> bool:
-    """Return whether a folder has a running cluster: its holder has a lock on it."""
+    """Return whether a cluster runs in a folder, i.e. a process has locked the folder."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except FileNotFoundError:
@@ -110,9 +111,9 @@ def is_up(folder: Path) -> bool:
 
 
 def stop(folder: Path) -> bool:
-    """End the cluster in a folder and return whether there was one.
+    """End the cluster in a folder, and return whether a cluster was running there.
 
-    Raises PracticeError if it does not end in time.
+    Raises PracticeError if the cluster does not end in time.
     """
     if not is_up(folder):
         return False
@@ -130,7 +131,8 @@ def stop(folder: Path) -> bool:
 def _make_folder(folder: Path) -> None:
     """Make a cluster's folder; first remove the folder of a killed cluster, e.g. after a reboot.
 
-    Other users can enter the folder only if it is root's, because its daemons may run their jobs.
+    If root starts the cluster, other users can enter the folder, because its daemons may run their
+    jobs. Otherwise only the owner can.
     """
     for _ in range(2):
         try:

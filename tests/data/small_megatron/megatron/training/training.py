@@ -9,7 +9,7 @@ from . import arguments, global_vars, initialize
 class OptimizerConfig:
     """The configuration of an optimizer.
 
-    It refuses a learning rate for embeddings that is higher than the general one.
+    Raises an error if the learning rate for embeddings is higher than the general learning rate.
     """
 
     lr: float
