@@ -1,4 +1,4 @@
-"""Fixtures of a real Slurm, with and without accounting; one of each kind per test process."""
+"""Fixtures for a real Slurm, with and without accounting; each test process starts its own."""
 
 import os
 import tempfile
@@ -57,14 +57,14 @@ def _sixteen_nodes() -> Iterator[Cluster]:
 
 @pytest.fixture
 def sixteen_nodes(_sixteen_nodes: Cluster) -> Iterator[Cluster]:
-    """A cluster as large as the allocation of the GPT2 page."""
+    """Yield a cluster of sixteen nodes, as many as the GPT2 page of the docs uses."""
     yield _sixteen_nodes
     jobs.clear(_sixteen_nodes)
 
 
 @pytest.fixture
 def slow_to_accept(_slow_to_accept: Cluster) -> Iterator[Cluster]:
-    """A cluster whose plug-in may check a new job for longer than sbatch waits, 10 s."""
+    """Yield a cluster that may check a new job longer than sbatch waits (10 s)."""
     yield _slow_to_accept
     _slow_to_accept.plan.submit_seconds.write_text("0\n")
     jobs.clear(_slow_to_accept)
@@ -72,21 +72,21 @@ def slow_to_accept(_slow_to_accept: Cluster) -> Iterator[Cluster]:
 
 @pytest.fixture
 def hasty_slurm(_hasty_slurm: Cluster) -> Iterator[Cluster]:
-    """A cluster that forgets jobs within a minute, and soon marks a silent node as failed."""
+    """Yield a cluster that forgets jobs within a minute and soon marks a silent node as failed."""
     yield _hasty_slurm
     jobs.clear(_hasty_slurm)
 
 
 @pytest.fixture
 def slurm(_slurm: Cluster) -> Iterator[Cluster]:
-    """A cluster of four nodes v100-32g and two v100-16g, all idle; without sacct."""
+    """Yield an idle cluster of four v100-32g and two v100-16g nodes, without accounting."""
     yield _slurm
     jobs.clear(_slurm)
 
 
 @pytest.fixture
 def slurm_with_accounting(_slurm_with_accounting: Cluster) -> Iterator[Cluster]:
-    """The same cluster with slurmdbd: sacct answers, and Slurm enforces accounts and QOS."""
+    """Yield a cluster with slurmdbd: sacct answers, and Slurm enforces accounts and QOS."""
     yield _slurm_with_accounting
     jobs.clear(_slurm_with_accounting)
 
@@ -99,13 +99,13 @@ def cluster(request: pytest.FixtureRequest) -> Any:
 
 @pytest.fixture
 def play(playground, cluster) -> Any:
-    """Return a playground on either cluster, with or without accounting."""
+    """Return a playground (a folder with a small campaign) on the cluster of `cluster`."""
     playground.environment |= cluster.environment
     return playground
 
 
 @pytest.fixture
 def bare(playground, slurm) -> Any:
-    """Return a playground on the cluster without accounting."""
+    """Return a playground (a folder with a small campaign) on a cluster without accounting."""
     playground.environment |= slurm.environment
     return playground

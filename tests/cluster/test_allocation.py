@@ -45,7 +45,7 @@ setup:
 
 @pytest.fixture
 def play(playground, slurm) -> Any:
-    """Return a playground on the cluster."""
+    """Return a playground (a folder with a small campaign) on the cluster."""
     playground.environment |= slurm.environment
     return playground
 
@@ -56,7 +56,7 @@ ONE_GPU = "salloc --nodes=1 --gres=gpu:1 --mem=1G --constraint=v100-32g"
 def run_line(
     play, line: str, command: str, seconds: float = 120
 ) -> "subprocess.CompletedProcess[str]":
-    """Run the line that `teralog salloc` printed, with a command in the allocation."""
+    """Run the line that `teralog salloc` printed, with this command in the allocation."""
     return subprocess.run(
         [*shlex.split(line), "bash", "-c", command],
         cwd=play.path,
@@ -69,7 +69,7 @@ def run_line(
 
 
 def holding(wait: str) -> str:
-    """Return a job script for a run that occupies its devices while it waits."""
+    """Return the bash lines of a run that occupies its devices while it waits."""
     return HOLD.replace("{wait}", wait)
 
 
@@ -100,12 +100,12 @@ def held(play) -> list[tuple[str, str, str, str]]:
 
 
 def count_holds(play) -> int:
-    """Count the tasks that occupy their GPUs by now."""
+    """Return how many tasks occupy their GPUs now."""
     return sum(what == "holds" for _, what, *_ in play.events())
 
 
 def most_at_once(play) -> int:
-    """Return the largest number of nodes, or parts of one, with active job scripts at once."""
+    """Return the largest number of nodes with active runs, counting a shared node once per run."""
     count = most = 0
     for _, what, *rest in play.events():
         if what in {"begins", "ends"}:
@@ -115,7 +115,7 @@ def most_at_once(play) -> int:
 
 
 def test_salloc_line_fits_the_largest_run_and_the_time_of_all_runs(play) -> None:
-    """Slurm grants the line exactly as printed."""
+    """The line that `teralog salloc` prints works unchanged, and fits the largest run."""
     play.write_slurm_campaign(
         "true",
         matrix="nodes: [1, 2], gpus_per_node: [2, 4]",
@@ -177,7 +177,7 @@ def test_a_run_that_slurm_has_is_left_to_it(play) -> None:
 
 
 def test_a_run_that_slurm_has_forgotten_does_not_block_its_series(play) -> None:
-    """If Slurm no longer knows a run's job, its end stays unknown, but the next runs start."""
+    """If Slurm no longer knows a run's job, the run's end stays unknown; the next runs start."""
     play.write_slurm_campaign(
         "true", matrix="micro_batch_size: [1, 2]", profile="submission_limit: 1\n"
     )
@@ -193,7 +193,7 @@ def test_a_run_that_slurm_has_forgotten_does_not_block_its_series(play) -> None:
 
 
 def test_a_run_that_cannot_be_cancelled_does_not_protect_others(play) -> None:
-    """`submit --here` starts the rest although another host has one run and the queue another."""
+    """If another host has one run, `submit --here` and `cancel` still handle the other runs."""
     play.write_slurm_campaign("true", matrix="seed: [1, 2]", profile="submission_limit: 1\n")
     play.teralog("submit", "campaign.yaml", "--hold")
     assert run_line(play, ONE_GPU, f"{TERALOG} submit campaign.yaml --here").returncode == 0
@@ -265,9 +265,9 @@ def test_runs_of_few_gpus_share_a_node_each_with_its_own(play) -> None:
 
 
 def test_runs_of_several_nodes_and_small_ones_mix(play) -> None:
-    """Three runs of two GPUs mix with three runs of two GPUs on each of both nodes.
+    """Three runs of two GPUs on each of two nodes mix with three runs of two GPUs on one node.
 
-    As many runs start at once as fit.
+    At each moment as many runs are active as fit.
     """
     play.write_slurm_campaign(
         holding("sleep 1"),
@@ -333,7 +333,7 @@ def test_devices_of_a_killed_run_are_free_again(play) -> None:
 def test_gpus_and_cores_limit_how_many_runs_start_at_once(
     play, profile: str, options: str, most: int
 ) -> None:
-    """Only as many runs start at once as fit; if the profile wants whole nodes, one per node."""
+    """Only as many runs start at once as fit: one per node if the profile requests whole nodes."""
     wait = f"timeout 60 bash -c '{TOGETHER.format(count=most)}'; sleep 0.5"
     play.write_slurm_campaign(holding(wait), gpus_per_node=1, profile=f"{AT_WORK}{profile}")
     done = here(play, options)
@@ -370,7 +370,7 @@ def test_nodes_without_gpus_are_shared_by_cores(play, cores_per_rank: int, most:
 
 @pytest.mark.parametrize("exclusive", [True, False])
 def test_a_gpu_sampler_sees_only_the_gpus_of_its_run(play, exclusive: bool) -> None:
-    """On a shared node, an overlapping step would get the first GPUs, which are another run's."""
+    """On a shared node, the GPU sampler of a run samples only the GPUs of this run."""
     look = (
         "{ sleep 1; srun --overlap --mem=0 --cpus-per-task=1 --nodes=1 --ntasks=1 bash -c "
         '\'echo "$SLURM_STEP_ID beside $CUDA_VISIBLE_DEVICES" >> "$LEDGER"\'; } &'

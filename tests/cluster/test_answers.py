@@ -1,4 +1,4 @@
-"""Slurm's answers can be false or incomplete: only true answers may change a record.
+"""Check that a false or incomplete answer of Slurm changes no record.
 
 Slurm forgets jobs, reuses their ids and sometimes does not answer; its accounting is late.
 """
@@ -20,7 +20,7 @@ HANGING = 'echo "$0" >> "$LEDGER.asked"; exec sleep 600'
 
 
 def instead(play, **commands: str) -> None:
-    """Replace some of Slurm's commands with lines of shell."""
+    """Replace some of Slurm's commands with these lines of shell."""
     folder = play.path / "bin"
     folder.mkdir(exist_ok=True)
     for name, lines in commands.items():
@@ -30,7 +30,7 @@ def instead(play, **commands: str) -> None:
 
 
 def test_a_forgotten_job_is_unknown_and_its_log_shows_the_end(bare, slurm) -> None:
-    """The record's job id never existed; the run becomes UNKNOWN, and its log shows its end."""
+    """If Slurm does not know a run's job, its state is UNKNOWN, and its log shows how it ended."""
     bare.write_slurm_campaign(
         "echo 'CUDA out of memory. Tried to allocate 2.00 GiB'; exit 1", matrix="seed: [1]"
     )
@@ -61,9 +61,9 @@ def test_another_job_with_the_same_id_is_not_taken_for_the_run(bare, slurm) -> N
 
 
 def test_slurm_is_asked_again_if_it_briefly_forgets_all_jobs(bare, slurm) -> None:
-    """While Slurm changes an array, it may not know a job.
+    """If Slurm briefly does not know a job, teralog asks again.
 
-    A running run must not become UNKNOWN.
+    Slurm may not know a job while it changes an array. A running run must not become UNKNOWN.
     """
     bare.write_slurm_campaign(WAIT, matrix="seed: [1, 2]")
     bare.teralog("submit", "campaign.yaml")
@@ -82,10 +82,7 @@ def test_slurm_is_asked_again_if_it_briefly_forgets_all_jobs(bare, slurm) -> Non
 
 
 def test_records_stay_unchanged_while_slurm_does_not_answer(bare, slurm) -> None:
-    """If Slurm does not answer, known states stay, and no run starts twice.
-
-    A message reports it.
-    """
+    """If Slurm does not answer, a message reports it; known states stay, and no run starts twice."""
     bare.write_slurm_campaign(WAIT, matrix="seed: [1]")
     bare.teralog("submit", "campaign.yaml")
     bare.wait_for(["RUNNING"])
@@ -101,7 +98,7 @@ def test_records_stay_unchanged_while_slurm_does_not_answer(bare, slurm) -> None
 
 
 def asked(play) -> list[str]:
-    """Return the calls of Slurm's commands since the last time, and clear their list."""
+    """Return the calls of Slurm's commands since the last call of this function."""
     path = play.path / "ledger.asked"
     lines = path.read_text().splitlines() if path.exists() else []
     path.unlink(missing_ok=True)
@@ -121,7 +118,7 @@ ASKING = [
 
 @pytest.mark.parametrize("silence", [HANGING, f'echo "$0" >> "$LEDGER.asked"; {SILENT}'])
 def test_each_command_asks_a_silent_daemon_once(bare, silence: str) -> None:
-    """Each command asks a silent daemon once.
+    """Each command of teralog asks a daemon that does not answer only once.
 
     The message explains how to wait longer, and known states stay.
     """
@@ -165,10 +162,10 @@ def test_scontrol_answers_for_an_squeue_that_does_not_work(bare) -> None:
 def test_running_tasks_stay_running_though_accounting_reports_their_array_as_cancelled(
     playground, slurm_with_accounting, rest: str, others: dict[str, str]
 ) -> None:
-    """Late accounting reports a running task as cancelled with its array; the run stays active.
+    """If late accounting reports a running task as cancelled with its array, the run stays active.
 
-    The test replays a line that a busy machine's sacct printed before it knew that two tasks had
-    started. squeue may not answer either.
+    The test replays a line that sacct printed on a busy machine before it knew that two tasks had
+    started. In some cases squeue does not answer either.
     """
     playground.environment |= slurm_with_accounting.environment
     playground.write_slurm_campaign(WAIT)
@@ -195,7 +192,7 @@ def test_running_tasks_stay_running_though_accounting_reports_their_array_as_can
 def test_a_completed_task_stays_completed_though_its_array_is_cancelled(
     bare, state: str, forgotten: list[str]
 ) -> None:
-    """Without accounting, squeue has forgotten the completed task and reports only its array."""
+    """A completed task stays completed if squeue only reports that its array is cancelled."""
     bare.write_slurm_campaign("true", matrix="seed: [1, 2]")
     bare.teralog("submit", "campaign.yaml")
     bare.wait_for(["COMPLETED", "COMPLETED"])
@@ -211,7 +208,7 @@ def test_a_completed_task_stays_completed_though_its_array_is_cancelled(
 def test_accounting_names_no_user_for_a_job_cancelled_by_a_dependency(
     playground, slurm_with_accounting
 ) -> None:
-    """If Slurm cancels a job because of a dependency, no user is named; a user who cancels is."""
+    """A user who cancels a job is named; if Slurm cancels it for a dependency, no user is named."""
     playground.environment |= slurm_with_accounting.environment
     run = slurm_with_accounting.run
     submit = ("sbatch", "--parsable", "--mem=100M", "--output=/dev/null")
@@ -234,7 +231,7 @@ def test_accounting_names_no_user_for_a_job_cancelled_by_a_dependency(
 
 
 def test_another_user_s_job_of_the_same_name_is_not_taken_for_the_run(bare, slurm) -> None:
-    """Neither the search for a lost job nor a cancel picks another user's job of the same name."""
+    """Neither the search for a lost job nor `cancel` picks another user's job of the same name."""
     if os.getuid() != 0:
         pytest.skip("only root submits for another user")
     bare.write_slurm_campaign("true", matrix="seed: [1]")
@@ -260,7 +257,7 @@ def test_another_user_s_job_of_the_same_name_is_not_taken_for_the_run(bare, slur
 def test_a_job_is_found_though_the_submit_s_clock_was_ahead(
     playground, slurm_with_accounting
 ) -> None:
-    """The submit's clock is an hour ahead; sacct is asked for jobs from a day earlier on."""
+    """A job is found in accounting even if the clock of `submit` was an hour ahead."""
     playground.environment |= slurm_with_accounting.environment
     playground.write_slurm_campaign("true", matrix="seed: [1]")
     playground.teralog("submit", "campaign.yaml")

@@ -1,4 +1,4 @@
-"""`teralog cancel` wins against an active submit, and against a full or read-only disk."""
+"""Check that `teralog cancel` works during a submit, and on a full or read-only disk."""
 
 import contextlib
 import os
@@ -32,7 +32,7 @@ exit $code
 
 
 def hold_sbatch(play, after: str = "", *, held: bool = True) -> None:
-    """Put an sbatch first on the PATH that waits until the test lets it go on."""
+    """Put a wrapper of sbatch first on the PATH, which waits until the test lets it go on."""
     folder = play.path / "bin"
     folder.mkdir(exist_ok=True)
     path = play.environment["PATH"].removeprefix(f"{folder}{os.pathsep}")
@@ -45,7 +45,7 @@ def hold_sbatch(play, after: str = "", *, held: bool = True) -> None:
 
 
 def let_sbatch_go_on(play) -> None:
-    """Let every waiting sbatch go on."""
+    """Let every waiting wrapper of sbatch go on."""
     play.ledger.with_name("ledger.sbatch-may").touch()
 
 
@@ -56,7 +56,7 @@ def sbatch_calls(play) -> int:
 
 
 def start_until_sbatch(play, *command: str) -> "subprocess.Popen[str]":
-    """Start teralog, and wait until it has called sbatch once more."""
+    """Start a teralog command, and wait until it has called sbatch once more."""
     before = sbatch_calls(play)
     process: subprocess.Popen[str] = play.start(*command)
     wait_until(lambda: sbatch_calls(play) > before, lambda: f"sbatch is not called: {process}")
@@ -64,7 +64,7 @@ def start_until_sbatch(play, *command: str) -> "subprocess.Popen[str]":
 
 
 def start_cancel(play, *options: str) -> "subprocess.Popen[str]":
-    """Start a cancel, and wait until it prints that it waits for a submit."""
+    """Start `teralog cancel`, and wait until it prints that it waits for a submit."""
     cancel: subprocess.Popen[str] = play.start("cancel", "campaign.yaml", "--all", *options)
     assert cancel.stderr is not None
     line = next(line for line in cancel.stderr if not line.startswith("results: "))
@@ -96,7 +96,7 @@ def test_cancel_ends_a_job_that_is_being_submitted(bare) -> None:
 
 
 def test_a_submit_stops_calling_sbatch_after_a_cancel(bare) -> None:
-    """The submit stops after one of three arrays, and explains in a sentence why."""
+    """After `cancel`, a submit of three arrays stops after the first, and explains why."""
     bare.write_slurm_campaign(
         WAIT, matrix="seed: [1, 2, 3, 4, 5, 6]", profile="max_array_size: 2\n"
     )
@@ -116,7 +116,7 @@ def test_a_submit_stops_calling_sbatch_after_a_cancel(bare) -> None:
 
 
 def test_a_retry_stops_before_it_submits_cancelled_runs(bare) -> None:
-    """A retry that `cancel` stops submits nothing; runs that had ended stay ended."""
+    """If `cancel` stops a retry, the retry submits nothing, and runs that had ended stay ended."""
     bare.write_slurm_campaign(
         f'test -e "$LEDGER.retry" || exit 3; {WAIT}', profile="max_array_size: 2\n"
     )
@@ -138,7 +138,7 @@ def test_a_retry_stops_before_it_submits_cancelled_runs(bare) -> None:
 
 
 def test_a_cancel_of_one_run_leaves_the_others_to_the_submit(bare) -> None:
-    """`cancel` does not wait for the submit, because it was not submitting that run yet."""
+    """`cancel` of a run that an active submit has not reached does not wait for that submit."""
     bare.write_slurm_campaign("true", profile="max_array_size: 2\n")
     hold_sbatch(bare)
     submit = start_until_sbatch(bare, "submit", "campaign.yaml")
@@ -153,7 +153,7 @@ def test_a_cancel_of_one_run_leaves_the_others_to_the_submit(bare) -> None:
 
 
 def test_cancel_closes_the_attempts_of_a_killed_submit(bare) -> None:
-    """The submit's sbatch is dead too, so its attempts will never have a job."""
+    """If a submit and its sbatch were killed, `cancel` closes the attempts that have no job."""
     bare.write_slurm_campaign("true")
     hold_sbatch(bare)
     submit = start_until_sbatch(bare, "submit", "campaign.yaml")
@@ -172,7 +172,7 @@ def test_cancel_closes_the_attempts_of_a_killed_submit(bare) -> None:
 
 
 def test_an_old_cancel_mark_does_not_stop_a_later_submit(bare) -> None:
-    """A killed cancel can leave a mark; the next submit removes it and goes on."""
+    """A killed `cancel` can leave its mark file; the next submit removes the file and goes on."""
     bare.write_slurm_campaign("true", matrix="seed: [1]")
     run = bare.status()[0]["run_id"]
     marks = bare.path / "results" / "play" / "cancels"
@@ -184,13 +184,13 @@ def test_an_old_cancel_mark_does_not_stop_a_later_submit(bare) -> None:
 
 
 def wait_until_two_run(play) -> None:
-    """Wait until Slurm reports two running runs; only then may the test fill the disk."""
+    """Wait until Slurm reports two running runs, because only then may the test fill the disk."""
     wait_until(lambda: queue(play).count("RUNNING") == 2, lambda: "they do not start")
 
 
 @pytest.fixture
 def disk(bare) -> Iterator[Disk]:
-    """Return a small disk for the results of two runs that wait."""
+    """Yield a small disk that holds the results of two waiting runs."""
     bare.write_slurm_campaign(WAIT, matrix="seed: [1, 2]")
     with small_disk(bare) as disk:
         yield disk
@@ -210,7 +210,7 @@ def make_read_only(disk: Disk) -> str:
 
 @pytest.mark.parametrize("trouble", [fill, make_read_only])
 def test_without_a_writable_folder_status_and_cancel_still_work(disk: Disk, trouble: Any) -> None:
-    """If no record can be written, `status` and `cancel` still work, and a sentence reports it."""
+    """If no record can be written, `status` and `cancel` still work, and print why."""
     play = disk.playground
     assert disk.teralog("submit").returncode == 0
     wait_until_two_run(play)
@@ -236,7 +236,7 @@ def test_without_a_writable_folder_status_and_cancel_still_work(disk: Disk, trou
 def test_on_a_full_disk_unmarked_runs_are_reported_and_jobs_are_cancelled(
     disk: Disk,
 ) -> None:
-    """On a full disk, `cancel` ends jobs but cannot mark unstarted runs, and reports these runs."""
+    """On a full disk, `cancel` ends jobs, and reports unstarted runs that it cannot mark."""
     play = disk.playground
     assert disk.teralog("submit").returncode == 0
     wait_until_two_run(play)
@@ -255,7 +255,10 @@ def test_on_a_full_disk_unmarked_runs_are_reported_and_jobs_are_cancelled(
 
 
 def test_a_disk_that_fills_as_sbatch_answers_hides_no_job(disk: Disk) -> None:
-    """The message about a full disk names the folder and the job, and no run is submitted twice."""
+    """If the disk fills during sbatch, the message names the folder and the job.
+
+    No run is submitted twice.
+    """
     play = disk.playground
     hold_sbatch(play, f"dd if=/dev/zero of={disk.path}/ballast 2> /dev/null", held=False)
     submitted = disk.teralog("submit")
@@ -274,9 +277,9 @@ def test_a_disk_that_fills_as_sbatch_answers_hides_no_job(disk: Disk) -> None:
 
 
 def test_cancel_waits_for_a_submit_also_if_no_mark_can_be_left(disk: Disk) -> None:
-    """On a full disk `cancel` cannot leave its mark.
+    """If a full disk prevents the mark file of `cancel`, the active submit goes on.
 
-    The submit goes on; then `cancel` ends its job.
+    Then `cancel` ends the job of that submit.
     """
     play = disk.playground
     hold_sbatch(play)

@@ -56,7 +56,7 @@ while True:
 
 @pytest.fixture
 def disturbed() -> Iterator[None]:
-    """Return a machine that other programs use at the same time."""
+    """Yield while other programs use this machine."""
     others = [
         subprocess.Popen([sys.executable, "-c", DISTURBANCE.format(seed=seed)]) for seed in (1, 2)
     ]

@@ -1,6 +1,7 @@
-"""Runs train and rehearse inside their profile's container, with stand-ins for the runtimes.
+"""Check that runs train and rehearse in their profile's container, with stand-in runtimes.
 
-A stand-in runs the command on the node itself. The run's Python refuses to start outside.
+A stand-in for a container runtime runs the command on the node itself. The Python of the runs
+refuses to start outside a container.
 """
 
 import json
@@ -149,7 +150,10 @@ def test_run_trains_and_rehearses_inside_its_container(bare: Any, runtime: str) 
 
 
 def test_run_without_its_container_fails(bare: Any) -> None:
-    """A run whose container is missing fails; otherwise the test above could not fail."""
+    """A run whose container is missing fails.
+
+    Otherwise the test of runs in containers could not fail.
+    """
     programs = bare.path / "programs"
     write_programs(programs)
     profile = {"gpus_per_node": 4, "memory": "2G", "python": str(programs / "python-in-image")}

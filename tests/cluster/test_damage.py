@@ -1,4 +1,4 @@
-"""Campaigns on a real Slurm finish although folders are deleted and disks are full."""
+"""Check that campaigns on a real Slurm finish despite deleted folders and full disks."""
 
 import json
 import os
@@ -21,7 +21,7 @@ WAIT = 'while ! test -e "$LEDGER.go"; do sleep 0.1; done'
 
 @pytest.fixture
 def play(playground, slurm) -> Any:
-    """Return a playground on a cluster."""
+    """Return a playground (a folder with a small campaign) on a cluster."""
     playground.environment |= slurm.environment
     return playground
 
@@ -39,7 +39,7 @@ def wait_for_ends(play, count: int) -> list[dict[str, Any]]:
 
 
 def test_a_deleted_folder_of_logs_loses_only_the_logs(play) -> None:
-    """A running run completes without its log folder.
+    """If the log folder is deleted, a running run completes.
 
     A waiting run fails, and a retry completes it.
     """
@@ -63,7 +63,7 @@ def test_a_deleted_folder_of_logs_loses_only_the_logs(play) -> None:
 
 
 def test_a_run_whose_folder_is_deleted_is_not_run_twice_at_once(play) -> None:
-    """The next submit finds that the job runs or waits, and creates the deleted folder again."""
+    """If an active run's folder is deleted, the next submit finds the job and makes the folder."""
     play.write_slurm_campaign(WAIT, matrix="seed: [1, 2, 3]")
     play.teralog("submit", "campaign.yaml", "--throttle", "1")
     runs = play.wait_for(["RUNNING", "PENDING", "PENDING"])
@@ -82,7 +82,7 @@ def test_a_run_whose_folder_is_deleted_is_not_run_twice_at_once(play) -> None:
 
 
 def test_a_run_whose_folder_is_deleted_after_its_end_is_run_again(play) -> None:
-    """A user deletes the folder of an ended run to start that run from scratch."""
+    """If a user deletes the folder of an ended run, the next submit runs it again."""
     play.write_slurm_campaign("true", matrix="seed: [1, 2]")
     play.teralog("submit", "campaign.yaml")
     first, _ = play.wait_for(["COMPLETED"] * 2)
@@ -111,9 +111,9 @@ say status --json > retried.json
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root starts a cluster that sees its mounts")
 def test_a_run_that_fills_the_disk_has_failed_and_can_still_be_shown(playground, slurm) -> None:
-    """Slurm's report cannot be written to a full disk.
+    """If a run fills the disk, `status` still shows that it failed, and a message reports the disk.
 
-    A message reports it; a later call repairs it.
+    A later call, on a disk with room, writes the record.
     """
     play = playground
     play.write_slurm_campaign(

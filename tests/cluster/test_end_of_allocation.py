@@ -1,4 +1,4 @@
-"""When an allocation ends, unstarted runs do not count as failed; the next allocation continues."""
+"""Check that runs not started when an allocation ends do not fail, and start in the next one."""
 
 import os
 import re
@@ -24,7 +24,7 @@ grep start "$LEDGER" | head -2 | grep -q "$run" || while ! test -e "$LEDGER.go";
 
 @pytest.fixture
 def play(playground, slurm) -> Any:
-    """Return a playground on the cluster with eight runs of one GPU; four run side by side."""
+    """Return a playground with eight runs of one GPU, four of which run side by side."""
     playground.environment |= slurm.environment
     playground.write_slurm_campaign(
         TWO_END, matrix=f"seed: {list(range(8))}", gpus_per_node=1, time_limit=10
@@ -52,7 +52,7 @@ def the_job(slurm) -> str:
 
 
 def finish(play) -> None:
-    """Let all runs end in another allocation; interrupted runs start again."""
+    """Let all runs end in another allocation, in which interrupted runs start again."""
     play.go()
     last = start(play, f"{SALLOC} {TERALOG} submit campaign.yaml --here")
     printed = last.communicate(timeout=300)[0]
@@ -61,7 +61,7 @@ def finish(play) -> None:
 
 
 def assert_none_failed_that_never_began(play) -> None:
-    """Assert that active runs are INTERRUPTED and unstarted runs are free for the next submit."""
+    """Assert that active runs are INTERRUPTED, and the next submit may start unstarted runs."""
     states = play.states()
     assert {*states} == {"COMPLETED", "INTERRUPTED", "NOT_STARTED"}, states
     assert states.count("COMPLETED") == 2
@@ -80,7 +80,7 @@ def wait_until_four_run(play) -> None:
 def test_runs_that_have_not_started_stay_missing_when_an_allocation_ends(
     play, slurm, how: str
 ) -> None:
-    """The submit reports the unstarted runs; `submit --here` in another allocation starts them."""
+    """If an allocation ends, `submit --here` reports unstarted runs, and starts them in another."""
     submit = start(play, f"{SALLOC} {TERALOG} submit campaign.yaml --here")
     wait_until_four_run(play)
     if how == "scancel":
@@ -100,7 +100,7 @@ def test_runs_that_have_not_started_stay_missing_when_an_allocation_ends(
 
 
 def test_the_next_batch_job_runs_the_missing_runs(play, slurm) -> None:
-    """After scancel of a `salloc --batch` job, the next such job starts the rest of the runs."""
+    """After scancel of a `salloc --batch` job, the next such job starts the remaining runs."""
     line = play.teralog("salloc", "campaign.yaml", "--batch").stdout
     larger = line.replace("--gres=gpu:1", "--gres=gpu:4").replace("--mem=1G", "--mem=2G")
     assert start(play, larger.replace("--cpus-per-task=1", "--cpus-per-task=8")).wait(60) == 0
@@ -114,9 +114,9 @@ def test_the_next_batch_job_runs_the_missing_runs(play, slurm) -> None:
 
 
 def test_a_run_that_does_not_fit_into_the_time_left_is_not_started(play) -> None:
-    """A run whose time limit exceeds the time left starts only with --overrun.
+    """A run whose time limit exceeds the allocation's remaining time starts only with --overrun.
 
-    Its steps until the end of the allocation are then in the report.
+    The report then has its steps until the end of the allocation.
     """
     play.go()
     short = start(play, f"{SALLOC} --time=5 {TERALOG} submit campaign.yaml --here")

@@ -1,4 +1,4 @@
-"""Every way in which a run on a real Slurm can end, its state, and how the campaign continues."""
+"""Check all ways in which a run on a real Slurm can end: its state, and what a retry does."""
 
 import signal
 from collections.abc import Callable
@@ -20,9 +20,9 @@ test -e "$LEDGER.go" ||
 
 @dataclass(frozen=True)
 class End:
-    """An event that ends a run, and the state that results, in Slurm's word and in teralog's.
+    """An event that ends a run, with the resulting state (Slurm's word) and outcome (teralog's).
 
-    befall: causes the event on a cluster, given the run's status.
+    befall: a function that causes the event, called with the cluster and the run's status.
     """
 
     befall: Callable[[Any, dict[str, Any]], object]
@@ -36,7 +36,7 @@ class End:
 
 
 def preempt(cluster, run: dict[str, Any]) -> None:
-    """Occupy all nodes for a moment with a job of a partition with higher priority."""
+    """Occupy all nodes for a moment with a job in a partition with higher priority."""
     cluster.run(
         *("sbatch", "--nodes=6", "--exclusive", "--mem=0", "--output=/dev/null"),
         *("--wrap", "sleep 1"),
@@ -87,7 +87,7 @@ def ended(play, seconds: float = 90) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", ENDS)
 def test_a_failed_run_shows_its_reason_and_a_retry_completes_it(play, cluster, name: str) -> None:
-    """`submit` leaves ended runs alone; `retry` starts a run only for that run's own outcome."""
+    """`submit` does not start a failed run again; `retry` with the run's outcome does."""
     end = ENDS[name]
     play.write_slurm_campaign(
         end.body, matrix="seed: [1]", profile=end.profile, time_limit=end.time_limit
@@ -141,7 +141,10 @@ def test_a_requeued_run_has_not_ended(play, cluster, name: str) -> None:
 
 
 def test_a_run_whose_node_dies_is_reported_and_retried(playground, hasty_slurm) -> None:
-    """The test kills a node's slurmd; Slurm marks the node as failed after a while."""
+    """If a node's slurmd is killed, its run is reported with the state of a failed node.
+
+    A retry completes the run.
+    """
     play = playground
     play.environment |= hasty_slurm.environment
     play.write_slurm_campaign(WAIT, matrix="seed: [1]", profile="requeue: false\n")
@@ -158,10 +161,7 @@ def test_a_run_whose_node_dies_is_reported_and_retried(playground, hasty_slurm) 
 
 
 def test_a_controller_that_is_killed_and_comes_back_loses_no_run(playground, hasty_slurm) -> None:
-    """While slurmctld is down, `status` shows the last known states.
-
-    It also reports that Slurm does not answer.
-    """
+    """While slurmctld is down, `status` shows the last known states, and that Slurm is silent."""
     play = playground
     play.environment |= hasty_slurm.environment
     play.write_slurm_campaign(WAIT, matrix="seed: [1, 2, 3, 4, 5]")
@@ -200,9 +200,9 @@ esac"""
 
 
 def test_a_purged_job_is_read_from_its_own_record(playground, hasty_slurm) -> None:
-    """Without accounting, the job's own record has its end.
+    """If Slurm has forgotten an ended job, teralog reads its end from the file that the job wrote.
 
-    If the job was killed, its log may show the end.
+    If the job was killed before it wrote the file, its log may show the end.
     """
     play = playground
     play.environment |= hasty_slurm.environment

@@ -1,4 +1,4 @@
-"""Every run starts exactly once on a real Slurm, with killed and with simultaneous submits."""
+"""Check that each run starts exactly once on a real Slurm, with killed or parallel submits."""
 
 import contextlib
 import os
@@ -54,14 +54,14 @@ print(*session.start(missing, StartOptions()), sep="\\n")
 
 @pytest.fixture
 def play(playground, slurm) -> Any:
-    """Return a playground on the cluster whose runs take a moment each."""
+    """Return a playground (a folder with a small campaign) whose runs take a moment each."""
     playground.environment |= slurm.environment
     playground.write_slurm_campaign("sleep 0.2", matrix="seed: [1, 2, 3, 4, 5]")
     return playground
 
 
 def slow_sbatch(play, before: float, after: float) -> None:
-    """Put an sbatch first on the PATH that waits before it submits."""
+    """Put a wrapper of sbatch first on the PATH, which waits before and after it submits."""
     folder = play.path / "bin"
     folder.mkdir(exist_ok=True)
     path = play.environment["PATH"].removeprefix(f"{folder}{os.pathsep}")
@@ -72,7 +72,7 @@ def slow_sbatch(play, before: float, after: float) -> None:
 
 
 def submit_at_once(play, count: int) -> None:
-    """Start this many submits at once, none of which can lock a file."""
+    """Start this many submits at once, none of which can use file locks."""
     submits = [
         subprocess.Popen(
             [sys.executable, "-c", WITHOUT_LOCK],
@@ -97,7 +97,10 @@ def submit_at_once(play, count: int) -> None:
 
 
 def write_series(play) -> None:
-    """Write a campaign of two series of three runs; the second run of the first series fails."""
+    """Write a campaign of two series (runs that wait for each other), of three runs each.
+
+    The second run of the first series fails.
+    """
     play.write_slurm_campaign(
         'case "$*" in *"ddp"*"--seed 2"*) exit 3 ;; esac; sleep 0.2',
         matrix="strategy: [ddp, zero1], seed: [1, 2, 3]",
@@ -128,7 +131,7 @@ def test_two_submits_at_once_start_each_run_once(play) -> None:
 
 
 def test_many_submits_without_locks_start_each_run_once(play) -> None:
-    """A submit claims a run by creating a folder, which only one of many submits can do."""
+    """Of many submits without file locks, only one can create a run's folder, and so starts it."""
     play.write_slurm_campaign("true", matrix="seed: [1, 2, 3, 4, 5, 6], gpus_per_node: [1, 2]")
     submit_at_once(play, 4)
     play.wait_for(["COMPLETED"] * 12)
@@ -153,10 +156,10 @@ def submit_in_a_group(play) -> "subprocess.Popen[bytes]":
 def test_a_submit_killed_at_any_moment_loses_no_run_and_starts_none_twice(
     play, moment: int, killed: str
 ) -> None:
-    """Kill a submit before, within and after sbatch: each run still starts exactly once.
+    """If a submit is killed before, within or after sbatch, each run still starts exactly once.
 
     Twenty runs are two arrays, so the submit is also killed between the arrays. If two submits run
-    at once, one may leave all runs to the other.
+    at once, one of them may start no run.
     """
     rng = random.Random(f"{killed} {moment}")
     play.write_slurm_campaign("true", matrix=f"seed: {list(range(20))}")
@@ -181,7 +184,7 @@ def test_a_submit_killed_at_any_moment_loses_no_run_and_starts_none_twice(
 
 @pytest.mark.parametrize("moment", range(MOMENTS))
 def test_a_series_keeps_its_order_whenever_its_submit_is_killed(play, moment: int) -> None:
-    """Arrays are submitted one by one; the next submit chains its arrays to those in the queue."""
+    """After a submit is killed between arrays, the next submit's arrays depend on those queued."""
     rng = random.Random(moment)
     write_series(play)
     slow_sbatch(play, 0.2, 0.2)
@@ -196,7 +199,7 @@ def test_a_series_keeps_its_order_whenever_its_submit_is_killed(play, moment: in
 
 
 def test_many_submits_of_a_series_without_locks_keep_its_order(play) -> None:
-    """A run waits for an earlier run of its series that another submit has claimed."""
+    """A run waits for the run before it in its series, even if another submit starts that one."""
     write_series(play)
     submit_at_once(play, 4)
     ended = ["COMPLETED", "FAILED", "GIVEN_UP", *["COMPLETED"] * 3]
@@ -208,10 +211,7 @@ def test_many_submits_of_a_series_without_locks_keep_its_order(play) -> None:
 
 
 def test_a_job_whose_submit_died_before_the_record_is_found_by_its_name(play, slurm) -> None:
-    """A submit died before it wrote the job id.
-
-    The next submit and `status` find the job by its name.
-    """
+    """If a submit died before it wrote the job id, later commands find the job by its name."""
     play.write_slurm_campaign("sleep 2", matrix="seed: [1, 2]")
     slow_sbatch(play, 0, 5)
     submit = play.start("submit", "campaign.yaml")
@@ -225,7 +225,7 @@ def test_a_job_whose_submit_died_before_the_record_is_found_by_its_name(play, sl
 
 
 def test_a_run_never_submitted_has_no_attempt(play) -> None:
-    """If a submit died before sbatch, the next submit withdraws the attempt and starts the run."""
+    """If a submit died before sbatch, the next submit removes its attempt and starts the run."""
     slow_sbatch(play, 30, 0)
     submit = play.start("submit", "campaign.yaml")
     # A folder that is being made has a name with a dot before it; a submit killed then leaves no
@@ -263,7 +263,7 @@ def test_sbatch_is_not_called_again_if_it_fails_after_it_created_the_job(play) -
 
 
 def test_runs_that_another_host_is_submitting_are_left_to_it(play) -> None:
-    """Only when the other host's submit must have ended does this one submit those runs."""
+    """A submit leaves runs that another host is submitting, until that submit must have ended."""
     campaign = textwrap.dedent(
         """
         import sys

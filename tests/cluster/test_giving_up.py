@@ -1,4 +1,4 @@
-"""Series of runs on a real Slurm: a run starts only if the run before it has completed."""
+"""Check series on a real Slurm: a run starts only if the run before it has completed."""
 
 import json
 
@@ -12,7 +12,7 @@ TOO_LARGE = 'case "$*" in *"ddp"*"--micro-batch-size 2 "*) test -e "$LEDGER.go" 
 
 
 def sweep(play, body: str, profile: str = "") -> None:
-    """Write a campaign of three series: two of three runs, and the second of two."""
+    """Write a campaign of three series: of three runs, of two runs, and of three runs."""
     play.write_slurm_campaign(
         body, matrix="strategy: [ddp, zero1, zero2], micro_batch_size: [4, 1, 2]", profile=profile
     )
@@ -29,9 +29,9 @@ def wait_until_ended(play, states: list[str]) -> None:
 
 
 def test_a_series_goes_up_to_its_first_failure_as_an_array_for_each_rank(play) -> None:
-    """The runs of all series with the same place form an array, and depend on the array before it.
+    """The first runs of all series form an array, the second runs the next array, and so on.
 
-    A task depends on the task with the same index.
+    Each task depends on the task with the same index in the array before.
     """
     sweep(play, TOO_LARGE)
     submitted = play.teralog("submit", "campaign.yaml")
@@ -57,10 +57,7 @@ def test_a_series_goes_up_to_its_first_failure_as_an_array_for_each_rank(play) -
 
 
 def test_after_the_failed_run_succeeds_a_submit_starts_the_others(play) -> None:
-    """`retry` starts the failed run, and `submit` the runs after it.
-
-    Only the failed run starts twice.
-    """
+    """`retry` starts only the failed run of a series; then `submit` starts the runs after it."""
     sweep(play, TOO_LARGE)
     play.teralog("submit", "campaign.yaml")
     wait_until_ended(play, ["GIVEN_UP", "COMPLETED", "FAILED"])
@@ -73,7 +70,7 @@ def test_after_the_failed_run_succeeds_a_submit_starts_the_others(play) -> None:
 
 
 def test_within_a_submission_limit_the_smallest_values_come_first(bare) -> None:
-    """Runs with the smallest values of the parameter go first, whatever their order in the file."""
+    """Under a submission limit, runs with the smallest values of the parameter come first."""
     sweep(bare, WAIT, "submission_limit: 4\n")
     bare.teralog("submit", "campaign.yaml")
     waiting = [run["label"] for run in bare.status() if run["state"] == "NOT_STARTED"]
@@ -84,7 +81,7 @@ def test_within_a_submission_limit_the_smallest_values_come_first(bare) -> None:
 
 
 def test_runs_submitted_later_start_after_those_in_the_queue(bare) -> None:
-    """A submission limit leaves runs to the next submit, which chains them to those queued."""
+    """Runs beyond a submission limit are submitted later, and depend on the queued runs."""
     sweep(bare, f"{WAIT}; {TOO_LARGE.replace('test -e', 'false &&')}", "submission_limit: 4\n")
     first = bare.teralog("submit", "campaign.yaml")
     assert "4 runs left" in first.stdout
@@ -100,7 +97,7 @@ def test_runs_submitted_later_start_after_those_in_the_queue(bare) -> None:
 
 
 def test_a_cancelled_campaign_stays_cancelled(play) -> None:
-    """Runs that Slurm cancelled because of their dependency stay cancelled too."""
+    """In a cancelled campaign, runs that Slurm cancels for a dependency stay cancelled too."""
     sweep(play, WAIT)
     play.teralog("submit", "campaign.yaml")
     wait_until(lambda: bool(play.starts()), lambda: "no run has begun")
@@ -110,10 +107,7 @@ def test_a_cancelled_campaign_stays_cancelled(play) -> None:
 
 
 def test_runs_cancelled_after_a_cancelled_run_can_be_submitted(bare) -> None:
-    """After a user cancelled a run, Slurm cancels the runs after it.
-
-    They can be submitted again.
-    """
+    """If a user cancels a run, Slurm cancels the runs after it, which can be submitted again."""
     sweep(bare, WAIT)
     bare.teralog("submit", "campaign.yaml")
     wait_until(lambda: bool(bare.starts()), lambda: "no run has begun")

@@ -1,4 +1,4 @@
-"""A GPU sampler never outlives its run, even if the allocation goes on."""
+"""Check that a GPU sampler ends with its run, even if the allocation goes on."""
 
 import os
 import shlex
@@ -30,7 +30,7 @@ NODES = 2
 
 @contextmanager
 def script_in_allocation(play: Any, body: str) -> Iterator[int]:
-    """Start a job script by hand in an allocation that outlives it; yield its process id."""
+    """Start a job script in an allocation that outlives the script; yield its process id."""
     folder = play.path / "programs"
     folder.mkdir()
     smi = folder / "nvidia-smi"
@@ -73,7 +73,7 @@ def script_in_allocation(play: Any, body: str) -> Iterator[int]:
 
 
 def samples(play: Any) -> int:
-    """Return how many nodes have an active GPU sampler now."""
+    """Return how many nodes a GPU sampler is sampling now."""
     return sum(name == "nvidia-smi" for name in play.process_names())
 
 
@@ -84,7 +84,7 @@ def ended(pid: int) -> bool:
 
 @pytest.mark.parametrize("end", ["exit 0", "exit 3"])
 def test_sampler_ends_with_the_job_script(bare: Any, end: str) -> None:
-    """However a run ends, every node was sampled before, and no sampler is left."""
+    """However a run ends, its sampler ends too, after it has sampled every node."""
     body = f'{SAMPLED}; until test -e "$LEDGER.go"; do sleep 0.1; done; {end}'
     with script_in_allocation(bare, body) as pid:
         wait_until(lambda: samples(bare) == NODES, lambda: "not all nodes are sampled")
@@ -97,7 +97,7 @@ def test_sampler_ends_with_the_job_script(bare: Any, end: str) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda each: each.name)
 def test_sampler_ends_with_a_script_that_is_killed(bare: Any, number: signal.Signals) -> None:
-    """A job script can be killed by a user or by a lost terminal; its samplers end too."""
+    """If a user or a lost terminal kills a job script, its samplers end too."""
     with script_in_allocation(bare, "sleep 600") as pid:
         wait_until(lambda: samples(bare) == NODES, lambda: "not all nodes are sampled")
         os.kill(pid, number)

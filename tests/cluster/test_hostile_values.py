@@ -1,4 +1,4 @@
-"""Values that look like shell commands stay values, all the way to a real Slurm and back."""
+"""Check that values with shell syntax are never executed, on the way to a real Slurm and back."""
 
 import json
 import os
@@ -24,7 +24,7 @@ HOSTILE = {
 
 @pytest.fixture(params=HOSTILE)
 def play(playground, slurm, tmp_path: Path, request: pytest.FixtureRequest) -> Any:
-    """Return a playground with a hostile folder name, a hostile profile and hostile runs."""
+    """Return a playground with shell syntax in its folder name, its profile and its runs."""
     text = HOSTILE[request.param]
     path = tmp_path / text
     path.mkdir()
@@ -45,7 +45,7 @@ def play(playground, slurm, tmp_path: Path, request: pytest.FixtureRequest) -> A
 
 
 def no_canary(play) -> None:
-    """Fail if a shell executed any part of a value."""
+    """Fail if a shell executed part of a value, which creates a file."""
     places = (play.ledger.parent, play.path)
     canaries = [path for place in places for path in place.rglob("*canary") if path.is_file()]
     # If the shell that executed it lacks $LEDGER, the file is in one of these folders.
@@ -54,7 +54,10 @@ def no_canary(play) -> None:
 
 
 def test_a_shell_that_executes_a_value_creates_the_canary_file(playground) -> None:
-    """If a shell executes the value, a file appears; otherwise the tests below could not fail."""
+    """If a shell executes the hostile value, the canary file appears.
+
+    Otherwise the other tests could not fail.
+    """
     for text in HOSTILE.values():
         subprocess.run(
             ["bash", "-c", text],
@@ -94,7 +97,7 @@ def test_no_command_executes_a_part_of_a_value(play) -> None:
 
 
 def test_no_part_of_a_value_is_executed_in_an_allocation(play) -> None:
-    """`salloc --run` starts a shell, in which the user types `submit --here`."""
+    """`salloc --run`, and `submit --here` in its shell, execute no part of a value."""
     done = subprocess.run(
         [TERALOG, "salloc", "campaign.yaml", "--run"],
         cwd=play.path,
@@ -114,7 +117,7 @@ def test_no_part_of_a_value_is_executed_in_an_allocation(play) -> None:
     "where", ["account", "partition", "constraint", "log_folder", "python", "results", "script"]
 )
 def test_a_line_break_in_a_value_is_refused_in_a_sentence(playground, slurm, where: str) -> None:
-    """A script cannot contain a line break in a value: the next line would be a command."""
+    """A value with a line break is refused, because the script would execute its next line."""
     text = f"x\n{TOUCH}\n"
     play = playground
     play.environment |= slurm.environment

@@ -1,4 +1,4 @@
-"""An interleaved order on a real Slurm: runs in allocations, one after another."""
+"""Check an interleaved order on a real Slurm: one block of runs per allocation."""
 
 import json
 import os
@@ -24,7 +24,7 @@ done
 
 @pytest.fixture
 def play(playground: Any, slurm: Any) -> Any:
-    """Return a playground on the cluster, with a campaign of two blocks."""
+    """Return a playground (a folder with a campaign) with two blocks of runs."""
     playground.environment |= slurm.environment
     playground.write_slurm_campaign(
         BODY, matrix="num_layers: [1, 2]", launcher="srun", train_iters=10
@@ -49,7 +49,7 @@ def in_allocation(play: Any, nodes: int, command: str) -> "subprocess.CompletedP
 
 
 def test_blocks_are_recorded_with_their_allocations(play: Any) -> None:
-    """Each of two allocations runs one block, one run after another although two would fit."""
+    """Each of two allocations executes one block, one run at a time, although two would fit."""
     refused = play.teralog("submit", "campaign.yaml")
     assert refused.returncode == 1
     assert "`teralog salloc --batch --run`" in refused.stderr
@@ -110,7 +110,7 @@ def test_blocks_run_unattended_each_in_an_allocation_of_its_own(play: Any) -> No
 
 
 def test_a_second_call_waits_for_the_jobs_of_the_first(play: Any) -> None:
-    """The second call then runs what is left, e.g. a block whose job was cancelled."""
+    """A second `salloc --batch` waits for the first one's jobs, then submits missing blocks."""
     for _ in range(2):
         done = play.teralog("salloc", "campaign.yaml", "--batch", "--run")
         assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""Job scripts work on a real Slurm: they train, on one node and on two."""
+"""Check that job scripts train on a real Slurm, on one node and on two."""
 
 import json
 import re
@@ -46,7 +46,7 @@ include:
 def test_every_launcher_trains_the_same_model_on_one_node_and_on_two(
     slurm: Cluster, tmp_path: Path
 ) -> None:
-    """`sbatch job.sh` by hand trains with two ranks; one node and two nodes give the same loss."""
+    """A job script, submitted by hand, trains on two ranks; one node or two give the same loss."""
     pytest.importorskip("deepspeed")
     (tmp_path / "v100.yaml").write_text(PROFILE)
     (tmp_path / "campaign.yaml").write_text(CAMPAIGN)

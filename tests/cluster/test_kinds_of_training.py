@@ -1,4 +1,4 @@
-"""Frameworks that can train without a GPU do so on a real Slurm, and their table has results."""
+"""Check on a real Slurm that every framework that needs no GPU trains and gives numbers."""
 
 import json
 import os
@@ -92,7 +92,7 @@ def trained(playground: Any, slurm: Any, campaign: str, runs: int) -> list[dict[
 
 @pytest.mark.timeout(1200)
 def test_every_kind_of_training_ends_with_numbers(playground, slurm) -> None:
-    """Every run has step times, losses, and GPU samples of both nodes from during the training."""
+    """Every run has step times, losses, and GPU samples of both nodes taken during the training."""
     gpt, zero2, zero3, linear = trained(playground, slurm, CAMPAIGN, 4)
     results = playground.path / "results" / "kinds"
     for run in (gpt, zero2, zero3, linear):

@@ -1,4 +1,4 @@
-"""Slurm accepts a job after sbatch has given up: no run starts twice."""
+"""Check that no run starts twice if Slurm accepts a job after sbatch has given up."""
 
 import os
 import signal
@@ -37,9 +37,9 @@ def names(slurm) -> list[str]:
 def test_a_job_that_slurm_accepts_late_runs_nothing_twice(
     late, slow_to_accept, seconds: int, killed: bool, count: int
 ) -> None:
-    """If Slurm accepts a job late, either that job does its runs, or the next submit does.
+    """If Slurm accepts a job late, either this job or the next submit starts the runs.
 
-    In the second case the late job ends at once.
+    If the next submit does, the late job ends at once.
     """
     late.write_slurm_campaign("sleep 0.2", matrix=f"seed: {[*range(count)]}")
     late.plugin.write_text(f"{seconds}\n")

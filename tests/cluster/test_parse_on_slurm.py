@@ -1,4 +1,4 @@
-"""`teralog parse --on-slurm`: jobs read the logs, and give the same output as one process."""
+"""Check that `teralog parse --on-slurm` gives the same output as one process."""
 
 import gzip
 import json
@@ -33,7 +33,7 @@ _ON_THE_WAY = re.compile(
 
 @dataclass
 class Archive:
-    """A folder with an archive of logs, and a profile of the cluster."""
+    """A folder with many logs to parse, and a profile of the cluster."""
 
     path: Path
     environment: dict[str, str]
@@ -65,7 +65,7 @@ class Archive:
         return out, process.returncode, errors.decode().splitlines()
 
     def wait_for(self, slurm: Cluster, count: int) -> list[str]:
-        """Wait until this many tasks parse the archive, and return the tasks' ids."""
+        """Wait until this many tasks of Slurm parse the archive, and return the tasks' ids."""
         for _ in range(900):
             # Jobs of other tests may take a while to end.
             lines = slurm.run("squeue", "-h", "-t", "R,CG", "-o", "%F_%K %Z").stdout.splitlines()
@@ -80,9 +80,9 @@ class Archive:
 
 @pytest.fixture
 def archive(tmp_path: Path, slurm: Cluster) -> Archive:
-    """Return an archive of logs: large, compressed, paired, damaged and empty ones.
+    """Return a folder of logs: large, compressed, paired, damaged and empty ones.
 
-    The archive also has files that are not logs.
+    The folder also has files that are not logs.
     """
     logs = tmp_path / "logs"
     (logs / "old runs").mkdir(parents=True)
@@ -129,7 +129,7 @@ def test_output_equals_that_of_one_process(archive: Archive, options: Any, layou
 
 
 def test_only_the_shard_of_a_changed_log_is_read_again(archive: Archive) -> None:
-    """If a log is new or has changed, teralog reads only its shard again."""
+    """If a log is new or changed, only its shard (the logs that one task reads) is read again."""
     archive.parse(*ON_SLURM)
     with (archive.path / "logs" / "run-5.log").open("ab") as log:
         log.write(OOM)
@@ -143,7 +143,10 @@ def test_only_the_shard_of_a_changed_log_is_read_again(archive: Archive) -> None
 def test_a_second_call_reads_the_shard_that_was_cancelled_and_no_other(
     archive: Archive, slurm: Cluster
 ) -> None:
-    """The first call names the cancelled shard, and prints no incomplete table."""
+    """If a task is cancelled, the call names its shard of the logs, and prints no table.
+
+    The next call reads only this shard.
+    """
     archive.profile(f"setup: [{json.dumps(GO)}]")
     process = archive.start(*ON_SLURM)
     ids = archive.wait_for(slurm, 4)
@@ -165,9 +168,9 @@ def test_a_second_call_reads_the_shard_that_was_cancelled_and_no_other(
 
 
 def test_a_shard_whose_job_fails_is_named(archive: Archive) -> None:
-    """The message names the failed shard and its log.
+    """If a task fails, the message names its shard (the logs that one task reads) and its log.
 
-    Once the cause is fixed, the shard is read.
+    Once the cause is fixed, the next call reads the shard.
     """
     archive.profile("setup: ['if [ $SLURM_ARRAY_TASK_ID = 2 ]; then echo no disk; exit 3; fi']")
     out, code, errors = archive.parse(*ON_SLURM)
@@ -201,7 +204,7 @@ def test_ctrl_c_leaves_the_jobs_and_the_next_call_waits_for_them(
 
 
 def test_impossible_requests_are_reported(archive: Archive) -> None:
-    """Standard input, a profile of this machine and an unknown partition are refused."""
+    """Standard input, a profile without Slurm, and an unknown partition are refused."""
     (archive.path / "here.yaml").write_text("scheduler: local\n")
 
     def parse(*arguments: str) -> tuple[int, str]:

@@ -1,4 +1,4 @@
-"""The practice cluster is a real Slurm and behaves like a large one."""
+"""Check that the practice cluster is a real Slurm and behaves like a large one."""
 
 import functools
 from pathlib import Path
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.slurm
 
 
 def test_the_nodes_are_idle_with_the_features_and_gpus_they_promise(slurm: Cluster) -> None:
-    """Six nodes pretend to have 40 cores, 80 threads and 4 V100s each."""
+    """Six nodes are idle; Slurm reports 40 cores, 80 threads and 4 V100s for each."""
     listed = slurm.run("sinfo", "-h", "-N", "-p", "v100", "-o", "%N %T %f %G %z").stdout
     common = "gpu:v100:4 2:20:2"
     assert listed.splitlines() == [
@@ -30,7 +30,7 @@ def test_a_job_runs_and_its_output_is_there(slurm: Cluster, tmp_path: Path) -> N
 
 
 def test_a_step_spans_nodes_that_find_each_other_by_name(slurm: Cluster, tmp_path: Path) -> None:
-    """A job script needs no setting to reach the first node from the other nodes."""
+    """In a job of several nodes, the other nodes reach the first one without any setting."""
     body = 'srun bash -c "getent ahostsv4 gpu005 | sed -n 1p; hostname"'
     job = submit(slurm, body, "--nodes=2", "--constraint=v100-16g", folder=tmp_path)
     assert wait_for(slurm, job, "COMPLETED|FAILED") == "COMPLETED"
@@ -61,13 +61,13 @@ def test_the_gpt2_page_s_allocation_is_granted(slurm: Cluster) -> None:
 def test_resources_that_no_node_has_are_refused(
     slurm: Cluster, tmp_path: Path, option: str, message: str
 ) -> None:
-    """A mistake in a profile shows the same message as on a real site."""
+    """Slurm refuses resources that no node has, with the same message as on a real site."""
     with pytest.raises(PracticeError, match=message):
         submit(slurm, "true", option, folder=tmp_path)
 
 
 def test_an_array_runs_its_tasks_within_its_throttle(slurm: Cluster, tmp_path: Path) -> None:
-    """The test submits the largest array that Slurm allows, with four tasks at once."""
+    """The largest array that Slurm allows completes, with at most four tasks at once."""
     body = "touch began-$SLURM_ARRAY_TASK_ID; [[ $SLURM_ARRAY_TASK_ID != 7 ]]"
     job = submit(slurm, body, "--array=0-10%4", folder=tmp_path)
     assert wait_for(slurm, job, "COMPLETED FAILED") == "COMPLETED FAILED"
@@ -76,7 +76,7 @@ def test_an_array_runs_its_tasks_within_its_throttle(slurm: Cluster, tmp_path: P
 
 
 def test_a_cancelled_job_gets_a_signal_and_ends(slurm: Cluster, tmp_path: Path) -> None:
-    """The trap in the job's script runs before Slurm kills the job."""
+    """If a job is cancelled, the trap in its script runs before Slurm kills the job."""
     body = 'trap "echo told" TERM; touch began; sleep 60 & wait'
     job = submit(slurm, body, folder=tmp_path)
     wait_until((tmp_path / "began").exists, lambda: "the job has not begun")
@@ -88,7 +88,7 @@ def test_a_cancelled_job_gets_a_signal_and_ends(slurm: Cluster, tmp_path: Path) 
 def test_a_node_that_fails_takes_its_job_and_comes_back(slurm: Cluster, tmp_path: Path) -> None:
     """If a node fails, a job that may not be requeued ends as NODE_FAIL.
 
-    Then the node comes back.
+    Later the node is usable again.
     """
     options = ("--nodelist=gpu002", "--no-requeue")
     job = submit(slurm, "sleep 60", *options, folder=tmp_path)
@@ -103,7 +103,7 @@ def test_a_node_that_fails_takes_its_job_and_comes_back(slurm: Cluster, tmp_path
 def printed_by(job: str, folder: Path) -> Path:
     """Wait until the script of `job` has printed a line; return its output file.
 
-    Slurm calls a job RUNNING before its script has begun.
+    The state RUNNING is not enough, because Slurm reports it before the script has begun.
     """
     printed = folder / f"{job}.out"
     wait_until(
@@ -113,7 +113,7 @@ def printed_by(job: str, folder: Path) -> Path:
 
 
 def test_a_node_that_fails_stays_away_from_the_job_it_lost(slurm: Cluster, tmp_path: Path) -> None:
-    """If the failed node got the same job again too early, Slurm would hold the job permanently."""
+    """A failed node does not get its lost job again too early; else Slurm would hold the job."""
     body = """trap "" TERM; echo "$SLURMD_NODENAME"; [[ -v SLURM_RESTART_COUNT ]] || sleep 600"""
     options = ("--requeue", "--open-mode=append", "--partition=v100")
     job = submit(slurm, body, *options, folder=tmp_path)
@@ -129,7 +129,7 @@ def test_a_node_that_fails_stays_away_from_the_job_it_lost(slurm: Cluster, tmp_p
 
 
 def test_a_preempted_job_runs_again(slurm: Cluster, tmp_path: Path) -> None:
-    """A job in the partition `preemptible` is stopped for others, and starts again later."""
+    """A job in the partition `preemptible` is stopped for other jobs, and starts again later."""
     body = 'echo "start ${SLURM_RESTART_COUNT:-0}"; [[ -v SLURM_RESTART_COUNT ]] || sleep 60'
     everything = ("--nodes=6", "--exclusive")
     options = ("--partition=preemptible", "--requeue", "--open-mode=append", *everything)
@@ -143,7 +143,10 @@ def test_a_preempted_job_runs_again(slurm: Cluster, tmp_path: Path) -> None:
 
 
 def test_a_job_over_its_memory_is_killed(slurm: Cluster, tmp_path: Path) -> None:
-    """Without cgroups, Slurm checks memory once a second, kills the job, and reports FAILED."""
+    """If a job uses more memory than it requested, Slurm kills it and reports FAILED.
+
+    Without cgroups, Slurm checks the memory once a second.
+    """
     body = "exec python3 -c 'import time; x = bytearray(300 << 20); time.sleep(60); print(len(x))'"
     job = submit(slurm, body, "--mem=50", folder=tmp_path)
     assert wait_for(slurm, job, "FAILED|OUT_OF_MEMORY|COMPLETED") != "COMPLETED"
@@ -151,7 +154,10 @@ def test_a_job_over_its_memory_is_killed(slurm: Cluster, tmp_path: Path) -> None
 
 
 def test_a_job_over_its_time_ends_as_timeout(slurm: Cluster, tmp_path: Path) -> None:
-    """Slurm checks only every 30 s, so the test moves the job's time limit to now."""
+    """A job that exceeds its time limit ends as TIMEOUT.
+
+    Slurm checks only every 30 s, so the test moves the job's time limit to now.
+    """
     job = submit(slurm, "sleep 300", "--time=10", folder=tmp_path)
     wait_for(slurm, job, "RUNNING")
     let_time_run_out(slurm, job)
@@ -188,6 +194,6 @@ def test_sacct_reports_how_jobs_ended(slurm_with_accounting: Cluster, tmp_path: 
 def test_with_accounting_accounts_and_limits_are_enforced(
     slurm_with_accounting: Cluster, tmp_path: Path, option: str, message: str
 ) -> None:
-    """Slurm refuses a wrong account, a wrong QOS, or too many jobs in one, at submission."""
+    """Slurm refuses a job with a wrong account or QOS, or beyond the QOS's number of jobs."""
     with pytest.raises(PracticeError, match=message):
         submit(slurm_with_accounting, "true", *option.split(), folder=tmp_path)

@@ -1,4 +1,4 @@
-"""A practice cluster leaves nothing behind however it ends, and any user may start one."""
+"""Check that a practice cluster leaves nothing behind, and that any user can start one."""
 
 import os
 import shutil
@@ -35,7 +35,7 @@ time.sleep(600)
 
 @pytest.fixture
 def folder(slurm: object) -> Iterator[Path]:
-    """Return a short name for a cluster's folder, which must not exist after the test."""
+    """Yield a short path for a cluster's folder, which must not exist after the test."""
     path = Path("/tmp") / f"practice-{os.getpid()}-{next(tempfile._get_candidate_names())}"
     yield path
     left = [path] if path.exists() else belonging_to(path)
@@ -68,7 +68,7 @@ def gone(folder: Path, seconds: float) -> bool:
 
 @pytest.mark.parametrize("victim", ["starter", "outer holder", "inner holder"])
 def test_all_processes_end_if_one_is_killed(folder: Path, tmp_path: Path, victim: str) -> None:
-    """The test kills the starter of the cluster, or one of the two processes that keep it up."""
+    """If the cluster's starter or one of its two holding processes is killed, all processes end."""
     starter = subprocess.Popen(
         [sys.executable, "-c", STARTER, str(folder), str(tmp_path)],
         env={**os.environ, "PYTHONPATH": str(TOOLS)},
@@ -88,7 +88,7 @@ def test_all_processes_end_if_one_is_killed(folder: Path, tmp_path: Path, victim
 
 
 def practice(*arguments: str, **options: object) -> "subprocess.CompletedProcess[str]":
-    """Run the command of the practice cluster to its end."""
+    """Run the command `practice_cluster.py` to its end."""
     return subprocess.run(
         [sys.executable, str(TOOLS / "practice_cluster.py"), *arguments],
         capture_output=True,
@@ -114,7 +114,7 @@ def test_a_cluster_that_is_up_stays_until_it_is_taken_down(folder: Path) -> None
 
 
 def test_a_shell_ends_the_cluster_that_it_started_only(folder: Path) -> None:
-    """Slurm's commands use the cluster in the shell; its end leaves other clusters alone."""
+    """In the shell, Slurm's commands use its cluster; its end leaves other clusters running."""
     where, commands = f"--folder={folder}", {"input": "srun -N2 hostname | sort\n"}
     environment = {"env": {**os.environ, "SHELL": "/bin/sh"}}
     shell = practice("shell", where, "--nodes=2", "--nodes-16g=0", **commands, **environment)
@@ -127,7 +127,7 @@ def test_a_shell_ends_the_cluster_that_it_started_only(folder: Path) -> None:
 
 
 def test_a_folder_without_a_cluster_is_unchanged(folder: Path) -> None:
-    """The command refuses to delete a folder that it did not create, and keeps its content."""
+    """The command refuses a folder that it did not create, and keeps the folder's content."""
     folder.mkdir()
     (folder / "thesis.txt").write_text("precious")
     refused = practice("up", f"--folder={folder}")
@@ -147,7 +147,7 @@ def test_a_daemon_that_does_not_start_is_explained_and_leaves_nothing(folder: Pa
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_an_ordinary_user_has_a_cluster_of_their_own(folder: Path) -> None:
-    """The user `nobody`, without any rights, starts a cluster with a private Python."""
+    """The user `nobody`, without any rights, can start a cluster."""
     as_nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
     # setpriv itself may still enter root's folders; the shell that it starts may not.
     as_nobody += ["sh", "-c", 'exec "$@"', "sh"]
@@ -181,5 +181,5 @@ def test_an_ordinary_user_has_a_cluster_of_their_own(folder: Path) -> None:
 
 
 def test_nothing_is_missing_where_these_tests_run() -> None:
-    """The installer installs every package that the fixtures need."""
+    """No Debian package that the fixtures need is missing on this machine."""
     assert missing_packages(with_accounting=True) == []

@@ -1,4 +1,4 @@
-"""An impossible practice cluster is refused in a sentence; its ports are reserved."""
+"""Check that an impossible practice cluster is refused, and that its ports are reserved."""
 
 import itertools
 import socket
@@ -29,7 +29,7 @@ def test_an_impossible_cluster_is_refused(plan: Plan, message: str) -> None:
 def test_reserved_ports_are_exclusive_until_a_daemon_listens() -> None:
     """Two clusters that start at once get different ports.
 
-    A daemon that asks to reuse its port, as Slurm's do, may listen on it.
+    A daemon that sets SO_REUSEADDR, as Slurm's daemons do, can listen on a reserved port.
     """
     with reserved_ports(20) as ours, reserved_ports(20) as theirs:
         assert len({*ours, *theirs}) == 40
@@ -43,7 +43,7 @@ def test_reserved_ports_are_exclusive_until_a_daemon_listens() -> None:
 
 @pytest.mark.parametrize("with_accounting", [False, True])
 def test_every_path_of_the_configuration_is_below_the_folder(with_accounting: bool) -> None:
-    """The practice cluster reads and writes nothing of the machine's own Slurm."""
+    """All paths in the configuration are in the cluster's folder, none in the machine's Slurm."""
     plan = Plan(folder=Path("/tmp/here"), nodes_32g=2, with_accounting=with_accounting)
     host = Host(name="vm", user="me", ports=tuple(range(6)), slurm_version=(22, 5))
     texts = files(plan, host)

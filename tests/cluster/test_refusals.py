@@ -1,4 +1,4 @@
-"""teralog reports a refusal in Slurm's own words; then the campaign can continue."""
+"""Check that a refusal is reported in Slurm's words, and that the campaign can then continue."""
 
 import os
 from collections.abc import Iterator
@@ -76,7 +76,7 @@ def test_a_mistake_in_a_profile_is_reported_and_can_be_corrected(
 
 
 def test_more_gpus_than_a_node_has_are_refused_and_fewer_run(playground, slurm) -> None:
-    """The profile claims eight GPUs per node. The corrected profile makes different runs."""
+    """Runs with eight GPUs per node are refused; with a corrected profile, other runs start."""
     playground.environment |= slurm.environment
     playground.write_slurm_campaign("true", matrix="seed: [1, 2]", gpus_per_node=8)
     profile = playground.path / "slurm.yaml"
@@ -91,7 +91,7 @@ def test_more_gpus_than_a_node_has_are_refused_and_fewer_run(playground, slurm) 
 
 @pytest.fixture
 def limited(slurm_with_accounting: Cluster) -> Iterator[Cluster]:
-    """Return a cluster that allows twelve jobs in the queue."""
+    """Yield a cluster that allows twelve jobs in the queue."""
 
     def limit(count: int) -> None:
         done = slurm_with_accounting.run(
@@ -106,10 +106,7 @@ def limited(slurm_with_accounting: Cluster) -> Iterator[Cluster]:
 
 
 def test_as_many_runs_are_submitted_as_slurm_accepts(playground, limited) -> None:
-    """Twenty runs are arrays of eleven and nine.
-
-    Only one run of the second fits into the limit of 12.
-    """
+    """With a limit of twelve jobs, Slurm accepts an array of eleven runs and one further run."""
     playground.environment |= limited.environment
     playground.write_slurm_campaign(
         'while ! test -e "$LEDGER.go"; do sleep 0.1; done', matrix=f"seed: {list(range(20))}"
@@ -153,7 +150,7 @@ def test_no_run_is_submitted_while_slurm_accepts_none(playground, limited) -> No
 
 
 def test_submit_wait_submits_the_rest_as_room_appears(playground, limited) -> None:
-    """`submit --wait` ends when all runs are submitted, and leaves no refused attempt."""
+    """`submit --wait` submits runs as Slurm accepts them, and leaves no refused attempt."""
     playground.environment |= limited.environment
     playground.write_slurm_campaign("true", matrix=f"seed: {list(range(20))}")
     submitted = playground.teralog("submit", "campaign.yaml", "--wait")
@@ -166,7 +163,7 @@ def test_submit_wait_submits_the_rest_as_room_appears(playground, limited) -> No
 
 
 def test_every_command_works_on_a_site_without_sacct(playground, slurm, tmp_path: Path) -> None:
-    """The test has all programs of this machine on the PATH except sacct."""
+    """Every command works if all programs of this machine except sacct are on the PATH."""
     folder = tmp_path / "programs"
     folder.mkdir()
     for place in reversed(slurm.environment["PATH"].split(os.pathsep)):

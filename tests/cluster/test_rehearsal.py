@@ -1,4 +1,4 @@
-"""Every framework is rehearsed on nodes of a real Slurm, through its real launcher."""
+"""Rehearse every framework on nodes of a real Slurm, through its real launcher."""
 
 import json
 import re
@@ -28,7 +28,7 @@ PROGRAMS = {"megatron_deepspeed_3d": ("pretrain_gpt2.py", "pretrain_gpt.py")}
 
 
 def write_campaign(folder: Path, framework: str, nodes: Sequence[int]) -> Campaign:
-    """Write the framework's recorded campaign for other nodes, and stand-ins for its files."""
+    """Write a framework's sample campaign for other nodes, and stand-ins for its files."""
     recorded = yaml.safe_load((SCRIPTS / f"{framework}-v100.yaml").read_text())
     defaults = recorded["defaults"] | {"time_limit": 20}
     given = [name for name in FRAMEWORKS[framework].start.paths if defaults.get(name)]
@@ -77,9 +77,9 @@ def rehearse(playground: Any, cluster: Cluster, framework: str) -> list[tuple[st
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_every_rank_of_every_framework_would_start(playground, sixteen_nodes, framework) -> None:
-    """On every node the ranks, the number of nodes and the master address are right.
+    """On each node the rehearsal finds the right ranks, number of nodes and master address.
 
-    All options are valid.
+    It accepts all options.
     """
     pytest.importorskip("deepspeed")
     counts = [NODES, ON_MORE[framework]] if framework in ON_MORE else [NODES]
@@ -99,7 +99,7 @@ def test_every_rank_of_every_framework_would_start(playground, sixteen_nodes, fr
 
 
 def test_a_file_that_is_missing_fails_the_rehearsal(playground, sixteen_nodes) -> None:
-    """The rehearsal's log shows the error of the program itself."""
+    """If a file is missing, the rehearsal fails, and its log shows the program's own error."""
     pytest.importorskip("torch")
     write_campaign(playground.path, "deepspeed", [NODES])
     (script,) = (playground.path / "programs of others").iterdir()

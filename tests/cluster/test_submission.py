@@ -1,4 +1,4 @@
-"""Submit to a real Slurm: every submitted run starts once, and its states are true."""
+"""Submit to a real Slurm: each run starts once, and its recorded states equal Slurm's."""
 
 import json
 import os
@@ -29,7 +29,7 @@ def scripts(play) -> list[Path]:
 
 
 def test_runs_that_ask_for_the_same_go_as_one_array_and_complete(play) -> None:
-    """Six runs are one job, each run has its own log, and a second submit has nothing to do."""
+    """Six runs with equal requests are one job with a log per run; a second submit does nothing."""
     play.write_slurm_campaign('echo "$run says hello"', matrix="seed: [1, 2, 3, 4, 5, 6]")
     submitted = play.teralog("submit", "campaign.yaml")
     assert submitted.returncode == 0, submitted.stderr
@@ -48,7 +48,7 @@ def test_runs_that_ask_for_the_same_go_as_one_array_and_complete(play) -> None:
 
 
 def test_an_array_has_its_runs_header_and_only_selects_their_scripts(bare) -> None:
-    """The array's script has the header of each run's script, and starts the rendered scripts."""
+    """An array's script has the same header as its runs' scripts, and starts these scripts."""
     bare.write_slurm_campaign("true", matrix="seed: [1, 2]", profile="hint: nomultithread\n")
     bare.teralog("submit", "campaign.yaml", "--hold")
     [array] = scripts(bare)
@@ -66,7 +66,7 @@ def test_an_array_has_its_runs_header_and_only_selects_their_scripts(bare) -> No
 
 
 def test_a_single_run_uses_its_rendered_script(bare, slurm, tmp_path) -> None:
-    """A single run's job requests what the run's own script requests, and starts that script."""
+    """The job of a single run has the requests of the run's script, and starts this script."""
     bare.write_slurm_campaign("true", matrix="gpus_per_node: [1, 2]")
     submitted = bare.teralog("submit", "campaign.yaml", "--hold")
     assert len(submitted.stdout.splitlines()) == 2
@@ -95,7 +95,7 @@ def test_squeue_shows_which_runs_are_running(bare, slurm, seeds: list[int]) -> N
 
 
 def test_an_array_is_split_where_it_is_too_large_and_bounded_where_asked(bare, slurm) -> None:
-    """An array is split at max_array_size, and --throttle limits each part."""
+    """An array is split at max_array_size, and --throttle limits each of the new arrays."""
     bare.write_slurm_campaign("true", matrix="seed: [1, 2, 3, 4, 5]", profile="max_array_size: 2\n")
     submitted = bare.teralog("submit", "campaign.yaml", "--throttle", "1", "--hold")
     ids = [line.partition(":")[0] for line in submitted.stdout.splitlines()]
@@ -115,7 +115,7 @@ def wait_for_reasons(play: Any, reasons: list[str | None]) -> None:
 
 
 def test_a_throttle_bounds_all_arrays_of_a_campaign_together(bare) -> None:
-    """Runs with different requests are separate arrays, and so are runs of a later submit."""
+    """--throttle limits all arrays of a campaign together, also those of a later submit."""
     bare.write_slurm_campaign(WAIT, matrix="gpus_per_node: [1, 2], seed: [1, 2]")
     assert bare.teralog("submit", "campaign.yaml", "--throttle", "2").returncode == 0
     runs = bare.wait_for(["RUNNING", "RUNNING", "PENDING", "PENDING"])
@@ -129,7 +129,7 @@ def test_a_throttle_bounds_all_arrays_of_a_campaign_together(bare) -> None:
 
 
 def test_submit_wait_keeps_to_the_profile_s_submission_limit(bare) -> None:
-    """When some runs have ended, `submit --wait` submits the others."""
+    """`submit --wait` submits more runs only after earlier ones have ended."""
     bare.write_slurm_campaign("true", matrix="seed: [1, 2, 3, 4]", profile="submission_limit: 3\n")
     submitted = bare.teralog("submit", "campaign.yaml", "--wait")
     assert submitted.returncode == 0
@@ -190,7 +190,7 @@ def test_a_test_only_submit_asks_slurm_and_leaves_nothing(bare, slurm) -> None:
 
 
 def test_a_refusal_is_shown_in_slurm_s_words_and_nothing_counts_as_started(bare) -> None:
-    """After Slurm refused it, the user corrects the profile, and the campaign can be submitted."""
+    """If Slurm refuses a campaign, its message is shown; a corrected campaign can be submitted."""
     bare.write_slurm_campaign("true", matrix="seed: [1]", profile="partition: no-such\n")
     refused = bare.teralog("submit", "campaign.yaml")
     assert refused.returncode == 1
@@ -216,7 +216,7 @@ def test_jobs_wait_for_their_dependency(bare, slurm) -> None:
 
 
 def test_runs_are_cancelled_one_by_one_by_state_and_all(play) -> None:
-    """Each cancelled run ends as CANCELLED, and no later submit starts it."""
+    """`cancel` ends one run, runs in a state, or all; no later submit starts a cancelled run."""
     play.write_slurm_campaign(WAIT)
     play.teralog("submit", "campaign.yaml", "--throttle", "2")
     play.wait_for(["RUNNING", "RUNNING", "PENDING", "PENDING"])
@@ -250,7 +250,7 @@ def test_a_cancelled_run_that_was_never_submitted_is_not_submitted(bare) -> None
 def test_the_user_who_cancelled_is_shown_if_slurm_reports_it(
     playground, slurm_with_accounting
 ) -> None:
-    """If accounting reports `CANCELLED by UID`, `status` shows the user; the state is CANCELLED."""
+    """If accounting reports `CANCELLED by UID`, `status` shows the user and state CANCELLED."""
     playground.environment |= slurm_with_accounting.environment
     playground.write_slurm_campaign(WAIT, matrix="seed: [1]")
     playground.teralog("submit", "campaign.yaml")
@@ -286,7 +286,7 @@ def test_a_failed_run_is_reported_with_exit_code_and_log(play) -> None:
 
 
 def test_a_run_that_takes_too_long_ends_as_timeout(play, cluster) -> None:
-    """Slurm's clock ends the run as TIMEOUT; a retry can request more time."""
+    """A run that exceeds its time limit ends as TIMEOUT; a retry can request more time."""
     play.write_slurm_campaign(WAIT, matrix="seed: [1]")
     play.teralog("submit", "campaign.yaml")
     [run] = play.wait_for(["RUNNING"])
@@ -306,7 +306,10 @@ def test_a_run_that_takes_too_long_ends_as_timeout(play, cluster) -> None:
 
 
 def test_a_failed_node_is_reported_and_retry_can_exclude_it(play, cluster) -> None:
-    """A run ends as NODE_FAIL if the profile has no requeue; `retry --exclude` avoids the node."""
+    """If a node fails and the profile forbids requeue, the run ends as NODE_FAIL.
+
+    `retry --exclude` starts it on another node.
+    """
     play.write_slurm_campaign(WAIT, matrix="seed: [1]", profile="requeue: false\n")
     play.teralog("submit", "campaign.yaml")
     [run] = play.wait_for(["RUNNING"])
@@ -322,7 +325,7 @@ def test_a_failed_node_is_reported_and_retry_can_exclude_it(play, cluster) -> No
 
 
 def test_a_run_that_slurm_starts_again_keeps_its_log_and_counts_its_restarts(play, cluster) -> None:
-    """A requeued run never counts as ended, though accounting reports that for some seconds."""
+    """A requeued run does not count as ended, although accounting reports an end for seconds."""
     play.write_slurm_campaign(f"echo life ${{SLURM_RESTART_COUNT:-0}}; {WAIT}", matrix="seed: [1]")
     play.teralog("submit", "campaign.yaml")
     [run] = play.wait_for(["RUNNING"])
@@ -347,7 +350,7 @@ def test_a_run_that_slurm_starts_again_keeps_its_log_and_counts_its_restarts(pla
 
 
 def test_held_runs_are_reported_with_the_command_that_releases_them(play, cluster) -> None:
-    """`submit --hold` holds an array and a job; the printed command releases them in a shell."""
+    """`submit --hold` holds the runs; the shell command that it prints releases them."""
     play.write_slurm_campaign("true", matrix="seed: [1, 2, 3]")
     with (play.path / "campaign.yaml").open("a") as file:
         file.write("include: [{seed: 4, gpus_per_node: 2}]\n")
@@ -375,7 +378,7 @@ def test_logs_are_printed_and_followed_to_the_end(bare) -> None:
 
 @pytest.mark.parametrize("written", ["elsewhere", "{folder}/elsewhere"])
 def test_logs_may_be_in_another_folder(bare, written: str) -> None:
-    """The profile's `log_folder` is relative to the profile.
+    """If the profile has `log_folder`, logs are in this folder, relative to the profile.
 
     The run's folder has a link to the log.
     """
@@ -393,7 +396,7 @@ def test_logs_may_be_in_another_folder(bare, written: str) -> None:
 
 
 def test_a_log_in_another_folder_is_of_one_attempt_only(bare) -> None:
-    """A rehearsal and a run in another results folder write separate logs."""
+    """A rehearsal and a run of the same name in another results folder write separate logs."""
     profile = f"log_folder: {json.dumps(str(bare.path / 'elsewhere'))}\n"
     bare.write_slurm_campaign("echo hello", matrix="seed: [1]", profile=profile)
     for results, how in (("results", ()), ("results", ("--rehearse",)), ("others", ())):
@@ -438,7 +441,7 @@ def test_an_option_of_the_other_kind_of_cluster_is_refused(playground, bare) -> 
 
 @pytest.mark.parametrize("place", ["jobs", "allocation"])
 def test_slurm_gets_options_that_no_key_is_for(bare, slurm, place: str) -> None:
-    """Options of the profile and of a run reach Slurm; a task sees the profile's number of GPUs."""
+    """Options in the profile's and in a run's `sbatch` and `srun` lists reach Slurm."""
     epilog = bare.path / "epilog of mine"
     epilog.write_text('#!/bin/sh\necho called >> "$LEDGER.epilog"\n')
     epilog.chmod(0o755)
@@ -474,7 +477,7 @@ def test_slurm_gets_options_that_no_key_is_for(bare, slurm, place: str) -> None:
 
 
 def test_an_allocation_needs_runs_that_agree(bare) -> None:
-    """Runs with different options that an allocation has only once are refused."""
+    """Runs of one allocation are refused if they need different options for that allocation."""
     bare.write_slurm_campaign("true", matrix='sbatch: [["--core-spec=1"], ["--core-spec=2"]]')
     refused = bare.teralog("salloc", "campaign.yaml")
     assert refused.returncode == 1
@@ -495,7 +498,7 @@ exclusive: user
 
 
 def test_slurm_gets_the_profile_s_settings(bare, slurm) -> None:
-    """Each key of the profile sets a field of the job; `--exclude` adds to the profile's nodes."""
+    """Each key of the profile sets a field of the job; `--exclude` adds to the profile's list."""
     node, other, *_ = slurm.plan.names_32g
     reservation = ("ReservationName=ours", f"Nodes={node}", "StartTime=now", "Duration=60")
     slurm.run("scontrol", "create", "reservation", *reservation, "Users=root")
@@ -525,7 +528,7 @@ def test_slurm_gets_the_profile_s_settings(bare, slurm) -> None:
 
 
 def test_a_retry_asks_slurm_for_other_resources(bare, slurm) -> None:
-    """`retry --time` changes one job; the next submit requests the profile's resources again."""
+    """`retry --time` changes only its job; the next submit requests the profile's time again."""
     bare.write_slurm_campaign('test -e "$LEDGER.go" || exit 3', matrix="seed: [1]")
     bare.teralog("submit", "campaign.yaml")
     bare.wait_for(["FAILED"])
@@ -540,7 +543,10 @@ def test_a_retry_asks_slurm_for_other_resources(bare, slurm) -> None:
 
 
 def test_a_retry_suggests_settings_that_fit_the_gpu(bare) -> None:
-    """The suggestion appears once for all repeats of a configuration; the campaign is unchanged."""
+    """`retry` suggests settings that fit the GPU, once for all repeats of a configuration.
+
+    The campaign file is unchanged.
+    """
     message = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has"
     bare.write_slurm_campaign(
         f'test -e "$LEDGER.go" || {{ echo "{message}"; exit 1; }}',
@@ -566,9 +572,9 @@ def test_a_retry_suggests_settings_that_fit_the_gpu(bare) -> None:
 def test_a_retry_suggests_how_much_host_memory_to_request(
     playground, slurm_with_accounting
 ) -> None:
-    """The suggestion uses the memory that accounting measured; with it, the run completes.
+    """`retry` suggests as much host memory as accounting measured; with it, the run completes.
 
-    There is no suggestion if the user already gave the option.
+    If the user already gave the option, there is no suggestion.
     """
     playground.environment |= slurm_with_accounting.environment
     too_much = "import time; much = bytearray(1500 << 20); time.sleep(60)"
@@ -603,9 +609,9 @@ def test_a_retry_suggests_how_much_host_memory_to_request(
 
 
 def test_a_retry_with_other_nodes_is_refused(bare) -> None:
-    """A different number of nodes makes a different run.
+    """`retry --nodes` is refused, because a different number of nodes makes a different run.
 
-    The message names the place in the file.
+    The message names the place in the campaign file.
     """
     for place, matrix, defaults in (
         ("matrix.nodes", "nodes: [1, 2]", {}),
@@ -620,9 +626,9 @@ def test_a_retry_with_other_nodes_is_refused(bare) -> None:
 
 
 def test_reasons_of_waiting_jobs_are_shown(bare, slurm) -> None:
-    """Reasons are shown in words.
+    """`status` explains in words why a job waits.
 
-    A job that an administrator holds gets no advice to release it.
+    For a job that an administrator holds, it does not advise to release the job.
     """
     bare.write_slurm_campaign(WAIT, matrix="seed: [1, 2, 3, 4]", profile="exclusive: true\n")
     bare.teralog("submit", "campaign.yaml", "--throttle", "1")
@@ -676,7 +682,7 @@ def test_the_expected_start_of_a_waiting_job_is_shown(bare, slurm) -> None:
 
 
 def test_the_expected_start_of_a_job_without_a_node_is_shown(bare) -> None:
-    """Slurm expects the start when a run that has a node reaches its time limit."""
+    """If all nodes are busy, `status` expects a job's start at the time limit of a running run."""
     bare.write_slurm_campaign(
         WAIT, matrix="seed: [1, 2, 3, 4, 5]", profile="exclusive: true\n", time_limit=5
     )

@@ -1,4 +1,4 @@
-"""A campaign that really trains, on a real Slurm, from submission to its report."""
+"""Run a campaign that really trains on a real Slurm, from its submission to its report."""
 
 import csv
 import json

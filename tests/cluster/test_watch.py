@@ -73,7 +73,7 @@ requeue: {requeue}
 
 
 def write_campaign(play: Any, *, slow_node: str = "gpu002", requeue: str = "false") -> None:
-    """Write a campaign of four repeats on separate nodes, one of which is slow."""
+    """Write a campaign of four repeats on separate nodes; the runs on `slow_node` are slow."""
     play.ledger.write_text(slow_node)
     (play.path / "train.py").write_text(SCRIPT.format(steps=STEPS))
     (play.path / "cpu.yaml").write_text(PROFILE.format(requeue=requeue))
@@ -81,7 +81,7 @@ def write_campaign(play: Any, *, slow_node: str = "gpu002", requeue: str = "fals
 
 
 def read_until(watching: "subprocess.Popen[str]", pattern: str) -> str:
-    """Return the output of a watch up to the first line that matches a pattern."""
+    """Return the output of `teralog watch` up to the first line that matches a pattern."""
     assert watching.stdout is not None
     printed = ""
     for line in watching.stdout:
@@ -93,7 +93,7 @@ def read_until(watching: "subprocess.Popen[str]", pattern: str) -> str:
 
 @pytest.fixture
 def play(playground, slurm) -> Any:
-    """Return a playground on a cluster."""
+    """Return a playground (a folder with a small campaign) on a cluster."""
     playground.environment |= slurm.environment
     return playground
 
@@ -102,15 +102,15 @@ def play(playground, slurm) -> Any:
     "text", ["gpu[001-003,007]", "a,b[1-2]c[03-04]", "n[8-11,100]", "n[08-11],x[0-0]"]
 )
 def test_slurm_expands_a_list_of_nodes_to_the_same_names(slurm, text: str) -> None:
-    """A list of nodes expands to the same names as in `scontrol show hostnames`."""
+    """teralog expands a list of nodes to the same names as `scontrol show hostnames`."""
     job = slurm.run("scontrol", "show", "hostnames", text)
     assert job.stdout.split() == list(expand_nodes(text))
 
 
 def test_a_campaign_is_watched_to_its_end_and_the_slow_run_is_reported(play) -> None:
-    """On a pipe, watch prints plain lines.
+    """On a pipe, `watch` prints plain lines until the end, and reports the slow run.
 
-    Status, JSON and the nodes table report the slow run too.
+    `status`, its JSON and the table of nodes report the slow run too.
     """
     write_campaign(play)
     assert play.teralog("submit", "campaign.yaml").returncode == 0
@@ -165,7 +165,7 @@ def test_ctrl_c_ends_the_watching_and_no_run(play) -> None:
 def on_a_terminal(play: Any, *arguments: str, interrupt: bool = False, **variables: str) -> Any:
     """Run teralog in a terminal of 80 columns; return its exit code and its output.
 
-    If requested, the command is interrupted once it shows a running run.
+    interrupt: send Ctrl-C once the command shows a running run.
     """
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
@@ -200,7 +200,7 @@ def on_a_terminal(play: Any, *arguments: str, interrupt: bool = False, **variabl
 
 
 def test_on_a_terminal_the_table_stays_in_place(play) -> None:
-    """The cursor moves up before each update, and is visible again at the end."""
+    """`watch` moves the cursor up before each update, and shows the cursor again at the end."""
     write_campaign(play)
     play.teralog("submit", "campaign.yaml")
     play.wait_for(["RUNNING"] * 4)
@@ -220,7 +220,7 @@ def test_on_a_terminal_the_table_stays_in_place(play) -> None:
 
 
 def test_a_run_that_slurm_starts_again_is_watched_from_its_last_start(play, slurm) -> None:
-    """The run's progress starts over, although its log continues."""
+    """If Slurm starts a run again, its progress starts over, although its log continues."""
     write_campaign(play, slow_node="none", requeue="true")
     play.teralog("submit", "campaign.yaml")
     first, *_ = play.wait_for(["RUNNING"] * 4)
@@ -260,7 +260,7 @@ def watch_once(play: Any, *arguments: str) -> Any:
 
 
 def watch_until_dealt_with(play: Any, what: str) -> str:
-    """Watch until the hung run is cancelled or requeued, as `what` says; return the output."""
+    """Watch until the hung run is cancelled or requeued, according to `what`; return the output."""
     printed: list[str] = []
 
     def is_dealt_with() -> bool:
@@ -278,7 +278,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_run_that_hangs_is_requeued(play, impatient: None) -> None:
-    """The hung run is requeued once. Then it completes, and its log has both starts."""
+    """A hung run is requeued once. Then it completes, and its log has the output of both starts."""
     play.write_slurm_campaign(HANGS, matrix="seed: [1]", profile="requeue: true\n")
     play.teralog("submit", "campaign.yaml")
     play.wait_for(["RUNNING"])
@@ -290,7 +290,7 @@ def test_a_run_that_hangs_is_requeued(play, impatient: None) -> None:
 
 
 def test_a_run_that_hangs_is_cancelled(play, impatient: None) -> None:
-    """The hung run is cancelled, as `teralog cancel` would do it; the other run goes on."""
+    """A hung run is cancelled as by `teralog cancel`; the other run goes on."""
     body = f'if [ "$run" = "$(cat "$LEDGER.hangs")" ]; then\n{HANGS}fi\n'
     body += 'while ! test -e "$LEDGER.go"; do sleep 0.1; done\n'
     play.write_slurm_campaign(body, matrix="seed: [1, 2]")
@@ -306,7 +306,7 @@ def test_a_run_that_hangs_is_cancelled(play, impatient: None) -> None:
 
 
 def test_a_run_that_slurm_may_not_requeue_is_reported(play, slurm, impatient: None) -> None:
-    """If Slurm refuses to requeue a run, the message has Slurm's words, and the run goes on."""
+    """If Slurm refuses to requeue a hung run, its message is shown, and the run goes on."""
     play.write_slurm_campaign(HANGS, matrix="seed: [1]", profile="requeue: true\n")
     play.teralog("submit", "campaign.yaml")
     [run] = play.wait_for(["RUNNING"])
@@ -319,7 +319,7 @@ def test_a_run_that_slurm_may_not_requeue_is_reported(play, slurm, impatient: No
 
 
 def test_a_run_that_has_ended_since_the_query_is_not_requeued(play, impatient: None) -> None:
-    """If a run ended since the last query, a requeue would start a completed run again."""
+    """A run that ended since the last query is not requeued, because it would start again."""
     play.write_slurm_campaign(HANGS, matrix="seed: [1]", profile="requeue: true\n")
     play.teralog("submit", "campaign.yaml")
     play.wait_for(["RUNNING"])
