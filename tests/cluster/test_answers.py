@@ -82,7 +82,7 @@ def test_slurm_is_asked_again_if_it_briefly_forgets_all_jobs(bare, slurm) -> Non
 
 
 def test_records_stay_unchanged_while_slurm_does_not_answer(bare, slurm) -> None:
-    """If Slurm does not answer, a message reports it; known states stay, and no run starts twice."""
+    """If Slurm does not answer, a message reports it, known states stay, no run starts twice."""
     bare.write_slurm_campaign(WAIT, matrix="seed: [1]")
     bare.teralog("submit", "campaign.yaml")
     bare.wait_for(["RUNNING"])

@@ -102,7 +102,7 @@ def play(playground, slurm) -> Any:
     "text", ["gpu[001-003,007]", "a,b[1-2]c[03-04]", "n[8-11,100]", "n[08-11],x[0-0]"]
 )
 def test_slurm_expands_a_list_of_nodes_to_the_same_names(slurm, text: str) -> None:
-    """teralog expands a list of nodes to the same names as `scontrol show hostnames`."""
+    """A list of nodes expands to the same names as `scontrol show hostnames`."""
     job = slurm.run("scontrol", "show", "hostnames", text)
     assert job.stdout.split() == list(expand_nodes(text))
 
