@@ -1,4 +1,4 @@
-"""Fixtures that make logs of a few lines."""
+"""Fixtures that write logs of a few lines and read them."""
 
 import sys
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Print random reports in the format of each program, together with the records to expect."""
+"""Functions that print a random report of each program, with the records that parsers must give."""
 
 import math
 from collections.abc import Callable
@@ -19,9 +19,10 @@ from parsers.records import (
 
 @dataclass(frozen=True)
 class Printed:
-    """The lines of a report and its expected records; the rows of a table follow its header.
+    """The lines of a report, with the records that a parser must give for them.
 
-    alone: whether only a label may precede the report on its line.
+    For a table, the first line is its header. alone: whether only a label may precede the report on
+    its line.
     """
 
     text: str
@@ -187,7 +188,7 @@ def bigscience(random: Random) -> Printed:
 
 @prints("Megatron")
 def neox(random: Random) -> Printed:
-    """Print a report of EleutherAI's gpt-neox, whose rate comes first."""
+    """Print a report of EleutherAI's gpt-neox, which begins with the rate."""
     n, of = count(random), count(random)
     rate, time, flops = number(random, ".3f"), number(random, ".1f"), number(random, ".1f")
     return Printed(
@@ -239,7 +240,7 @@ def nanotron(random: Random) -> Printed:
 
 @prints("Megatron memory")
 def memory(random: Random) -> Printed:
-    """Print the memory of a rank's allocator."""
+    """Print a Megatron rank's report of the memory of its allocator."""
     rank, n, blocks = random.randrange(4096), count(random), random.randrange(10**8)
     mib, reserved = blocks / 2048, 2.0 * random.randrange(10**5)
     return Printed(
@@ -261,7 +262,7 @@ def memory(random: Random) -> Printed:
 
 
 def milliseconds(random: Random, *names: str) -> tuple[dict[str, str], Timers]:
-    """Return timers with these names: as printed, and as the records to expect."""
+    """Return timers with these names, both as printed texts and as the expected records."""
     printed = {name: number(random, ".2f") for name in names}
     seconds = tuple((name, float(ms + "e-3")) for name, ms in printed.items())
     return printed, Timers(seconds=seconds, offset=0)
@@ -269,7 +270,7 @@ def milliseconds(random: Random, *names: str) -> tuple[dict[str, str], Timers]:
 
 @prints("timers")
 def timers(random: Random) -> Printed:
-    """Print DeepSpeed's breakdown of times; Megatron's older one looks the same."""
+    """Print DeepSpeed's line of timers; older lines of Megatron have the same form."""
     printed, record = milliseconds(random, "fwd_microstep", "bwd inner", "step")
     fields = "".join(f" | {name}: {ms}" for name, ms in printed.items())
     return Printed(f"[Rank 0] time (ms){fields}", (record,))
@@ -277,7 +278,7 @@ def timers(random: Random) -> Printed:
 
 @prints("Megatron timers")
 def ranges(random: Random) -> Printed:
-    """Print the times of the fastest and the slowest rank."""
+    """Print Megatron's timers with the times of the fastest and the slowest rank."""
     printed, record = milliseconds(random, "forward-backward", "optimizer")
     rows = "".join(f"\n    {name + ' ':.<48}: (0.10, {ms})" for name, ms in printed.items())
     return Printed(f"(min, max) time across ranks (ms):{rows}", (record,))
@@ -285,7 +286,7 @@ def ranges(random: Random) -> Printed:
 
 @prints("Megatron timers of every rank")
 def ranks(random: Random) -> Printed:
-    """Print the times of every rank."""
+    """Print Megatron's timers with the times of every rank."""
     printed, record = milliseconds(random, "forward-backward", "optimizer")
     rows = (f"\n  {name}:\n     rank  0: 0.00\n     rank 10: {ms}" for name, ms in printed.items())
     return Printed(f"times across ranks (ms):{''.join(rows)}\ndone\nnext", (record,))
@@ -325,7 +326,7 @@ def progress(random: Random) -> Printed:
 
 @prints("DeepSpeed pipeline engine")
 def pipeline(random: Random) -> Printed:
-    """Print a line of the pipeline engine, with a second loss next to the loss."""
+    """Print a line of DeepSpeed's pipeline engine, with a second loss next to the loss."""
     n, value = count(random), loss(random, ".4f")
     seconds, rate = number(random, ".3f"), number(random, ".3f")
     return Printed(
@@ -397,7 +398,7 @@ def chat_since_may_2023(random: Random) -> Printed:
 
 @prints("DeepSpeed overflow")
 def overflow(random: Random) -> Printed:
-    """Print the first rank's message about an overflow."""
+    """Print the first rank's message about an overflow of its gradients."""
     scale = 2 ** random.randint(1, 32)
     return Printed(
         "[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale:"
@@ -408,7 +409,7 @@ def overflow(random: Random) -> Printed:
 
 @prints("DeepSpeed see_memory_usage")
 def see_memory_usage(random: Random) -> Printed:
-    """Print a report of device and host memory."""
+    """Print DeepSpeed's report of device memory and host memory."""
     used, peak, reserved, host = (number(random, ".2f") for _ in range(4))
     most = random.randrange(100)
     return Printed(
@@ -459,7 +460,7 @@ def profiler(random: Random) -> Printed:
 
 @prints("Hugging Face Trainer, result")
 def hf_result(random: Random) -> Printed:
-    """Print the Trainer's result, with or without the quotes that it has since 5.0."""
+    """Print the final result of Hugging Face's Trainer, with quotes (as since 5.0) or without."""
     quote = random.choice(["", "'"])
     seconds, samples, steps = (number(random, ".4g") for _ in range(3))
     value = loss(random, ".4g")
@@ -481,7 +482,7 @@ def hf_result(random: Random) -> Printed:
 
 @prints("Hugging Face Trainer, reports")
 def hf_step(random: Random) -> Printed:
-    """Print a step of the Trainer, with the progress bar that is drawn behind it."""
+    """Print a report of Hugging Face's Trainer about a step, and the progress bar after it."""
     n, value, rate = random.randint(5, 10), loss(random, ".4f"), number(random, ".4g")
     return Printed(
         f"{{'loss': {value}, 'learning_rate': {rate}, 'epoch': 0.31}}\n"
@@ -500,7 +501,7 @@ def hf_step(random: Random) -> Printed:
 
 @prints("Hugging Face Trainer, reports")
 def hf_loss(random: Random) -> Printed:
-    """Print a loss of the Trainer without a progress bar, with or without quotes."""
+    """Print a report of Hugging Face's Trainer without a progress bar, with or without quotes."""
     quote = random.choice(["", "'"])
     value, epoch = loss(random, ".4g"), number(random, ".2f")
     return Printed(
@@ -536,7 +537,10 @@ def hf_block(random: Random) -> Printed:
 
 @prints("ColossalAI Chat, performance")
 def colossalai(random: Random) -> Printed:
-    """Print ColossalAI's throughputs: of one GPU, as up to 0.2.8, or of all; of both phases."""
+    """Print ColossalAI's throughputs of both phases.
+
+    They are per GPU, as up to version 0.2.8, or of all GPUs together.
+    """
     per_gpu, learn = random.random() < 0.5, random.random() < 0.5
     form = ".3f" if per_gpu else ".2f"
     samples, flops = number(random, form), number(random, form)

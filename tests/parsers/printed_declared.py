@@ -1,4 +1,7 @@
-"""Print output of programs whose formats are declared, as in `printed`."""
+"""Functions that print random reports of programs that print one line per report.
+
+The parsers of these programs are declared as tables of fields. See `printed` for the results.
+"""
 
 from collections.abc import Callable
 from random import Random
@@ -80,7 +83,7 @@ def maxtext(random: Random) -> Printed:
 
 @prints("verl")
 def verl(random: Random) -> Printed:
-    """Print a few of verl's dozens of numbers, the last one with a different unit."""
+    """Print a few of verl's dozens of numbers; the last number has a different unit."""
     n, value = count(random), loss(random, ".6g")
     it = _numbers(random, {"memory": ".9g", "seconds": ".9g", "tokens": ".9g"})
     return _printed(
@@ -146,7 +149,7 @@ def llama2_c(random: Random) -> Printed:
 
 @prints("torchtune")
 def torchtune(random: Random) -> Printed:
-    """Print a report of torchtune, with a space behind its last number."""
+    """Print a report of torchtune, with a space after its last number."""
     n, value, rate = count(random), loss(random, ".16g"), number(random, ".9g")
     return _printed(
         f"Step {n} | loss:{value} lr:2e-05 tokens_per_second_per_gpu:{rate} ",
@@ -185,7 +188,7 @@ def internevo(random: Random) -> Printed:
 
 @prints("XTuner")
 def xtuner(random: Random) -> Printed:
-    """Print a report of XTuner of 2025, with a space behind its last number."""
+    """Print a report of XTuner of 2025, with a space after its last number."""
     n, of, value = count(random), count(random), loss(random, ".3f")
     it = _numbers(random, {"time": ".4f", "max": ".2f", "res": ".2f", "norm": ".3f", "tgs": ".1f"})
     return _printed(
@@ -230,7 +233,7 @@ def mmengine(random: Random) -> Printed:
 
 @prints("LiBai")
 def libai(random: Random) -> Printed:
-    """Print a report of LiBai, whose time is a mean since the start."""
+    """Print a report of LiBai, with a step time that is a mean since the start."""
     n, of, samples = count(random), count(random), count(random)
     value, rate = loss(random, ".4g"), number(random, ".2f")
     return _printed(
@@ -248,7 +251,7 @@ def libai(random: Random) -> Printed:
 
 @prints("MLX")
 def mlx(random: Random) -> Printed:
-    """Print a report of MLX, which has iterations per second and no time."""
+    """Print a report of MLX, which has iterations per second instead of a step time."""
     n, tokens, value = count(random), count(random), loss(random, ".3f")
     it = _numbers(random, {"lr": ".3e", "steps": ".3f", "rate": ".3f"})
     return _printed(
@@ -294,7 +297,7 @@ def modded_nanogpt(random: Random) -> Printed:
 
 @prints("litgpt, by micro-batch")
 def litgpt(random: Random) -> Printed:
-    """Print a report of litgpt that ends with an update of the weights."""
+    """Print a report of litgpt about an iteration that updates the weights."""
     n, value, milliseconds = count(random), loss(random, ".3f"), number(random, ".2f")
     return _printed(
         f"Epoch 1 | iter {n} step 1 | loss train: {value}, val: n/a | iter time: {milliseconds} ms"
@@ -341,7 +344,7 @@ def mlperf(random: Random) -> Printed:
 
 @prints("picotron")
 def picotron(random: Random) -> Printed:
-    """Print a report of picotron, with large numbers rounded to a letter."""
+    """Print a report of picotron, with large numbers rounded and abbreviated, such as 1.5K."""
     n, value = count(random), loss(random, ".4f")
     it = _numbers(random, {"all": ".2f", "gpu": ".2f", "mfu": ".2f"})
     return _printed(
@@ -390,7 +393,7 @@ def prime_rl(random: Random) -> Printed:
 
 @prints("Automodel")
 def automodel_console(random: Random) -> Printed:
-    """Print AutoModel's line for people."""
+    """Print a report of AutoModel in its form for the console (its other form is JSON)."""
     n, value = count(random), loss(random, ".4f")
     it = _numbers(random, {"norm": ".4f", "lr": ".2e", "mem": ".2f", "all": ".2f", "gpu": ".2f"})
     return _printed(
@@ -409,7 +412,7 @@ def automodel_console(random: Random) -> Printed:
 
 @prints("peak of modded-nanogpt")
 def nanogpt_peak(random: Random) -> Printed:
-    """Print nanoGPT's peak of memory in MiB."""
+    """Print nanoGPT's line with the peak of the memory, in MiB."""
     allocated, reserved = count(random), count(random)
     return Printed(
         f"peak memory allocated: {allocated} MiB reserved: {reserved} MiB",

@@ -1,4 +1,4 @@
-"""Print JSON output of programs, and reports of several lines, as in `printed`."""
+"""Functions that print random JSON reports, and reports of several lines; see `printed`."""
 
 import json
 from random import Random
@@ -35,7 +35,7 @@ def automodel(random: Random) -> Printed:
 
 @prints("torchtitan metrics")
 def titan_metrics(random: Random) -> Printed:
-    """Print the keys of torchtitan's metric loggers."""
+    """Print a JSON line with the keys that torchtitan's metric loggers use."""
     n, value, tokens = count(random), float(loss(random, ".6g")), _rate(random)
     tflops, memory = _rate(random), _rate(random)
     return _object(
@@ -70,7 +70,7 @@ def titan_event(random: Random) -> Printed:
 
 @prints("LLaMA-Factory's log")
 def llama_factory(random: Random) -> Printed:
-    """Print a report of LLaMA-Factory, with the tokens since the start."""
+    """Print a report of LLaMA-Factory, with the number of tokens since the start."""
     n, of, value, rate = count(random), count(random), float(loss(random, ".4f")), _rate(random)
     tokens = count(random)
     return _object(
@@ -100,7 +100,7 @@ def llama_factory(random: Random) -> Printed:
 
 @prints("ms-swift's log")
 def swift(random: Random) -> Printed:
-    """Print a report of ms-swift since 2025, when its speed became seconds."""
+    """Print a report of ms-swift since 2025, with its speed in seconds per iteration."""
     n, of, value, memory = count(random), count(random), float(loss(random, ".8g")), _rate(random)
     return _object(
         {
@@ -141,7 +141,7 @@ def verl_metrics(random: Random) -> Printed:
 
 @prints("Hugging Face Trainer, reports")
 def hf_of_swift(random: Random) -> Printed:
-    """Print a report of the Trainer with the step that ms-swift adds."""
+    """Print a report of Hugging Face's Trainer with the step number that ms-swift adds."""
     n, value, memory = random.randint(1, 99), loss(random, ".4g"), number(random, ".2f")
     return Printed(
         f"{{'loss': '{value}', 'epoch': '0.31', 'global_step/max_steps': '{n}/100', "
@@ -161,7 +161,7 @@ def hf_of_swift(random: Random) -> Printed:
 
 @prints("Hugging Face Trainer, state")
 def trainer_state(random: Random) -> Printed:
-    """Print a state of the Trainer with a report and the result, among others."""
+    """Print a trainer_state.json of Hugging Face's Trainer, with a report and the result."""
     n, value, norm, rate = count(random), _rate(random), _rate(random), _rate(random)
     seconds, samples, steps = _rate(random), _rate(random), _rate(random)
     reports: list[dict[str, Any]] = [
@@ -192,7 +192,7 @@ def trainer_state(random: Random) -> Printed:
 
 @prints("Hugging Face Trainer, settings in trainer_state.json")
 def max_steps(random: Random) -> Printed:
-    """Print how many steps the Trainer plans."""
+    """Print the line with the number of steps that Hugging Face's Trainer plans."""
     n = count(random)
     setting = Setting(name="train_iters", value=str(n), source="arguments", offset=0)
     return Printed(f'  "max_steps": {n},', (setting,), alone=True)
@@ -216,7 +216,7 @@ def from_olmo(text: str) -> float:
 
 @prints("OLMo-core")
 def olmo(random: Random) -> Printed:
-    """Print OLMo-core's header, and a line for each metric."""
+    """Print the header of an OLMo-core report, and a line for each metric."""
     n, of = count(random), count(random)
     tokens, mfu, memory, value = (of_olmo(_rate(random) or 1.0) for _ in range(4))
     trillions = random.randint(100, 900)
@@ -247,7 +247,7 @@ def olmo(random: Random) -> Printed:
 
 @prints("Composer")
 def composer(random: Random) -> Printed:
-    """Print Composer's header, and a line for each metric."""
+    """Print the header of a Composer report, and a line for each metric."""
     n, of, tokens = count(random), count(random), count(random)
     value, rate, memory = (f"{_rate(random):.4f}" for _ in range(3))
     return Printed(
@@ -273,7 +273,7 @@ def composer(random: Random) -> Printed:
 
 @prints("peaks for the MFU")
 def peak(random: Random) -> Printed:
-    """Print torchtitan's line with the peak of the GPU."""
+    """Print torchtitan's line with the peak TFLOPs of the GPU."""
     tenths = random.randint(1000, 9999)
     value = f"{tenths / 10:.10g}"
     setting = Setting(name="mfu_peak_tflops", value=value, source="report", offset=0)

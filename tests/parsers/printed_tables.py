@@ -1,4 +1,4 @@
-"""Print output of OneFlow's benchmarks, of nvidia-smi, and settings, as in `printed`."""
+"""Functions that print random output of OneFlow and nvidia-smi, and settings; see `printed`."""
 
 from random import Random
 
@@ -9,7 +9,7 @@ from parsers.records import Setting, Step, Usage, UsageSource
 
 @prints("OneFlow GPT")
 def oneflow(random: Random) -> Printed:
-    """Print OneFlow's line of 2021."""
+    """Print a report of OneFlow's benchmark in its form of 2021."""
     n, samples = count(random), count(random)
     rate, latency, value = (number(random, ".5f") for _ in range(3))
     return Printed(
@@ -30,7 +30,7 @@ def oneflow(random: Random) -> Printed:
 
 @prints("OneFlow GPT")
 def oneflow_osdi(random: Random) -> Printed:
-    """Print OneFlow's line of 2020."""
+    """Print a report of OneFlow's benchmark in its form of 2020."""
     n, value, rate = count(random), number(random, ".3f"), number(random, ".3f")
     return Printed(
         f"step: {n}, loss: {value}, throughput: {rate} 1607414400.1234567",
@@ -48,7 +48,7 @@ def oneflow_osdi(random: Random) -> Printed:
 
 @prints("OneFlow GPT, table")
 def oneflow_table(random: Random) -> Printed:
-    """Print a row of OneFlow's table."""
+    """Print the header and a row of OneFlow's table of iterations."""
     n, samples, rate, latency = (
         count(random),
         count(random),
@@ -88,7 +88,7 @@ def oneflow_memory(random: Random) -> Printed:
 
 
 def settings(source: str, **values: object) -> tuple[Setting, ...]:
-    """Return settings with this source, as records to expect."""
+    """Return the expected records of settings, all with this source."""
     return tuple(
         Setting(name=name, value=str(value), source=source, offset=0)
         for name, value in values.items()
@@ -97,7 +97,7 @@ def settings(source: str, **values: object) -> tuple[Setting, ...]:
 
 @prints("OneFlow arguments")
 def oneflow_arguments(random: Random) -> Printed:
-    """Print OneFlow's arguments between its rules."""
+    """Print OneFlow's list of arguments, between two horizontal rules."""
     batch, length = count(random), count(random)
     return Printed(
         "Running GPT-2: num_gpu_per_node = 8, num_nodes = 1.\n==========\n"
@@ -125,7 +125,7 @@ def smi_table(random: Random) -> Printed:
 
 
 def smi_row(random: Random, *, units: bool) -> Printed:
-    """Print a row of four columns; the number in the last one may have a unit."""
+    """Print a CSV row of four columns; with `units`, the last number has a unit."""
     device, percent, mib = random.randrange(16), random.randrange(101), random.randrange(81920)
     columns = [
         ("timestamp", "2024/03/01 12:00:00.000"),
@@ -152,19 +152,19 @@ def smi_row(random: Random, *, units: bool) -> Printed:
 
 @prints("nvidia-smi CSV")
 def smi_csv(random: Random) -> Printed:
-    """Print a row of nvidia-smi's CSV with units."""
+    """Print a row of nvidia-smi's CSV output with units."""
     return smi_row(random, units=True)
 
 
 @prints("nvidia-smi CSV")
 def smi_csv_without_units(random: Random) -> Printed:
-    """Print a row of nvidia-smi's CSV with `nounits`."""
+    """Print a row of nvidia-smi's CSV output without units (option `nounits`)."""
     return smi_row(random, units=False)
 
 
 @prints("nvidia-smi CSV, memory only")
 def smi_memory(random: Random) -> Printed:
-    """Print a query of memory alone."""
+    """Print the CSV output of nvidia-smi if only the memory is queried."""
     device, mib = random.randrange(16), random.randrange(81920)
     return Printed(
         f"{device}, {mib} MiB, 81920 MiB",
@@ -182,7 +182,7 @@ def smi_memory(random: Random) -> Printed:
 
 @prints("nvidia-smi dmon")
 def dmon(random: Random) -> Printed:
-    """Print a sample of nvidia-smi dmon with used memory."""
+    """Print a sample of `nvidia-smi dmon` that includes the used memory."""
     device, percent, mib = random.randrange(16), random.randrange(101), random.randrange(81920)
     return Printed(
         f"{device:>5}  {70:>5}  {48:>5}  {'-':>5}  {percent:>5}  {61:>5}  {mib:>5}  {5:>5}",
@@ -201,7 +201,7 @@ def dmon(random: Random) -> Printed:
 
 @prints("argument dump")
 def arguments(random: Random) -> Printed:
-    """Print Megatron's dump of its arguments."""
+    """Print the list of all arguments that Megatron prints at its start."""
     value = count(random)
     return Printed(
         f"  tensor_model_parallel_size {'.' * 21} {value}",
@@ -218,7 +218,7 @@ def echo(random: Random) -> Printed:
 
 @prints("DeepSpeed configuration")
 def deepspeed_json(random: Random) -> Printed:
-    """Print DeepSpeed's JSON: numbers above four digits are in scientific notation."""
+    """Print DeepSpeed's configuration as JSON, with large numbers in scientific notation."""
     value = count(random, 10**6)
     printed = str(value) if value < 1000 else f"{value:.6e}"
     return Printed(
@@ -230,7 +230,7 @@ def deepspeed_json(random: Random) -> Printed:
 
 @prints("parallel sizes")
 def sizes(random: Random) -> Printed:
-    """Print the sizes that Megatron prints."""
+    """Print Megatron's lines about sizes, such as the parallel sizes."""
     world, data, tensor = count(random), count(random), count(random)
     return Printed(
         f"using world size: {world}, data-parallel-size: {data}, tensor-model-parallel size:"
@@ -241,7 +241,7 @@ def sizes(random: Random) -> Printed:
 
 @prints("parameter counts")
 def parameters(random: Random) -> Printed:
-    """Print the number of parameters of a rank."""
+    """Print Megatron's line with the number of parameters of a rank."""
     stage, value = random.randrange(64), count(random)
     return Printed(
         f" > number of parameters on (tensor, pipeline) model parallel rank (1, {stage}): {value}",
@@ -251,7 +251,7 @@ def parameters(random: Random) -> Printed:
 
 @prints("batch counts")
 def batches(random: Random) -> Printed:
-    """Print the batch sizes that the Trainer prints."""
+    """Print the batch sizes that Hugging Face's Trainer prints at its start."""
     value = count(random)
     return Printed(
         "[INFO|trainer.py:1147] 2021-05-25 06:45:27,011 >>   Total train batch size"
@@ -262,7 +262,7 @@ def batches(random: Random) -> Printed:
 
 @prints("vocabulary")
 def vocabulary(random: Random) -> Printed:
-    """Print the vocabulary as Megatron pads it."""
+    """Print Megatron's line about the padded size of the vocabulary."""
     size, more = count(random), count(random)
     return Printed(
         f" > padded vocab (size: {size}) with {more} dummy tokens (new size: {size + more})",
@@ -272,7 +272,7 @@ def vocabulary(random: Random) -> Printed:
 
 @prints("names of GPUs")
 def gpus(random: Random) -> Printed:
-    """Print the GPUs in the table of nvidia-smi."""
+    """Print the names of the GPUs in the table of nvidia-smi."""
     name = random.choice(["Tesla V100-SXM2-32GB", "NVIDIA A100-SXM4-80GB"])
     return Printed(
         f"|   3  {name}  Off  | 00000000:8A:00.0 Off |                    0 |",
@@ -291,7 +291,7 @@ def versions(random: Random) -> Printed:
 
 @prints("hosts")
 def hosts(random: Random) -> Printed:
-    """Print the hosts that NCCL prints."""
+    """Print NCCL's lines with the names of the hosts."""
     host = f"r{random.randrange(9)}i{random.randrange(9)}n{random.randrange(99)}"
     return Printed(
         f"{host}:37339:37339 [0] NCCL INFO Bootstrap : Using [0]ib0:10.148.8.41<0>",

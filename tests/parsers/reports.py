@@ -1,4 +1,4 @@
-"""Shared lines for logs, a function that parses them, and tables of test cases."""
+"""Lines of logs that several tests use, a function that parses lines, and tables of cases."""
 
 from collections.abc import Mapping, Sequence
 
@@ -33,8 +33,8 @@ RESULT = "{'train_runtime': 8.1, 'train_samples_per_second': 1.1, 'train_steps_p
 def parse(log_format: LogFormat, text: str) -> list[Record]:
     """Return the records of a text that starts at byte 7 of its log.
 
-    A text that gives records must contain an anchor of its format, because otherwise it would not
-    be read.
+    Asserts that a text that gives records contains an anchor of its format. An anchor is a string
+    that the reader searches for; lines without one are not parsed.
     """
     plain = decode(text.encode())
     records = list(log_format.parse(7, plain))

@@ -1,4 +1,7 @@
-"""A search for many anchors at once gives the same matches as a search for each."""
+"""Check that a search for many anchors at once gives the same matches as one search for each.
+
+An anchor is a string that the reader searches for; lines without one are not parsed.
+"""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +14,7 @@ texts = st.text(alphabet="ab:\n", max_size=60).map(str.encode)
 
 
 def slow_lines(data: bytes, anchors: list[bytes]) -> list[tuple[int, int, tuple[bytes, ...]]]:
-    """Search every line for every anchor."""
+    """Return the lines with matches, by searching each line for each search string."""
     matches, begin = [], 0
     for line in data.split(b"\n"):
         there = tuple(anchor for anchor in anchors if anchor in line)
@@ -23,14 +26,14 @@ def slow_lines(data: bytes, anchors: list[bytes]) -> list[tuple[int, int, tuple[
 
 @given(data=texts, anchors=st.lists(words, min_size=1, max_size=8, unique=True))
 def test_every_anchor_of_a_line_is_found(data: bytes, anchors: list[bytes]) -> None:
-    """Anchors that overlap with another one, or are part of it, are found too."""
+    """Search strings that overlap with another one, or are part of it, are found too."""
     search = AnchorSearch(anchors)
     assert list(search.lines(data, memoryview(data), 0, len(data))) == slow_lines(data, anchors)
 
 
 @given(data=texts, offset=st.integers(0, 20))
 def test_a_part_of_a_buffer_is_searched_alone(data: bytes, offset: int) -> None:
-    """Matches have their positions in the whole buffer."""
+    """If only a part of a buffer is searched, matches have their positions in the whole buffer."""
     anchors = [b"ab", b"::"]
     before = b"ab" * offset + b"\n"
     buffer = before + data + b"\nab"
@@ -44,7 +47,7 @@ def test_a_part_of_a_buffer_is_searched_alone(data: bytes, offset: int) -> None:
 
 
 def test_there_may_be_more_anchors_than_are_searched_for_at_once() -> None:
-    """Matches are still assigned to their anchors, in the order of their lines."""
+    """With too many search strings for one pass, matches are still complete and in order."""
     anchors = [b"anchor %03d;" % number for number in range(200)]
     lines = [b"x" * number + anchors[number * 7 % 200] for number in range(200)]
     data = b"\n".join(lines)

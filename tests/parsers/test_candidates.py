@@ -1,4 +1,4 @@
-"""A fast pass gives the same lines as a slow one, for any division into chunks and segments."""
+"""Check that the fast search gives the same lines as a slow one, whatever the chunk sizes."""
 
 import io
 import subprocess
@@ -34,7 +34,7 @@ bounds = st.builds(
 
 
 def slow_pass(data: bytes, wanted: Mapping[bytes, int], bounds: Bounds) -> list[Candidate]:
-    """Do line by line what a fast pass does."""
+    """Return the lines to parse, found line by line, as the fast search should find them."""
     *lines, last = data.split(b"\n")
     if bounds.complete and last:
         lines.append(last)
@@ -58,7 +58,7 @@ def slow_pass(data: bytes, wanted: Mapping[bytes, int], bounds: Bounds) -> list[
 
 @given(data=texts, bounds=bounds)
 def test_chunks_change_nothing(data: bytes, bounds: Bounds) -> None:
-    """Lines, their following lines and their numbers do not depend on chunks."""
+    """The lines found, their following lines and their numbers do not depend on the chunk size."""
     with open_source(io.BytesIO(data)) as source:
         reading = Pass(source, Wanted(WANTED), bounds, count_lines=True)
         assert list(reading) == slow_pass(data, WANTED, bounds)
@@ -72,7 +72,7 @@ def test_chunks_change_nothing(data: bytes, bounds: Bounds) -> None:
 def test_segments_change_nothing(
     tmp_path_factory: pytest.TempPathFactory, data: bytes, bounds: Bounds, segment_bytes: int
 ) -> None:
-    """No line is lost or doubled at the border of a segment, and line numbers go on."""
+    """If a log is read in segments, no line is lost or doubled, and line numbers continue."""
     log = tmp_path_factory.getbasetemp() / "segments.log"
     log.write_bytes(data)
     collected: list[Candidate] = []
@@ -100,7 +100,7 @@ def test_segments_change_nothing(
 def test_changed_anchors_apply_from_the_next_line(
     data: bytes, bounds: Bounds, changes: int
 ) -> None:
-    """A change of anchors applies from the next line, even if later lines were searched already."""
+    """A change of the search strings applies from the next line, even if it was searched before."""
     more = {b"-": 0, b"\0": 1}
     expected, after = [], 0
     for number, wanted in enumerate([WANTED, *([WANTED | more, WANTED] * 2)]):
@@ -124,7 +124,7 @@ def test_changed_anchors_apply_from_the_next_line(
 
 @given(data=texts, cut=st.integers(0, 200))
 def test_lines_held_back_come_whole_after_the_log_has_grown(data: bytes, cut: int) -> None:
-    """A line waits for the lines that belong to it, and for its own end."""
+    """A line is given only when it is complete, with all following lines that belong to it."""
     growing = Bounds(complete=False)
     with open_source(io.BytesIO(data[:cut])) as source:
         first = Pass(source, Wanted(WANTED), growing, hold=True)
@@ -138,7 +138,7 @@ def test_lines_held_back_come_whole_after_the_log_has_grown(data: bytes, cut: in
 
 
 def test_the_process_stays_small_on_a_gigabyte_without_newline(tmp_path: Path) -> None:
-    """The peak that the system measures stays small, while all formats are read."""
+    """A process that reads a gigabyte without newline, with all formats, needs little memory."""
     log = tmp_path / "log"
     with log.open("wb") as file:
         file.truncate(2**30)

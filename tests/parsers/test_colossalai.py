@@ -61,7 +61,10 @@ NO_RECORDS = (
 def test_a_line_of_the_summary_gives_the_totals_of_its_phase(
     text: str, records: list[Record]
 ) -> None:
-    """Totals are of one GPU or of all; torn lines and other programs' lines give no record."""
+    """A line of the summary gives the totals of its phase, per GPU or of all GPUs.
+
+    Torn lines and other programs' lines give no record.
+    """
     assert parse(COLOSSALAI_THROUGHPUT, text) == records
 
 
@@ -89,5 +92,5 @@ MODEL_LINES = {
 def test_the_size_of_a_model_is_in_powers_of_1024(
     lines: tuple[str, ...], records: list[Record]
 ) -> None:
-    """The actor's line comes first, the other models' lines after it."""
+    """Sizes of models are in powers of 1024; the actor's line is before those of other models."""
     assert parse(COLOSSALAI_MODELS, "\n".join(lines)) == records

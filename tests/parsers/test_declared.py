@@ -1,4 +1,4 @@
-"""Parse formats with one line per report: their dialects, and similar lines."""
+"""Parse formats with one line per report: their variants, and similar lines."""
 
 import io
 import json
@@ -334,7 +334,7 @@ LINES: dict[str, tuple[LogFormat, str, dict[str, float]]] = {
 def test_a_line_is_read_as_the_step_that_it_reports(
     log_format: LogFormat, line: str, values: dict[str, float]
 ) -> None:
-    """Values of a report have the units of the record; fields that its line lacks stay empty."""
+    """A report gives a step with the right units; fields that its line lacks are None."""
     (step,) = parse(log_format, line)
     assert isinstance(step, Step)
     fields = {name: getattr(step, name) for name in Step.__dataclass_fields__}
@@ -348,7 +348,7 @@ def test_a_line_is_read_as_the_step_that_it_reports(
 def test_a_quoted_line_reports_nothing(
     log_format: LogFormat, line: str, values: dict[str, float]
 ) -> None:
-    """A line that a script only quotes, e.g. in a search of the log, gives no step."""
+    """A report in a line that a script quotes, e.g. after `#`, gives no step."""
     assert parse(log_format, f"# {line}") == []
 
 
@@ -401,7 +401,7 @@ def test_other_lines_report_no_step(log_format: LogFormat, line: str) -> None:
 def test_a_number_too_large_for_a_float_is_absent_and_not_infinite() -> None:
     """A number too large for a float is None; only a printed `inf` is infinite.
 
-    This is the same for lines that are read alone and together.
+    The result is the same if many lines are read together.
     """
     line = "Step {} | 1.00s | Loss {} | Grad. Norm {} | Throughput 9 tokens/s | Peak Mem. 7.0 GiB\n"
     for lines in (1, 40):
@@ -413,7 +413,7 @@ def test_a_number_too_large_for_a_float_is_absent_and_not_infinite() -> None:
 def test_lines_without_a_number_are_counted_unless_another_program_numbers_them() -> None:
     """Lines without an iteration number are counted, unless another program prints the number.
 
-    Here Megatron's own line about the same iteration has it.
+    In the test, Megatron prints a line with the number of the same iteration.
     """
     bridge = "Step Time : 2.41s GPU utilization: 1085.8MODEL_TFLOP/s/GPU\n"
     megatron = (
@@ -434,7 +434,7 @@ def test_lines_without_a_number_are_counted_unless_another_program_numbers_them(
 def test_a_number_that_the_end_of_a_torn_line_may_have_cut_is_absent() -> None:
     """A number at the end of a torn line is None if it may lack digits.
 
-    Paddle's line goes on after each number, and a metric of OLMo-core ends with digits.
+    In lines of Paddle, text follows each number. Metrics of OLMo-core end with digits.
     """
     paddle = (
         "loss: 5.5, learning_rate: 2e-06, global_step: 3, interval_runtime: 1.5, "
@@ -512,7 +512,10 @@ real_logs = pytest.mark.skipif(not LOGS.is_dir(), reason="the real logs are not 
 def test_real_logs_have_the_step_times_that_were_computed_apart(
     name: str, expected: tuple[int, float, float, float]
 ) -> None:
-    """The test compares the number, the first, the mean and the median of all steps."""
+    """Step times of real logs equal those of a separate computation.
+
+    The test compares the number of steps, and the first, the mean and the median time.
+    """
     seconds = [step.step_seconds for step in figures(name) if step.step_seconds is not None]
     count, first, mean, middle = expected
     assert len(seconds) == count
@@ -526,7 +529,10 @@ def test_real_logs_have_the_step_times_that_were_computed_apart(
 def test_real_logs_have_the_rates_that_were_computed_apart(
     name: str, expected: tuple[str, int, float, float | None]
 ) -> None:
-    """The test compares the number of rates, their mean, and the peak of memory."""
+    """Rates of real logs equal those of a separate computation.
+
+    The test compares the number of rates, their mean, and the peak of memory.
+    """
     column, count, mean, peak = expected
     steps = figures(name)
     rates = [value for step in steps if (value := getattr(step, column)) is not None]
@@ -540,7 +546,7 @@ def test_real_logs_have_the_rates_that_were_computed_apart(
 @real_logs
 @pytest.mark.parametrize(("name", "expected"), OUTCOMES.items(), ids=OUTCOMES)
 def test_real_logs_have_the_outcomes_found_by_hand(name: str, expected: OutcomeKind) -> None:
-    """The cause of the failure wins over the messages of other ranks."""
+    """The outcome of a real log is the cause of the failure, not a message of another rank."""
     outcome = read(LOGS / name)[-1].outcome
     assert outcome is not None
     assert outcome.kind is expected
@@ -575,7 +581,7 @@ def test_json_may_hold_any_value() -> None:
 
 
 def test_a_count_that_is_not_whole_is_absent() -> None:
-    """A count with decimals is None, because the line was torn there and another number follows."""
+    """A count with decimals is None, because the line was torn and another number followed."""
     line = (
         "Training epoch 0, iteration 4/99 | global_step: 4 | train_step_timing in s: 1.5 | "
         "consumed_samples: 315678e-02"

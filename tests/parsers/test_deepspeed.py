@@ -99,7 +99,7 @@ NO_STEPS = (
 
 @cases(LINES, NO_STEPS)
 def test_a_line_is_read_as_the_steps_that_it_reports(text: str, records: list[object]) -> None:
-    """The label does not matter, and torn or other lines give no step."""
+    """A line gives the steps that it reports, with any rank label; torn lines give none."""
     assert parse(DEEPSPEED_TIMER, text) == records
 
 
@@ -107,7 +107,10 @@ def test_a_line_is_read_as_the_steps_that_it_reports(text: str, records: list[ob
 def test_the_current_rate_is_that_of_the_reported_step_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The test runs the installed DeepSpeed's own timer with a clock that it sets."""
+    """DeepSpeed's current rate is that of the reported step alone, not a mean.
+
+    The test calls the timer of the installed DeepSpeed with a clock that it sets.
+    """
     timer_module = pytest.importorskip("deepspeed.utils.timer", exc_type=ImportError)
     config = pytest.importorskip("deepspeed.utils.config").DeepSpeedThroughputTimerConfig
     clock = SimpleNamespace(now=1000.0)

@@ -70,7 +70,7 @@ NO_REPORTS = (
 
 @cases(REPORTS, NO_REPORTS)
 def test_two_lines_are_one_report(text: str, records: list[Record]) -> None:
-    """The node's line belongs to the device's line if it follows soon.
+    """A line about the device and a line about the node soon after it are one report.
 
     Torn lines give no report.
     """
@@ -79,7 +79,7 @@ def test_two_lines_are_one_report(text: str, records: list[Record]) -> None:
 
 @pytest.mark.train
 def test_the_installed_deepspeed_s_report_is_read(capsys: pytest.CaptureFixture[str]) -> None:
-    """The test calls the installed DeepSpeed, which computes the node's memory in its own way."""
+    """The memory report that the installed DeepSpeed prints is read."""
     utils = pytest.importorskip("deepspeed.runtime.utils", exc_type=ImportError)
     capsys.readouterr()
     utils.see_memory_usage("now", force=True)
@@ -105,7 +105,7 @@ def test_the_installed_deepspeed_s_report_is_read(capsys: pytest.CaptureFixture[
     ],
 )
 def test_each_report_of_the_published_logs_is_read_with_its_node(name: str, reports: int) -> None:
-    """A published log gives as many memory reports as it has matching lines."""
+    """A published log gives all its memory reports, each with the memory of the node."""
     lines = (LOGS / name).read_text().splitlines()
     usages = [
         usage

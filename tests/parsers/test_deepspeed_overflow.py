@@ -46,7 +46,7 @@ NO_OVERFLOWS = (
 
 @pytest.mark.parametrize(("line", "skipped"), OVERFLOWS.items())
 def test_an_overflow_is_a_skipped_step(line: str, skipped: SkippedStep) -> None:
-    """The step has the loss scale, if the line contains it."""
+    """A line about an overflow gives a skipped step, with the loss scale if it is printed."""
     for before in ("", "0: ", "[rank0]: ", "\x1b[33m", " 5%|█  | 1/20 [00:01<00:19, 1.00s/it]\r"):
         assert parse(DEEPSPEED_OVERFLOW, before + line) == [skipped]
     assert parse(DEEPSPEED_OVERFLOW, line + line) == [skipped, skipped]
@@ -60,13 +60,13 @@ def test_other_lines_with_the_words_are_not_overflows(line: str) -> None:
 
 @pytest.mark.parametrize("line", OVERFLOWS)
 def test_an_overflow_without_an_iteration_gives_no_step(line: str) -> None:
-    """No form of the message contains the iteration."""
+    """A line about an overflow gives no step report, because it contains no iteration."""
     assert list(DEEPSPEED_TIMER.parse(0, line)) == []
 
 
 @pytest.mark.parametrize("line", OVERFLOWS)
 def test_an_overflow_does_not_hide_a_step_on_its_line(line: str) -> None:
-    """The progress line counts the skipped iterations."""
+    """A progress line is read even if a message about an overflow is on the same line."""
     steps = [Step(iteration=10, skipped=6, offset=0)]
     assert list(DEEPSPEED_TIMER.parse(0, line + PROGRESS)) == steps
     assert list(DEEPSPEED_TIMER.parse(0, PROGRESS + line)) == steps
@@ -79,7 +79,10 @@ def test_an_overflow_does_not_hide_a_step_on_its_line(line: str) -> None:
     end=st.integers(0, 120),
 )
 def test_a_torn_line_shows_no_other_scale(rank: int, power: int, least: int, end: int) -> None:
-    """A loss scale in a torn line is not read: a scale is at least half of the one before."""
+    """A loss scale that a torn line may have cut is not read.
+
+    A new scale is at least half of the scale before, so a smaller number was cut.
+    """
     scale, reduced = 2**power, max(2**power // 2, min(2**least, 2**power))
     line = f"OVERFLOW! Rank {rank} Skipping step. Attempted loss scale: {scale}, reducing to "
     whole = SkippedStep(
@@ -98,7 +101,7 @@ def test_a_torn_line_shows_no_other_scale(rank: int, power: int, least: int, end
 
 
 def test_a_step_that_several_ranks_skip_is_one() -> None:
-    """The step counts once, even if the line of one rank is missing."""
+    """A step that several ranks skip counts once, even if the line of one rank is missing."""
     lines = [
         (rank, f"OVERFLOW! Rank {rank} Skipping step. Attempted loss scale: {scale}, reducing to 1")
         for scale in (4, 2)

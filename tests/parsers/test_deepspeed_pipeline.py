@@ -40,7 +40,7 @@ def test_a_line_is_read_as_the_steps_that_it_reports(text: str, records: list[ob
 
 
 def test_a_loss_of_nan_or_infinity_is_kept() -> None:
-    """A NaN loss shows that the training diverged."""
+    """A loss of nan or inf is kept, because it shows that the training diverged."""
     (step,) = parse(DEEPSPEED_PIPELINE, LINE.replace("0.0625", "nan"))
     assert isinstance(step, Step)
     assert str(step.loss) == "nan"

@@ -59,12 +59,12 @@ WHOLE = summary(VALUES)
 
 
 def changed(**changes: str) -> str:
-    """Return the summary with other values for labels; `_` in a label means a space."""
+    """Return the summary with other values for some labels; `_` in a name means a space."""
     return summary(VALUES | {label.replace("_", " "): value for label, value in changes.items()})
 
 
 def of_iteration(flops: str) -> str:
-    """Return the summary with another value for the FLOPs of an iteration."""
+    """Return the profiler's summary with this value for the FLOPs of an iteration."""
     return WHOLE.replace("101.98 TFLOPS", flops)
 
 
@@ -107,7 +107,10 @@ SUMMARIES = {
 def test_a_summary_gives_totals_and_times_of_the_profiled_step(
     text: str, records: list[Record]
 ) -> None:
-    """The form of the logging does not matter; values that the log lacks are absent."""
+    """A summary gives totals and times, with or without a logger's prefix on its lines.
+
+    Values that the log lacks are None.
+    """
     assert parse(DEEPSPEED_PROFILER, text) == records
 
 
@@ -126,7 +129,7 @@ def test_a_summary_gives_totals_and_times_of_the_profiled_step(
     ],
 )
 def test_flops_are_read_in_every_unit_that_is_printed(flops: str, tflops: float | None) -> None:
-    """An unknown unit gives no number."""
+    """FLOPs are read in each unit that the profiler prints; an unknown unit gives None."""
     (totals, _) = parse(DEEPSPEED_PROFILER, of_iteration(flops))
     assert isinstance(totals, RunTotals)
     assert totals.tflops_per_gpu == tflops
@@ -137,7 +140,7 @@ def test_flops_are_read_in_every_unit_that_is_printed(flops: str, tflops: float 
     [("20.66 s", 20.66), ("184.73 ms", 0.18473), ("34.09 us", 3.409e-05), ("1.2 Ks", 1200.0)],
 )
 def test_times_are_read_in_every_unit_that_is_printed(latency: str, seconds: float) -> None:
-    """The same label has microseconds in one run and seconds in another."""
+    """Times are read in each unit: one label has microseconds in one run and seconds in another."""
     (_, timers) = parse(DEEPSPEED_PROFILER, changed(iter_latency=latency))
     assert isinstance(timers, Timers)
     assert dict(timers.seconds)["iter latency"] == seconds
@@ -177,7 +180,7 @@ leave(0)
 
 @pytest.mark.train
 def test_the_installed_deepspeed_s_summary_is_read(tmp_path: Path) -> None:
-    """The profiler runs on a model of known size."""
+    """The summary that the installed DeepSpeed prints about a model of known size is read."""
     pytest.importorskip("deepspeed.utils.timer", exc_type=ImportError)
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],

@@ -7,7 +7,7 @@ from parsers.records import Setting
 
 
 def parse(line: str) -> list[tuple[str, str]]:
-    """Return the name and value of everything that any format reads in a line."""
+    """Return the name and value of each setting that any format reads in a line."""
     return [
         (record.name, record.value)
         for log_format in ENVIRONMENT
@@ -89,13 +89,13 @@ LINES = {
 def test_a_line_names_hardware_or_software_of_the_run(
     line: str, settings: list[tuple[str, str]]
 ) -> None:
-    """Other lines with the same words give no setting."""
+    """A line that names hardware or software gives settings; similar lines give none."""
     assert parse(line) == settings
 
 
 @pytest.mark.parametrize("label", ["0: ", "[default7]:", "\r 50%|█ | 5/10\r"])
 def test_a_label_changes_nothing(label: str) -> None:
-    """The label may be that of srun or torchrun, or a progress bar before the line."""
+    """A label of srun or torchrun, or a progress bar, before a line changes no setting."""
     for line, settings in LINES.values():
         if not line.startswith("#"):
             assert parse(label + line) == settings

@@ -13,7 +13,7 @@ from parsers.formats.megatron.fields import MEGATRON_FIELDS, step_values
 
 @given(st.floats())
 def test_every_float_is_read_as_it_was_printed(value: float) -> None:
-    """Every float is read as printed; if a value is measured, nan and inf are unknown."""
+    """Each float is read as it was printed; for measured values, nan and inf become None."""
     text = repr(value)
     assert re.fullmatch(NUMBER, text)
     assert repr(parse_number(text)) == text
@@ -22,7 +22,7 @@ def test_every_float_is_read_as_it_was_printed(value: float) -> None:
 
 @pytest.mark.parametrize("text", ["1e999", "-618.6241e999", "9" * 400])
 def test_a_number_that_is_too_large_is_not_infinite(text: str) -> None:
-    """A number beyond the largest float is unknown, because the program did not print inf."""
+    """A number above the largest float is None and not inf, because `inf` was not printed."""
     assert re.fullmatch(NUMBER, text)
     assert parse_number(text) is finite(text) is None
     line = f"steps: 1 loss: {text} iter time (s): 0.125 samples/sec: 64.000"
@@ -35,6 +35,6 @@ def test_a_number_that_is_too_large_is_not_infinite(text: str) -> None:
 
 @given(st.integers(0, 10**9), st.integers(0, 9))
 def test_milliseconds_are_the_nearest_seconds(whole: int, tenth: int) -> None:
-    """Milliseconds become the nearest float in seconds, not the result of a binary division."""
+    """Milliseconds become the float nearest to the exact number of seconds."""
     values = step_values(MEGATRON_FIELDS, {"elapsed time per iteration (ms)": f"{whole}.{tenth}"})
     assert values["step_seconds"] == float(f"{whole}.{tenth}e-3")

@@ -1,4 +1,4 @@
-"""The table of formats contains every format of the package."""
+"""Check that the table of formats contains every format of the package."""
 
 import importlib
 import pkgutil
@@ -20,13 +20,13 @@ def test_every_format_is_in_the_table() -> None:
 
 
 def test_names_of_formats_are_their_own() -> None:
-    """Each format has its own name, because the number of lines is stored by the format's name."""
+    """No two formats have the same name, because counts of lines are stored by name."""
     names = [log_format.name for log_format in ALL_FORMATS]
     assert len(set(names)) == len(names)
 
 
 def test_anchors_can_be_searched_for() -> None:
-    """No anchor is empty or contains a newline."""
+    """No anchor (a format's search string) is empty or contains a newline."""
     for log_format in ALL_FORMATS:
         anchors = [
             *log_format.anchors,

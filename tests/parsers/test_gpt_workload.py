@@ -85,19 +85,22 @@ NO_RECORDS = (
 
 @cases(LINES, NO_RECORDS)
 def test_a_line_is_read_whatever_is_around_it(text: str, records: list[object]) -> None:
-    """Start, iteration and end give one record each; torn and other programs' lines give none."""
+    """Lines for start, iteration and end give one record each, with any text around them.
+
+    Torn lines and other programs' lines give none.
+    """
     assert parse(GPT_WORKLOAD, text) == records
 
 
 def test_the_name_of_a_device_may_hold_spaces() -> None:
-    """The names of NVIDIA's GPUs, for example, contain spaces."""
+    """A device name with spaces is read, such as the names of NVIDIA's GPUs."""
     (totals,) = parse(GPT_WORKLOAD, START.replace("device cpu", "device NVIDIA A100-SXM4-80GB"))
     assert isinstance(totals, RunTotals)
     assert totals.device == "NVIDIA A100-SXM4-80GB"
 
 
 def test_a_package_that_is_not_used_has_no_version() -> None:
-    """DDP runs do not use DeepSpeed."""
+    """DDP runs do not use DeepSpeed, so they have no setting with its version."""
     (totals,) = parse(GPT_WORKLOAD, START.removesuffix(" | deepspeed 0.19.8"))
     assert isinstance(totals, RunTotals)
     assert totals.versions == (("torch", "2.13.0+cpu"),)
@@ -105,7 +108,7 @@ def test_a_package_that_is_not_used_has_no_version() -> None:
 
 @pytest.mark.parametrize("loss", ["nan", "inf", "-inf"])
 def test_a_loss_of_nan_or_infinity_is_kept(loss: str) -> None:
-    """A NaN loss shows that the training diverged, so it is not unknown."""
+    """A loss of nan or inf is kept and not None, because it shows that the training diverged."""
     (step,) = parse(GPT_WORKLOAD, ITERATION.replace("6.238123", loss))
     (totals,) = parse(GPT_WORKLOAD, FINISHED.replace("6.238123", loss))
     assert isinstance(step, Step)
@@ -115,6 +118,6 @@ def test_a_loss_of_nan_or_infinity_is_kept(loss: str) -> None:
 
 @pytest.mark.parametrize("line", [START.removesuffix(" | deepspeed 0.19.8"), ITERATION, FINISHED])
 def test_a_line_torn_before_its_last_value_gives_no_record(line: str) -> None:
-    """However little is missing, a torn line gives no record."""
+    """A torn line gives no record, however little of it is missing."""
     for end in range(line.rindex(" ") + 1):
         assert parse(GPT_WORKLOAD, line[:end]) == []

@@ -112,15 +112,15 @@ NO_RESULTS = (
 
 @cases(RESULTS, NO_RESULTS)
 def test_the_result_is_read_whatever_is_around_it(text: str, records: list[Record]) -> None:
-    """Every version's dictionary is read.
+    """The result dictionary of every Trainer version is read, with any text around it.
 
-    Other reports, torn dictionaries and bars give no record.
+    Other reports, torn dictionaries and progress bars give no record.
     """
     assert parse(HF_TRAINER_RESULT, text) == records
 
 
 def test_a_mean_loss_of_nan_is_kept() -> None:
-    """A NaN loss shows that the training diverged."""
+    """A mean loss of nan is kept, because it shows that the training diverged."""
     (totals,) = parse(HF_TRAINER_RESULT, DICTIONARY.replace("0.456", "nan"))
     assert isinstance(totals, RunTotals)
     assert str(totals.mean_loss) == "nan"

@@ -79,13 +79,16 @@ BLOCKS = {
 
 @pytest.mark.parametrize(("lines", "records"), BLOCKS.values(), ids=BLOCKS.keys())
 def test_a_block_of_metrics_is_one_record(lines: tuple[str, ...], records: list[Record]) -> None:
-    """The layout may be the logger's or a plain one, and the block may be incomplete."""
+    """A block of metrics gives one record, with or without a logger's prefix.
+
+    The block may be incomplete.
+    """
     assert parse(HF_TRAINER_METRICS, "\n".join(lines)) == records
 
 
 @pytest.mark.skipif(not LOG.is_file(), reason="the published logs are not next to the checkout")
 def test_the_published_block_is_read() -> None:
-    """One of the published logs has such a block."""
+    """The block of metrics in one of the published logs is read."""
     lines = LOG.read_text().split("\n")
     (start,) = [number for number, line in enumerate(lines) if "***** train metrics *****" in line]
     block = "\n".join(lines[start : start + 1 + HF_TRAINER_METRICS.following])

@@ -1,4 +1,4 @@
-"""Parse the reports of Hugging Face's Trainer during training, and the bars around them."""
+"""Parse reports of Hugging Face's Trainer during training, and the progress bars around them."""
 
 import io
 import os
@@ -82,12 +82,15 @@ NO_REPORTS = (
 
 @cases(REPORTS, [f"{line}\n{bar(20)}" for line in NO_REPORTS])
 def test_the_bar_behind_a_report_gives_its_step(text: str, records: list[Record]) -> None:
-    """Without the bar a report has only an epoch; torn and quoted lines give no report."""
+    """The progress bar after a report gives its step; without a bar it has only an epoch.
+
+    Torn and quoted lines give no report.
+    """
     assert parse(HF_TRAINER_REPORTS, text) == records
 
 
 def test_a_loss_of_nan_is_an_outcome() -> None:
-    """A line with a NaN loss shows the outcome, although it does not contain the step."""
+    """A report with a NaN loss determines the outcome, even if it has no step number."""
     log = OLD + "\n" + OLD.replace("2.2788", "nan") + "\n"
     (run,) = read(io.BytesIO(log.encode()))
     assert run.outcome is not None
@@ -98,14 +101,14 @@ def test_a_loss_of_nan_is_an_outcome() -> None:
 
 
 def test_trainings_one_after_the_other_are_distinguished() -> None:
-    """Steps that start over show the next training."""
+    """If step numbers start over in a log, a new run begins."""
     training = "".join(f"{bar(n)}{ERASED}{OLD}\n{bar(n)}" for n in (10, 20, 30))
     runs = read(io.BytesIO((training + "\n" + training.replace("2.2788", "2.5") + "\n").encode()))
     assert [[step.iteration for step in run.steps] for run in runs] == [[10, 20, 30]] * 2
 
 
 def trainer_log(path: Path, *, buffered: bool, seconds: float) -> bytes:
-    """Return the output of transformers' own callback about ten steps, in one file."""
+    """Return the output of ten steps that transformers' own callback prints, as one log."""
     callbacks = pytest.importorskip("transformers.trainer_callback")
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     out, err = sys.stdout, sys.stderr
@@ -133,7 +136,10 @@ def trainer_log(path: Path, *, buffered: bool, seconds: float) -> bytes:
 @pytest.mark.train
 @pytest.mark.parametrize("seconds", [0.0, 0.12])
 def test_the_steps_of_the_real_callback_are_read(tmp_path: Path, seconds: float) -> None:
-    """The test has every bar, and then only some, because tqdm skips bars that come too fast."""
+    """The steps that transformers' own callback prints are read, with all progress bars or some.
+
+    If bars follow too fast, tqdm skips some of them.
+    """
     log = trainer_log(tmp_path / "log", buffered=False, seconds=seconds)
     (run,) = read(io.BytesIO(log))
     assert [(step.iteration, step.iterations) for step in run.steps] == [
@@ -145,7 +151,7 @@ def test_the_steps_of_the_real_callback_are_read(tmp_path: Path, seconds: float)
 
 @pytest.mark.train
 def test_reports_that_the_real_callback_holds_back_are_given_no_wrong_step(tmp_path: Path) -> None:
-    """The callback prints all held-back reports at the end of the training."""
+    """If the callback prints all its reports only at the end, none gets a wrong step number."""
     log = trainer_log(tmp_path / "log", buffered=True, seconds=0)
     (run,) = read(io.BytesIO(log))
     losses = [record.loss for record in run.records if isinstance(record, LossReport)]

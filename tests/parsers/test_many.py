@@ -1,4 +1,4 @@
-"""Several processes that read many logs give the same results as one."""
+"""Check that several processes that read many logs give the same results as one process."""
 
 import gzip
 import threading
@@ -14,7 +14,7 @@ from parsers.runs.run import LogRun
 
 
 def summary(runs: list[LogRun]) -> list[tuple[str, int, str]]:
-    """Return values of a log's runs that can be sent between processes."""
+    """Return values of a log's runs, in a form that can be sent between processes."""
     return [
         (run.path, len(run.steps), run.outcome.kind.value)
         for run in runs
@@ -37,7 +37,7 @@ def logs(tmp_path: Path) -> list[Path]:
 def test_logs_come_in_their_order(
     logs: list[Path], monkeypatch: pytest.MonkeyPatch, processes: int
 ) -> None:
-    """Logs are in their order, whichever process has read them."""
+    """Results are in the order of the logs, whichever process has read a log."""
     monkeypatch.setattr(parsers.runs.many, "_WORTH_PROCESSES_BYTES", 0)
     monkeypatch.setattr(parsers.runs.many, "_BATCH_LOGS", 7)
     results = list(read_each(logs, summary, processes=processes))
@@ -62,7 +62,7 @@ def test_a_log_that_cannot_be_read_comes_with_its_error(
 def test_logs_can_be_read_while_other_threads_run(
     logs: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If a process has threads, new processes are started instead of copies of it."""
+    """If the calling process has threads, it does not fork: it starts new processes."""
     monkeypatch.setattr(parsers.runs.many, "_WORTH_PROCESSES_BYTES", 0)
     done = threading.Event()
     other = threading.Thread(target=done.wait)
@@ -76,7 +76,7 @@ def test_logs_can_be_read_while_other_threads_run(
 
 
 def test_a_batch_of_logs_is_limited_by_number_and_bytes(logs: list[Path]) -> None:
-    """The limit is a number of logs or of bytes; a larger log is sent alone."""
+    """A process gets a limited number of logs and bytes at a time; a larger log is sent alone."""
     sizes = [10, 2**23, 1, 2**22, 2**22, 5]
     batches = parsers.runs.many._batches(logs[:6], sizes)
     assert [[logs.index(log) for log in batch] for batch in batches] == [[0], [1], [2, 3], [4, 5]]
@@ -84,12 +84,12 @@ def test_a_batch_of_logs_is_limited_by_number_and_bytes(logs: list[Path]) -> Non
 
 
 def test_reading_no_logs_gives_nothing() -> None:
-    """A folder may have no logs."""
+    """An empty list of logs gives no results and no error."""
     assert list(read_each([], summary)) == []
 
 
 def test_progress_within_one_large_log_is_reported_in_bytes(tmp_path: Path) -> None:
-    """While parts of a log are read, their sum is the size of the log."""
+    """While a large log is read, the reported numbers of bytes add up to its size."""
     log = tmp_path / "large.log"
     log.write_bytes(b"a line of no meaning\n" * 2_000_000)
     progress: list[int] = []
@@ -101,7 +101,7 @@ def test_progress_within_one_large_log_is_reported_in_bytes(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("processes", [1, 2])
 def test_progress_adds_up_to_the_sizes_of_the_logs(tmp_path: Path, processes: int) -> None:
-    """The sizes of compressed logs count too."""
+    """The reported numbers of bytes add up to the sizes of all logs, also of compressed logs."""
     logs = [tmp_path / f"{number}.log" for number in range(3)]
     for log in logs:
         log.write_bytes(b"a line of no meaning\n" * 400_000)

@@ -1,4 +1,4 @@
-"""Parse Megatron's iteration lines of every version of NVIDIA's and BigScience's."""
+"""Parse iteration lines of every version of NVIDIA's and BigScience's Megatron."""
 
 from dataclasses import replace
 
@@ -167,12 +167,12 @@ NO_STEPS = (
 
 @pytest.mark.parametrize(("line", "step"), LINES.values(), ids=LINES.keys())
 def test_a_report_is_a_step_with_the_values_of_its_line(line: str, step: Step) -> None:
-    """The step has the fields of its version and dialect, whatever text surrounds the line."""
+    """A report of any version gives a step with the values of its line, with any text around it."""
     assert parse(MEGATRON, line) == [step]
 
 
 def test_reports_glued_to_each_other_are_as_many_steps() -> None:
-    """Several reports on one line are as many steps, each with the text before it."""
+    """Several reports on one line give one step each, with the text before each report."""
     assert parse(MEGATRON, V2 + CORE + V1 + CORE) == [V2_STEP, CORE_STEP, V1_STEP, CORE_STEP]
 
 
@@ -184,7 +184,7 @@ def test_a_line_that_is_not_a_report_gives_no_step(line: str) -> None:
 
 @pytest.mark.parametrize("loss", ["NAN", "nan", "INF", "-INF", "inf"])
 def test_a_loss_of_nan_or_infinity_is_kept(loss: str) -> None:
-    """A loss of nan or inf is kept, also in capitals, as Python prints it in format E."""
+    """A loss of nan or inf is kept, also in capitals (NAN, INF)."""
     (step,) = parse(MEGATRON, V1.replace("9.250000E+00", loss))
     assert isinstance(step, Step)
     assert str(step.loss) == loss.lower()

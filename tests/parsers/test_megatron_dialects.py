@@ -184,12 +184,12 @@ NANOTRON_STEP = Step(
 
 @pytest.mark.parametrize(("line", "step"), LINES.values(), ids=LINES.keys())
 def test_a_report_is_a_step_with_the_values_of_its_line(line: str, step: Step) -> None:
-    """The report is read with the words and units of each dialect."""
+    """A report gives a step, with the words and units of its program."""
     assert parse(MEGATRON, line) == [step]
 
 
 def test_a_rate_in_front_of_a_report_belongs_to_it() -> None:
-    """The rate does not belong to the previous report on the same line."""
+    """A rate belongs to the report after it, not to the report before it on the same line."""
     slower = NEOX.replace("51.250", "48.500")
     slower_step = replace(NEOX_STEP, samples_per_second=48.5)
     assert parse(MEGATRON, NEOX + slower) == [NEOX_STEP, slower_step]
@@ -197,7 +197,10 @@ def test_a_rate_in_front_of_a_report_belongs_to_it() -> None:
 
 
 def test_nanotron_prints_rounded_numbers() -> None:
-    """Numbers of nanotron have suffixes; its last field is not closed, so it is not read."""
+    """Numbers of nanotron with suffixes are read, except the last one of a line.
+
+    Nothing follows the last number, so it may have been cut off.
+    """
     assert parse(NANOTRON, NANOTRON_LINE) == [NANOTRON_STEP]
     assert parse(NANOTRON, "[default0]:" + NANOTRON_LINE * 2) == [NANOTRON_STEP] * 2
     assert parse(MEGATRON, NANOTRON_LINE) == []

@@ -1,4 +1,7 @@
-"""Reading a line by a known layout gives the same values as field by field."""
+"""Check that reading a line by a known layout gives the same values as reading each field.
+
+A layout is the order and form of the fields of a line.
+"""
 
 import random
 
@@ -86,7 +89,7 @@ CHANGES += ["iteration 1/ 2 |", "x: 1 | "]
 
 
 def fresh(log_format: LogFormat, line: str) -> list[Record]:
-    """Return the values of a line, read without a known layout."""
+    """Return the records of a line, read by a parser that has learnt no layout of fields."""
     dialect, layouts = log_format.parse.args  # type: ignore[attr-defined]
     unknown = KnownLayouts(layouts._header, layouts._in_front, layouts._fields)
     return list(log_format.parse.func(dialect, unknown, 0, line))  # type: ignore[attr-defined]
@@ -97,7 +100,7 @@ def fresh(log_format: LogFormat, line: str) -> list[Record]:
 def test_a_known_layout_changes_nothing(
     log_format: LogFormat, line: str, data: st.DataObject
 ) -> None:
-    """A line that differs from the known layouts gives the same values as the full reader."""
+    """A line gives the same values with and without known layouts, even if it differs from them."""
     for _ in range(3):
         assert list(log_format.parse(0, line)) == fresh(log_format, line) != []
     begin = data.draw(st.integers(0, len(line)))
@@ -108,7 +111,10 @@ def test_a_known_layout_changes_nothing(
 
 
 def test_a_layout_is_learnt_where_two_lines_in_a_row_have_it() -> None:
-    """A layout is learnt once two lines in a row have it, and only a few layouts are kept."""
+    """A layout (the order of the fields) is learnt once two lines in a row have it.
+
+    Only the last four layouts are kept.
+    """
     *_, layouts = MEGATRON.parse.args  # type: ignore[attr-defined]
     learned_layouts = KnownLayouts(layouts._header, layouts._in_front, layouts._fields)
     names = [f"field {number}" for number in range(9)]
@@ -121,7 +127,7 @@ def test_a_layout_is_learnt_where_two_lines_in_a_row_have_it() -> None:
 
 
 def test_layouts_may_change_in_the_middle_of_a_log() -> None:
-    """Every line is read, whatever layouts were known before."""
+    """If the layout of the lines changes in a log, each line gives the same values as alone."""
     lines = [line for log_format, line in LINES.values() if log_format is MEGATRON]
     shuffled = random.Random(0).choices(lines, k=200)
     for line in shuffled:

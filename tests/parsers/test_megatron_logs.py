@@ -26,12 +26,12 @@ HF = "gpt2-hf-ds/hf_ds_gpt2_base_n4-1832555.out"
 
 
 def records(name: str, *formats: LogFormat) -> list[object]:
-    """Return the records that these formats give for a log."""
+    """Return the records that these formats read in a log."""
     return list(read_records(LOGS / name, formats))
 
 
 def settings(name: str, *sources: str) -> dict[str, set[str]]:
-    """Return the values of each setting in a log."""
+    """Return the values of each setting in a log, from these sources or from all."""
     values: dict[str, set[str]] = {}
     for record in records(name, *SETTINGS, *ENVIRONMENT):
         if isinstance(record, Setting) and (not sources or record.source in sources):
@@ -44,7 +44,7 @@ def settings(name: str, *sources: str) -> dict[str, set[str]]:
     [(N4, 16, 30806), (N16, 64, 30346), (N64, 256, 27196), (PIPELINE, 1, 23330), (ZERO, 1, 28234)],
 )
 def test_memory_reports_are_counted_not_lines(name: str, reports: int, highest_mib: int) -> None:
-    """A log has as many memory reports as ranks, or one if only the first rank reports."""
+    """A log gives one memory report per rank, or one in total if only the first rank reports."""
     usages = [record for record in records(name, MEGATRON_MEMORY) if isinstance(record, Usage)]
     assert len(usages) == reports
     assert len({usage.rank for usage in usages}) == reports
@@ -53,7 +53,7 @@ def test_memory_reports_are_counted_not_lines(name: str, reports: int, highest_m
 
 
 def test_deepspeed_s_line_repeats_megatron_s() -> None:
-    """Lines of DeepSpeed and Megatron have the same iterations and times. DeepSpeed adds a rate."""
+    """DeepSpeed's lines have the same iterations and times as Megatron's, and also a rate."""
     ours = [step for step in records(PIPELINE, MEGATRON) if isinstance(step, Step)]
     theirs = [step for step in records(PIPELINE, DEEPSPEED_PIPELINE) if isinstance(step, Step)]
     assert [step.iteration for step in theirs] == [step.iteration for step in ours] == [1, 2]
@@ -64,7 +64,7 @@ def test_deepspeed_s_line_repeats_megatron_s() -> None:
 
 @pytest.mark.parametrize(("name", "lines"), [(N4, 22), (N16, 11), (N64, 8), (PERF, 5), (ZERO, 4)])
 def test_timers_are_below_each_report(name: str, lines: int) -> None:
-    """One or two timers are also printed before the training."""
+    """Timers follow each report; one or two timers are also printed before the training."""
     assert len(records(name, TIMERS)) == lines
 
 
@@ -75,7 +75,7 @@ def test_timers_are_below_each_report(name: str, lines: int) -> None:
 def test_script_arguments_and_sentences_show_the_same_configuration(
     name: str, nodes: int, layers: int, hidden: int, pipeline: int, world: int
 ) -> None:
-    """A setting has one name, whatever the source calls it."""
+    """A setting has one name and value, whether a script, an argument or a sentence contains it."""
     expected = {
         "num_layers": {str(layers)},
         "hidden_size": {str(hidden)},
@@ -96,9 +96,10 @@ def test_script_arguments_and_sentences_show_the_same_configuration(
 
 
 def test_deepspeed_s_words_are_megatron_s() -> None:
-    """DeepSpeed's words get Megatron's meaning.
+    """DeepSpeed's settings are translated to Megatron's meaning.
 
-    Its world is the data-parallel ranks, and its micro-batch is Megatron 1.1.5's batch.
+    DeepSpeed's world size is Megatron's data-parallel size, and its micro-batch is the batch of
+    Megatron 1.1.5.
     """
     configuration = settings(ZERO)
     assert configuration["micro_batch_size"] == {"48"}
@@ -115,7 +116,7 @@ def test_deepspeed_s_words_are_megatron_s() -> None:
 
 
 def test_a_trainer_of_hugging_face_shows_its_batch() -> None:
-    """The batch is in the Trainer's block, the script's echo and DeepSpeed's configuration."""
+    """The Trainer's block, the script's commands and DeepSpeed's JSON give the same batch size."""
     configuration = settings(HF)
     assert configuration["global_batch_size"] == {"64"}
     assert configuration["micro_batch_size"] == {"4"}

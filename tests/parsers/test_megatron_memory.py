@@ -1,4 +1,4 @@
-"""Parse memory reports of Megatron's ranks: reports are counted, not lines."""
+"""Parse memory reports of Megatron's ranks; several reports can be on one line."""
 
 from reports import cases, parse
 
@@ -15,7 +15,7 @@ def report(rank: int) -> str:
 
 
 def usage(rank: int | None) -> Usage:
-    """Return the record that `report` should give."""
+    """Return the record that a parser should give for `report(rank)`."""
     return Usage(
         source=UsageSource.TORCH,
         iteration=20,
@@ -75,7 +75,7 @@ NO_REPORTS = (
 
 @cases(LINES, NO_REPORTS)
 def test_each_report_is_a_usage(text: str, records: list[object]) -> None:
-    """Every version's form is read, separate or joined.
+    """Each memory report of any version gives a record, even if several are on one line.
 
     Torn, quoted and other lines give no record.
     """
@@ -83,7 +83,7 @@ def test_each_report_is_a_usage(text: str, records: list[object]) -> None:
 
 
 def test_mb_are_powers_of_two() -> None:
-    """The conversion to GiB is therefore exact."""
+    """Megatron's MB are 2**20 bytes, so the conversion to GiB is exact."""
     (record,) = parse(MEGATRON_MEMORY, report(1))
     assert isinstance(record, Usage)
     assert record.max_memory_reserved_gib is not None

@@ -1,4 +1,4 @@
-"""Parse timers in every layout: on one line, below a title, of every rank."""
+"""Parse timers in every form: on one line, below a title, and of every rank."""
 
 from pathlib import Path
 
@@ -114,14 +114,14 @@ RANK_BLOCKS = {
 def test_timers_on_one_line_are_read(
     line: str, timers: list[tuple[tuple[str, float], ...]]
 ) -> None:
-    """Timers are printed in milliseconds with two decimals, and read as seconds in their order."""
+    """Timers on one line are read in their order; milliseconds become seconds."""
     assert parse(TIMERS, line) == timers
     assert any(anchor.decode() in line for anchor in TIMERS.anchors)
 
 
 @pytest.mark.parametrize("line", NO_TIMERS)
 def test_a_line_that_is_not_a_timer_gives_no_record(line: str) -> None:
-    """Times of messages, time-outs, and titles without timers give no timer."""
+    """Times in messages, time-outs, and titles without timers give no record."""
     for log_format in (TIMERS, MEGATRON_TIMERS, MEGATRON_RANK_TIMERS):
         assert parse(log_format, line) == []
 
@@ -130,7 +130,7 @@ def test_a_line_that_is_not_a_timer_gives_no_record(line: str) -> None:
 def test_timers_below_a_title_are_read(
     text: str, timers: list[tuple[tuple[str, float], ...]]
 ) -> None:
-    """The timers are those of the slowest rank, up to the first line without a timer."""
+    """Timers below a title are read up to the first other line, with the slowest rank's times."""
     assert parse(MEGATRON_TIMERS, text) == timers
     assert any(anchor.decode() in text for anchor in MEGATRON_TIMERS.anchors)
 
@@ -139,7 +139,7 @@ def test_timers_below_a_title_are_read(
 def test_timers_of_every_rank_are_read(
     text: str, timers: list[tuple[tuple[str, float], ...]]
 ) -> None:
-    """A timer is given once the times of all its ranks have been read."""
+    """A timer with a line per rank is one record, given after the line of the last rank."""
     assert parse(MEGATRON_RANK_TIMERS, text) == timers
     assert any(anchor.decode() in text for anchor in MEGATRON_RANK_TIMERS.anchors)
 

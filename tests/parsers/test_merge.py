@@ -21,12 +21,15 @@ def megatron(iteration: int, seconds: float = 2.0, **values: Any) -> Step:
 
 
 def log_interval(value: str) -> Setting:
-    """Return the record of an argument dump with a log interval."""
+    """Return the record of a log interval in Megatron's list of arguments."""
     return Setting(name="log_interval", value=value, source="arguments", offset=0)
 
 
 def test_of_two_programs_the_one_that_reports_the_end_is_believed() -> None:
-    """DeepSpeed's pipeline engine prints fewer digits than Megatron does."""
+    """If Megatron and DeepSpeed's pipeline engine report a step, Megatron's values count.
+
+    Megatron prints more digits. The rate, which only the engine prints, is kept.
+    """
     pipeline = Step(
         iteration=1, step_seconds=150.471, samples_per_second=6.805, loss=12.79, offset=0
     )
@@ -91,13 +94,16 @@ TOTALS = {
 
 @pytest.mark.parametrize(("records", "count"), TOTALS.values(), ids=TOTALS)
 def test_a_result_that_every_node_prints_counts_once(records: list[RunTotals], count: int) -> None:
-    """The copies differ, because each node has stopped its own clock."""
+    """The result that each node prints counts once, although nodes measure slightly other times."""
     assert len(merge_totals(records)) == count
     assert merge_totals(records)[0] == records[0]
 
 
 def test_the_program_is_believed_before_the_script() -> None:
-    """The first of the program's values counts; hosts and GPUs are listed."""
+    """A value that the program prints counts more than the script's, and the first value counts.
+
+    Hosts and GPUs are collected in lists.
+    """
     facts = [
         ("micro_batch_size", "4", "echo"),
         ("hidden_size", "8192", "echo"),

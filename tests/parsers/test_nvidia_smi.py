@@ -81,7 +81,10 @@ CSV = {
 def test_a_row_is_read_by_the_names_of_its_columns(
     header: str, row: str, records: list[Record]
 ) -> None:
-    """Units and order do not matter; other lines are not rows."""
+    """Columns are recognized by their titles, in any order and with or without units.
+
+    Other lines are not rows.
+    """
     assert list(rows(NVIDIA_SMI_CSV, header)(7, row)) == records
 
 
@@ -100,12 +103,12 @@ def test_a_row_is_read_by_the_names_of_its_columns(
     ],
 )
 def test_other_lines_with_the_word_are_not_headers(line: str) -> None:
-    """For example, a command in the log may contain the header."""
+    """Other lines with the word of a header, e.g. commands, are not headers."""
     assert NVIDIA_SMI_CSV.row(line) is None
 
 
 def test_a_query_of_memory_alone_is_a_table_of_its_own() -> None:
-    """A query of memory alone is a separate table; one with other columns is not read twice."""
+    """CSV output with only memory has its own format; other CSV output is not read twice."""
     row = rows(NVIDIA_SMI_MEMORY_CSV, "index, memory.used [MiB], memory.total [MiB]")
     assert list(row(7, "3, 4096 MiB, 81920 MiB")) == [MEMORY_ONLY]
     assert NVIDIA_SMI_MEMORY_CSV.row(HEADER) is None

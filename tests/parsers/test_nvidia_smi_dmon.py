@@ -1,4 +1,4 @@
-"""Parse samples of nvidia-smi dmon, and the table of nvidia-smi."""
+"""Parse samples of `nvidia-smi dmon`, and the table that plain `nvidia-smi` prints."""
 
 from collections.abc import Callable, Iterator
 
@@ -76,7 +76,7 @@ SAMPLES = {
 def test_a_sample_of_dmon_is_read_by_the_names_of_its_columns(
     header: str, row: str, records: list[Record]
 ) -> None:
-    """The column `mem` is not memory in use, and `-` is unknown."""
+    """Columns are recognized by their titles: `mem` is not the used memory, and `-` is None."""
     assert list(rows(header)(7, row)) == records
 
 

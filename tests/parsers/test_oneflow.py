@@ -1,4 +1,4 @@
-"""Parse OneFlow's GPT benchmarks: iterations, a table of them, memory, arguments."""
+"""Parse OneFlow's GPT benchmarks: iterations, tables of iterations, memory, arguments."""
 
 from collections.abc import Callable, Iterator
 
@@ -62,7 +62,10 @@ NO_STEPS = (
 
 @cases(LINES, NO_STEPS)
 def test_a_report_is_a_step_whatever_is_around_it(text: str, records: list[Record]) -> None:
-    """Both programs' reports are read; torn lines and those of other programs give no step."""
+    """Reports of both OneFlow benchmarks are read, with any text around them.
+
+    Torn lines and lines of other programs give no step.
+    """
     assert parse(ONEFLOW_STEP, text) == records
 
 
@@ -93,13 +96,13 @@ TABLES = {
 
 @pytest.mark.parametrize(("header", "row", "records"), TABLES.values(), ids=TABLES.keys())
 def test_a_table_s_row_is_a_step(header: str, row: str, records: list[Record]) -> None:
-    """A row of the table is a step, with the names in the table's header."""
+    """A row of the table gives a step; columns are recognized by their titles."""
     assert list(table(header)(7, row)) == records
 
 
 @pytest.mark.parametrize("header", ["", "| micro_batches |", HEADER[:40], HEADER.replace("|", "")])
 def test_other_lines_with_the_word_are_not_headers(header: str) -> None:
-    """An argument dump has the word micro_batches, too."""
+    """Other lines with the word micro_batches, e.g. lists of arguments, are not headers."""
     assert ONEFLOW_TABLE.row(header) is None
 
 
@@ -139,7 +142,7 @@ USAGES = {
 def test_a_line_of_a_memory_file_gives_the_peak_of_a_device(
     text: str, records: list[Record]
 ) -> None:
-    """The peak is in megabytes or in bytes."""
+    """A line of a memory file gives the peak of a device, in megabytes or in bytes."""
     assert parse(ONEFLOW_MEMORY, text) == records
 
 
@@ -167,7 +170,7 @@ TOLD = {
 def test_arguments_are_reported_up_to_the_rule(before: str) -> None:
     """Arguments are read up to the line that ends their list.
 
-    Values are text with their spaces; names are the project's.
+    Names are translated to the project's; values are texts, and keep their spaces.
     """
     text = "\n".join(before + line for line in ARGUMENTS)
     assert list(ONEFLOW_ARGUMENTS.parse(7, text)) == [
@@ -178,6 +181,6 @@ def test_arguments_are_reported_up_to_the_rule(before: str) -> None:
 
 @pytest.mark.parametrize("lines", [(), ARGUMENTS[1:], ARGUMENTS[:4], (*ARGUMENTS[:2], "x = 5")])
 def test_an_argument_that_may_be_cut_is_not_reported(lines: tuple[str, ...]) -> None:
-    """The last line of a log, or a line without a title, may be cut off."""
+    """An argument that may be cut off is not read: on the last line, or in a list without title."""
     names = [setting.name for setting in ONEFLOW_ARGUMENTS.parse(7, "\n".join(lines))]
     assert names == (["dataset"] if len(lines) == 4 else [])

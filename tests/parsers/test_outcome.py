@@ -1,4 +1,4 @@
-"""Find the outcome in a log that shows several ends, and the exception of a traceback."""
+"""Find the outcome in a log with several signs of an end, and the exception of a traceback."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -163,7 +163,7 @@ ORDERS = {
 
 @pytest.mark.parametrize(("log", "kind"), ORDERS.values(), ids=ORDERS.keys())
 def test_the_cause_wins_over_its_consequences(outcome: Read, log: str, kind: OutcomeKind) -> None:
-    """A log may show different ends: the cause wins over its consequences."""
+    """If a log has several errors, the outcome is the cause and not its consequences."""
     run_end = outcome(log)
     assert run_end is not None
     assert run_end.kind is kind
@@ -238,7 +238,7 @@ TRACEBACKS = {
 def test_a_traceback_is_shown_by_its_exception(
     outcome: Read, tmp_path: Path, log: str, line: str
 ) -> None:
-    """The last line of a traceback names the error, and the outcome has its offset."""
+    """The outcome shows the last line of a traceback, which names the error, and its offset."""
     run_end = outcome(f"noise\n{log}")
     assert run_end is not None
     assert (run_end.kind, run_end.text) == (ERROR, line)
@@ -256,16 +256,16 @@ HARMLESS = (
 
 @pytest.mark.parametrize("log", HARMLESS)
 def test_a_traceback_that_ended_nothing_is_not_an_end(outcome: Read, log: str) -> None:
-    """A traceback after which Python goes on, e.g. one of a destructor, is not an end."""
+    """A traceback after which Python continues, e.g. of a destructor, is not the end of the run."""
     run_end = outcome(f"{log}{SLURM} DUE TO TIME LIMIT ***\n")
     assert run_end is not None
     assert run_end.kind is TIME_LIMIT
 
 
 def test_a_half_written_last_line_is_not_believed_while_the_run_goes_on(outcome: Read) -> None:
-    """While a program writes the log, a half-written last line shows no end.
+    """While a program writes the log, an incomplete last line does not determine the outcome.
 
-    This also holds for the exception of a traceback.
+    The rule also applies to the exception of a traceback.
     """
     assert outcome(OWN_END, complete=False) is None
     run_end = outcome(f"{TRACE}ValueEr", complete=False)
@@ -276,7 +276,7 @@ def test_a_half_written_last_line_is_not_believed_while_the_run_goes_on(outcome:
 def test_a_step_after_an_exception_of_a_thread_shows_that_the_run_goes_on(
     tmp_path: Path,
 ) -> None:
-    """A thread that only reports to a server may end, and the training goes on without it."""
+    """If a step follows the exception of a thread, the exception did not end the run."""
     log = tmp_path / "log"
     thread = f"Exception in thread NetStatThr:\n{TRACE}BrokenPipeError: x\n"
     log.write_text(f"{OWN_START}\n{thread}{OWN_STEP.format(5)}")

@@ -308,7 +308,10 @@ NO_ENDS = (
 def test_a_line_shows_how_the_run_ended(
     outcome: Read, line: str, expected: tuple[OutcomeKind, float | None], before: str
 ) -> None:
-    """The outcome has the line without rank label and bar, its place, and the requested size."""
+    """The outcome has its line without rank label and progress bar, and the line's place.
+
+    If the line contains a requested memory size, the outcome has this size.
+    """
     kind, requested_gib = expected
     run_end = outcome(f"noise\n{before}{line}\r\nnoise\n")
     assert run_end is not None
@@ -318,7 +321,7 @@ def test_a_line_shows_how_the_run_ended(
 
 @pytest.mark.parametrize("line", [line for line in LINES if line.startswith("slurmstepd: ")])
 def test_slurmstepd_is_known_where_it_adds_its_node_s_name(outcome: Read, line: str) -> None:
-    """On a machine with the daemons of several nodes, slurmstepd adds its node's name."""
+    """A message of slurmstepd is recognized even if it contains the name of the node."""
     run_end = outcome(line.replace("slurmstepd: ", "slurmstepd-gpu001: "))
     assert run_end is not None
     assert run_end.kind is LINES[line][0]
@@ -326,7 +329,7 @@ def test_slurmstepd_is_known_where_it_adds_its_node_s_name(outcome: Read, line: 
 
 @pytest.mark.parametrize("line", NO_ENDS)
 def test_a_line_that_only_resembles_an_end_is_not_one(outcome: Read, line: str) -> None:
-    """Options, source lines and messages that only name a failure show no end of a run."""
+    """Options, source lines and messages that only mention a failure do not end a run."""
     assert outcome(f"{line}\n{line}\n") == Outcome(kind=TRUNCATED)
     assert outcome(f"{line}\n", complete=False) is None
 
@@ -338,7 +341,7 @@ letterless = st.binary(max_size=50).map(lambda noise: noise.translate(None, asci
 def test_noise_around_an_end_does_not_hide_it(
     tmp_path_factory: pytest.TempPathFactory, noise: list[bytes]
 ) -> None:
-    """Invalid UTF-8, carriage returns and digits change neither line nor offset."""
+    """Invalid UTF-8, carriage returns and digits around a message do not change the outcome."""
     log = tmp_path_factory.getbasetemp() / "end.log"
     around = b"\n".join(noise)
     assume(compression(around) is None)

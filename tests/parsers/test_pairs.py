@@ -32,7 +32,7 @@ def logs(tmp_path: Path) -> tuple[Path, Path]:
 def test_the_steps_of_one_log_and_the_end_in_the_other_are_one_run(
     logs: tuple[Path, Path],
 ) -> None:
-    """The outcome names the log that contains its line."""
+    """Steps in stdout and the end in stderr give one run; the outcome names its log."""
     output, errors = logs
     output.write_text(STEPS)
     errors.write_text("some warning\n" + OUT_OF_MEMORY)
@@ -46,7 +46,7 @@ def test_the_steps_of_one_log_and_the_end_in_the_other_are_one_run(
 
 
 def test_steps_printed_to_stderr_count_once(logs: tuple[Path, Path]) -> None:
-    """Some programs print steps to both files."""
+    """If a program prints its steps to both files, each step counts once."""
     output, errors = logs
     output.write_text(STEPS)
     errors.write_text(STEPS + STEP.format(4))
@@ -56,7 +56,7 @@ def test_steps_printed_to_stderr_count_once(logs: tuple[Path, Path]) -> None:
 
 
 def test_an_empty_log_of_errors_changes_nothing(logs: tuple[Path, Path]) -> None:
-    """Most programs print nothing to their error log."""
+    """An empty stderr file does not change the run of the stdout file."""
     output, errors = logs
     output.write_text(STEPS)
     (run,) = read_pair(output, errors)
@@ -90,9 +90,9 @@ def test_an_empty_log_of_errors_changes_nothing(logs: tuple[Path, Path]) -> None
 def test_steps_of_a_pair_decide_the_outcome_as_in_one_log(
     logs: tuple[Path, Path], output_text: str, errors_text: str, kind: OutcomeKind, line: int | None
 ) -> None:
-    """The steps of a pair of logs decide the outcome in the same way as those of one log.
+    """The steps of a pair of files determine the outcome in the same way as those of one log.
 
-    E.g. the last step, a NaN loss, and steps after a failure.
+    Cases are the last step, a NaN loss, and steps after a failure.
     """
     output, errors = logs
     output.write_text(output_text)
@@ -103,7 +103,10 @@ def test_steps_of_a_pair_decide_the_outcome_as_in_one_log(
 
 
 def test_a_log_of_errors_may_contain_the_whole_run(logs: tuple[Path, Path]) -> None:
-    """A program may print everything to stderr; while it prints, the run has no outcome."""
+    """If a program prints everything to stderr, that file gives the whole run.
+
+    While the program prints, the run has no outcome.
+    """
     output, errors = logs
     output.write_text("hello\n")
     errors.write_text(STEPS)
@@ -115,7 +118,7 @@ def test_a_log_of_errors_may_contain_the_whole_run(logs: tuple[Path, Path]) -> N
 
 
 def test_two_logs_that_contain_nothing_are_of_no_run(logs: tuple[Path, Path]) -> None:
-    """Empty logs are not reported as cut off."""
+    """Two empty files give no run, and are not reported as cut off."""
     output, errors = logs
     output.write_text("hello\n")
     (run,) = read_pair(output, errors)
@@ -124,7 +127,7 @@ def test_two_logs_that_contain_nothing_are_of_no_run(logs: tuple[Path, Path]) ->
 
 
 def test_logs_with_several_launches_are_not_combined(logs: tuple[Path, Path]) -> None:
-    """If a log of a pair has several launches, the contents of both are returned separately."""
+    """If one file of a pair has several launches, the runs of both files stay separate."""
     output, errors = logs
     output.write_text(STEPS + STEPS.replace("1500", "1400").replace("2.5E", "2.4E"))
     errors.write_text(OUT_OF_MEMORY)
@@ -147,5 +150,5 @@ def test_logs_with_several_launches_are_not_combined(logs: tuple[Path, Path]) ->
     ],
 )
 def test_a_log_of_errors_is_known_by_its_ending(errors: str, output: str | None) -> None:
-    """The endings are those of Slurm, submitit, SGE and torchrun."""
+    """A stderr file is recognized by its ending, as Slurm, submitit, SGE and torchrun name it."""
     assert output_of(Path(errors)) == (output and Path(output))

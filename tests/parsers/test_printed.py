@@ -1,4 +1,4 @@
-"""Output in the form of each format is read back, however logs are damaged."""
+"""Check that random output in each format is read back, and what damaged output gives."""
 
 import io
 from collections.abc import Iterator
@@ -57,7 +57,7 @@ def mangled(printed: Printed, random: Random, *, label: str, end: str) -> str:
 
 
 def of_one_place(records: list[Record]) -> list[str]:
-    """Return records as text without their offsets; as text, nan equals nan."""
+    """Return records as texts without their offsets; in a text, nan equals nan."""
     return [repr(replace(record, offset=0)) for record in records]
 
 
@@ -66,7 +66,7 @@ ELSEWHERE = {"Megatron-Bridge", "NeMo-RL"}
 
 
 def test_every_format_is_printed() -> None:
-    """Every format has a function that prints its reports, so every format is tested here."""
+    """Each format has a function that prints random reports, so the other tests cover it."""
     assert set(PRINTERS) == set(FORMATS) - ELSEWHERE
 
 
@@ -81,7 +81,10 @@ def test_every_format_is_printed() -> None:
 def test_a_printed_report_is_read_back(
     name: str, printer: Printer, random: Random, label: str, end: str, chunk_bytes: int
 ) -> None:
-    """The log comes in pieces, has a label, a progress bar and colours, and any line ending."""
+    """A printed report is read back from chunks of any size, with any label and line ending.
+
+    Progress bars and colours are added to the report.
+    """
     printed = printer(random)
     log = mangled(printed, random, label=label, end=end).encode()
     records = read_records(io.BytesIO(log), [FORMATS[name]], chunk_bytes=chunk_bytes)
@@ -94,7 +97,7 @@ def test_a_printed_report_is_read_back(
 def test_a_report_is_understood_whole_and_by_its_own_format(
     name: str, printer: Printer, random: Random
 ) -> None:
-    """A report is read completely, and by no other format."""
+    """A report is read completely by its own format, and by no other format."""
     printed = printer(random)
     (run,) = read(io.BytesIO(f"{printed.log}\n".encode()))
     assert run.not_understood == ()
@@ -103,7 +106,7 @@ def test_a_report_is_understood_whole_and_by_its_own_format(
 
 
 def facts(record: Record) -> Iterator[tuple[str, str]]:
-    """Yield the names and values that a record contains; for several timers, those of each."""
+    """Yield the names and values in a record; a record of several timers gives each timer."""
     if isinstance(record, Timers):
         yield from ((name, repr(seconds)) for name, seconds in record.seconds)
         return
@@ -139,7 +142,10 @@ def test_a_torn_report_contains_no_other_number(
 def test_a_long_line_of_one_repeated_text_gives_no_report_and_no_hang(
     name: str, printer: Printer, unit: str
 ) -> None:
-    """A very long line gives no report and no hang, alone or behind the start of a report."""
+    """A very long line of one repeated text gives no report, and is read in a short time.
+
+    The line may also follow the beginning of a report.
+    """
     printed = printer(Random(0))
     long = unit * (50_000 // len(unit))
     header = f"{printed.header}\n" if printed.header else ""

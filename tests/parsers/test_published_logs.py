@@ -1,7 +1,6 @@
 """Parse logs published by BigScience, and compare them with figures counted by hand.
 
-The test reads the logs if a checkout of them is next to this one; the project contains none of
-them.
+The tests need a checkout of these logs next to this repository, which contains none of them.
 """
 
 import statistics
@@ -66,7 +65,7 @@ FIGURES = {
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_the_figures_are_those_counted_by_hand(name: str) -> None:
-    """Each log is one run, and every line that looks like a report is parsed."""
+    """A published log is one run with the figures counted by hand, and all reports are parsed."""
     reports, mean, mean_without_first, memory_reports, world_size, kind = FIGURES[name]
     (run,) = read(LOGS / name)
     times = [1000 * step.step_seconds for step in run.steps if step.step_seconds is not None]
@@ -81,7 +80,7 @@ def test_the_figures_are_those_counted_by_hand(name: str) -> None:
 
 
 def test_a_result_printed_by_four_nodes_counts_once() -> None:
-    """Each node prints the result as a dictionary, and the first one also as a block."""
+    """The result counts once, although four nodes print it, and the first node prints it twice."""
     (run,) = read(LOGS / "gpt2-hf-ds/hf_ds_gpt2_base_n4-1832555.out")
     (total,) = run.totals
     assert total.samples_per_second == 1.088
@@ -90,7 +89,7 @@ def test_a_result_printed_by_four_nodes_counts_once() -> None:
 
 
 def test_the_runs_of_one_file_are_distinguished() -> None:
-    """A script lowered the micro-batch size until the model fitted into memory."""
+    """If a script lowers the micro-batch size twice and tries again, its log has three runs."""
     runs = read(LOGS / "gpt2-hf-ds/hf_ds_gpt2_perf_n16_bs4-mbs8.out")
     ends = [(run.config["micro_batch_size"], run.outcome and run.outcome.kind) for run in runs]
     assert ends == [

@@ -1,4 +1,4 @@
-"""Read logs as a user of the package does."""
+"""Read logs through the public functions of the package."""
 
 import io
 import os
@@ -56,7 +56,7 @@ def test_a_run_contains_all_records_of_its_log(tmp_path: Path) -> None:
 
 
 def test_several_logs_give_their_runs_in_order(tmp_path: Path) -> None:
-    """Logs may be given as paths, names and streams."""
+    """Several logs, given as paths, names or streams, give their runs in order."""
     (tmp_path / "a").write_text(LOG)
     (tmp_path / "b").write_text("noise\n")
     runs = read([tmp_path / "a", str(tmp_path / "b"), io.BytesIO(LOG.encode())])
@@ -68,7 +68,7 @@ def test_several_logs_give_their_runs_in_order(tmp_path: Path) -> None:
 
 
 def test_only_the_formats_asked_for_are_read() -> None:
-    """The outcome is found, whatever formats the caller asks for."""
+    """Only the requested formats are read, but the outcome is always found."""
     formats = [log_format for log_format in ALL_FORMATS if log_format.name == "timers"]
     (run,) = read(io.BytesIO(LOG.encode()), formats)
     assert [type(record) for record in run.records] == [Timers]
@@ -108,12 +108,12 @@ def test_an_unreadable_file_is_an_error(tmp_path: Path, log: str) -> None:
     ),
 )
 def test_no_bytes_raise_an_error(data: bytes, anchors: list[bytes]) -> None:
-    """The reader accepts any bytes, also behind the anchors of formats."""
+    """No bytes raise an error, even directly after the search strings of formats."""
     assert read(io.BytesIO(b"".join(anchor + data for anchor in anchors)))
 
 
 def test_line_ends_of_windows_change_nothing(tmp_path: Path) -> None:
-    """Only the offsets of the records change."""
+    """Line ends of Windows change only the offsets of the records."""
     (unix_run,) = read(io.BytesIO(LOG.encode()))
     (windows_run,) = read(io.BytesIO(LOG.replace("\n", "\r\n").encode()))
     assert [repr(record).partition("offset")[0] for record in unix_run.records] == [
@@ -136,7 +136,7 @@ def test_processes_change_nothing(tmp_path: Path) -> None:
 
 
 def test_standard_error_may_be_a_log_of_its_own(tmp_path: Path) -> None:
-    """The outcome names the log that contains its line."""
+    """If stdout and stderr are two files, the outcome names the file that contains its line."""
     out, err = tmp_path / "out", tmp_path / "err"
     out.write_text(OWN_STEP.format(1) + "Killing subprocess 5\n")
     err.write_text("noise\nRuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB\n")
@@ -157,7 +157,7 @@ def test_standard_error_may_be_a_log_of_its_own(tmp_path: Path) -> None:
 
 
 def test_memory_stays_bounded_on_a_gigabyte_without_newline() -> None:
-    """The test reads from a pipe, with all formats at once."""
+    """Reading a gigabyte without newline from a pipe, with all formats, needs little memory."""
     end, begin = os.pipe()
 
     def fill() -> None:
@@ -184,7 +184,7 @@ def test_memory_stays_bounded_on_a_gigabyte_without_newline() -> None:
 
 
 def test_samples_of_nvidia_smi_are_not_reports_of_a_process() -> None:
-    """The samples may have the use of the GPU, or memory alone."""
+    """Memory records contain their source: samples of nvidia-smi, or reports of a program."""
     log = (
         "index, memory.used [MiB]\n0, 4096 MiB\n"
         "| N/A   46C    P0    44W / 300W |   4096MiB / 32510MiB |     N/A      Default |\n"

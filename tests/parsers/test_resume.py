@@ -1,4 +1,4 @@
-"""Read appended bytes of a log once, and notice a replaced log."""
+"""Check that appended bytes of a log are read only once, and that a replaced log is noticed."""
 
 import gzip
 from pathlib import Path
@@ -38,7 +38,10 @@ pieces = st.sampled_from(
 def test_a_log_that_grows_in_pieces_is_read_exactly_once(
     tmp_path_factory: pytest.TempPathFactory, text: str, cuts: list[int]
 ) -> None:
-    """A piece may end within a line, a block of lines, or a table."""
+    """A log that grows piece by piece gives each record once.
+
+    A piece may end within a line, a block of lines, or a table.
+    """
     log = tmp_path_factory.getbasetemp() / "grows.log"
     data = text.encode()
     log.write_bytes(b"")
@@ -55,7 +58,7 @@ def test_a_log_that_grows_in_pieces_is_read_exactly_once(
 
 
 def test_only_appended_bytes_are_read(tmp_path: Path) -> None:
-    """The saved state contains the position up to which the log was read."""
+    """A second call reads only appended bytes, because the saved state has the position."""
     log = tmp_path / "log"
     log.write_text(OWN_STEP.format(1) * 3 + OWN_STEP.format(4)[:50])
     first = read_appended(log, ALL_FORMATS)
@@ -70,7 +73,7 @@ def test_only_appended_bytes_are_read(tmp_path: Path) -> None:
 
 
 def test_the_rows_of_a_table_are_known_by_a_header_read_before(tmp_path: Path) -> None:
-    """The saved state contains the header of the table."""
+    """Appended rows of a table are read, because the saved state has the table's header."""
     log = tmp_path / "log"
     log.write_text(CSV)
     state = read_appended(log, ALL_FORMATS).state
@@ -95,13 +98,13 @@ def truncated(log: Path) -> None:
 
 
 def rewritten(log: Path) -> None:
-    """Write another log over the old one."""
+    """Overwrite the log with a different one."""
     with log.open("r+") as file:
         file.write("noise\n" * 99 + OWN_STEP.format(1))
 
 
 def rewritten_later(log: Path) -> None:
-    """Write another log with the same beginning."""
+    """Overwrite the log with a different one that has the same beginning."""
     with log.open("r+") as file:
         file.seek(1500)
         file.write("#" * 1500 + "\n" + OWN_STEP.format(1))
@@ -117,7 +120,7 @@ CHANGES = {
 
 @pytest.mark.parametrize(("change", "reason"), CHANGES.values(), ids=CHANGES)
 def test_another_log_is_read_from_its_beginning(tmp_path: Path, change, reason: str) -> None:
-    """The call returns why it started again."""
+    """A replaced log is read from its beginning, and the call returns the reason."""
     log = tmp_path / "log"
     log.write_text(OWN_STEP.format(50) * 12)
     state = read_appended(log, ALL_FORMATS).state
@@ -130,7 +133,7 @@ def test_another_log_is_read_from_its_beginning(tmp_path: Path, change, reason: 
 
 
 def test_a_line_too_long_to_be_read_is_passed_over_once(tmp_path: Path) -> None:
-    """A line that is too long is left out, and so is the rest of it that is appended later."""
+    """A line that is too long is skipped, including the part that is appended later."""
     log = tmp_path / "log"
     log.write_bytes(b"#" * (5 * 2**20))
     state = read_appended(log, ALL_FORMATS).state
@@ -159,6 +162,6 @@ def test_a_compressed_log_is_read_when_it_has_changed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("log", ["missing", "."])
 def test_an_unreadable_file_is_an_error(tmp_path: Path, log: str) -> None:
-    """An unreadable file raises the same error as in any other reading."""
+    """An unreadable file raises the same error as when a whole log is read."""
     with pytest.raises(OSError, match=log):
         read_appended(tmp_path / log, ALL_FORMATS)

@@ -1,4 +1,4 @@
-"""Find ends of runs by their steps, and count lines that only look like a report."""
+"""Find the outcome of a run from its steps, and count lines that only look like a report."""
 
 import io
 
@@ -76,14 +76,14 @@ OUTCOMES = {
 
 @pytest.mark.parametrize(("log", "kind"), OUTCOMES.values(), ids=OUTCOMES)
 def test_steps_show_how_a_run_ended_too(log: str, kind: OutcomeKind) -> None:
-    """If no line reports the end of a run, its steps show it."""
+    """If no line reports the end of a run, its steps determine the outcome."""
     (run,) = runs_of(log)
     assert run.outcome is not None
     assert run.outcome.kind is kind
 
 
 def test_the_last_step_is_shown_as_the_line_that_ends_a_run() -> None:
-    """The outcome has that line and its place."""
+    """An outcome that follows from the last step has the line of this step and its place."""
     (run,) = runs_of("noise\n" + megatron(10, 20, of=20))
     assert run.outcome is not None
     assert run.outcome.text == megatron(20, of=20).strip()
@@ -120,14 +120,17 @@ NOT_UNDERSTOOD = {
 
 @pytest.mark.parametrize(("log", "expected"), NOT_UNDERSTOOD.values(), ids=NOT_UNDERSTOOD)
 def test_lines_that_only_look_like_a_report_are_counted(log: str, expected: dict[str, int]) -> None:
-    """Lines are counted by the format that they resemble; known harmless lines do not count."""
+    """Lines that look like a report but cannot be parsed are counted, by format.
+
+    Known harmless lines do not count.
+    """
     (run,) = runs_of(log)
     assert dict(run.not_understood) == expected
 
 
 @pytest.mark.parametrize("before", ["# ", "  3: # ", "+ echo '", "0: ++ printf '"])
 def test_a_report_that_a_script_quotes_does_not_count(before: str) -> None:
-    """The script quotes it in a comment, or in a command that `set -x` prints."""
+    """A report does not count in a script's comment, or in a command that `set -x` prints."""
     real = megatron(10, 20, 30)
     quoted = before + megatron(5, loss=9.0)
     for log in (quoted + real, real + quoted):

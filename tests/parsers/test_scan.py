@@ -1,4 +1,4 @@
-"""The fast reader finds the same lines as a slow one, in chunks of any size."""
+"""Check that the fast reader finds the same lines as a slow one, in chunks of any size."""
 
 from pathlib import Path
 from string import ascii_letters
@@ -37,7 +37,7 @@ lines = st.one_of(
 def test_noise_around_the_reports_changes_no_record(
     tmp_path_factory: pytest.TempPathFactory, log_lines: list[bytes], ending: bytes
 ) -> None:
-    """The records are those of the reports alone, each with the offset of its own line."""
+    """Other lines between reports change no record; each record has the offset of its line."""
     assume(compression(ending.join(log_lines)) is None)
     log = tmp_path_factory.getbasetemp() / "noise.log"
     log.write_bytes(ending.join(log_lines))
@@ -55,7 +55,10 @@ def test_noise_around_the_reports_changes_no_record(
 
 
 def test_a_half_written_last_line_gives_no_record_while_the_run_continues(tmp_path: Path) -> None:
-    """The same bytes are a record once the file is known to be finished."""
+    """An incomplete last line gives no record while the run continues.
+
+    Once the log is known to be complete, the same line gives a record.
+    """
     log = tmp_path / "log"
     log.write_bytes(REPORT % 1 + b"\n" + REPORT % 2)
     assert iterations(read_records(log, FORMATS, complete=False)) == [1]
@@ -63,7 +66,7 @@ def test_a_half_written_last_line_gives_no_record_while_the_run_continues(tmp_pa
 
 
 def test_reading_goes_on_at_the_offset_of_any_record(tmp_path: Path) -> None:
-    """The records of a grown log after a record do not depend on earlier ones."""
+    """Reading from the offset of any record gives this record and all later ones."""
     log = tmp_path / "log"
     log.write_bytes(b"".join(b"noise\n" + REPORT % number + b"\n" for number in range(1, 9)))
     for record in list(read_records(log, FORMATS)):
@@ -73,20 +76,20 @@ def test_reading_goes_on_at_the_offset_of_any_record(tmp_path: Path) -> None:
 
 
 def test_a_line_with_the_anchors_of_two_formats_is_read_by_both(tmp_path: Path) -> None:
-    """Two programs may have written on one line, without a newline between them."""
+    """If two programs have written on one line, the line gives the records of both formats."""
     log = tmp_path / "log"
     log.write_bytes(TIMER % 7 + REPORT % 8)
     assert sorted(iterations(read_records(log, FORMATS))) == [7, 8]
 
 
 def test_an_empty_log_contains_nothing(tmp_path: Path) -> None:
-    """The log of a run that has not written yet is empty, which is valid."""
+    """An empty log gives no records and no error; it may be of a run that has not yet written."""
     (tmp_path / "log").touch()
     assert list(read_records(tmp_path / "log", FORMATS)) == []
 
 
 def test_decoding_leaves_out_colours_and_replaces_invalid_utf_8() -> None:
-    """Parsers get plain text, without a terminal code between a word and its anchor."""
+    """Parsers get text without colour codes, with invalid UTF-8 replaced."""
     assert decode(b"\x1b[92m\x1b[1mstep=1\x1b[0m \xff \xe2\x96\x88") == "step=1 \ufffd █"
 
 

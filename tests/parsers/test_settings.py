@@ -10,7 +10,7 @@ from parsers.scan.reader import decode
 
 
 def parse(line: str) -> list[tuple[str, str, str]]:
-    """Return name, value and source of every setting in a line, by any format."""
+    """Return name, value and source of each setting that any format reads in a line."""
     records = [
         record
         for log_format in SETTINGS
@@ -26,7 +26,7 @@ def parse(line: str) -> list[tuple[str, str, str]]:
 
 
 def row(name: str, value: object, width: int = 48) -> str:
-    """Return a line as Megatron prints an argument."""
+    """Return a line of Megatron's list of arguments."""
     return f"  {name} {'.' * (width - len(name))} {value}"
 
 
@@ -183,7 +183,10 @@ LABELS = st.sampled_from(["", "0: ", "127: ", "[rank0]: ", "[default7]:", "node2
 def test_a_setting_has_the_project_s_name_and_the_line_s_value(
     line: str, source: str, settings: list[tuple[str, str]]
 ) -> None:
-    """A setting has the offset of its line; other text gives no setting."""
+    """A setting has teralog's name for it, and the value and offset of its line.
+
+    Other text gives no setting.
+    """
     assert parse(decode(line.encode())) == [(*setting, source) for setting in settings]
 
 
@@ -191,7 +194,7 @@ def test_a_setting_has_the_project_s_name_and_the_line_s_value(
 def test_a_setting_is_read_whatever_its_label_and_colour(
     case: tuple[str, str, list[tuple[str, str]]], label: str, colour: int, end: bool
 ) -> None:
-    """A line may have a rank's label, a colour and a carriage return."""
+    """A setting is read with any rank label and colour, and with a carriage return."""
     line, source, settings = case
     coloured = label + line[:colour] + "\x1b[92m" + line[colour:] + "\r" * end
     assert parse(decode(coloured.encode())) == [(*setting, source) for setting in settings]
@@ -201,7 +204,7 @@ def test_a_setting_is_read_whatever_its_label_and_colour(
 def test_a_torn_line_shows_no_other_number(
     case: tuple[str, str, list[tuple[str, str]]], end: int
 ) -> None:
-    """A torn line gives a setting with cut text, but never with another number."""
+    """A torn line may give a setting with a shortened text, but never with another number."""
     line, _, settings = case
     settings_by_name = dict(settings)
     for name, value, _ in parse(line[:end]):
@@ -215,7 +218,7 @@ def test_a_torn_line_shows_no_other_number(
 def test_a_setting_has_only_values_of_its_line(
     case: tuple[str, str, list[tuple[str, str]]], changes: list[tuple[int, bytes]]
 ) -> None:
-    """A setting in damaged bytes has only values that its line contains."""
+    """If bytes of a line are damaged, its settings have only values that the line contains."""
     line = bytearray(case[0].encode())
     for position, replacement in changes:
         line[position : position + len(replacement)] = replacement

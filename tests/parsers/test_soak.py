@@ -1,6 +1,6 @@
 """Parse random bytes and damaged reports: no crash, no endless loop, no invented numbers.
 
-Some thousands of cases; their number is set by the environment variable TERALOG_SOAK.
+The environment variable TERALOG_SOAK sets the number of cases, by default some thousands.
 """
 
 import io
@@ -92,12 +92,12 @@ NUMBERS = re.compile(r"(?=(([0-9]{1,30})(?:\.[0-9]{1,30})?(?:[eE][-+]?[0-9]{1,3}
 
 
 def digits(value: float) -> str:
-    """Return the digits of a number, without its power of ten and its rounding error."""
+    """Return the leading digits of a number, without its power of ten and its rounding error."""
     return f"{abs(value):.10e}".partition("e")[0]
 
 
 def values_in(text: str) -> set[float]:
-    """Return every number that can be read in a text, from any start to any end."""
+    """Return all numbers in a text, also those that begin or end within a longer number."""
     numbers = {
         part for match in set(NUMBERS.findall(text.replace(",", "") + " " + text)) for part in match
     }
@@ -131,7 +131,7 @@ class Text:
         self.digits = {digits(value) for value in self.values}
 
     def holds(self, value: float) -> bool:
-        """Return whether the text has a number, in some unit of powers of 1000 or of 1024."""
+        """Return whether the text contains a number, perhaps times a power of 1000 or of 1024."""
         if not math.isfinite(value):
             return str(value).strip("-") in self.text.lower()
         # A number halfway between two numbers of that many digits may be rounded to either.
@@ -151,7 +151,7 @@ class Text:
 
 
 def check(log: bytes) -> None:
-    """Parse a log, and check its records and notes."""
+    """Parse a log; assert that its records and notes contain only numbers of the log."""
     begun = time.process_time()
     runs = read(io.BytesIO(log))
     steps = [run.steps for run in runs]
@@ -176,7 +176,10 @@ def check(log: bytes) -> None:
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_a_damaged_log_gives_no_error_and_no_invented_number(part: int) -> None:
-    """A failing case can be repeated with its seed."""
+    """A damaged log gives no error and no number that it does not contain.
+
+    The seed of a failing case is printed, so that the case can be repeated.
+    """
     for seed in range(part, CASES, PARTS):
         log = mutated(Random(seed))
         try:

@@ -1,4 +1,4 @@
-"""A log gives the same bytes in any form of storage."""
+"""Check that a log gives the same bytes in any form of storage, e.g. compressed."""
 
 import bz2
 import gzip
@@ -60,13 +60,16 @@ def plain(log: LogPath, piece: int = 2**16) -> tuple[bytes, list[str]]:
 @pytest.mark.parametrize("pack", PACKS.values(), ids=PACKS)
 @given(data=st.binary(max_size=2000), piece=st.integers(1, 3000))
 def test_compressed_bytes_are_restored(pack: Pack, data: bytes, piece: int) -> None:
-    """The bytes are read in pieces of any size."""
+    """Compressed logs give the original bytes, read in pieces of any size."""
     assert plain(io.BytesIO(pack(b"x" + data)), piece) == (b"x" + data, [])
 
 
 @pytest.mark.parametrize("pack", PACKS.values(), ids=PACKS)
 def test_a_compressed_log_is_read_the_same_with_any_ending(tmp_path: Path, pack: Pack) -> None:
-    """Offsets and line numbers are those of the decompressed bytes."""
+    """A compressed log with any file ending gives the records of the uncompressed log.
+
+    Offsets and line numbers are those of the uncompressed log.
+    """
     (tmp_path / "plain").write_bytes(LOG)
     (tmp_path / "packed.txt").write_bytes(pack(LOG))
     (expected,) = read(tmp_path / "plain")
@@ -79,7 +82,7 @@ def test_a_compressed_log_is_read_the_same_with_any_ending(tmp_path: Path, pack:
 
 @pytest.mark.parametrize("pack", PACKS.values(), ids=PACKS)
 def test_standard_input_gives_the_same_records(tmp_path: Path, pack: Pack) -> None:
-    """A slow program writes the log into a real pipe."""
+    """Standard input, a pipe from a slow program, gives the same records as a file."""
     (tmp_path / "log").write_bytes(LOG)
     code = "from parsers.runs.reading import read; print(repr(read('-')[0].segments))"
     done = subprocess.run(
@@ -90,7 +93,7 @@ def test_standard_input_gives_the_same_records(tmp_path: Path, pack: Pack) -> No
 
 @pytest.mark.parametrize("pack", [gzip.compress, zstd])
 def test_the_beginning_of_a_truncated_log_counts(tmp_path: Path, pack: Pack) -> None:
-    """The run has a note that the log is cut off."""
+    """If a compressed log is cut off, its beginning is read, and a note reports the cut."""
     noise = bytes(range(33, 127)) * 50_000
     packed = pack(LOG + noise)
     log = tmp_path / "log"
@@ -102,7 +105,7 @@ def test_the_beginning_of_a_truncated_log_counts(tmp_path: Path, pack: Pack) -> 
 
 @pytest.mark.parametrize("pack", [gzip.compress, zstd])
 def test_the_beginning_of_a_damaged_log_counts(pack: Pack) -> None:
-    """The readable beginning of a damaged log is read; any bytes may follow a whole member."""
+    """The readable beginning of a damaged compressed log is read, whatever bytes follow it."""
     text, notes = plain(io.BytesIO(pack(LOG) + b"no member at all"))
     assert text == LOG
     assert notes == ["is damaged: its compressed data cannot be read to the end"]
@@ -126,14 +129,14 @@ def test_a_damaged_log_loses_few_lines(tmp_path: Path) -> None:
 def test_bytes_that_only_begin_like_compressed_data_get_a_message(
     magic: bytes, data: bytes
 ) -> None:
-    """The file gives no bytes, and a sentence explains why."""
+    """A file that only begins like compressed data gives no bytes, and a message explains why."""
     _, notes = plain(io.BytesIO(magic + data))
     assert len(notes) <= 1
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, zstandard.ZstdCompressor(level=19).compress])
 def test_memory_stays_bounded_for_highly_compressed_logs(pack: Pack) -> None:
-    """A few KiB that decompress to hundreds of MiB need little memory."""
+    """Reading a few KiB that decompress to hundreds of MiB needs little memory."""
     packed = pack(bytes(2**28))
     assert len(packed) < 2**20
     view = memoryview(bytearray(2**20))

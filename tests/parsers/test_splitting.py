@@ -49,7 +49,7 @@ def megatron(*iterations: int, of: int = 1000, loss: float = 3.5, batch: int = 6
 
 
 def hugging_face(*losses: float) -> str:
-    """Return the Trainer's reports, one per half epoch, without bars."""
+    """Return reports of Hugging Face's Trainer, one per half epoch, without progress bars."""
     return "".join(
         f"{{'loss': {loss}, 'learning_rate': 5e-05, 'epoch': {epoch / 2}}}\n"
         for epoch, loss in enumerate(losses, start=1)
@@ -172,7 +172,7 @@ def test_runs_and_restarts_are_distinguished(log: str, expected: list[list[list[
 
 
 def test_every_byte_belongs_to_one_segment() -> None:
-    """A segment is from the first line that a launch prints to that of the next launch."""
+    """A segment of a log goes from a launch's first line to the next launch's first line."""
     first, second = "noise\n" + START + megatron(10, 20) + KILL, START + megatron(10) + "noise\n"
     first_run, second_run = runs_of(first + second)
     assert (first_run.index, first_run.begin, first_run.end) == (0, 0, len(first))
@@ -184,7 +184,7 @@ def test_every_byte_belongs_to_one_segment() -> None:
 
 
 def test_each_run_has_its_own_settings_and_outcome() -> None:
-    """Each run of a log has its own settings and outcome, e.g. those of one script's attempts."""
+    """If a log has several runs, each run has its own settings and outcome."""
     killed = OMP + INIT + ARGUMENTS.format(32) + KILL
     first_run, second_run = runs_of(killed + OMP + INIT + ARGUMENTS.format(8) + RESULT * 4)
     assert (first_run.config["micro_batch_size"], second_run.config["micro_batch_size"]) == (
@@ -199,7 +199,7 @@ def test_each_run_has_its_own_settings_and_outcome() -> None:
 
 
 def test_what_a_script_echoes_belongs_to_the_launch_that_it_prepares() -> None:
-    """`set -x` prints the variables of the next run behind the end of the last one."""
+    """Variables that `set -x` prints between two launches belong to the second launch."""
     echo = "+ MICRO_BATCH_SIZE={}\n"
     first = echo.format(32) + START + megatron(10) + KILL
     first_run, second_run = runs_of(
@@ -210,7 +210,7 @@ def test_what_a_script_echoes_belongs_to_the_launch_that_it_prepares() -> None:
 
 
 def test_lines_that_a_script_echoes_at_its_end_are_not_a_launch() -> None:
-    """At the end of a log, no launch follows the echoed lines."""
+    """Variables that `set -x` prints at the end of a log do not begin another run."""
     (run,) = runs_of(START + megatron(10) + KILL + "+ MICRO_BATCH_SIZE=8\n+ echo done\n")
     assert run.config["micro_batch_size"] == "4"
 

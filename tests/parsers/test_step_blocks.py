@@ -1,4 +1,4 @@
-"""Steps that are read in blocks equal those that are read line by line."""
+"""Check that steps that are read many at once (in blocks) equal steps read line by line."""
 
 import io
 import math
@@ -68,14 +68,14 @@ FRONTS = ("", "0: ", "[default7]:", " [2026-01-02 03:04:05.123456]", "\x1b[92m",
 
 
 def line(layout: str, iteration: int, **values: object) -> str:
-    """Return the line of a report."""
+    """Return a report of an iteration, in this layout and with these values."""
     usual = {"front": "", "of": 10**6, "ms": f"{1000 + iteration % 7}.5", "loss": "2.5E+00"}
     fields = {"samples": 512 * iteration, "skipped": 0, **usual, **values}
     return layout.format(iteration=iteration, **fields)
 
 
 def learn() -> None:
-    """Let the reader learn all layouts, whatever it read before."""
+    """Make the reader learn all layouts (orders of fields) of the test's lines."""
     for layout in LAYOUTS:
         runs_of("\n".join([line(layout, at) for at in (1, 2, 3)]).encode())
 
@@ -86,7 +86,7 @@ def runs_of(log: bytes, formats: Sequence[object] = ALL_FORMATS) -> list[LogRun]
 
 
 def read_values(runs: Sequence[LogRun]) -> str:
-    """Return all records of a log's runs, with NaN equal to NaN."""
+    """Return all records of a log's runs as text, in which NaN equals NaN."""
     summaries = [summarise(run, Warmup(rule="auto")) for run in runs]
     return repr(
         (
@@ -99,7 +99,7 @@ def read_values(runs: Sequence[LogRun]) -> str:
 
 @st.composite
 def stretches(draw: st.DrawFn) -> list[str]:
-    """Draw adjacent reports that mostly differ only in numbers; some are unusual."""
+    """Draw adjacent reports that mostly differ only in their numbers; a few are unusual."""
     layout, front = draw(st.sampled_from(LAYOUTS)), draw(st.sampled_from(FRONTS))
     first = draw(st.integers(0, 60))
     mixed = st.lists(st.sampled_from([1, 1, 1, 1, 2, 2, 0, -1, -9]), max_size=12)
@@ -136,7 +136,10 @@ def stretches(draw: st.DrawFn) -> list[str]:
 def test_blocks_give_the_same_records_as_single_lines(
     parts: list[list[str]], changes: list[tuple[int, int, bytes]], newline: bytes
 ) -> None:
-    """Any text may be between the reports; some reports are unusual or damaged."""
+    """Reading many reports at once gives the same records as reading line by line.
+
+    Any text may be between the reports; some reports are unusual or damaged.
+    """
     log = newline.join(text.encode() for part in parts for text in part) + newline
     learn()
     for at, length, change in changes:
@@ -152,7 +155,7 @@ def test_blocks_give_the_same_records_as_single_lines(
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 @pytest.mark.parametrize("front", FRONTS)
 def test_usual_reports_are_read_at_once(layout: str, newline: str, front: str) -> None:
-    """Usual reports are read at once, whatever text is before them."""
+    """Reports with the same fields are read many at once, whatever text is before them."""
     learn()
     lines = [line(layout, at, front=front) for at in range(5, 25)]
     (run,) = runs_of((newline.join(lines) + newline).encode())
@@ -183,7 +186,7 @@ def test_usual_reports_are_read_at_once(layout: str, newline: str, front: str) -
     ids=str,
 )
 def test_reports_are_read_at_once_around_an_odd_one(odd: dict[str, Any], at_once: int) -> None:
-    """Reports before and after an unusual one are read together.
+    """Reports before and after an unusual one are read many at once.
 
     The last planned report, a NaN loss, and the first report of a launch are read alone.
     """
@@ -198,7 +201,7 @@ def test_reports_are_read_at_once_around_an_odd_one(odd: dict[str, Any], at_once
 
 
 def test_a_launch_that_begins_within_a_block_begins_at_its_line() -> None:
-    """If iterations start over within a block, steps are read singly, and the launch begins."""
+    """If iteration numbers start over among steps that are read at once, a launch begins there."""
     learn()
     first = [line(CORE, at, samples=7) for at in range(1, 9)]
     log = "\n".join([*first, NOISE[1], *(line(CORE, at) for at in range(5, 15))]).encode()
@@ -209,7 +212,7 @@ def test_a_launch_that_begins_within_a_block_begins_at_its_line() -> None:
 
 
 def test_processes_read_the_same(tmp_path: Path) -> None:
-    """Each segment has its own blocks."""
+    """One process, two processes, and reading line by line give the same runs."""
     learn()
     noise = "x" * 20_000
     log = tmp_path / "slurm-1.out"
@@ -236,7 +239,7 @@ def test_records_behave_like_a_sequence() -> None:
 
 
 def test_blocks_are_joined_by_field() -> None:
-    """A field that one of the blocks lacks is absent there."""
+    """If blocks of steps are joined, a field that one block lacks is None for its steps."""
     steps = [Step(iteration=1, loss=2.5, offset=0), Step(iteration=2, grad_norm=1.0, offset=9)]
     assert joined_steps([StepBlock.of(steps[:1]), *steps[1:]]).steps() == steps
     assert joined_steps([]).steps() == []
@@ -253,7 +256,10 @@ AT_ONCE = [
 
 @pytest.mark.parametrize("name", AT_ONCE)
 def test_declared_lines_are_read_at_once_as_they_are_read_alone(name: str) -> None:
-    """Numbers have any length, some lines are damaged, and other lines are between them."""
+    """For declared formats, reading many lines at once gives the same records as line by line.
+
+    Numbers have any length, some lines are damaged, and other lines are between them.
+    """
     for seed in range(60):
         random = Random(seed)
         lines = [random.choice(PRINTERS[name])(random).log for _ in range(24)]
@@ -271,7 +277,7 @@ def test_declared_lines_are_read_at_once_as_they_are_read_alone(name: str) -> No
 
 @pytest.mark.parametrize("name", AT_ONCE)
 def test_rising_lines_of_a_declaration_are_read_at_once(name: str) -> None:
-    """Any number of lines whose numbers rise are read at once."""
+    """Lines of a declared format with rising iteration numbers are read many at once."""
     printed = {}
     for seed in range(400):
         report = PRINTERS[name][0](Random(seed))
@@ -285,7 +291,7 @@ def test_rising_lines_of_a_declaration_are_read_at_once(name: str) -> None:
 
 
 def test_reports_without_an_iteration_are_numbered_across_blocks_and_single_lines() -> None:
-    """A line with other text between two blocks is read alone, and counts as the others do."""
+    """Reports without an iteration number are counted, whether read many at once or alone."""
     plain = "Step Time : {}.25s GPU utilization: 1085.8MODEL_TFLOP/s/GPU\n"
     odd = "Step Time : {}.25s ! GPU utilization: 1085.8TFLOP/s/GPU\n"
     forms = [plain] * 9 + [odd] + [plain] * 40

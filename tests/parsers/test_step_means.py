@@ -1,4 +1,4 @@
-"""Find the iterations over which a time is the mean, and Megatron's extra first line."""
+"""Find the iterations that a mean step time covers, and recognize Megatron's extra first line."""
 
 import io
 import statistics
@@ -28,7 +28,7 @@ def duration_ms(iteration: int) -> float:
 def core_016(interval: int, start: int, end: int, *, dump: bool) -> str:
     """Return the output of Megatron core 0.16 for the iterations after `start` up to `end`.
 
-    The time of its extra line is not subtracted from the next line.
+    The mean of the next line also covers the iteration of the extra first line.
     """
     text = DUMP.format(interval) if dump else "using torch.float16 for parameters ...\n"
     if start:
@@ -69,9 +69,9 @@ def total_ms(steps: list[Step]) -> float:
 @pytest.mark.parametrize("reports", [2, 3, 7])
 @pytest.mark.parametrize("interval", [1, 5, 100])
 def test_each_iteration_is_counted_once(interval: int, reports: int, start: int, dump: bool):
-    """Each iteration is in exactly one mean, whether the interval is known or not.
+    """Each iteration is in exactly one mean, whether the log interval is known or not.
 
-    The run begins at the start or at a checkpoint.
+    The run begins at iteration 0 or at a checkpoint.
     """
     end = (start // interval + reports) * interval
     run = run_of(core_016(interval, start, end, dump=dump))
@@ -87,7 +87,7 @@ def test_each_iteration_is_counted_once(interval: int, reports: int, start: int,
 @pytest.mark.parametrize("dump", [True, False])
 @pytest.mark.parametrize("start", [0, 500])
 def test_the_first_iteration_s_line_counts_where_it_is_the_only_one(start: int, dump: bool):
-    """The run ended before the end of the interval."""
+    """If a run ended before its first log interval, the first iteration's line counts."""
     (step,) = run_of(core_016(100, start, start + 7, dump=dump)).steps
     assert (step.iteration, step.log_interval) == (start + 1, 1)
     assert total_ms([step]) == pytest.approx(duration_ms(start + 1))
@@ -95,7 +95,7 @@ def test_the_first_iteration_s_line_counts_where_it_is_the_only_one(start: int, 
 
 @pytest.mark.parametrize("dump", [True, False])
 def test_each_launch_of_a_run_has_its_own_first_line(dump: bool):
-    """A restart repeats the iterations after its checkpoint."""
+    """After a restart, which repeats iterations, the extra first line is recognized again."""
     run = run_of(
         core_016(5, 0, 23, dump=dump) + "Killing subprocess 7\n" + core_016(5, 20, 30, dump=dump)
     )
@@ -122,7 +122,7 @@ def pipeline(iteration: int) -> Step:
 
 
 def log_interval(value: str) -> Setting:
-    """Return the record of an argument dump with a log interval."""
+    """Return the record of a log interval in Megatron's list of arguments."""
     return Setting(name="log_interval", value=value, source="arguments", offset=0)
 
 
@@ -168,12 +168,18 @@ INTERVALS: dict[str, tuple[list[Record], int | None, list[int | None]]] = {
 def test_a_mean_s_interval_follows_from_the_reports_around_it(
     records: list[Record], resumed_from: int | None, intervals: list[int | None]
 ):
-    """A mean's interval follows from the report before, the configuration and the checkpoint."""
+    """The number of iterations that a mean covers follows from three sources.
+
+    These are the report before, the configuration and the checkpoint.
+    """
     steps = merged_steps(records, resumed_from=resumed_from).steps()
     assert [step.log_interval for step in steps] == intervals
 
 
 def test_of_two_means_the_more_precise_keeps_its_own_interval():
-    """A mean keeps the interval of its own program; if that is unknown, it has none."""
+    """If two programs report a mean time, the kept mean keeps the interval of its own program.
+
+    If that interval is unknown, it is None.
+    """
     records = [pipeline(35), pipeline(40), megatron(40)]
     assert [step.log_interval for step in merged_steps(records).steps()] == [None, None]

@@ -1,4 +1,4 @@
-"""Read a console log and its program's metrics, in another file, as one run."""
+"""Read a console log and the metrics file (stream) of the same program as one run."""
 
 import json
 from pathlib import Path
@@ -49,7 +49,10 @@ def console(tmp_path: Path) -> Path:
 
 
 def test_a_step_in_console_and_stream_counts_once(console: Path) -> None:
-    """The step has the console's values, and those of the stream that the console lacks."""
+    """A step in both the console log and the metrics file counts once.
+
+    The step has the console's values, and the values that only the metrics file has.
+    """
     stream = console.with_name("metrics.jsonl")
     stream.write_text("".join(f"{titan_metrics(*step)}\n" for step in LOSSES.items()))
     (run,) = read_together(console, stream)
@@ -61,7 +64,7 @@ def test_a_step_in_console_and_stream_counts_once(console: Path) -> None:
 
 
 def test_a_stream_may_have_steps_that_the_console_lacks(console: Path) -> None:
-    """A program may print fewer steps on the console than it writes to the stream."""
+    """Steps that only the metrics file contains count, too."""
     stream = console.with_name("metrics.jsonl")
     stream.write_text("".join(f"{titan_metrics(at, LOSSES.get(at, 8.5))}\n" for at in range(1, 31)))
     (run,) = read_together(console, stream)
@@ -69,7 +72,7 @@ def test_a_stream_may_have_steps_that_the_console_lacks(console: Path) -> None:
 
 
 def test_a_stream_with_other_losses_is_another_run(console: Path) -> None:
-    """If losses differ, both logs are separate runs, each with its own steps."""
+    """If the losses in console log and metrics file differ, the two files are separate runs."""
     stream = console.with_name("metrics.jsonl")
     stream.write_text("".join(f"{titan_metrics(at, loss + 0.1)}\n" for at, loss in LOSSES.items()))
     runs = read_together(console, stream)
@@ -80,9 +83,10 @@ def test_a_stream_with_other_losses_is_another_run(console: Path) -> None:
 def test_after_a_restart_the_stream_is_that_of_both_launches(
     tmp_path: Path, appended: bool
 ) -> None:
-    """After a restart, the stream belongs to both launches.
+    """After a restart, the metrics file belongs to both launches of the console log.
 
-    Repeated steps are twice in the console, and in the stream if both launches write to it.
+    Repeated steps are twice in the console log. They are twice in the metrics file only if both
+    launches write to it.
     """
     console, stream = tmp_path / "slurm-1.out", tmp_path / "metrics.jsonl"
     first = [(at, 9 - at / 8) for at in range(1, 9)]
@@ -126,7 +130,7 @@ PRINTED = """{'loss': '2.279', 'grad_norm': '2.5', 'learning_rate': '5e-05', 'ep
 
 
 def test_a_trainer_state_gives_a_console_without_steps_its_steps(tmp_path: Path) -> None:
-    """A console without steps gets those of the trainer's state; the result counts once."""
+    """A console log without steps gets the steps of trainer_state.json; the result counts once."""
     console, state = tmp_path / "train.log", tmp_path / "trainer_state.json"
     console.write_text(PRINTED)
     state.write_text(json.dumps(STATE, indent=2, sort_keys=True) + "\n")
@@ -139,7 +143,7 @@ def test_a_trainer_state_gives_a_console_without_steps_its_steps(tmp_path: Path)
 
 
 def test_an_interrupted_console_of_a_finished_state_is_complete(tmp_path: Path) -> None:
-    """The trainer's state shows that the training is complete."""
+    """If a console log is cut off and trainer_state.json has the result, the run is completed."""
     console, state = tmp_path / "train.log", tmp_path / "trainer_state.json"
     console.write_text("".join(PRINTED.splitlines(keepends=True)[:2]))
     state.write_text(json.dumps(STATE, indent=2, sort_keys=True) + "\n")
@@ -162,5 +166,5 @@ def test_an_interrupted_console_of_a_finished_state_is_complete(tmp_path: Path) 
     ],
 )
 def test_streams_are_known_by_their_names(name: str, stream: bool) -> None:
-    """A stream is recognized by its name; its contents decide to which run it belongs."""
+    """A metrics file is recognized by its name; its contents decide to which run it belongs."""
     assert is_stream(name) is stream

@@ -1,4 +1,4 @@
-"""Parse logs of OLMo-core, of integrations of Hugging Face's Trainer, and metrics as JSON."""
+"""Parse logs of OLMo-core and of tools built on Hugging Face's Trainer, and JSON metrics."""
 
 import io
 import json
@@ -46,7 +46,10 @@ OLMO = (
 
 
 def test_olmo_core_reports_the_metrics_below_each_header() -> None:
-    """Averages since the start are not the step's; a header without metrics gives no step."""
+    """A step has the metrics below its header, without averages since the start.
+
+    A header without metrics gives no step.
+    """
     run = run_of(*OLMO)
     assert [step.iteration for step in run.steps] == [1, 2]
     first, second = run.steps
@@ -60,7 +63,7 @@ def test_olmo_core_reports_the_metrics_below_each_header() -> None:
 
 
 def test_nemo_rl_counts_its_steps_by_their_times() -> None:
-    """The times of its phases are not those of steps."""
+    """Each total step time of NeMo-RL gives a step; times of the step's phases do not."""
     run = run_of(
         "  • Total step time: 12.34s",
         "  • policy_training: 8.45s (68.5%)",
@@ -70,7 +73,7 @@ def test_nemo_rl_counts_its_steps_by_their_times() -> None:
 
 
 def test_olmo_has_other_names_for_its_metrics() -> None:
-    """Its memory is in 10**6 bytes; small losses have an exponent."""
+    """The metrics of the first OLMo are read: memory in 10**6 bytes, losses with an exponent."""
     run = run_of(
         "2024-08-06 10:00:05.520 n1:0 olmo.train:908 INFO [step=2/73,epoch=0]",
         "    optim/total_grad_norm=0.0002",
@@ -87,9 +90,9 @@ def test_olmo_has_other_names_for_its_metrics() -> None:
 
 
 def test_composer_counts_batches_of_an_epoch_apart() -> None:
-    """Composer's batches within an epoch are not read as iterations.
+    """Composer's number of a batch within an epoch is not read as an iteration.
 
-    A metric that is not a number does not end the block.
+    A metric that is not a number does not end the report.
     """
     run = run_of(
         "[batch=2/9]:",
@@ -180,7 +183,10 @@ SWIFT = (swift(10, 3.0, "30s"), swift(20, 2.5, "50s"), swift(40, 2.25, "1m 30s")
 
 @pytest.mark.parametrize("as_json", [True, False])
 def test_mean_speeds_since_the_start_give_the_time_of_each_interval(as_json: bool) -> None:
-    """In the test, 10, 10 and 20 steps take 30, 20 and 40 seconds."""
+    """If a program prints mean speeds since the start, the time of each interval is computed.
+
+    In the test, 10, 10 and 20 steps take 30, 20 and 40 seconds.
+    """
     lines = [json.dumps(values) if as_json else str(values) for values in SWIFT]
     run_summary = summarise(run_of(*lines), NONE)
     assert [report.step_seconds for report in run_summary.reported] == [None, 2.0, 2.0]
@@ -197,7 +203,7 @@ def test_mean_speeds_of_a_resumed_training_give_no_time() -> None:
 def test_llama_factory_has_its_tokens_over_its_seconds() -> None:
     """LLaMA-Factory's tokens divided by its throughput give the time since the start.
 
-    This is more precise than the program's clock.
+    This time is more precise than the elapsed time that the program prints.
     """
     lines = [
         json.dumps(
@@ -225,7 +231,7 @@ def test_llama_factory_has_its_tokens_over_its_seconds() -> None:
 
 
 def trainer_state(**more: Any) -> str:
-    """Return a state as the Trainer writes it."""
+    """Return the text of a trainer_state.json as Hugging Face's Trainer writes it."""
     state = {
         "epoch": 1.0,
         "global_step": 20,
@@ -255,7 +261,10 @@ RESULT = {
 
 
 def test_a_trainer_state_is_read_as_a_log() -> None:
-    """In a trainer's state, the batch is that of a device, and evaluations give no steps."""
+    """The file trainer_state.json is read like a log: evaluations in it give no steps.
+
+    Its batch size is that of one device.
+    """
     run = run_of(trainer_state(result=RESULT))
     assert [(step.iteration, step.loss) for step in run.steps] == [(10, 2.5), (20, 2.0)]
     (total,) = run.totals
@@ -266,14 +275,14 @@ def test_a_trainer_state_is_read_as_a_log() -> None:
 
 
 def test_a_trainer_state_of_a_checkpoint_has_no_end() -> None:
-    """A trainer state of a checkpoint shows no end of the training."""
+    """The trainer_state.json of a checkpoint does not show that the training has ended."""
     outcome = run_of(trainer_state()).outcome
     assert outcome is not None
     assert outcome.kind is OutcomeKind.TRUNCATED
 
 
 def test_a_trainer_state_that_is_cut_off_has_the_reports_before() -> None:
-    """A report of a truncated state is read completely or not at all."""
+    """If trainer_state.json is cut off, each report is read completely or not at all."""
     text = trainer_state(result=RESULT)
     cut = text.index('"loss": 2.0') + len('"loss": 2')
     assert [step.iteration for step in run_of(text[:cut]).steps] == [10]
@@ -291,7 +300,7 @@ TITAN = {
 
 
 def test_metrics_of_torchtitan_are_read_and_those_of_a_validation_are_not() -> None:
-    """Lines of a validation have a step too."""
+    """Metrics of torchtitan's training are read; those of its validation, with a step, are not."""
     validation = {"step": 10, "validation_metrics/throughput(tps)": 9.0}
     (step,) = run_of(json.dumps(TITAN), json.dumps(validation)).steps
     assert step == Step(
@@ -307,7 +316,10 @@ def test_metrics_of_torchtitan_are_read_and_those_of_a_validation_are_not() -> N
 
 
 def test_events_of_torchtitan_give_the_time_of_each_step() -> None:
-    """Times are in milliseconds; parts of a step are separate events."""
+    """An event at the end of a step gives its time, in milliseconds.
+
+    Events of parts of a step do not give a step time.
+    """
     events = [
         {"step": step, "log_type_name": name, "value": value}
         for step in (1, 2)
@@ -319,7 +331,7 @@ def test_events_of_torchtitan_give_the_time_of_each_step() -> None:
 
 
 def test_verl_writes_its_metrics_as_json_too() -> None:
-    """A validation has no step time."""
+    """The JSON metrics of verl give steps, but a line of a validation gives no step time."""
     metrics = {"timing_s/step": 48.5, "timing_s/gen": 16.0, "perf/throughput": 3283.5}
     lines = [{"step": 0, "data": {"val/reward": 0.5}}, {"step": 1, "data": metrics}]
     (step,) = run_of(*map(json.dumps, lines)).steps
@@ -356,7 +368,10 @@ CURRENT = (
 @pytest.mark.parametrize("form", [AUTOMODEL_LINE, CURRENT])
 @pytest.mark.parametrize("odd", ["1.5e999", "NaN", "01", "1.2.3", "null", '"7"', '7, "x": 1'])
 def test_lines_of_json_read_together_give_the_same_records(form: str, odd: str) -> None:
-    """Some lines have unusual or invalid numbers."""
+    """Reading many JSON lines at once gives the same records as reading each line alone.
+
+    Some lines have unusual or invalid numbers.
+    """
     lines = [form.format(at=at, mem=odd if at == 20 else f"{at}.25") for at in range(10, 40)]
     alone = [step for line in lines for step in run_of("", line, "").records]
     together = run_of(*lines).records
@@ -367,7 +382,7 @@ def test_lines_of_json_read_together_give_the_same_records(form: str, odd: str) 
 
 
 def test_a_number_of_json_that_no_float_can_hold_is_not_infinite() -> None:
-    """A loss in JSON that is too large for a float is unknown, and not infinite."""
+    """A loss in JSON that is too large for a float is None, not inf."""
     (step,) = run_of('{"step": 1, "loss": 2.5e99999, "mem": Infinity, "tps_per_gpu": 5}').steps
     assert (step.loss, step.max_memory_allocated_gib) == (None, None)
 
@@ -377,6 +392,6 @@ def test_a_number_of_json_that_no_float_can_hold_is_not_infinite() -> None:
     [("3.120e+14", "312"), ("312000000000001", "312.000000000001"), ("95371441969135e+14", None)],
 )
 def test_a_peak_for_the_mfu_has_all_its_digits(text: str, tflops: str | None) -> None:
-    """A peak for the MFU that was torn is not read."""
+    """The peak FLOPs for the MFU are not read from a torn line."""
     run = run_of(f"[titan] INFO - Peak FLOPS used for computing MFU: {text}")
     assert run.config.get("mfu_peak_tflops") == tflops

@@ -1,4 +1,4 @@
-"""Summarise a run: choose the reports that count, and compute further values."""
+"""Summarize a run: choose the reports that count, and compute derived values."""
 
 import json
 import os
@@ -71,7 +71,7 @@ def test_warm_up_and_skipped_updates_are_left_out(
 
 
 def test_the_statistics_are_those_of_a_sample() -> None:
-    """With too few values, a statistic is None."""
+    """Statistics are those of a sample; with too few values, a statistic is None."""
     assert StepSeconds.of([2.0, 1.0, 4.0, 1.0]) == StepSeconds(
         n=4, mean=2.0, median=1.5, std=pytest.approx(2**0.5), min=1.0, max=4.0, first=2.0
     )
@@ -85,7 +85,7 @@ def test_the_statistics_are_those_of_a_sample() -> None:
     ids=["negative", "huge", "tiny"],
 )
 def test_a_damaged_time_is_absent(log: Path, times: list[float]) -> None:
-    """Damaged times cannot be added up, so they are left out."""
+    """Step times that are damaged are None, because they cannot be added up."""
     text = "".join(
         line(at, 1).replace("(ms): 1.0", f"(ms): {ms!r}") for at, ms in enumerate(times, start=1)
     )
@@ -104,7 +104,7 @@ def test_the_mean_of_equal_times_is_that_time() -> None:
 
 @pytest.mark.parametrize("size", ["9" * 5000, "9" * 30, "0", "\N{SUPERSCRIPT TWO}"])
 def test_a_damaged_size_is_absent(log: Path, size: str) -> None:
-    """An unreadable size in the argument dump is None; the report's own batch is still used."""
+    """An unreadable size in the list of arguments is None; a report's own batch still counts."""
     names = ("seq_length", "global_batch_size", "log_interval")
     dump = "".join(f"  {name} ..... {size}\n" for name in names)
     run_summary = summary(log, dump + line(1, 1000), "none")
@@ -112,9 +112,9 @@ def test_a_damaged_size_is_absent(log: Path, size: str) -> None:
 
 
 def test_samples_are_divided_by_the_seconds_that_they_took(log: Path) -> None:
-    """If a batch grows, each report counts with its own batch.
+    """The rate is all samples divided by all seconds, even if the batch size grows.
 
-    Tokens follow from the sequence length.
+    The rate of tokens is computed with the sequence length.
     """
     dump = "------------------------ arguments ------------------------\n  seq_length ..... 1024\n"
     steps = line(1, 9000, batch=16) + line(2, 1000, batch=16) + line(3, 3000, batch=32)
@@ -124,9 +124,9 @@ def test_samples_are_divided_by_the_seconds_that_they_took(log: Path) -> None:
 
 
 def test_rates_without_a_batch_are_each_of_as_many_samples(log: Path) -> None:
-    """Without a batch, each rate counts for the same number of samples.
+    """If the batch size is unknown, each rate counts for the same number of samples.
 
-    So the mean is the same as with a known batch: 3 batches of 8 in 0.1 + 0.1 + 0.4 s.
+    So the mean is the same as with a known batch size: 3 batches of 8 in 0.1 + 0.1 + 0.4 s.
     """
     steps = "".join(
         "[2023-09-15 00:09:01,317] [INFO] [timer.py:260:stop] epoch=0/micro_step=2/"
@@ -140,7 +140,7 @@ def test_rates_without_a_batch_are_each_of_as_many_samples(log: Path) -> None:
 
 
 def test_rates_are_weighed_by_their_seconds(log: Path) -> None:
-    """A slow step counts by its duration, even if its rounded rate is 0."""
+    """Each rate is weighted by the duration of its step, even if the rounded rate is 0."""
     claimed = "throughput per GPU (TFLOP/s/GPU): {} | "
     steps = "".join(
         line(at, ms, extra=claimed.format(tflops))
@@ -157,7 +157,7 @@ def test_rates_are_weighed_by_their_seconds(log: Path) -> None:
 def test_tokens_are_those_that_were_consumed(
     log: Path, tokens: tuple[int, int, int], expected: int
 ) -> None:
-    """Tokens are computed from consumed tokens, because the sequence length may change."""
+    """The rate of tokens uses the consumed tokens, because the sequence length may change."""
     dump = "------------------------ arguments ------------------------\n  seq_length ..... 1024\n"
     steps = "".join(
         line(at, 1000, extra=f"consumed tokens: {count:12d} | ")
@@ -167,7 +167,7 @@ def test_tokens_are_those_that_were_consumed(
 
 
 def test_the_claimed_tflops_are_the_mean_of_the_reports_that_count(log: Path) -> None:
-    """The first report is warm-up, and does not count."""
+    """The reported TFLOPs are a mean without the first report, which is warm-up."""
     extra = "throughput per GPU (TFLOP/s/GPU): {:.1f} | "
     text = "".join(line(at, 1000, extra=extra.format(10 * at)) for at in (1, 2, 3))
     assert summary(log, text).reported_tflops_per_gpu == 25.0
@@ -186,7 +186,7 @@ def test_every_launch_of_a_run_has_its_warm_up(log: Path) -> None:
 
 
 def test_a_cumulative_count_of_skipped_steps_is_read_by_its_rises(log: Path) -> None:
-    """DeepSpeed reports how many steps were skipped so far."""
+    """If a program reports how many steps were skipped so far, each increase is a skipped step."""
     words = "[2026-01-02 03:04:05,678] [INFO] [logging.py:96:log_dist] [Rank 0] "
     rate = "RunningAvgSamplesPerSec={0}, CurrSamplesPerSec={0}, MemAllocated=1.0GB, "
     rate += "MaxMemAllocated=2.0GB"
@@ -225,14 +225,17 @@ SAMPLES = (
 def test_the_peak_of_a_device_is_one_of_the_training(
     log: Path, before: int, after: int | None, peak_mib: int | None
 ) -> None:
-    """Samples before the training do not count, and 0 means unknown."""
+    """The peak memory of a device is that during the training; earlier samples do not count.
+
+    A peak of 0 is None.
+    """
     later = "" if after is None else SAMPLES.format(after, 90)
     run_summary = summary(log, SAMPLES.format(before, 0) + line(1, 9000) + later)
     assert run_summary.peak_memory_mib == peak_mib
 
 
 def test_a_log_of_no_run_contains_nothing(log: Path) -> None:
-    """All values of the summary are None."""
+    """If a log has no run, all values of the summary are None."""
     run_summary = summary(log, "Dear diary,\n")
     assert run_summary.says_nothing
     assert run_summary.outcome.kind is OutcomeKind.UNKNOWN
@@ -241,14 +244,17 @@ def test_a_log_of_no_run_contains_nothing(log: Path) -> None:
 
 
 def test_formats_are_those_of_reports(log: Path) -> None:
-    """Every log has arguments and versions, so these are not listed."""
+    """A summary lists formats of reports, but not those of arguments and versions."""
     dump = "---------- arguments ----------\n  hidden_size ....... 64\n"
     assert summary(log, dump + line(1, 9000)).formats == ("Megatron",)
     assert summary(log, dump).formats == ()
 
 
 def test_the_first_format_is_the_one_with_the_most_about_speed(log: Path) -> None:
-    """Of Megatron and DeepSpeed, Megatron is first; of samples and a pipeline, the pipeline."""
+    """The first format of a summary is the one with the most information about speed.
+
+    Megatron is before DeepSpeed, and DeepSpeed's pipeline engine is before samples of nvidia-smi.
+    """
     progress = "[2026-01-02 03:04:05,678] [INFO] [x.py:1:y] [Rank 0] step=1, skipped=0, lr=[1], "
     pipeline = "steps: 1 loss: 6.5 iter time (s): 9.000 samples/sec: 1.778\n"
     assert summary(log, f"{progress}\n{pipeline}{line(1, 9000)}").formats == (
@@ -310,21 +316,21 @@ def test_the_object_of_a_run_keeps_the_contract(log: Path) -> None:
 def test_a_setting_has_the_type_of_its_value(
     log: Path, name: str, text: str, value: float | str
 ) -> None:
-    """Versions, names, and texts that only resemble a number stay text."""
+    """Settings that are numbers become numbers; versions, names and similar texts stay text."""
     dump = f"---------- arguments ----------\n  {name} ....... {text}\n"
     config = run_object(summary(log, dump + line(1, 9000)))["config"]
     assert (config[name], type(config[name])) == (value, type(value))
 
 
 def test_a_name_that_is_not_text_is_shown_as_text(tmp_path: Path) -> None:
-    """JSON cannot contain bytes that are not text."""
+    """A file name that is not valid UTF-8 is shown as text, because JSON requires text."""
     log = tmp_path / os.fsdecode(b"slurm-\xff.out")
     record = run_object(summary(log, line(1, 9000)))
     assert record["path"].endswith("slurm-\N{REPLACEMENT CHARACTER}.out")
 
 
 def test_reports_of_memory_are_a_frame(log: Path) -> None:
-    """The frame has reports of programs and of devices, with their source."""
+    """Memory reports of programs and of devices are rows of a DataFrame, with their source."""
     log.write_text(line(1, 9000) + SAMPLES.format(14336, 90))
     frame = usage_frame(read(log))
     assert list(frame.columns) == list(USAGE_NAMES) == list(usage_frame([]).columns)
@@ -335,9 +341,9 @@ def test_reports_of_memory_are_a_frame(log: Path) -> None:
 
 
 def test_runs_and_steps_are_frames(log: Path) -> None:
-    """The columns of the frames are the names in the rows.
+    """Runs and steps are DataFrames with the names of the JSON rows as columns.
 
-    The counted steps give the numbers of the run.
+    The steps that count give the numbers of the run.
     """
     log.write_text("".join(line(at, 1000 * at) for at in (1, 2, 3)))
     runs, steps = runs_frame(read(log)), steps_frame(read(log))
@@ -361,7 +367,7 @@ def test_runs_and_steps_are_frames(log: Path) -> None:
 def test_seconds_and_samples_per_second_give_the_batch(
     log: Path, reports: list[tuple[float, float]], batch: int | None
 ) -> None:
-    """The batch is known if the rounded products agree on one integer."""
+    """Seconds times samples per second give the batch size, if all products fit one integer."""
     lines = (
         f"steps: {n} loss: 0.0625 iter time (s): {seconds:.3f} samples/sec: {rate:.3f}\n"
         for n, (seconds, rate) in enumerate(reports, 1)

@@ -1,4 +1,4 @@
-"""Read rows below a header, and blocks of lines that belong to a line with an anchor."""
+"""Read rows of a table below its header, and blocks of lines after a line with a search string."""
 
 import pickle
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ ParseLine = Callable[[int, str], Iterator[Record]]
 
 
 def _column(header: str) -> ParseLine | None:
-    """Parse the column with the title `rank` of a table whose cells are separated by commas."""
+    """Return a parser for the column `rank` below this header, with cells separated by commas."""
     titles = header.strip().split(",")
     if "rank" not in titles:
         return None
@@ -38,7 +38,7 @@ class InThisProcess(Executor):
     """An executor that runs its tasks immediately, in this process."""
 
     def __init__(self, file: SharedFile) -> None:
-        """Prepare this process as a pool prepares each of its processes."""
+        """Initialize this process in the same way as a pool initializes its processes."""
         prepare(file)
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
@@ -60,7 +60,7 @@ LONG_BLOCK = LogFormat(name="long block", anchors=(b"BEGIN", b"ALSO"), parse=_wo
 
 
 def ranks(log: Path, formats: tuple[AnyFormat, ...] = (TABLE,)) -> list[int | None]:
-    """Return the ranks in the rows of a log."""
+    """Return the rank in each table row of a log."""
     return [record.rank for record in read_records(log, formats) if isinstance(record, Usage)]
 
 
@@ -84,7 +84,7 @@ def test_rows_count_below_their_header(tmp_path: Path, text: str, expected: list
 
 
 def test_a_table_without_rows_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows are no longer searched for after many lines without rows, until the next header."""
+    """After many lines without a row, the reader ignores rows until the next header."""
     monkeypatch.setattr(parsers.scan.reader, "_LINES_WITHOUT_ROW", 3)
     log = tmp_path / "log"
     log.write_text("rank,b\n" + "1,2\nx,y\nx,y\nx,y\n" * 2 + "x,y\n5,6\nrank,b\n7,8\n")
@@ -120,7 +120,7 @@ def test_neither_chunks_nor_segments_change_what_is_read(
 
 
 def texts(log: Path, *formats: LogFormat) -> list[str]:
-    """Return the texts that the reader gave to the formats."""
+    """Return the texts (a line and its following lines) that the reader gives to these formats."""
     return [record.value for record in read_records(log, formats) if isinstance(record, Setting)]
 
 
@@ -139,14 +139,14 @@ def test_lines_of_a_block_are_plain_text(tmp_path: Path) -> None:
 
 
 def test_blocks_may_overlap(tmp_path: Path) -> None:
-    """A line with an anchor is read, even if it is a following line of another one."""
+    """A line with a search string is parsed, even if it is a following line of another one."""
     log = tmp_path / "log"
     log.write_text("BEGIN a\nBEGIN b\nc")
     assert texts(log, BLOCK) == ["BEGIN a\nBEGIN b\nc", "BEGIN b\nc"]
 
 
 def test_records_are_sent_to_other_processes_as_they_are() -> None:
-    """Absent values are sent, too."""
+    """Records can be sent to other processes unchanged, including fields that are None."""
     records = [
         Usage(source=UsageSource.TORCH, rank=3, max_memory_allocated_gib=1.25, offset=7),
         Setting(name="seed", value="42", source="arguments", offset=0),

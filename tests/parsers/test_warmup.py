@@ -1,4 +1,4 @@
-"""Warm-up: the iterations that each spelling leaves out, and the steady state found by MSER-5."""
+"""Check which iterations each kind of warm-up leaves out, and the steady state by MSER-5."""
 
 import contextlib
 import random
@@ -32,7 +32,7 @@ WARMUPS = {
 
 @pytest.mark.parametrize("value", WARMUPS)
 def test_a_warm_up_ends_with_an_iteration(value: int | str) -> None:
-    """A percentage is rounded down to whole iterations; `first` ends with the first report."""
+    """A warm-up ends with an iteration: a percentage of all, rounded down, or the first report."""
     train_iters, last, words = WARMUPS[value]
     warmup = Warmup.parse(value)
     assert warmup.end([10, 20], [1.0, 1.0], train_iters=train_iters) == WarmupEnd(last)
@@ -49,7 +49,7 @@ def test_a_warm_up_ends_with_an_iteration(value: int | str) -> None:
     ids=lambda value: str(value)[:10],
 )
 def test_an_invalid_warm_up_is_refused(value: int | str) -> None:
-    """The message about an invalid warm-up contains the value, and every way to write one."""
+    """The message about an invalid warm-up contains the value and all valid forms."""
     message = (
         f"{value!r} is not a valid warm-up: give a number of iterations (5), "
         "a percentage (10%), first or auto"
@@ -60,13 +60,13 @@ def test_an_invalid_warm_up_is_refused(value: int | str) -> None:
 
 @given(st.integers(0, 99), st.integers(1, 10**6))
 def test_a_percentage_always_leaves_something(percent: int, train_iters: int) -> None:
-    """Below 100 %, at least one iteration is left to measure."""
+    """A percentage below 100 % leaves at least one iteration to measure."""
     assert 0 <= Warmup.parse(f"{percent}%").least_iterations(train_iters) < train_iters
 
 
 @given(st.text(max_size=8) | st.from_regex(r"\s?\w{1,3}%?\s?"))
 def test_any_text_is_a_warm_up_or_refused(text: str) -> None:
-    """No other exception is raised, even for digits of other scripts."""
+    """Any text is a valid warm-up or raises ValueError, even with digits of other scripts."""
     with contextlib.suppress(ValueError):
         assert Warmup.parse(text).least_iterations(10**6) >= 0
 
@@ -77,7 +77,10 @@ def test_any_text_is_a_warm_up_or_refused(text: str) -> None:
 def test_iterations_of_a_resumed_launch_count_from_its_checkpoint(
     value: int | str, last: int
 ) -> None:
-    """The percentage is of the iterations that the launch has to do."""
+    """After a restart, the warm-up begins at the checkpoint.
+
+    A percentage is of the iterations that the launch still has to do.
+    """
     warmup = Warmup.parse(value)
     end = warmup.end([1010, 1020], [1.0, 1.0], train_iters=1200, resumed_from=1000)
     assert end == WarmupEnd(last)
@@ -85,25 +88,28 @@ def test_iterations_of_a_resumed_launch_count_from_its_checkpoint(
 
 @pytest.mark.parametrize(("value", "last"), [(0, -1), (2, 1), ("50%", 1), ("first", 0)])
 def test_a_program_may_count_its_iterations_from_zero(value: int | str, last: int) -> None:
-    """A warm-up of two then leaves out 0 and 1; without a warm-up, iteration 0 counts."""
+    """If a program counts from 0, a warm-up of two iterations leaves out 0 and 1.
+
+    Without a warm-up, iteration 0 counts.
+    """
     assert Warmup.parse(value).end([0, 1, 2, 3], [1.0] * 4) == WarmupEnd(last)
 
 
 @pytest.mark.parametrize("value", ["5", "10%", "first", "auto"])
 def test_without_reports_nothing_is_left_out(value: str) -> None:
-    """A log without a step is valid."""
+    """In a log without steps, no warm-up leaves anything out or raises an error."""
     warmup = Warmup.parse(value)
     assert warmup.end([], []) == WarmupEnd(warmup.iterations)
 
 
 def reports_left_out(times: list[float | None]) -> tuple[int, bool]:
-    """Return how many of these reports `auto` leaves out, and whether the run becomes steady."""
+    """Return how many reports the warm-up `auto` leaves out, and whether the run becomes steady."""
     end = Warmup.parse("auto").end(range(1, len(times) + 1), times)
     return end.iteration, end.steady
 
 
 def noisy(mean: float, count: int, seed: int = 1) -> list[float]:
-    """Return step times with a spread of one percent."""
+    """Return `count` step times around this mean, with a spread of one percent."""
     rng = random.Random(seed)
     return [rng.gauss(mean, mean / 100) for _ in range(count)]
 
@@ -122,7 +128,7 @@ def noisy(mean: float, count: int, seed: int = 1) -> list[float]:
 def test_auto_leaves_out_the_slow_beginning(
     slow: list[float], steady: int, least: int, most: int
 ) -> None:
-    """`auto` leaves out at least all slow reports, and not many more."""
+    """The warm-up `auto` leaves out at least all slow reports, and not many more."""
     left_out, settled = reports_left_out([*slow, *noisy(1.0, steady)])
     assert settled
     assert least <= left_out <= most
@@ -135,19 +141,22 @@ def test_auto_ignores_reports_without_a_time() -> None:
 
 
 def test_a_run_that_never_settles_is_reported_as_unsteady() -> None:
-    """The run's step time falls to the end, so half of it is left out, and a note reports it."""
+    """If step times fall until the end, half of the reports are left out, and a note reports it."""
     falling = [10.0 - 0.01 * number for number in range(400)]
     assert steady_state(falling) == (200, False)
 
 
 @pytest.mark.parametrize("count", range(6))
 def test_the_automatic_warm_up_leaves_out_none_of_a_few_reports(count: int) -> None:
-    """`auto` leaves out none of a few reports, because they cannot show a steady state."""
+    """The warm-up `auto` leaves out nothing if the reports are too few to show a steady state."""
     assert steady_state([9.0, 3.0, 1.1, 1.0, 1.2][:count]) == (0, True)
 
 
 def squared_errors(observations: list[float]) -> list[float]:
-    """Return the value that MSER minimizes, for each truncation, computed by its definition."""
+    """Return the values that MSER minimizes, one per number of left-out observations.
+
+    They are computed directly from MSER's definition.
+    """
     errors = []
     for left_out in range(len(observations) - 5 + 1):
         rest = observations[left_out:]
@@ -158,7 +167,7 @@ def squared_errors(observations: list[float]) -> list[float]:
 
 @given(st.lists(st.integers(1, 1000).map(float), min_size=10, max_size=49, unique=True))
 def test_the_truncation_is_that_of_the_definition(observations: list[float]) -> None:
-    """`auto` leaves out as many reports as the definition of MSER-5.
+    """The warm-up `auto` leaves out as many reports as the definition of MSER-5.
 
     With fewer than fifty reports, each report is an observation.
     """
