@@ -67,8 +67,8 @@ def runs(campaign: str | PathLike[str], results: str | PathLike[str] | None = No
     file.
 
     The logs are read again, and nothing is written. On Slurm the states are those that the last
-    command saw; `teralog status` brings them up to date. What is absent is NaN in a column of
-    measured numbers, else None or NaN, as pandas has it. A unit ends a column's name: a GiB is
+    command saw; `teralog status` brings them up to date. A missing value is NaN in a column
+    of measured numbers, and None or NaN in other columns. A unit ends a column's name: a GiB is
     2**30 bytes, tflops_per_gpu are 10**12 FLOPs per second.
 
     Columns, in this order:
@@ -109,8 +109,8 @@ def steps(
 ) -> pd.DataFrame:
     """Return one row per run of a campaign and iteration that its log reports.
 
-    The arguments are those of `runs`. Columns, in this order; what a program does not print is
-    absent:
+    The arguments are those of `runs`. A value that a program does not print is NaN or None. Columns,
+    in this order:
 
     - run_id, label: those of `runs`.
     - iteration, from 1 or 0 as the program counts; iterations: how many are planned.

@@ -65,7 +65,7 @@ def test_the_commands_print_what_the_pages_show() -> None:
 
 
 def test_the_demo_is_what_the_readme_runs() -> None:
-    """`make demo` submits and reports the campaign of the README, whose commands the test runs."""
+    """`make demo` submits and reports the same campaign as the commands of the README."""
     command = ["make", "--dry-run", "demo"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     demo = [

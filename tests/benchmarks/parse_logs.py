@@ -158,7 +158,7 @@ def of_many_logs(folder: Path, logs: Sequence[Path]) -> list[Method]:
 
 
 def processor_seconds() -> float:
-    """Return the processor time of this process and of its children that have ended."""
+    """Return the processor time, in seconds, of this process and of its ended children."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(usage.ru_utime + usage.ru_stime for usage in used)
 

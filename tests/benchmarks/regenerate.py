@@ -26,7 +26,7 @@ PROSE = "The pipeline's bubble is what is left of the time when all stages have 
 
 
 def row(numbers: random.Random) -> str:
-    """Return a table row whose TFLOPs are right."""
+    """Return a table row with correct TFLOPs."""
     gpus, size = 16 * numbers.randint(1, 64), numbers.randint(1, 200)
     chunks, micro = 2 ** numbers.randint(2, 9), numbers.randint(1, 12)
     seconds = numbers.randint(1000, 900000) / 1000

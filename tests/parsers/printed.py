@@ -213,7 +213,7 @@ def neox(random: Random) -> Printed:
 
 @prints("nanotron")
 def nanotron(random: Random) -> Printed:
-    """Print a report of Hugging Face's nanotron, whose numbers have suffixes."""
+    """Print a report of Hugging Face's nanotron, which abbreviates numbers with suffixes."""
     n, of = count(random), count(random)
     time, rate, flops = (number(random, ".2f") for _ in range(3))
     return Printed(

@@ -50,7 +50,7 @@ def _empty_packages(folder: Path) -> None:
 
 @pytest.fixture(params=[_packages, _modules, _empty_packages])
 def others(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """Return a folder of another project whose packages have the same names."""
+    """Return a folder of another project with packages of the same names as teralog's."""
     folder = tmp_path / "others"
     folder.mkdir()
     make: Callable[[Path], None] = request.param
@@ -90,7 +90,7 @@ def test_every_way_to_start_the_command_gets_its_own_packages(others: Path) -> N
 
 
 def test_python_m_names_itself_in_its_help() -> None:
-    """The user can type the printed command again."""
+    """The help of `python -m teralog` shows a command that the user can type again."""
     shown = run(ROOT, sys.executable, "-m", "teralog", "plan", "--help")
     assert shown.stdout.startswith("Usage: python -m teralog plan ")
 

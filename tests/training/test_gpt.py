@@ -271,7 +271,7 @@ def test_bf16_trains(name: str, all_trained: dict[str, Finished], reference_loss
 
 
 def free_job_id() -> int:
-    """Return a job number whose port is free."""
+    """Return a job number for which the derived port is free."""
     for job_id in range(4_321, 10_000):
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", 20_000 + job_id)):

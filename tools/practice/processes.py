@@ -13,7 +13,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def adopt_orphans() -> None:
-    """Become the parent of all descendants whose own parent ends, including daemons."""
+    """Make this process the parent of each descendant that loses its parent, such as a daemon."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
