@@ -109,8 +109,8 @@ def steps(
 ) -> pd.DataFrame:
     """Return one row per run of a campaign and iteration that its log reports.
 
-    The arguments are those of `runs`. A value that a program does not print is NaN or None. Columns,
-    in this order:
+    The arguments are those of `runs`. A value that a program does not print is NaN or None.
+    Columns, in this order:
 
     - run_id, label: those of `runs`.
     - iteration, from 1 or 0 as the program counts; iterations: how many are planned.
