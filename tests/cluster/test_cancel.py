@@ -184,8 +184,15 @@ def test_an_old_cancel_mark_does_not_stop_a_later_submit(bare) -> None:
 
 
 def wait_until_two_run(play) -> None:
-    """Wait until Slurm reports two running runs, because only then may the test fill the disk."""
-    wait_until(lambda: queue(play).count("RUNNING") == 2, lambda: "they do not start")
+    """Wait until Slurm reports two running runs, and both have begun to train.
+
+    Slurm reports a job as running before its log is open. A job fails if the disk then becomes
+    read-only.
+    """
+    wait_until(
+        lambda: queue(play).count("RUNNING") == play.starts().total() == 2,
+        lambda: "they do not start",
+    )
 
 
 @pytest.fixture
