@@ -6,7 +6,7 @@
 The list contains the help of commands and options, and every text with two words in the packages:
 errors, warnings, descriptions of keys, titles and legends of tables, lines that job scripts print,
 and the texts of the HTML page. Placeholders are shown: `{path}: no such file`. Docstrings, comments
-and regular expressions are left out.
+and most regular expressions are left out.
 """
 
 import ast
@@ -30,7 +30,6 @@ _SHELL_TEXT = re.compile(r"(?:echo|printf)\s+(?:-\w+\s+)*(?P<quote>[\"'])(?P<tex
 _SCRIPT_TEXT = re.compile(r"(?P<quote>[\"`])(?P<text>(?:\\.|(?!(?P=quote))[^\\\n])*)(?P=quote)")
 # What only a regular expression has. Formats of logs contain many, as plain strings.
 _PATTERN = re.compile(r"\(\?|\\[bdsSw.|(\[{+*]|\[0-9|\[\^")
-_REGEX_CALLS = {"compile", "fullmatch", "match", "search", "sub", "findall", "finditer", "split"}
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -74,7 +73,7 @@ def help_messages(command: click.Command, name: str) -> Iterator[Message]:
 def python_messages(source: str) -> Iterator[tuple[int, str]]:
     """Yield the line and the text of each string literal that is a sentence."""
     tree = ast.parse(source)
-    left_out = {id(node) for node in _docstrings(tree)} | {id(node) for node in _patterns(tree)}
+    left_out = {id(node) for node in _docstrings(tree)}
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
             left_out.update(id(part) for part in ast.walk(node) if part is not node)
@@ -150,20 +149,6 @@ def _docstrings(tree: ast.AST) -> Iterator[ast.AST]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             yield node.value
-
-
-def _patterns(tree: ast.AST) -> Iterator[ast.AST]:
-    """Yield the string literals that are regular expressions for functions of `re`."""
-    for node in ast.walk(tree):
-        if (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Attribute)
-            and node.func.attr in _REGEX_CALLS
-            and isinstance(node.func.value, ast.Name)
-            and node.func.value.id == "re"
-        ):
-            for argument in node.args[:1]:
-                yield from ast.walk(argument)
 
 
 def _text(node: ast.Constant | ast.JoinedStr) -> str | None:

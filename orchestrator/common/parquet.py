@@ -13,7 +13,10 @@ _LARGEST_INTEGER = 2**63 - 1
 
 
 def as_parquet(table: Table) -> bytes:
-    """Return the table as a Parquet file, names as columns. Raises ImportError without pyarrow."""
+    """Return the table as a Parquet file; its columns have the table's `names`.
+
+    Raises ImportError without pyarrow.
+    """
     import pyarrow as pa
     from pyarrow import parquet
 

@@ -137,7 +137,7 @@ def as_records(table: Table) -> list[dict[str, Any]]:
 
 
 def shown_rows(table: Table) -> list[list[str]]:
-    """Return the cells of every row as text, with their changes."""
+    """Return the cells of every row as text, each followed by its change if it has one."""
     return [
         [
             shown(cell, style) + table.changes.get((at, column), "")

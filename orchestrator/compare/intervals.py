@@ -94,10 +94,10 @@ def sides_suffice(first: int, second: int) -> bool:
 def paired_interval(differences: Sequence[float]) -> Interval | None:
     """Return the 95 % interval for the middle of differences, one per pair; None for too few.
 
-    If nothing distinguishes the two sides of a pair, each difference is as likely as its negative.
-    So there are 2^n equally likely ways to choose the signs of d_i - δ. Flipping the signs of a set
-    S leaves the sum at least as large as measured if Σ_S (d_i - δ) <= 0, that is, if mean(d_S) <=
-    δ.
+    Let d_1 to d_n be the differences, and δ a value to test as their middle. If δ is the middle,
+    each d_i - δ is as likely as its negative. So there are 2^n equally likely ways to choose the
+    signs. If we change the signs of a set S of differences, their sum does not become smaller if
+    Σ_S (d_i - δ) <= 0, that is, if mean(d_S) <= δ.
 
     Let k of 2^n be the share of errors that is allowed. Then δ is rejected as too small if at most
     k - 1 of the means of all non-empty sets are at most δ. So the ends of the interval are the k-th

@@ -235,7 +235,9 @@ def _attention(a: _Arguments) -> Attention:
 
 def _latent(a: _Arguments) -> LatentAttention:
     if a.flag("add_bias_linear", default=True):
-        raise ConfigError("multi_latent_attention: needs --disable-bias-linear here")
+        raise ConfigError(
+            "multi_latent_attention: needs --disable-bias-linear; with biases it cannot be counted"
+        )
     return LatentAttention(
         heads=a.size("num_attention_heads"),
         query_rank=a.optional("q_lora_rank"),

@@ -14,7 +14,7 @@ _MEANINGS: tuple[tuple[str, str], ...] = (
         "DependencyNeverSatisfied",
         "the job it depends on failed, so it will never start: `teralog cancel` it, then `retry`",
     ),
-    ("Dependency", "it starts when the job that it depends on has ended"),
+    ("Dependency", "it starts when the job that it depends on has ended as required"),
     ("JobArrayTaskLimit", "--throttle allows no more at once; nothing to do"),
     ("JobHeldUser", "held by its user, e.g. by `submit --hold`"),
     ("JobHeldAdmin", "held by an administrator; only an administrator can release it"),

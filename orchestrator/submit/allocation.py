@@ -152,7 +152,7 @@ class Allocation:
         }
 
     def _place(self, share: str) -> int:
-        """Return a number for a share that is unique among the shares of all nodes."""
+        """Return the position of a share (a GPU or a core) among the shares of all nodes."""
         node, _, number = share.rpartition("/")
         before = takewhile(lambda other: other.name != node, self.nodes)
         return sum(map(_shares, before)) + int(number)
@@ -164,8 +164,7 @@ def this_allocation(*, has_gpus: bool, overrun: bool = False) -> Allocation:
     if job_id is None:
         raise UserError(
             "--here: this is not an allocation (SLURM_JOB_ID is not set); `teralog salloc --run` "
-            "gets "
-            "one"
+            "gets one"
         )
     nodes = job_nodes(job_id, one_thread=os.environ.get("SLURM_THREADS_PER_CORE") == "1")
     folder = this_machines_devices(gpus_wanted=False).folder / f"job-{job_id}"

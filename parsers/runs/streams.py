@@ -33,7 +33,7 @@ def with_stream(
 ) -> list[LogRun]:
     """Return the runs of a console log; one of them also has the contents of a stream.
 
-    If no run, or several runs, may belong to the stream, the stream's own runs follow instead.
+    If the stream may belong to no run, or to several, the stream's own runs follow them instead.
     """
     launches = [launch for run in streamed for launch in _launches(run)]
     combined = {

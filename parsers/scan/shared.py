@@ -38,8 +38,8 @@ class _Packed(NamedTuple):
 class _Segment(NamedTuple):
     """The content of a segment that was read.
 
-    changed: the line that opens a table, if there is one; the rest was not read. newlines: how many
-    the segment has. position: the offset at which the search ended.
+    changed: the line that opens a table, if there is one; what follows it was not read. newlines:
+    how many the segment has. position: the offset at which the search ended.
     """
 
     lines: list[_Packed]

@@ -95,7 +95,10 @@ class Source:
         return None if self.descriptor is None else os.fstat(self.descriptor).st_size
 
     def read_from(self, offset: int) -> Read:
-        """Return a function that reads from a byte on; only a plain file allows several of them."""
+        """Return a function that reads from a byte on.
+
+        Only for a plain file can several such functions be used at the same time.
+        """
         if self.descriptor is not None:
             return file_reader(self.descriptor, offset)
         room = memoryview(bytearray(min(offset, 2**20)))

@@ -23,7 +23,8 @@ class Bounds:
     """How much of a log is in memory, and how long a line may be.
 
     chunk_bytes: how many bytes are read at a time. line_limit: the longest line that is returned.
-    lookahead_bytes: how many bytes of whole lines may be kept until more lines follow them.
+    lookahead_bytes: a report may have further lines up to this far behind its first line; until
+    they are read, the first line stays in memory.
     complete: whether a last line without newline is whole.
     """
 

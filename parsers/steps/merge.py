@@ -75,7 +75,10 @@ def _without_copies(steps: StepBlock) -> StepBlock:
 
 
 def _whole_iterations(parts: Sequence[Part]) -> Sequence[Part]:
-    """Remove times and rates of single engines, if other reports cover whole iterations."""
+    """Remove times and rates of single engines, if other reports cover whole iterations.
+
+    An engine is DeepSpeed's trainer of one model. RLHF has several, e.g. for an actor and a critic.
+    """
     if not any(step_column(parts, "end_to_end")):
         return parts
     steps = (

@@ -269,7 +269,10 @@ def _tokens_a_sample(reports: RunReports) -> float | None:
 
 
 def _engine_rate(run: LogRun) -> float | None:
-    """Return the samples per second that single engines report, if other reports are end to end."""
+    """Return the samples per second of single engines, if other reports cover whole iterations.
+
+    An engine is DeepSpeed's trainer of one model. RLHF has several, e.g. for an actor and a critic.
+    """
     whole_iterations = step_column(run.reports, "end_to_end")
     if not any(whole_iterations):
         return None

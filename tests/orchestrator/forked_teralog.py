@@ -34,7 +34,7 @@ def run_forked(
 ) -> "subprocess.CompletedProcess[str]":
     """Run `command`, which begins with the path of teralog, in `folder`, and wait for its end.
 
-    Raises subprocess.TimeoutExpired, and kills it, if it has not ended within `timeout` seconds.
+    Raises subprocess.TimeoutExpired, and kills it, if it has not ended within `seconds`.
     """
     with tempfile.TemporaryDirectory() as written:
         out, err = Path(written, "out"), Path(written, "err")

@@ -51,7 +51,7 @@ class Daemons:
         self._wait("slurmctld", self._all_idle)
 
     def start_ended(self) -> None:
-        """Start the daemons that have ended once more; they append to their logs."""
+        """Start again the daemons that have ended; they append to their logs."""
         for name, process in list(self._started.items()):
             if process.poll() is not None:
                 self._start(*self._commands[name], name=name)

@@ -204,7 +204,7 @@ def follows_from_any(change: StatedChange, numbers: Sequence[Printed]) -> bool:
 
 
 def _origins(change: StatedChange) -> Iterator[NumberRange]:
-    """Yield ranges that contain the number to which a change refers; each is slightly too wide."""
+    """Yield ranges of the number that a value is compared with; each is slightly too wide."""
     value, amount = change.value, change.difference or change.percent
     if amount is None:
         return
