@@ -1,1 +1,1 @@
-"""The training programs that teralog can run, each a value in one table."""
+"""Define the training programs that teralog can run, and their table `FRAMEWORKS`."""

@@ -16,11 +16,12 @@ from orchestrator.run.model import Run
 
 
 def accepted_options(run: Run, paths: Mapping[str, str]) -> Record | None:
-    """Return the options that a run's program accepts; None for the user's own script.
+    """Return the options that a run's program accepts; None if no record of them exists.
 
-    They are read from the user's checkout if its source is on this machine. Otherwise they are read
-    from the file that `options_record` names, or from the record of a release. paths: the user's
-    absolute paths, by option. Raises UserError if the file cannot be read.
+    The options are read from the program's source in the user's checkout, if it is on this machine.
+    Otherwise they are read from the file that `options_record` names, or from a record that is part
+    of teralog. For the user's own script, no such record exists. paths: the user's absolute paths,
+    by option. Raises UserError if the file of `options_record` cannot be read.
     """
     start = FRAMEWORKS[run.framework].start
     program = start.own_program(paths)
@@ -35,13 +36,14 @@ def accepted_options(run: Run, paths: Mapping[str, str]) -> Record | None:
 def argument_findings(run: Run, paths: Mapping[str, str]) -> tuple[list[str], list[str]]:
     """Return the problems and the warnings of a run's options and configuration keys.
 
-    The options are its further arguments and those of its model. The keys are those of its
-    configuration files. paths: the user's absolute paths, by option.
+    The options are the run's further arguments and those that build its model. The keys are those
+    of its DeepSpeed configuration. paths: the user's absolute paths, by option.
 
-    An option that the program itself refuses is a problem. So is a key that the recorded DeepSpeed
-    does not know, because DeepSpeed would silently ignore it. An option that a release's record
-    lacks is a warning, because the user may run another release. It is also a warning if the user's
-    source may define the option in a way that teralog cannot read.
+    A problem is an option that the program itself would refuse. A problem is also a key that the
+    recorded version of DeepSpeed does not know, because DeepSpeed would silently ignore it.
+
+    An unknown option is only a warning in two cases: the record is that of a release, and the user
+    may run another one; or teralog cannot read all options from the user's source.
     """
     framework = FRAMEWORKS[run.framework]
     keys = list(framework.checks.unknown_keys(run))

@@ -18,17 +18,20 @@ Given = Mapping[str, Sequence[str]]
 
 
 def given(arguments: Sequence[str]) -> Given:
-    """Return the options with their values; the last wins if an option is repeated."""
+    """Return each option of a list of arguments with its values.
+
+    If an option is repeated, its last values count.
+    """
     return {option: values for option, values in given_options(arguments) if option is not None}
 
 
 def whole_number(options: Given, option: str) -> int | None:
-    """Return the integer value of an option; None if it is absent or has another value."""
+    """Return an option's value as an integer; None if it is absent or is not an integer."""
     return _one(options, option, int)
 
 
 def number(options: Given, option: str) -> float | None:
-    """Return the number of an option; None if it is absent or has another value."""
+    """Return an option's value as a number; None if it is absent or is not a number."""
     return _one(options, option, float)
 
 

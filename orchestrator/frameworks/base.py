@@ -27,10 +27,11 @@ class Logged:
 
 @dataclass(frozen=True, slots=True)
 class Partner:
-    """The run of a campaign with which another run is compared, and the columns to compare.
+    """The run with which a report compares another run of the campaign, and the compared columns.
 
-    The partner has the value `base` for `option`, and is otherwise the same run. columns: by name,
-    whether the cell shows the difference next to the percentage.
+    Both runs have the same parameters, except that the partner has the value `base` for `option`.
+    columns: the name of each compared column, and whether its cells show the difference in addition
+    to the percentage.
     """
 
     option: str
@@ -39,7 +40,7 @@ class Partner:
 
 
 def framework_on_gpus(run: Run) -> str:
-    """Return the framework's name, for frameworks of which every run needs GPUs."""
+    """Return the framework's name; for frameworks that train only on GPUs."""
     return f"framework {run.framework}"
 
 
@@ -73,18 +74,19 @@ class Start:
         otherwise something that the program finds by its name.
     files: return the files that the program opens, given `paths`; a rehearsal checks them.
     config_files: return the files to write next to the job script: JSON objects by file name.
-    without_gpus: return such a file as it must be on a cluster without GPUs.
+    without_gpus: change the content of one of these files for a cluster without GPUs.
     program: return the name of the record, in `known_options`, of the options that the run's
         program accepts; None if the program is the user's own.
     own_program: return the script in the user's checkout that defines the program's options, given
         `paths`; None if there is none on this machine.
-    further: return the further arguments of a run to compare with these options, if any.
+    further: return the further arguments of a run, to check them against the accepted options;
+        None if they are not checked.
     imports: return the known top-level modules that the run's program imports. `submit` starts
         nothing if the Python of the runs lacks one; rehearsals look for them too.
     asks: return the module of `orchestrator/workloads` that asks the run's program whether it
         accepts its arguments; None if there is none.
-    steps_on_cpu: return whether the run's optimizer updates the weights on the CPU. Its script then
-        gives the optimizer all cores of a rank.
+    steps_on_cpu: return whether the run's optimizer updates the weights on the CPU. The job script
+        then gives the optimizer all cores of a rank.
     """
 
     template: str
@@ -113,8 +115,8 @@ class ProgramLog:
     """How a framework's log is read.
 
     formats: the formats of its lines.
-    reports_steps: whether the log contains step reports. If no framework of a campaign has them,
-        its report has no columns of step times.
+    reports_steps: whether the log contains step reports. The report of a campaign has no columns of
+        step times if this is false for all frameworks of the campaign.
     """
 
     formats: tuple[AnyFormat, ...]
@@ -122,7 +124,7 @@ class ProgramLog:
 
 
 def only_gpt2(run: Run) -> Iterator[str]:
-    """Yield a sentence if the model of a run is not GPT-2 of other sizes."""
+    """Yield a sentence if the model of a run differs from GPT-2 in more than its sizes."""
     if run.model is not None and run.model.variants:
         yield (
             f"framework {run.framework} builds only layers of GPT-2, and the model has other "
@@ -164,8 +166,9 @@ class OwnColumns:
     measures: columns of what the log contains. A measure with the name of a common column replaces
         that column.
     measured_by: how the measures are made, for the line under the table.
-    partner: the other run with which some cells are compared.
-    unreckoned: return the further arguments of a run that sizes and FLOPs do not include.
+    partner: the run with which some cells compare a run; None if no cell does.
+    unreckoned: return the further arguments of a run that change sizes or FLOPs, although teralog
+        does not count their effect.
     """
 
     chosen: tuple[Column[Run], ...] = ()
@@ -181,8 +184,9 @@ class Framework:
 
     description: one sentence for the documents, in markdown.
     options: a frozen dataclass of the parameters that only this framework has. Each field has a
-        type and a pydantic `Field(description=…)`. They serve to check campaign files and to write
-        the JSON schema and the documents. A field or property `launcher` names one of `LAUNCHERS`.
+        type and a pydantic `Field(description=…)`. Types and descriptions serve to check campaign
+        files and to write the JSON schema and the documents. A field or property `launcher` names
+        one of `LAUNCHERS`.
     implied: return the parameters that follow from the given ones.
     split: return how the program really divides the model, from the requested split, the world size
         and the options.
@@ -202,6 +206,9 @@ class Framework:
     labelled_by: tuple[str, ...] = ()
 
     def divided(self, given: Parallelism, world_size: int, options: Any) -> Parallelism:
-        """Return how the program really divides the model; its `asked` is the requested split."""
+        """Return how the program really divides the model.
+
+        If this differs from the requested split, `asked` of the result is the requested split.
+        """
         split = self.split(given, world_size, options)
         return split if split == given else replace(split, asked=given)

@@ -59,7 +59,7 @@ def problems(run: Run) -> Iterator[str]:
 
 
 def _imports(run: Run) -> tuple[str, ...]:
-    """Return the modules that the program needs, and `teralog`, which starts the program."""
+    """Return the modules that a run imports; they include `teralog`, which contains the program."""
     return ("teralog", "torch", *(() if run.options.strategy == "ddp" else ("deepspeed",)))
 
 

@@ -1,6 +1,6 @@
-"""Columns of a report about the use of a run's GPUs, from samples of nvidia-smi.
+"""Columns of a report that show how a run used its GPUs.
 
-The samples are in a file next to the run's log, or in the log.
+The values are from samples of nvidia-smi, in a file next to the run's log or in the log itself.
 """
 
 from orchestrator.common.tables import Column
@@ -28,7 +28,7 @@ def peak_mib(logged: Logged) -> int | None:
 
 
 def busy_percent(logged: Logged) -> float | None:
-    """Return the median use of a GPU while it works, in percent; `gpu_samples` has the details."""
+    """Return the median GPU utilization while the GPU works, in percent; see `gpu_samples`."""
     if logged.summary.gpu_utilization_percent is not None:
         return logged.summary.gpu_utilization_percent
     return utilization_percent(by_device(_samples(logged)))

@@ -8,7 +8,7 @@ _DEFAULT = Training()
 
 
 def unsplit(run: Run) -> Iterator[str]:
-    """Yield a problem if a run splits the model, but its program gives each rank all of it."""
+    """Yield a problem if a run splits the model, but its program cannot split a model."""
     tensor, pipeline = run.parallelism.tensor_parallel_size, run.parallelism.pipeline_parallel_size
     if tensor * pipeline > 1:
         yield (
@@ -28,7 +28,10 @@ def whole_sequences(run: Run) -> Iterator[str]:
 
 
 def unaccumulated(run: Run) -> Iterator[str]:
-    """Yield a problem if a run has several micro-batches, but its program steps after each one."""
+    """Yield a problem if a run has several micro-batches per step, but its program cannot.
+
+    Such a program updates the weights after each micro-batch.
+    """
     if (run.num_microbatches or 1) > 1:
         yield (
             f"framework {run.framework} cannot accumulate gradients: "
@@ -38,7 +41,10 @@ def unaccumulated(run: Run) -> Iterator[str]:
 
 
 def unheard(run: Run, *names: str) -> Iterator[str]:
-    """Yield a problem for each of these parameters that is changed but that the program ignores."""
+    """Yield a problem for each of these parameters that differs from its default.
+
+    The program of the run ignores these parameters.
+    """
     for name in names:
         value = getattr(run.training, name)
         if value != getattr(_DEFAULT, name):
@@ -48,10 +54,11 @@ def unheard(run: Run, *names: str) -> Iterator[str]:
 def set_twice(
     parameter: str, arguments: Sequence[str], setters: Mapping[str, str]
 ) -> Iterator[str]:
-    """Yield a problem for each further argument that sets the same as a parameter of the run.
+    """Yield a problem for each further argument that sets the same value as a parameter of the run.
 
-    parameter: the parameter with the further arguments. setters: the parameter that sets an option,
-    by option. If an argument set the same option, the table would describe a different run.
+    If an argument set such a value, the table of the run would show another value than the program
+    used. parameter: the name of the parameter that contains the further arguments. setters: for
+    each option, the parameter that sets its value.
     """
     by_words = {_words(option): name for option, name in setters.items()}
     for option in dict.fromkeys(argument.partition("=")[0] for argument in arguments):

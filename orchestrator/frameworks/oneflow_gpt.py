@@ -1,6 +1,6 @@
 """`oneflow_gpt`: OneFlow's GPT-2, with and without optimizer placement.
 
-One process per node uses all its GPUs; the same command is started on every node.
+Every node runs the same command. It starts one process, which uses all GPUs of its node.
 """
 
 from collections.abc import Iterator
@@ -94,9 +94,10 @@ def warnings(run: Run) -> Iterator[str]:
 
 
 def placement(run: Run) -> Placement:
-    """Return the placement of states and activations: fp16 as in Megatron, with fp32 weights.
+    """Return the placement of states and activations, with the states of Megatron.
 
-    Optimizer placement divides the same states as ZeRO stage 1.
+    In fp16, the program keeps a copy of the weights in fp32, as Megatron does. Attention is not
+    fused. Optimizer placement divides the same states as ZeRO stage 1.
     docs/background/memory-accuracy.md compares the forecast with eight measured runs.
     """
     stage = 1 if run.options.optimizer_placement == "on" else None
@@ -105,7 +106,7 @@ def placement(run: Run) -> Placement:
 
 
 def arrangement(run: Run) -> str:
-    """Return nodes, GPUs per node and batch per GPU in OneFlow's notation: 4n_8g_dp_4bs."""
+    """Return nodes, GPUs per node and batch size per GPU in OneFlow's notation: 4n_8g_dp_4bs."""
     resources = run.resources
     return f"{resources.nodes}n_{resources.gpus_per_node}g_dp_{run.batch.micro_batch_size}bs"
 

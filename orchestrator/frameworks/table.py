@@ -1,4 +1,4 @@
-"""All frameworks that teralog knows, in one table."""
+"""Table of all frameworks that teralog knows."""
 
 from orchestrator.common.errors import UserError, did_you_mean
 from orchestrator.frameworks.base import Framework
@@ -29,7 +29,10 @@ FRAMEWORKS: dict[str, Framework] = {
 
 
 def framework(name: str) -> Framework:
-    """Return the framework called `name`. Raises UserError, with near names, if there is none."""
+    """Return the framework called `name`.
+
+    Raises UserError, with similar names as a hint, if there is no such framework.
+    """
     if name not in FRAMEWORKS:
         raise UserError(f"there is no framework {name!r}{did_you_mean(name, FRAMEWORKS)}")
     return FRAMEWORKS[name]

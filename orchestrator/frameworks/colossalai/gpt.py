@@ -22,7 +22,7 @@ class ColossalaiGptOptions(shared.ColossalaiOptions):
 
     @property
     def benchmark(self) -> str:
-        """The benchmark program, in its folder."""
+        """The path of the benchmark program in ColossalAI's folder."""
         return f"{shared.FOLDER}/{BENCHMARK}"
 
 

@@ -35,7 +35,7 @@ class ColossalaiOptLoraOptions(shared.ColossalaiOptions):
 
     @property
     def benchmark(self) -> str:
-        """The benchmark program, in its folder."""
+        """The path of the benchmark program in ColossalAI's folder."""
         return f"{shared.FOLDER}/{BENCHMARK}"
 
 

@@ -1,9 +1,9 @@
 """Options, checks and numbers that ColossalAI's two RLHF benchmarks share.
 
-The benchmarks train an actor and a critic by PPO, next to a frozen copy of each. An episode
-generates experience, token by token, and then learns from it. Batch sizes are per GPU. The
-benchmarks print rates of the two phases, without the first episode, and no step times. The FLOPs of
-a GPT's iteration do not apply to them.
+The benchmarks train an actor and a critic by PPO, and keep a frozen copy of each of the two models.
+An episode has two phases: it generates experience, token by token, and then learns from it. Batch
+sizes are per GPU. The benchmarks print the rate of each phase, without the first episode, but no
+step times. FLOPs per iteration of a GPT do not apply to these benchmarks.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -168,7 +168,10 @@ def _totals(logged: Logged, phase: str) -> RunTotals | None:
 
 
 def samples_per_second_per_gpu(logged: Logged, phase: str) -> float | None:
-    """Return the rate of a phase per GPU; since 0.3.0 the program prints the rate of all GPUs."""
+    """Return the samples per second and GPU that the log of a run contains for a phase.
+
+    Since version 0.3.0 the program prints the rate of all GPUs, which is divided by their number.
+    """
     totals = _totals(logged, phase)
     if totals is None or totals.samples_per_second is None:
         return None
@@ -176,7 +179,7 @@ def samples_per_second_per_gpu(logged: Logged, phase: str) -> float | None:
 
 
 def claimed_tflops_per_gpu(logged: Logged, phase: str) -> float | None:
-    """Return the TFLOPs that the program claims for a phase."""
+    """Return the TFLOPs per GPU that the program prints for a phase."""
     totals = _totals(logged, phase)
     return None if totals is None else totals.tflops_per_gpu
 

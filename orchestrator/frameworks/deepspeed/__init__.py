@@ -1,1 +1,1 @@
-"""Programs that take a DeepSpeed configuration, and that configuration."""
+"""Define the frameworks whose programs read a DeepSpeed configuration, and write it."""

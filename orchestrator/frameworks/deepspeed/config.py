@@ -49,10 +49,10 @@ def program_config(
     usual: Mapping[str, Any],
     extra: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return the configuration for a program that has its own optimizer.
+    """Return the DeepSpeed configuration for a program that makes its own optimizer.
 
-    Batch, ZeRO and precision are the run's. The program's `usual` settings are merged into them,
-    and then `extra`, section by section.
+    The batch sizes, the ZeRO section and the precision come from the run. The program's `usual`
+    settings are merged into them, and then the user's `extra` settings, section by section.
     """
     config: dict[str, Any] = {
         "train_micro_batch_size_per_gpu": run.batch.micro_batch_size,
@@ -73,8 +73,8 @@ def trainer_config(
 ) -> dict[str, Any]:
     """Return the configuration for Hugging Face's Trainer, which refuses contradictory values.
 
-    The Trainer replaces each "auto" by the value of its own argument. The three sizes of buffers
-    follow from the model's width (see `trainer_sizes`).
+    The Trainer replaces each "auto" by the value of its own argument. It computes three sizes in
+    the ZeRO section from the model's width (see `trainer_sizes`).
     """
     zero = _zero_section(run, offload_optimizer, offload_param)
     if run.zero_stage:
@@ -154,9 +154,9 @@ def contradictions(
 ) -> Iterator[str]:
     """Yield the values of a configuration that contradict the run's parameters.
 
-    They matter because the plan, the table and run.json show the parameters. filled_in: whether the
-    program replaces every "auto" by the value of its command line, so that "auto" contradicts
-    nothing.
+    A contradiction matters because the plan, the table and run.json show the run's parameters, but
+    DeepSpeed uses the configuration. filled_in: whether the program replaces every "auto" by a
+    value of its command line; then "auto" contradicts nothing.
     """
     training = run.training
     settings = {

@@ -1,4 +1,4 @@
-"""`hf_deepspeed`: Hugging Face's Trainer with DeepSpeed ZeRO, over GPT-2 models from scratch."""
+"""`hf_deepspeed`: train GPT-2 from scratch with Hugging Face's Trainer and DeepSpeed ZeRO."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -137,12 +137,15 @@ def problems(run: Run) -> Iterator[str]:
 
 
 def program(run: Run) -> str:
-    """Return the record of the options that the run's program accepts."""
+    """Return the name of the record of the options that the run's program accepts."""
     return {"hf_gpt": "hf-gpt", "run_clm": "hf-run-clm"}[run.options.program]
 
 
 def further_arguments(run: Run) -> FurtherArguments | None:
-    """Return the arguments of a run for run_clm.py, to compare with the options that it accepts."""
+    """Return the further arguments of run_clm.py, to check that the program accepts them.
+
+    Returns None for hf_gpt.py.
+    """
     if run.options.program != "run_clm":
         return None
     return FurtherArguments(
@@ -151,10 +154,10 @@ def further_arguments(run: Run) -> FurtherArguments | None:
 
 
 def needs_gpus(run: Run) -> str | None:
-    """Return the part of a run that trains only on GPUs: run_clm.py with ZeRO 3.
+    """Return the part of a run that trains only on GPUs: run_clm.py with ZeRO 3; otherwise None.
 
-    transformers makes its model before the processes are connected. On CPUs DeepSpeed then assumes
-    a world of one rank and refuses the batch.
+    With ZeRO 3, transformers makes the model before the ranks are connected. On CPUs DeepSpeed then
+    assumes that there is only one rank, and refuses the batch size.
     """
     if run.options.program == "run_clm" and run.zero_stage == 3:
         return "zero_stage=3 with program=run_clm"
@@ -162,7 +165,10 @@ def needs_gpus(run: Run) -> str | None:
 
 
 def imports(run: Run) -> tuple[str, ...]:
-    """Return the modules that the program needs, and `teralog`, which starts hf_gpt.py."""
+    """Return the modules that a run imports.
+
+    For hf_gpt.py they include `teralog`, the package that contains this program.
+    """
     own = ("teralog",) if run.options.program == "hf_gpt" else ()
     return (*own, "torch", "deepspeed", "transformers", "accelerate")
 
@@ -170,7 +176,8 @@ def imports(run: Run) -> tuple[str, ...]:
 def placement(run: Run) -> Placement:
     """Return the placement of a run's states, with the sizes that the Trainer fills in.
 
-    hf_gpt.py uses torch's fused attention; what run_clm.py uses depends on its transformers.
+    hf_gpt.py uses torch's fused attention. The attention of run_clm.py depends on the version of
+    transformers.
     """
     config = config_files(run)[FILE_NAME]
     section = config["zero_optimization"]

@@ -43,11 +43,11 @@ def _unknown_keys(config: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[
 
 
 def renamed_keys(config: Mapping[str, Any], kept: Collection[str] = ()) -> Iterator[str]:
-    """Yield one sentence for each key whose name has changed, and that teralog does not rename.
+    """Yield one sentence for each key that DeepSpeed has renamed and that the user must change.
 
-    `with_todays_names` renames the other keys. A key is not renamed if a parameter of the run sets
-    it, or if the configuration has both of its names, which DeepSpeed refuses. kept: dotted paths
-    of keys that keep their old name, because the program's DeepSpeed is an old one.
+    `with_todays_names` renames all other keys. It keeps a key that a parameter of the run sets, and
+    a key whose new name is also in the configuration, which DeepSpeed refuses. kept: dotted paths
+    of keys that are not reported, because an old DeepSpeed of the program needs their old names.
     """
     yield from _renamed_keys(config, (), kept)
 

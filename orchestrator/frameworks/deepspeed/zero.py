@@ -29,7 +29,7 @@ _NVME_STAGE = 3
 
 
 def problems(run: Run) -> Iterator[str]:
-    """Yield settings that DeepSpeed refuses."""
+    """Yield one sentence for each setting of a run that DeepSpeed refuses or ignores."""
     yield from config_problems(run, config_files(run))
 
 
@@ -40,10 +40,10 @@ def config_problems(
     filled_in: bool = False,
     kept: Collection[str] = (),
 ) -> Iterator[str]:
-    """Yield settings in these configuration files that DeepSpeed refuses or ignores.
+    """Yield settings of a run and its configuration files that DeepSpeed refuses or ignores.
 
-    filled_in: whether the program fills in "auto" values. kept: keys that have another name today,
-    but keep the name that the program's old DeepSpeed reads.
+    filled_in: whether the program fills in "auto" values. kept: dotted paths of keys that have a
+    new name today, but must have their old name for the program's old DeepSpeed.
     """
     stage = run.zero_stage
     optimizer = getattr(run.options, "offload_optimizer", "none")
@@ -66,7 +66,7 @@ def unknown_config_keys(files: Mapping[str, dict[str, Any]]) -> Iterator[str]:
 
 
 def pipeline_problems(run: Run) -> Iterator[str]:
-    """Yield a problem if a run has both a stage of ZeRO and a pipeline."""
+    """Yield a problem if a run has both a pipeline and ZeRO stage 2 or 3."""
     stage, stages = run.zero_stage or 0, run.parallelism.pipeline_parallel_size
     if stage > 1 and stages > 1:
         yield (
@@ -88,10 +88,7 @@ def _homeless_offload(config: dict[str, Any]) -> Iterator[str]:
 
 
 def warnings(run: Run) -> Iterator[str]:
-    """Yield warnings about valid but unusual settings of a run of today's DeepSpeed.
-
-    Some warnings apply only if step times come from DeepSpeed's own reports.
-    """
+    """Yield warnings about valid but unusual settings of a run with a current DeepSpeed."""
     yield from earlier_keys(run.options.deepspeed)
     yield from _silent_steps(run)
     if run.options.offload_optimizer == "nvme" and run.zero_stage != _NVME_STAGE:
@@ -100,7 +97,7 @@ def warnings(run: Run) -> Iterator[str]:
 
 
 def _silent_steps(run: Run) -> Iterator[str]:
-    """Yield settings that keep DeepSpeed from reporting steps, if step times come from it."""
+    """Yield settings with which DeepSpeed would report no step of the run."""
     iterations = run.training.train_iters
     for config in config_files(run).values():
         none_with = f"deepspeed: DeepSpeed would report none of the {iterations} steps with"
@@ -164,7 +161,8 @@ def states(
     """Return the placement of DeepSpeed's weights, gradients and optimizer states.
 
     In bf16 with stage 0 or 1, DeepSpeed uses its BF16_Optimizer if gradients are added up in fp32.
-    In a pipeline, some versions use it in any case, so it may be used.
+    With a pipeline, some versions use it even if gradients are not added up in fp32. The result
+    then covers both cases.
     """
     accumulated = value_at(config, "data_types.grad_accum_dtype")
     in_fp32 = accumulated in ("fp32", "float32", "float")

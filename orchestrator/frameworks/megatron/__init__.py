@@ -1,1 +1,1 @@
-"""Megatron-LM and its DeepSpeed forks, of 2021 and of today."""
+"""Define the frameworks of Megatron-LM, old and new, and of its two DeepSpeed forks of 2021."""

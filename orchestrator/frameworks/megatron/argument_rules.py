@@ -1,7 +1,7 @@
 """Check the further arguments of Megatron against the parameters of a run.
 
-Whether arguments fit together is not checked here, because the program itself decides that:
-`orchestrator/workloads/ask_megatron.py` runs the program's own check.
+This module does not check whether the arguments fit each other, because
+`orchestrator/workloads/ask_megatron.py` runs the program's own check of that.
 """
 
 import math
@@ -26,7 +26,7 @@ _BY_SAMPLES = ("--lr-decay-samples", "--lr-warmup-samples", "--rampup-batch-size
 
 
 def problems_of_all(run: Run) -> Iterator[str]:
-    """Yield a problem for each rule that a run breaks and that all Megatron versions have."""
+    """Yield a problem for each rule that a run breaks; only rules of all versions of Megatron."""
     options = given(run.options.extra_args)
     least, rate = number(options, "--min-lr"), run.training.learning_rate
     if least is not None and least > rate:
@@ -40,7 +40,7 @@ def problems_of_all(run: Run) -> Iterator[str]:
 
 
 def common_problems(run: Run) -> Iterator[str]:
-    """Yield a problem for each rule that a run breaks and that Megatron has since version 2."""
+    """Yield a problem for each rule that a run breaks; only rules of Megatron 2 and later."""
     options = given(run.options.extra_args)
     for option, instead in _NOT_FOR_RUNS.items():
         if option in options:
@@ -69,8 +69,8 @@ def common_problems(run: Run) -> Iterator[str]:
 def data_source_problems(run: Run) -> Iterator[str]:
     """Yield a problem if a run has several sources of data.
 
-    A file of paths and `data_path` exclude each other. A file of paths next to files for each split
-    is not checked.
+    For example, `--data-args-path` (a file with paths of data) excludes `data_path`. Whether such a
+    file is combined with files for training, validation and test is not checked.
     """
     options = given(run.options.extra_args)
     paths = ["data_path"] * (run.options.data_path is not None)
@@ -84,9 +84,9 @@ def data_source_problems(run: Run) -> Iterator[str]:
 
 
 def blend_problems(run: Run) -> Iterator[str]:
-    """Yield a problem if `data_path` is not one prefix, nor alternating weights and prefixes.
+    """Yield a problem if --data-path has several values that are not pairs of weight and prefix.
 
-    Megatron 2 itself refuses other lists late: after it has put the model on all GPUs.
+    Megatron 2 itself refuses such a list late, after it has put the model on all GPUs.
     """
     words = given(run.options.extra_args).get(DATA_PATH)
     if words is None or len(words) == 1:

@@ -1,4 +1,4 @@
-"""Options and limits that the two frameworks with Megatron under DeepSpeed share."""
+"""Options and limits that the two frameworks share that run Megatron under DeepSpeed."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -25,7 +25,7 @@ KEYS_OF_2021 = ("zero_optimization.stage3_gather_fp16_weights_on_model_save",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MegatronDeepspeedOptions(MegatronOptions):
-    """Parameters of the frameworks that put Megatron under DeepSpeed."""
+    """Parameters that only the two frameworks have that run Megatron under DeepSpeed."""
 
     partition_activations: Annotated[
         bool, Field(description="Divide activation checkpoints over tensor-parallel ranks.")
@@ -53,7 +53,7 @@ def checkpointing(run: Run) -> list[str]:
 
 
 def checkpointing_problems(run: Run) -> Iterator[str]:
-    """Yield the options of a run that need activation checkpoints, if the run has none."""
+    """Yield options about activation checkpoints that lack a setting that they need."""
     asked = checkpointing(run)
     if asked and not run.training.activation_checkpointing:
         need = "needs" if len(asked) == 1 else "need"
@@ -63,9 +63,9 @@ def checkpointing_problems(run: Run) -> Iterator[str]:
 
 
 def optimizer_problems(run: Run) -> Iterator[str]:
-    """Yield a problem if the configuration has an `optimizer` section.
+    """Yield a problem if the user's DeepSpeed settings have an `optimizer` section.
 
-    DeepSpeed uses the optimizer that Megatron makes.
+    DeepSpeed would ignore the section, because it uses the optimizer that Megatron makes.
     """
     if "optimizer" in run.options.deepspeed:
         yield (
@@ -74,7 +74,7 @@ def optimizer_problems(run: Run) -> Iterator[str]:
 
 
 def version_1_problems(run: Run) -> Iterator[str]:
-    """Yield the options that Megatron 1.1.5 does not have."""
+    """Yield one sentence for each setting of a run that is impossible in Megatron 1.1.5."""
     if run.training.precision == "bf16":
         yield "Megatron 1.1.5 has no bf16; use precision=fp16"
     model = run.model

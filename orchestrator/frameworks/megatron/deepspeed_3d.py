@@ -1,7 +1,7 @@
-"""`megatron_deepspeed_3d`: tensor, pipeline and data parallelism by Megatron and DeepSpeed, 2021.
+"""`megatron_deepspeed_3d`: Megatron under DeepSpeed (2021), with tensor and pipeline parallelism.
 
-The new branch is synced with Megatron-LM 2.4, the old one with 1.1.5, whose options have other
-names.
+The program has two branches. The new branch is based on Megatron-LM 2.4. The old branch is based on
+Megatron-LM 1.1.5, which has other names for its options.
 """
 
 from collections.abc import Iterator
@@ -128,7 +128,10 @@ def _under_deepspeed(run: Run) -> Iterator[str]:
 
 
 def split(given: Parallelism, world_size: int, options: MegatronDeepspeed3dOptions) -> Parallelism:
-    """Return how the program divides the model; Megatron 2.4 lowers sizes that are too large."""
+    """Return how the program divides the model.
+
+    Megatron 2.4 lowers parallel sizes that are too large for the number of ranks.
+    """
     return pipeline.least_split(given, world_size) if options.branch == "new" else given
 
 

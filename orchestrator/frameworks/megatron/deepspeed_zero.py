@@ -1,4 +1,4 @@
-"""`megatron_deepspeed_zero`: Megatron 1.1.5 split by tensors, DeepSpeed ZeRO 1 to 3, of 2021."""
+"""`megatron_deepspeed_zero`: Megatron 1.1.5 under DeepSpeed (2021), with ZeRO stages 1 to 3."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -90,7 +90,7 @@ def problems(run: Run) -> Iterator[str]:
 
 
 def _checkpoint_problems(run: Run) -> Iterator[str]:
-    """Yield a problem if checkpoints do not divide the layers, which Megatron 1.1.5 needs."""
+    """Yield a problem if `checkpoint_num_layers` does not divide the number of layers."""
     if run.model is None:
         return
     split = run.options.split_transformers
@@ -120,8 +120,9 @@ def _tiling_problems(run: Run) -> Iterator[str]:
 def config_files(run: Run) -> dict[str, dict[str, Any]]:
     """Return DeepSpeed's configuration by file name.
 
-    Its sizes follow from the hidden size h, with the same factors as in Hugging Face's integration:
-    h² for a bucket of gradients, 0.9·h² to fetch ahead; parameters below 10·h stay on every rank.
+    Sizes in it follow from the hidden size h, with the same factors as in Hugging Face's
+    integration: h² for a bucket of gradients, and 0.9·h² to fetch ahead. Parameters smaller than
+    10·h stay on every rank.
     """
     options: MegatronDeepspeedZeroOptions = run.options
     h = 0 if run.model is None else run.model.hidden_size

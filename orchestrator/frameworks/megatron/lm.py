@@ -67,12 +67,12 @@ class MegatronLmOptions(MegatronOptions):
 
     @property
     def uneven(self) -> bool:
-        """Whether further arguments define how layers are split over stages."""
+        """Whether the further arguments may give pipeline stages different numbers of layers."""
         return self.gives(*pipeline.UNEVEN)
 
     @property
     def brings_data(self) -> bool:
-        """Whether further arguments name data."""
+        """Whether the further arguments name data to train on."""
         return self.gives(*argument_rules.OWN_DATA)
 
 
@@ -133,7 +133,7 @@ def _hybrid_problems(run: Run, layers: Iterable["Layer"]) -> Iterator[str]:
 
 
 def model_arguments(run: Run) -> list[list[str]]:
-    """Return the arguments that build a model whose layers are not GPT-2's; none for GPT-2's.
+    """Return the arguments that build a model that differs from GPT-2; empty for GPT-2 of any size.
 
     Raises ConfigError if Megatron core has no argument for a part of the model.
     """
@@ -201,7 +201,10 @@ def _sequence_problems(run: Run) -> Iterator[str]:
 
 
 def split(given: Parallelism, world_size: int, options: MegatronLmOptions) -> Parallelism:
-    """Return how the program divides the model; older versions lower sizes that are too large."""
+    """Return how the program divides the model.
+
+    Older versions lower parallel sizes that are too large for the number of ranks.
+    """
     lowers = releases.lowers_parallel_sizes(options.version)
     return pipeline.least_split(given, world_size) if lowers else given
 
@@ -233,7 +236,7 @@ def warnings(run: Run) -> Iterator[str]:
 
 
 def unreckoned(run: Run) -> list[str]:
-    """Return the further arguments that change sizes or FLOPs but are not counted."""
+    """Return the further arguments whose effect on sizes or FLOPs is not counted."""
     return shared.unreckoned(run) + _selective(run)
 
 
@@ -245,7 +248,8 @@ def program(run: Run) -> str:
 def placement(run: Run) -> Placement:
     """Return the placement of a run's states and activations.
 
-    Attention is fused if Transformer Engine computes it, in 16 bits.
+    Attention is fused if Transformer Engine computes it in fp16 or bf16, and the further arguments
+    do not request unfused attention.
     """
     options: MegatronLmOptions = run.options
     fused = (

@@ -1,7 +1,7 @@
-"""Arguments of Megatron core that change a run's GPU requirements or its memory.
+"""Check which arguments of Megatron core change a run's memory, or the GPUs that it needs.
 
-Such arguments need a compute capability, request selective recomputation, or save memory that the
-forecast does not include.
+Some arguments need a GPU of some compute capability or later. Others request selective
+recomputation, or change the memory in a way that the forecast does not count.
 """
 
 from collections.abc import Iterator
@@ -58,7 +58,7 @@ def selective(run: Run) -> list[str]:
 def mode(run: Run) -> Recomputation | None:
     """Return the recomputation mode of a Megatron core run.
 
-    Returns None unless only the attention scores are recomputed.
+    Returns None if the run selects parts to recompute other than the attention scores.
     """
     if not selective(run):
         return recomputation(run.training.activation_checkpointing)
@@ -88,7 +88,7 @@ _GROWS = (
 
 
 def may_hold_more(run: Run) -> bool:
-    """Return whether arguments add parts to the model whose size the forecast does not include."""
+    """Return whether arguments may add parts to the model that the forecast does not count."""
     included = {"--num-experts"} if experts(run) else set()
     model = run.model
     if model is not None and model.gated_mlp:
@@ -99,7 +99,7 @@ def may_hold_more(run: Run) -> bool:
 
 
 def experts(run: Run) -> ExpertPlacement | None:
-    """Return the experts that arguments give a run; None if there are none, or they are unclear."""
+    """Return the experts of a run's model or arguments; None without experts, or if unclear."""
     options, model = given(run.options.extra_args), run.model
     number = whole_number(options, "--num-experts")
     ranks = whole_number(options, "--expert-model-parallel-size") or 1
@@ -130,7 +130,7 @@ _FREQUENCY = "--moe-layer-freq"
 
 
 def _expert_layers(options: Given, count: int) -> tuple[bool, ...] | None:
-    """Return whether each layer has experts, by --moe-layer-freq; None if its value is unclear."""
+    """Return for each layer whether it has experts; None if --moe-layer-freq is unclear."""
     words = options.get(_FREQUENCY)
     if words is None:
         return (True,) * count

@@ -21,11 +21,11 @@ UNEVEN = (_LAYOUT, *_ENDS, *_COUNTED)
 
 
 def least_split(given: Parallelism, world_size: int) -> Parallelism:
-    """Return the split with which Megatron 2 trains: no larger than the number of ranks allows.
+    """Return the split with which Megatron 2 trains; it lowers sizes that are too large.
 
-    Its parser takes min(tensor, world size) as the tensor-parallel size t, and min(pipeline, world
-    size // t) as the pipeline-parallel size. Source: parse_args of megatron/arguments.py of 2.0 to
-    2.6, and of Megatron core up to 0.8.
+    Megatron's parser takes min(tensor, world size) as the tensor-parallel size t, and min(pipeline,
+    world size // t) as the pipeline-parallel size. Source: parse_args in megatron/arguments.py of
+    Megatron 2.0 to 2.6, and of Megatron core up to 0.8.
     """
     tensor = min(given.tensor_parallel_size, world_size)
     stages = min(given.pipeline_parallel_size, world_size // tensor)
@@ -50,7 +50,10 @@ def split_warnings(run: Run) -> Iterator[str]:
 
 
 def even_problems(run: Run, chunks: int = 1) -> Iterator[str]:
-    """Yield a problem if stages of `chunks` chunks cannot have equal numbers of layers."""
+    """Yield a problem if the layers cannot be divided evenly over stages and chunks.
+
+    chunks: the number of chunks of layers on each pipeline stage.
+    """
     if run.model is None:
         return
     layers, stages = run.model.num_layers, run.parallelism.pipeline_parallel_size
@@ -80,7 +83,10 @@ def checkpoint_problems_of_2(run: Run, chunks: int = 1) -> Iterator[str]:
 
 
 def core_stage_problems(run: Run, chunks: int) -> Iterator[str]:
-    """Yield the problems of Megatron core's stages, unless further arguments divide the layers."""
+    """Yield a problem if Megatron core cannot divide the layers evenly over stages and chunks.
+
+    Yields nothing if further arguments divide the layers unevenly.
+    """
     if not run.options.gives(*UNEVEN):
         yield from even_problems(run, chunks)
 
@@ -88,8 +94,9 @@ def core_stage_problems(run: Run, chunks: int) -> Iterator[str]:
 def interleaving_problems(run: Run, chunks: int, least_stages: int) -> Iterator[str]:
     """Yield why the interleaved schedule, with several chunks per stage, is impossible.
 
-    Each stage runs a group of micro-batches through a chunk before the next chunk. The group has as
-    many micro-batches as there are stages, or in Megatron core as many as a further argument sets.
+    Each stage runs a group of micro-batches through a chunk before the next chunk. The number of
+    micro-batches in a group is the number of stages. In Megatron core a further argument can set
+    another number. least_stages: the smallest number of stages that the program can interleave.
     """
     stages, count = run.parallelism.pipeline_parallel_size, run.num_microbatches
     if chunks == 1:
@@ -110,7 +117,10 @@ def interleaving_problems(run: Run, chunks: int, least_stages: int) -> Iterator[
 
 
 def forecast_warnings(run: Run) -> Iterator[str]:
-    """Yield the arguments that give a stage more layers than the memory forecast assumes."""
+    """Yield arguments that make pipeline stages unequal.
+
+    The memory forecast assumes equal stages.
+    """
     options = given(run.options.extra_args)
     for option in (_LAYOUT, *_ENDS):
         if option in options:

@@ -1,4 +1,4 @@
-"""Megatron's releases with recorded options, and how users write them."""
+"""List Megatron's releases with recorded options, and parse the names that users write for them."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator
@@ -19,9 +19,10 @@ def checked_version(version: str) -> str:
 
 
 def record_name(version: str) -> str:
-    """Return the name of a version's record; without one, the name of the nearest release's record.
+    """Return the name of a version's record of options.
 
-    Raises ValueError if the text names no release.
+    If the version has no record, return the name of the nearest release's record. Raises ValueError
+    if the text does not name a release.
     """
     if version in ("2", "core"):
         return {"2": "megatron-lm-2.4", "core": "megatron-lm-core-main"}[version]
@@ -41,9 +42,10 @@ def record_name(version: str) -> str:
 
 
 def lowers_parallel_sizes(version: str) -> bool:
-    """Return whether the program's parser lowers parallel sizes that are too large for the ranks.
+    """Return whether a version's parser lowers parallel sizes that are too large for the ranks.
 
-    The parser does so in 2.x and in Megatron core up to 0.8; later ones refuse such sizes.
+    The parsers of Megatron 2.x and of Megatron core up to 0.8 do so. Later parsers refuse such
+    sizes.
     """
     match = _RELEASE.fullmatch(version)
     return version == "2" or (match is not None and _number(match[1]) <= _LAST_THAT_LOWERS)
@@ -56,7 +58,7 @@ _LAYER_PATTERN = (0, 17)
 
 
 def hybrid_arguments(groups: Iterable[list[str]], version: str) -> Iterator[list[str]]:
-    """Yield the arguments of a hybrid model with the names that they have in a release."""
+    """Yield the arguments of a hybrid model, with the option names of a release."""
     named = _core_number(version) < _LAYER_PATTERN
     for words in groups:
         if named and words[0] == "--hybrid-layer-pattern":
@@ -66,7 +68,10 @@ def hybrid_arguments(groups: Iterable[list[str]], version: str) -> Iterator[list
 
 
 def hybrid_problems(letters: Collection[str], version: str) -> Iterator[str]:
-    """Yield a problem for each letter of a pattern whose layers a release does not have."""
+    """Yield a problem for each kind of layer that a release cannot build in hybrid models.
+
+    letters: the letters in the pattern of layers, e.g. E for experts.
+    """
     for letter, (since, layers) in _LAYERS_SINCE.items():
         if letter in letters and _core_number(version) < since:
             first = ".".join(map(str, since))
@@ -74,7 +79,10 @@ def hybrid_problems(letters: Collection[str], version: str) -> Iterator[str]:
 
 
 def _core_number(version: str) -> tuple[int, int]:
-    """Return the number of a release of core; for its main branch, a number above all releases."""
+    """Return the numbers of a release of core, e.g. (0, 16) for core-0.16.
+
+    For the main branch, return a number above all releases.
+    """
     match = _RELEASE.fullmatch(version)
     return _number(match[1]) if match else (10**6, 0)
 

@@ -125,7 +125,10 @@ class MegatronOptions:
 
 
 def opened(program: str) -> Callable[[Mapping[str, str]], Iterable[str]]:
-    """Return a function that lists the files that a run opens; `program` is in the checkout."""
+    """Return a function that lists the files that a run opens.
+
+    program: the path of the program in the user's checkout.
+    """
 
     def files(paths: Mapping[str, str]) -> Iterator[str]:
         yield f"{paths['source']}/{program}"
@@ -137,7 +140,10 @@ def opened(program: str) -> Callable[[Mapping[str, str]], Iterable[str]]:
 
 
 def program_in(*names: str) -> Callable[[Mapping[str, str]], str | None]:
-    """Return the function that finds the program: the first of `names` in the checkout."""
+    """Return a function that returns the path of the program, or None if there is none.
+
+    The program is the first of `names` that is a file in the checkout.
+    """
 
     def program(paths: Mapping[str, str]) -> str | None:
         files = (Path(paths["source"]) / name for name in names)
@@ -147,7 +153,10 @@ def program_in(*names: str) -> Callable[[Mapping[str, str]], str | None]:
 
 
 def further_arguments(run: Run) -> FurtherArguments | None:
-    """Return the arguments of a run to compare with the options that its program accepts."""
+    """Return the further arguments of a run, to check that its program accepts them.
+
+    Returns None if the user turned this check off.
+    """
     options: MegatronOptions = run.options
     if options.allow_unknown_arguments:
         return None
@@ -155,7 +164,7 @@ def further_arguments(run: Run) -> FurtherArguments | None:
 
 
 def split_problems(run: Run) -> Iterator[str]:
-    """Yield a problem if heads or the MLP cannot be split over tensor-parallel ranks."""
+    """Yield a problem if tensor_parallel_size does not divide the heads or the MLP's width."""
     if run.model is None:
         return
     ranks = run.parallelism.tensor_parallel_size
@@ -168,11 +177,12 @@ def split_problems(run: Run) -> Iterator[str]:
 
 
 def checkpoint_problems(run: Run, layers: int, whose: str, fate: str) -> Iterator[str]:
-    """Yield a problem if the last activation checkpoint extends past the last layer.
+    """Yield a problem if `checkpoint_num_layers` does not divide the number of layers.
 
-    Megatron of 2021 runs the full number of layers after every checkpoint, also after the last one.
-    layers: how many layers a rank runs at a time. whose: names these layers in the message. fate:
-    the consequence, for the message.
+    After every activation checkpoint, Megatron of 2021 runs `checkpoint_num_layers` layers, even if
+    fewer layers are left after the last checkpoint. layers: how many layers a rank runs at a time.
+    whose: the owner of these layers, for the message, e.g. "a pipeline stage". fate: what the
+    program would do wrong, for the message.
     """
     every: int = run.options.checkpoint_num_layers
     if run.training.activation_checkpointing and layers % every:
@@ -182,9 +192,10 @@ def checkpoint_problems(run: Run, layers: int, whose: str, fate: str) -> Iterato
 
 
 def megatron_option_problems(run: Run, free: Collection[str] = ()) -> Iterator[str]:
-    """Yield the problems of options that all Megatron frameworks have.
+    """Yield problems of the options that all Megatron frameworks have.
 
-    free: options that a run may give although a parameter sets something similar.
+    free: options that the further arguments may contain, although a parameter sets something
+    similar.
     """
     options: MegatronOptions = run.options
     if options.checkpoint_num_layers > 1 and not run.training.activation_checkpointing:
@@ -202,7 +213,7 @@ def megatron_option_problems(run: Run, free: Collection[str] = ()) -> Iterator[s
 
 
 def data_problems(run: Run) -> Iterator[str]:
-    """Yield a problem for each missing data file, if the program has no dummy data."""
+    """Yield a problem if a run of a program without dummy data lacks data files."""
     options: MegatronOptions = run.options
     names = ["vocab_file", "merge_file"]
     if not options.gives(DATA_PATH):
@@ -225,7 +236,7 @@ _ENDS = ("--exit-interval", "--exit-duration-in-mins")
 
 
 def unreckoned(run: Run) -> list[str]:
-    """Return the further arguments that change sizes or FLOPs but are not counted."""
+    """Return the further arguments whose effect on sizes or FLOPs is not counted."""
     described = run.model is not None and run.model.described is not None
     # The placement of a described model's experts is counted.
     counted = {"--expert-model-parallel-size"} if described else set()
@@ -261,9 +272,10 @@ def _argument_warnings(run: Run) -> Iterator[str]:
 def option_warnings(run: Run, chunks: int = 1) -> Iterator[str]:
     """Yield warnings about valid but unusual settings.
 
-    chunks: how many chunks of layers a pipeline rank has. In the schedule 1F1B each of p stages
-    waits during p - 1 of m + p - 1 micro-batches (Narayanan et al. 2021, section 2.2). With v
-    chunks, it is p - 1 of v·m + p - 1.
+    chunks: how many chunks of layers a pipeline rank has, below v. With p stages and m
+    micro-batches in the 1F1B schedule, each stage waits during p - 1 of m + p - 1 micro-batches
+    (Narayanan et al. 2021, section 2.2). With v chunks per stage, it waits during p - 1 of
+    v·m + p - 1.
     """
     yield from _argument_warnings(run)
     stages, count = run.parallelism.pipeline_parallel_size, run.num_microbatches

@@ -15,8 +15,8 @@ _NEAR = 0.85
 class FurtherArguments:
     """The arguments that a run passes to its program after all others.
 
-    parameter: the parameter that sets these arguments, e.g. `extra_args`. remedy: what the user
-    should do if the runs use another program than the one that was recorded.
+    parameter: the parameter that sets these arguments, e.g. `extra_args`. remedy: for messages,
+    what the user can do if the program of the runs is not the recorded one.
     """
 
     parameter: str
@@ -45,7 +45,10 @@ def unaccepted(further: FurtherArguments, record: Record) -> Iterator[str]:
 
 
 def lacking(options: Sequence[str], record: Record, remedy: str) -> Iterator[str]:
-    """Yield a sentence if options that build a run's model are not in the record."""
+    """Yield a sentence if the program cannot build a run's model.
+
+    options: the options that build the model; the record must contain all of them.
+    """
     unknown = [option for option in dict.fromkeys(options) if option not in record.options]
     if unknown:
         program = record.program if record.own else f"{record.program} (recorded)"

@@ -1,4 +1,4 @@
-"""Make options from the fields of a dataclass, by the rules of Megatron's ArgumentGroupFactory."""
+"""Find the options that Megatron's ArgumentGroupFactory makes from the fields of a dataclass."""
 
 import ast
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ _DEPTH = 10
 
 @dataclass(frozen=True, slots=True)
 class FieldOf:
-    """A field of a dataclass: its name, type and default in the source, and its module."""
+    """A field of a dataclass in parsed source: its name, type, default and module."""
 
     name: str
     annotation: ast.expr
@@ -25,7 +25,7 @@ class FieldOf:
 
 
 def fields_of(interpreter: Interpreter, cls: Class, depth: int = _DEPTH) -> dict[str, FieldOf]:
-    """Return the fields of a dataclass by name, fields of base classes first, as in Python."""
+    """Return the fields of a dataclass by name: first those of its base classes, then its own."""
     fields: dict[str, FieldOf] = {}
     for base in reversed(interpreter.bases(cls) if depth else []):
         if isinstance(base, Class):
@@ -83,7 +83,10 @@ def _name(field: str) -> str:
 
 
 def _type(interpreter: Interpreter, annotation: ast.expr, module: Module) -> Takes:
-    """Return `type`, `nargs` and `choices` of an annotation; empty if no rule applies to it."""
+    """Return the `type`, `nargs` and `choices` of the option for a field's annotation.
+
+    The result is empty if no rule applies to the annotation.
+    """
     match annotation:
         case ast.Constant(value=str(text)):
             return _type(interpreter, ast.parse(text, mode="eval").body, module)

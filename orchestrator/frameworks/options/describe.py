@@ -1,4 +1,4 @@
-"""Record the options of a checkout, for a machine that does not have the checkout."""
+"""Write a record of a checkout's options, for use on a machine without the checkout."""
 
 import ast
 import json
@@ -15,10 +15,11 @@ _PROGRAMS = ("pretrain_gpt.py", "pretrain_gpt2.py")
 
 
 def make_record(source: Path) -> dict[str, Any]:
-    """Return the record of a checkout of Megatron or a fork, or of a script, in JSON values.
+    """Return the record of a program's options as JSON values.
 
-    `Record` describes its parts. Raises UserError if the checkout contains no program, or if the
-    program has no option.
+    source: a checkout of Megatron or of one of its forks, or a script. `Record` explains the fields
+    of the result. Raises UserError if the checkout contains no program, or if the program has no
+    options.
     """
     program = source
     if source.is_dir():

@@ -1,7 +1,7 @@
-"""Follow the code of a program that adds options to its parser, without running it.
+"""Find the options that a program adds to its parser, by following its code without running it.
 
 The interpreter handles the part of Python that such code uses: calls that pass on a parser,
-literals, loops over them, enumerations and dataclasses. The value of any other expression is
+literals, loops over literals, enumerations and dataclasses. The value of any other expression is
 `UNKNOWN`. If the condition of an `if` is unknown, both branches are followed, because another
 machine may take the other branch.
 """
@@ -51,7 +51,7 @@ _BIGGEST = 10_000
 
 
 class Interpreter:
-    """Follow functions of a checkout, and pass every option that they add to `on_option`."""
+    """Follows functions of a checkout, and passes every option that they add to `on_option`."""
 
     def __init__(
         self,
@@ -62,9 +62,9 @@ class Interpreter:
     ) -> None:
         """Prepare to follow the modules.
 
-        on_option: gets names and keywords of each `add_argument`. on_call: gets the name and the
-        arguments of each function outside of the checkout that gets a parser. options_of: returns
-        the names and keywords of the options that a factory makes.
+        on_option: called with the names and keywords of each `add_argument` call. on_call: called
+        for each function outside of the checkout that gets a parser, with its name and arguments.
+        options_of: returns the names and keywords of the options that a factory makes.
         """
         self.modules = modules
         self._on_option, self._on_call, self._options_of = on_option, on_call, options_of
@@ -146,7 +146,10 @@ class Interpreter:
     # --- statements ------------------------------------------------------------------------
 
     def run(self, body: list[ast.stmt], names: Names, module: Module) -> tuple[bool, Any]:
-        """Follow statements; return whether they certainly end in a `return`, and its value."""
+        """Follow statements; return whether they always end the function, and the returned value.
+
+        A `return` or a `raise` ends the function.
+        """
         value: Any = UNKNOWN
         for statement in body:
             ended, returned = self._statement(statement, names, module)
@@ -198,7 +201,12 @@ class Interpreter:
     def _branches(
         self, bodies: list[list[ast.stmt]], names: Names, module: Module
     ) -> tuple[bool, Any]:
-        """Follow several branches from the same variables; keep variables on which they agree."""
+        """Follow each branch with a copy of the variables; merge the variables afterwards.
+
+        A variable keeps its value if it is the same in all branches; otherwise it becomes UNKNOWN.
+        Branches that end the function do not count. Return whether all branches end the function,
+        and the returned value.
+        """
         before, results, ends, value = dict(names), [], [], UNKNOWN
         for body in bodies:
             own = {
@@ -375,7 +383,7 @@ class Interpreter:
         return made
 
     def _items(self, value: Any) -> list[Any] | None:
-        """Return the items of a loop over a value; None if they are unknown."""
+        """Return the items that a loop over a value would visit; None if they are unknown."""
         if isinstance(value, Class):
             return [*self.members(value).values()] if self.is_enumeration(value) else None
         if isinstance(value, list | tuple | set | frozenset | dict | range | str) or (
@@ -393,7 +401,7 @@ class Interpreter:
         return UNKNOWN
 
     def attribute(self, value: Any, name: str) -> Any:
-        """Return an attribute of a value."""
+        """Return the attribute `name` of a value; UNKNOWN if it cannot be computed."""
         match value:
             case ModuleName():
                 return self._member(value.name, name)
@@ -418,11 +426,11 @@ class Interpreter:
     # --- classes ---------------------------------------------------------------------------
 
     def bases(self, of: Class) -> list[Any]:
-        """Return the known base classes of a class."""
+        """Return the base classes of a class; UNKNOWN in place of each that cannot be found."""
         return [self.value(base, {}, of.module) for base in of.node.bases]
 
     def is_enumeration(self, cls: Class, depth: int = 5) -> bool:
-        """Return whether a class inherits from one of the module `enum`, e.g. `enum.Enum`."""
+        """Return whether a class inherits from a class of the module `enum`, e.g. `enum.Enum`."""
         return depth > 0 and any(
             (isinstance(base, External) and base.name.startswith("enum."))
             or (isinstance(base, Class) and self.is_enumeration(base, depth - 1))
@@ -512,7 +520,7 @@ class Interpreter:
         return PARSER if PARSER in arguments else UNKNOWN
 
     def _provider(self, name: str, value: Any) -> None:
-        """Follow a function that the program passes to another one, so that it can add options."""
+        """Follow the function that a program passes as `extra_args_provider` to add options."""
         if name == "extra_args_provider" and isinstance(value, Function):
             self.call(value, [PARSER], {})
 

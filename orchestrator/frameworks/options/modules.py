@@ -1,4 +1,4 @@
-"""Parse the requested modules of a checkout without importing them."""
+"""Parse modules of a checkout on request, without importing them."""
 
 import ast
 import hashlib
@@ -11,7 +11,7 @@ from pathlib import Path
 class Module:
     """A parsed Python file.
 
-    bindings: the statements that give each name of the module its value, in their order.
+    bindings: for each name of the module, the statements that give it a value, in source order.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Modules:
         return self._parsed[name]
 
     def is_package(self, name: str) -> bool:
-        """Return whether a module or a folder has that dotted name."""
+        """Return whether the folders contain a module or a folder with this dotted name."""
         parts = name.split(".")
         return any(
             root.joinpath(*parts).is_dir() or root.joinpath(*parts).with_suffix(".py").is_file()
@@ -78,7 +78,7 @@ class Modules:
 
 
 def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """Yield the statements of a module, including those in its branches."""
+    """Yield the statements of a module, including those inside `if`, `try` and `with`."""
     for statement in body:
         if isinstance(statement, ast.If):
             yield from _statements([*statement.body, *statement.orelse])

@@ -21,9 +21,11 @@ from orchestrator.frameworks.options.source import SourceOptions, Takes, read_op
 class Record:
     """The options that a program accepts on its command line.
 
-    program: its name and version, as text. options: the properties of each option, see
-    `SourceOptions`. own: whether this is the program of the runs itself; otherwise it is a release
-    that may differ from it. complete: whether the record has all options, see `SourceOptions`.
+    program: the program's name and version, as text.
+    options: the properties of each option, see `SourceOptions`.
+    own: whether the record was made from the program of the runs itself. If not, it is the record
+        of a release, and the program of the runs may be another release.
+    complete: whether the record has all options, see `SourceOptions`.
     """
 
     program: str
@@ -46,7 +48,7 @@ def recorded(name: str) -> Record:
 def record_of_file(path: Path) -> Record:
     """Return the record in a file that `teralog record-options` wrote.
 
-    The record is of the user's own source. Raises UserError if the file cannot be read.
+    Such a record was made from the user's own source. Raises UserError if the file cannot be read.
     """
     problem = f"options_record: {path}: "
     try:
@@ -67,7 +69,8 @@ def record_of_file(path: Path) -> Record:
 def record_of_source(program: Path) -> Record | None:
     """Return the record of a script in the user's checkout; None if its options cannot be read.
 
-    The record stays in the user's cache folder until a file of the source changes.
+    The record is stored in the user's cache folder. It is made again if a file of the source
+    changes.
     """
     try:
         options = _cached_options(program.resolve())
@@ -103,7 +106,7 @@ def _hash(path: Path) -> str:
 
 @cache
 def _readers_hash() -> str:
-    """Return a hash of the code that reads sources; its next version may read more options."""
+    """Return a hash of the code that reads sources, so that new code does not use old caches."""
     parts = (modules, interpreter, dataclass_fields, source)
     return hashlib.sha256(
         "".join(_hash(Path(str(module.__file__))) for module in parts).encode()

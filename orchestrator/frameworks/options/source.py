@@ -58,10 +58,10 @@ class SourceOptions:
 
 
 def read_options(program: Path, checkout: Path | None = None) -> SourceOptions:
-    """Return the options of the program `program`, a script in a checkout.
+    """Return the options of the script `program` in a checkout.
 
-    checkout: the folder at which the script's imports begin; the script's folder by default. Raises
-    UserError if the script cannot be read or makes no parser.
+    checkout: a further folder in which imported modules are searched; the script's folder is always
+    searched. Raises UserError if the script cannot be read or has no options.
     """
     folder = program.parent
     modules = Modules(tuple(dict.fromkeys(filter(None, (folder, checkout)))))
@@ -88,7 +88,7 @@ def read_options(program: Path, checkout: Path | None = None) -> SourceOptions:
 def _follow_makers(interpreter: Interpreter, module: Module) -> None:
     """Follow the functions of a module that make a parser.
 
-    If there are none, follow the functions that receive a parser.
+    If there are none, follow `add_megatron_arguments`, which receives a parser.
     """
     functions = [node for node in module.tree.body if isinstance(node, ast.FunctionDef)]
     makers = [node for node in functions if _makes_parser(node)]
@@ -106,7 +106,7 @@ def _makes_parser(node: ast.AST) -> bool:
 
 
 def _follow_script(interpreter: Interpreter, script: Module) -> None:
-    """Follow the parsers that a script makes, and the functions it passes on to add options."""
+    """Follow the functions of a script that make a parser, or that add options to another one."""
     for node in ast.walk(script.tree):
         if isinstance(node, ast.FunctionDef) and _makes_parser(node):
             interpreter.call(Function(script, node), [], {})
@@ -172,7 +172,7 @@ def _takes(keywords: Mapping[str, Any], interpreter: Interpreter) -> Takes:
 
 
 def _values(keywords: Mapping[str, Any], action: Any, interpreter: Interpreter) -> Takes:
-    """Return how many values an option takes, if the number is not one."""
+    """Return how many values an option takes; empty if it takes one value."""
     wanted = keywords.get("nargs")
     if isinstance(wanted, External):
         wanted = _NUMBERS_OF_VALUES.get(wanted.name, UNKNOWN)
@@ -225,7 +225,7 @@ def _converted(keywords: Mapping[str, Any], interpreter: Interpreter) -> Takes:
 
 
 def _plain(value: Any) -> Any:
-    """Return a default as a JSON value; None if JSON cannot contain it."""
+    """Return an option's default as a JSON value; None if JSON cannot represent it."""
     if isinstance(value, Member):
         return value.name
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""Define the values that the interpreter of a program's source knows."""
+"""Define the values that the interpreter computes for a program's expressions."""
 
 import ast
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ PARSER: Final = _Parser()
 
 @dataclass(frozen=True, slots=True)
 class External:
-    """A name of a package outside of the checkout, e.g. `argparse.BooleanOptionalAction`."""
+    """A name from a package outside of the checkout, e.g. `argparse.BooleanOptionalAction`."""
 
     name: str
 
@@ -42,7 +42,7 @@ class ModuleName:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function or lambda of the checkout, with the variables around it."""
+    """A function or lambda of the checkout, with the variables of the code that contains it."""
 
     module: "Module"
     node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
