@@ -64,7 +64,7 @@ def sixteen_nodes(_sixteen_nodes: Cluster) -> Iterator[Cluster]:
 
 @pytest.fixture
 def slow_to_accept(_slow_to_accept: Cluster) -> Iterator[Cluster]:
-    """Yield a cluster that may check a new job longer than sbatch waits (10 s)."""
+    """Yield a cluster that can take longer to check a new job than sbatch waits (10 s)."""
     yield _slow_to_accept
     _slow_to_accept.plan.submit_seconds.write_text("0\n")
     jobs.clear(_slow_to_accept)
@@ -93,13 +93,13 @@ def slurm_with_accounting(_slurm_with_accounting: Cluster) -> Iterator[Cluster]:
 
 @pytest.fixture(params=["slurm", "slurm_with_accounting"])
 def cluster(request: pytest.FixtureRequest) -> Any:
-    """Yield a cluster without accounting, then one with it: teralog must work the same on both."""
+    """Yield a cluster, first without and then with accounting: teralog must work on both."""
     return request.getfixturevalue(request.param)
 
 
 @pytest.fixture
 def play(playground, cluster) -> Any:
-    """Return a playground (a folder with a small campaign) on the cluster of `cluster`."""
+    """Return a playground (a folder with a small campaign) on the cluster of the same test."""
     playground.environment |= cluster.environment
     return playground
 

@@ -1,4 +1,4 @@
-"""Run a campaign within an allocation of a real Slurm: runs are steps on its nodes."""
+"""Run campaigns within an allocation of a real Slurm: each run is a job step on its nodes."""
 
 import json
 import os
@@ -56,7 +56,7 @@ ONE_GPU = "salloc --nodes=1 --gres=gpu:1 --mem=1G --constraint=v100-32g"
 def run_line(
     play, line: str, command: str, seconds: float = 120
 ) -> "subprocess.CompletedProcess[str]":
-    """Run the line that `teralog salloc` printed, with this command in the allocation."""
+    """Run a `salloc` command line, and run `command` with bash in its allocation."""
     return subprocess.run(
         [*shlex.split(line), "bash", "-c", command],
         cwd=play.path,
@@ -69,18 +69,18 @@ def run_line(
 
 
 def holding(wait: str) -> str:
-    """Return the bash lines of a run that occupies its devices while it waits."""
+    """Return bash lines of a run: record its GPUs, execute `wait`, record that they are free."""
     return HOLD.replace("{wait}", wait)
 
 
 def here(play, options: str) -> "subprocess.CompletedProcess[str]":
-    """Submit the campaign within an allocation that has all memory of its nodes."""
+    """Run `submit --here` in an allocation of 2 GB per node, with these salloc options."""
     line = f"salloc --mem=2G --constraint=v100-32g {options}"
     return run_line(play, line, f"{TERALOG} submit campaign.yaml --here")
 
 
 def held(play) -> list[tuple[str, str, str, str]]:
-    """Return (run, node, GPUs, port) of each task; assert that no two tasks share a device."""
+    """Return (run, node, GPUs, port) of each task; assert that no two active tasks share a GPU."""
     now: dict[tuple[str, str], str] = {}
     collected = []
     for run, what, *rest in play.events():
@@ -100,12 +100,12 @@ def held(play) -> list[tuple[str, str, str, str]]:
 
 
 def count_holds(play) -> int:
-    """Return how many tasks occupy their GPUs now."""
+    """Return how many tasks have recorded so far that they use their GPUs."""
     return sum(what == "holds" for _, what, *_ in play.events())
 
 
 def most_at_once(play) -> int:
-    """Return the largest number of nodes with active runs, counting a shared node once per run."""
+    """Return the largest number of nodes in use at once; a shared node counts once per run."""
     count = most = 0
     for _, what, *rest in play.events():
         if what in {"begins", "ends"}:
@@ -115,7 +115,7 @@ def most_at_once(play) -> int:
 
 
 def test_salloc_line_fits_the_largest_run_and_the_time_of_all_runs(play) -> None:
-    """The line that `teralog salloc` prints works unchanged, and fits the largest run."""
+    """`teralog salloc` requests nodes for the largest run, and time for all runs."""
     play.write_slurm_campaign(
         "true",
         matrix="nodes: [1, 2], gpus_per_node: [2, 4]",
@@ -135,7 +135,10 @@ def test_salloc_line_fits_the_largest_run_and_the_time_of_all_runs(play) -> None
 
 @pytest.mark.parametrize("launcher", ["torchrun", "srun"])
 def test_runs_are_steps_side_by_side_on_nodes_of_their_own(play, launcher: str) -> None:
-    """Two runs of one node start at once, then a run of both nodes; each run sees its own GPUs."""
+    """Two one-node runs run at the same time, then the two-node runs.
+
+    Each run sees only its own GPUs.
+    """
     # The first two runs end only after both have begun, on the node of each.
     wait = RUNS_TOGETHER.format(count=2)
     play.write_slurm_campaign(
@@ -177,7 +180,10 @@ def test_a_run_that_slurm_has_is_left_to_it(play) -> None:
 
 
 def test_a_run_that_slurm_has_forgotten_does_not_block_its_series(play) -> None:
-    """If Slurm no longer knows a run's job, the run's end stays unknown; the next runs start."""
+    """If Slurm no longer knows a run's job, the next run of the series still starts.
+
+    The state of the run itself is UNKNOWN.
+    """
     play.write_slurm_campaign(
         "true", matrix="micro_batch_size: [1, 2]", profile="submission_limit: 1\n"
     )
@@ -193,7 +199,7 @@ def test_a_run_that_slurm_has_forgotten_does_not_block_its_series(play) -> None:
 
 
 def test_a_run_that_cannot_be_cancelled_does_not_protect_others(play) -> None:
-    """If another host has one run, `submit --here` and `cancel` still handle the other runs."""
+    """If another host started a run, `cancel --all` reports this and cancels the other runs."""
     play.write_slurm_campaign("true", matrix="seed: [1, 2]", profile="submission_limit: 1\n")
     play.teralog("submit", "campaign.yaml", "--hold")
     assert run_line(play, ONE_GPU, f"{TERALOG} submit campaign.yaml --here").returncode == 0
@@ -333,7 +339,10 @@ def test_devices_of_a_killed_run_are_free_again(play) -> None:
 def test_gpus_and_cores_limit_how_many_runs_start_at_once(
     play, profile: str, options: str, most: int
 ) -> None:
-    """Only as many runs start at once as fit: one per node if the profile requests whole nodes."""
+    """The number of runs at the same time is limited by free GPUs and cores of the nodes.
+
+    With `exclusive: true` in the profile, each node has one run at a time.
+    """
     wait = f"timeout 60 bash -c '{TOGETHER.format(count=most)}'; sleep 0.5"
     play.write_slurm_campaign(holding(wait), gpus_per_node=1, profile=f"{AT_WORK}{profile}")
     done = here(play, options)

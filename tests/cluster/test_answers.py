@@ -45,7 +45,10 @@ def test_a_forgotten_job_is_unknown_and_its_log_shows_the_end(bare, slurm) -> No
 
 
 def test_another_job_with_the_same_id_is_not_taken_for_the_run(bare, slurm) -> None:
-    """A cluster that was set up again reuses job ids; teralog distinguishes jobs by their names."""
+    """A job with the id of a run's job, but another name, is not the job of this run.
+
+    A cluster that is set up again uses the same job ids again.
+    """
     other = slurm.run(
         "sbatch", "--parsable", "--mem=100M", "--output=/dev/null", "--hold", "--wrap", "true"
     ).stdout.strip()
@@ -82,7 +85,10 @@ def test_slurm_is_asked_again_if_it_briefly_forgets_all_jobs(bare, slurm) -> Non
 
 
 def test_records_stay_unchanged_while_slurm_does_not_answer(bare, slurm) -> None:
-    """If Slurm does not answer, a message reports it, known states stay, no run starts twice."""
+    """If Slurm does not answer, a message reports this, and the recorded states stay.
+
+    No run starts twice.
+    """
     bare.write_slurm_campaign(WAIT, matrix="seed: [1]")
     bare.teralog("submit", "campaign.yaml")
     bare.wait_for(["RUNNING"])
@@ -98,7 +104,7 @@ def test_records_stay_unchanged_while_slurm_does_not_answer(bare, slurm) -> None
 
 
 def asked(play) -> list[str]:
-    """Return the calls of Slurm's commands since the last call of this function."""
+    """Return which of Slurm's commands were called since this function was last called."""
     path = play.path / "ledger.asked"
     lines = path.read_text().splitlines() if path.exists() else []
     path.unlink(missing_ok=True)
@@ -118,9 +124,9 @@ ASKING = [
 
 @pytest.mark.parametrize("silence", [HANGING, f'echo "$0" >> "$LEDGER.asked"; {SILENT}'])
 def test_each_command_asks_a_silent_daemon_once(bare, silence: str) -> None:
-    """Each command of teralog asks a daemon that does not answer only once.
+    """If Slurm's daemon does not answer, each command of teralog asks it only once.
 
-    The message explains how to wait longer, and known states stay.
+    The message explains how to wait longer. Recorded states stay.
     """
     bare.write_slurm_campaign(WAIT, matrix="seed: [1]")
     bare.teralog("submit", "campaign.yaml")
@@ -148,7 +154,7 @@ def test_the_controller_is_asked_even_if_accounting_is_silent(bare) -> None:
 
 
 def test_scontrol_answers_for_an_squeue_that_does_not_work(bare) -> None:
-    """If a site's own squeue wrapper refuses teralog's options, `scontrol` gives the states."""
+    """If squeue fails, e.g. a site's wrapper that refuses options, `scontrol` gives states."""
     bare.write_slurm_campaign(WAIT, matrix="seed: [1]")
     bare.teralog("submit", "campaign.yaml")
     bare.wait_for(["RUNNING"])
@@ -162,10 +168,10 @@ def test_scontrol_answers_for_an_squeue_that_does_not_work(bare) -> None:
 def test_running_tasks_stay_running_though_accounting_reports_their_array_as_cancelled(
     playground, slurm_with_accounting, rest: str, others: dict[str, str]
 ) -> None:
-    """If late accounting reports a running task as cancelled with its array, the run stays active.
+    """If sacct only reports that an array is cancelled, the array's running tasks stay RUNNING.
 
-    The test replays a line that sacct printed on a busy machine before it knew that two tasks had
-    started. In some cases squeue does not answer either.
+    On a busy machine, sacct printed such a line before accounting knew that two tasks had started.
+    The test prints this line again; in some cases squeue and scontrol do not answer.
     """
     playground.environment |= slurm_with_accounting.environment
     playground.write_slurm_campaign(WAIT)
@@ -192,7 +198,10 @@ def test_running_tasks_stay_running_though_accounting_reports_their_array_as_can
 def test_a_completed_task_stays_completed_though_its_array_is_cancelled(
     bare, state: str, forgotten: list[str]
 ) -> None:
-    """A completed task stays completed if squeue only reports that its array is cancelled."""
+    """If squeue reports only that an array is cancelled, its completed tasks stay COMPLETED.
+
+    If the records of their ends are lost too, the tasks are UNKNOWN.
+    """
     bare.write_slurm_campaign("true", matrix="seed: [1, 2]")
     bare.teralog("submit", "campaign.yaml")
     bare.wait_for(["COMPLETED", "COMPLETED"])
@@ -208,7 +217,7 @@ def test_a_completed_task_stays_completed_though_its_array_is_cancelled(
 def test_accounting_names_no_user_for_a_job_cancelled_by_a_dependency(
     playground, slurm_with_accounting
 ) -> None:
-    """A user who cancels a job is named; if Slurm cancels it for a dependency, no user is named."""
+    """The command sacct names a user who cancelled a job, but none if a dependency did."""
     playground.environment |= slurm_with_accounting.environment
     run = slurm_with_accounting.run
     submit = ("sbatch", "--parsable", "--mem=100M", "--output=/dev/null")

@@ -32,7 +32,10 @@ exit $code
 
 
 def hold_sbatch(play, after: str = "", *, held: bool = True) -> None:
-    """Put a wrapper of sbatch first on the PATH, which waits until the test lets it go on."""
+    """Put a wrapper of sbatch first on the PATH. The wrapper waits for `let_sbatch_go_on`.
+
+    after: bash lines that the wrapper executes after sbatch. held: whether the wrapper waits.
+    """
     folder = play.path / "bin"
     folder.mkdir(exist_ok=True)
     path = play.environment["PATH"].removeprefix(f"{folder}{os.pathsep}")
@@ -45,7 +48,7 @@ def hold_sbatch(play, after: str = "", *, held: bool = True) -> None:
 
 
 def let_sbatch_go_on(play) -> None:
-    """Let every waiting wrapper of sbatch go on."""
+    """Let all wrappers made by `hold_sbatch` call sbatch."""
     play.ledger.with_name("ledger.sbatch-may").touch()
 
 
@@ -56,7 +59,7 @@ def sbatch_calls(play) -> int:
 
 
 def start_until_sbatch(play, *command: str) -> "subprocess.Popen[str]":
-    """Start a teralog command, and wait until it has called sbatch once more."""
+    """Start a teralog command, and wait until it has called sbatch."""
     before = sbatch_calls(play)
     process: subprocess.Popen[str] = play.start(*command)
     wait_until(lambda: sbatch_calls(play) > before, lambda: f"sbatch is not called: {process}")
@@ -73,7 +76,7 @@ def start_cancel(play, *options: str) -> "subprocess.Popen[str]":
 
 
 def queue(play) -> str:
-    """Return the names of the jobs that have not ended."""
+    """Return the name and the state of each waiting or running job, one job per line."""
     environment = {**os.environ, **play.environment}
     command = ["squeue", "-h", "-o", "%j %T", "-t", "PENDING,RUNNING"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
@@ -96,7 +99,10 @@ def test_cancel_ends_a_job_that_is_being_submitted(bare) -> None:
 
 
 def test_a_submit_stops_calling_sbatch_after_a_cancel(bare) -> None:
-    """After `cancel`, a submit of three arrays stops after the first, and explains why."""
+    """If `cancel` runs during the first sbatch of three, the submit skips the other two.
+
+    The submit explains why.
+    """
     bare.write_slurm_campaign(
         WAIT, matrix="seed: [1, 2, 3, 4, 5, 6]", profile="max_array_size: 2\n"
     )
@@ -116,7 +122,10 @@ def test_a_submit_stops_calling_sbatch_after_a_cancel(bare) -> None:
 
 
 def test_a_retry_stops_before_it_submits_cancelled_runs(bare) -> None:
-    """If `cancel` stops a retry, the retry submits nothing, and runs that had ended stay ended."""
+    """If `cancel` runs during the first sbatch of a retry, the retry submits no other runs.
+
+    The runs that it did not submit stay FAILED.
+    """
     bare.write_slurm_campaign(
         f'test -e "$LEDGER.retry" || exit 3; {WAIT}', profile="max_array_size: 2\n"
     )
@@ -138,7 +147,10 @@ def test_a_retry_stops_before_it_submits_cancelled_runs(bare) -> None:
 
 
 def test_a_cancel_of_one_run_leaves_the_others_to_the_submit(bare) -> None:
-    """`cancel` of a run that an active submit has not reached does not wait for that submit."""
+    """`cancel` of a run that the active submit has not yet submitted does not wait for that submit.
+
+    The submit then skips this run, and starts all others.
+    """
     bare.write_slurm_campaign("true", profile="max_array_size: 2\n")
     hold_sbatch(bare)
     submit = start_until_sbatch(bare, "submit", "campaign.yaml")
@@ -172,7 +184,10 @@ def test_cancel_closes_the_attempts_of_a_killed_submit(bare) -> None:
 
 
 def test_an_old_cancel_mark_does_not_stop_a_later_submit(bare) -> None:
-    """A killed `cancel` can leave its mark file; the next submit removes the file and goes on."""
+    """A mark file that a killed `cancel` left does not stop the next submit, which removes it.
+
+    With a mark file, `cancel` asks the active submit to skip the named runs.
+    """
     bare.write_slurm_campaign("true", matrix="seed: [1]")
     run = bare.status()[0]["run_id"]
     marks = bare.path / "results" / "play" / "cancels"
@@ -186,8 +201,8 @@ def test_an_old_cancel_mark_does_not_stop_a_later_submit(bare) -> None:
 def wait_until_two_run(play) -> None:
     """Wait until Slurm reports two running runs, and both have begun to train.
 
-    Slurm reports a job as running before its log is open. A job fails if the disk then becomes
-    read-only.
+    Slurm reports a job as running before the job's log is open. If the disk became read-only in
+    between, the job would fail.
     """
     wait_until(
         lambda: queue(play).count("RUNNING") == play.starts().total() == 2,
@@ -197,7 +212,7 @@ def wait_until_two_run(play) -> None:
 
 @pytest.fixture
 def disk(bare) -> Iterator[Disk]:
-    """Yield a small disk that holds the results of two waiting runs."""
+    """Yield a small disk for the results of a campaign of two runs that do not end."""
     bare.write_slurm_campaign(WAIT, matrix="seed: [1, 2]")
     with small_disk(bare) as disk:
         yield disk
@@ -217,7 +232,10 @@ def make_read_only(disk: Disk) -> str:
 
 @pytest.mark.parametrize("trouble", [fill, make_read_only])
 def test_without_a_writable_folder_status_and_cancel_still_work(disk: Disk, trouble: Any) -> None:
-    """If no record can be written, `status` and `cancel` still work, and print why."""
+    """If the disk is full or read-only, `status` and `cancel` still work.
+
+    They print why they cannot save Slurm's answer.
+    """
     play = disk.playground
     assert disk.teralog("submit").returncode == 0
     wait_until_two_run(play)
@@ -243,7 +261,10 @@ def test_without_a_writable_folder_status_and_cancel_still_work(disk: Disk, trou
 def test_on_a_full_disk_unmarked_runs_are_reported_and_jobs_are_cancelled(
     disk: Disk,
 ) -> None:
-    """On a full disk, `cancel` ends jobs, and reports unstarted runs that it cannot mark."""
+    """On a full disk, `cancel` ends jobs, but cannot record that unstarted runs are cancelled.
+
+    It reports these runs.
+    """
     play = disk.playground
     assert disk.teralog("submit").returncode == 0
     wait_until_two_run(play)
@@ -284,9 +305,9 @@ def test_a_disk_that_fills_as_sbatch_answers_hides_no_job(disk: Disk) -> None:
 
 
 def test_cancel_waits_for_a_submit_also_if_no_mark_can_be_left(disk: Disk) -> None:
-    """If a full disk prevents the mark file of `cancel`, the active submit goes on.
+    """If the disk is full, `cancel` waits for the active submit, and then cancels its job.
 
-    Then `cancel` ends the job of that submit.
+    `cancel` cannot write the mark file that would stop the submit earlier.
     """
     play = disk.playground
     hold_sbatch(play)

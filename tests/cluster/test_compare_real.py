@@ -1,6 +1,6 @@
-"""Compare real runs, made in turns on a real Slurm, while another program disturbs the machine.
+"""Compare configurations by interleaved runs on a real Slurm, while other programs use its CPUs.
 
-Each block of runs is a separate job, so the state of one allocation cannot cause a verdict.
+Each block of runs is a separate job, so one unusual allocation cannot decide the result.
 """
 
 import json
@@ -56,7 +56,7 @@ while True:
 
 @pytest.fixture
 def disturbed() -> Iterator[None]:
-    """Yield while other programs use this machine."""
+    """Run two programs that use the CPU at random times, until the test ends."""
     others = [
         subprocess.Popen([sys.executable, "-c", DISTURBANCE.format(seed=seed)]) for seed in (1, 2)
     ]
@@ -70,9 +70,10 @@ def disturbed() -> Iterator[None]:
 def test_more_layers_are_slower_and_equal_runs_are_equally_fast(
     tmp_path: Path, slurm: Cluster
 ) -> None:
-    """A comparison finds that more layers are slower, and finds no difference between equal runs.
+    """`compare` finds that more layers are slower, and finds no difference between equal runs.
 
-    Equal runs may get a wrong verdict in 4 % of all cases; then the verdict must be nearly right.
+    With a probability of 4 %, it finds a difference between equal runs. Then the test accepts a
+    difference below 10 %.
     """
     pytest.importorskip("torch")
     (tmp_path / "campaign.yaml").write_text(CAMPAIGN)

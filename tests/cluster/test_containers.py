@@ -1,7 +1,7 @@
-"""Check that runs train and rehearse in their profile's container, with stand-in runtimes.
+"""Check that runs train and rehearse in their profile's container.
 
-A stand-in for a container runtime runs the command on the node itself. The Python of the runs
-refuses to start outside a container.
+Programs of the test replace the container runtimes: they run the command on the node itself. The
+Python of the runs refuses to start outside a container.
 """
 
 import json
@@ -80,7 +80,7 @@ RUNTIMES = {
 
 
 def write_programs(folder: Path) -> None:
-    """Write the stand-ins for the container runtimes into a folder."""
+    """Write programs that replace the container runtimes into a folder."""
     folder.mkdir()
     srun = shutil.which("srun")
     assert srun is not None
@@ -97,7 +97,7 @@ def write_programs(folder: Path) -> None:
 
 
 def containers(play: Any) -> list[str]:
-    """Return the commands that started containers, one list of words per start."""
+    """Return the command lines that started containers, one per start."""
     path = Path(f"{play.ledger}.containers")
     return path.read_text().splitlines() if path.exists() else []
 
@@ -150,9 +150,9 @@ def test_run_trains_and_rehearses_inside_its_container(bare: Any, runtime: str) 
 
 
 def test_run_without_its_container_fails(bare: Any) -> None:
-    """A run whose container is missing fails.
+    """If the profile has no container, a run fails, because its Python refuses to start.
 
-    Otherwise the test of runs in containers could not fail.
+    This shows that the runs of the other test really use the container.
     """
     programs = bare.path / "programs"
     write_programs(programs)

@@ -39,7 +39,7 @@ def wait_for_ends(play, count: int) -> list[dict[str, Any]]:
 
 
 def test_a_deleted_folder_of_logs_loses_only_the_logs(play) -> None:
-    """If the log folder is deleted, a running run completes.
+    """If the log folder is deleted, a running run still completes, without its log.
 
     A waiting run fails, and a retry completes it.
     """
@@ -63,7 +63,10 @@ def test_a_deleted_folder_of_logs_loses_only_the_logs(play) -> None:
 
 
 def test_a_run_whose_folder_is_deleted_is_not_run_twice_at_once(play) -> None:
-    """If an active run's folder is deleted, the next submit finds the job and makes the folder."""
+    """If an active run's folder is deleted, the next submit does not start the run again.
+
+    It finds the run's job, and creates the folder.
+    """
     play.write_slurm_campaign(WAIT, matrix="seed: [1, 2, 3]")
     play.teralog("submit", "campaign.yaml", "--throttle", "1")
     runs = play.wait_for(["RUNNING", "PENDING", "PENDING"])
@@ -111,9 +114,9 @@ say status --json > retried.json
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root starts a cluster that sees its mounts")
 def test_a_run_that_fills_the_disk_has_failed_and_can_still_be_shown(playground, slurm) -> None:
-    """If a run fills the disk, `status` still shows that it failed, and a message reports the disk.
+    """If a run fills the disk, `status` prints a message that it cannot record Slurm's answer.
 
-    A later call, on a disk with room, writes the record.
+    Once the disk has space again, `status` shows that the run failed, and a retry completes it.
     """
     play = playground
     play.write_slurm_campaign(

@@ -61,7 +61,7 @@ def finish(play) -> None:
 
 
 def assert_none_failed_that_never_began(play) -> None:
-    """Assert that active runs are INTERRUPTED, and the next submit may start unstarted runs."""
+    """Assert that no run has failed: 2 runs are COMPLETED, others INTERRUPTED or NOT_STARTED."""
     states = play.states()
     assert {*states} == {"COMPLETED", "INTERRUPTED", "NOT_STARTED"}, states
     assert states.count("COMPLETED") == 2
@@ -100,7 +100,7 @@ def test_runs_that_have_not_started_stay_missing_when_an_allocation_ends(
 
 
 def test_the_next_batch_job_runs_the_missing_runs(play, slurm) -> None:
-    """After scancel of a `salloc --batch` job, the next such job starts the remaining runs."""
+    """If a job of `salloc --batch` is cancelled, another such job starts the remaining runs."""
     line = play.teralog("salloc", "campaign.yaml", "--batch").stdout
     larger = line.replace("--gres=gpu:1", "--gres=gpu:4").replace("--mem=1G", "--mem=2G")
     assert start(play, larger.replace("--cpus-per-task=1", "--cpus-per-task=8")).wait(60) == 0
@@ -114,10 +114,7 @@ def test_the_next_batch_job_runs_the_missing_runs(play, slurm) -> None:
 
 
 def test_a_run_that_does_not_fit_into_the_time_left_is_not_started(play) -> None:
-    """A run whose time limit exceeds the allocation's remaining time starts only with --overrun.
-
-    The report then has its steps until the end of the allocation.
-    """
+    """A run starts only if its time limit ends before the allocation ends, or with --overrun."""
     play.go()
     short = start(play, f"{SALLOC} --time=5 {TERALOG} submit campaign.yaml --here")
     printed = short.communicate(timeout=120)[0]

@@ -36,7 +36,7 @@ class End:
 
 
 def preempt(cluster, run: dict[str, Any]) -> None:
-    """Occupy all nodes for a moment with a job in a partition with higher priority."""
+    """Submit a job of one second that needs all nodes, in a partition with higher priority."""
     cluster.run(
         *("sbatch", "--nodes=6", "--exclusive", "--mem=0", "--output=/dev/null"),
         *("--wrap", "sleep 1"),
@@ -141,7 +141,7 @@ def test_a_requeued_run_has_not_ended(play, cluster, name: str) -> None:
 
 
 def test_a_run_whose_node_dies_is_reported_and_retried(playground, hasty_slurm) -> None:
-    """If a node's slurmd is killed, its run is reported with the state of a failed node.
+    """If the slurmd of a run's node is killed, the run ends as NODE_FAIL.
 
     A retry completes the run.
     """
@@ -161,7 +161,10 @@ def test_a_run_whose_node_dies_is_reported_and_retried(playground, hasty_slurm) 
 
 
 def test_a_controller_that_is_killed_and_comes_back_loses_no_run(playground, hasty_slurm) -> None:
-    """While slurmctld is down, `status` shows the last known states, and that Slurm is silent."""
+    """While slurmctld is down, `status` shows the last known states, and reports that it is silent.
+
+    After slurmctld has started again, each run completes and has started only once.
+    """
     play = playground
     play.environment |= hasty_slurm.environment
     play.write_slurm_campaign(WAIT, matrix="seed: [1, 2, 3, 4, 5]")

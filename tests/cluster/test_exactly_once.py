@@ -61,7 +61,10 @@ def play(playground, slurm) -> Any:
 
 
 def slow_sbatch(play, before: float, after: float) -> None:
-    """Put a wrapper of sbatch first on the PATH, which waits before and after it submits."""
+    """Put a wrapper of sbatch first on the PATH.
+
+    The wrapper waits `before` seconds, calls sbatch, and waits `after` seconds.
+    """
     folder = play.path / "bin"
     folder.mkdir(exist_ok=True)
     path = play.environment["PATH"].removeprefix(f"{folder}{os.pathsep}")
@@ -72,7 +75,7 @@ def slow_sbatch(play, before: float, after: float) -> None:
 
 
 def submit_at_once(play, count: int) -> None:
-    """Start this many submits at once, none of which can use file locks."""
+    """Start `count` submits at the same time; none of them uses file locks."""
     submits = [
         subprocess.Popen(
             [sys.executable, "-c", WITHOUT_LOCK],
@@ -131,7 +134,10 @@ def test_two_submits_at_once_start_each_run_once(play) -> None:
 
 
 def test_many_submits_without_locks_start_each_run_once(play) -> None:
-    """Of many submits without file locks, only one can create a run's folder, and so starts it."""
+    """If many submits run at once without file locks, each run still starts once.
+
+    Only one submit can create a run's folder, and only this submit starts the run.
+    """
     play.write_slurm_campaign("true", matrix="seed: [1, 2, 3, 4, 5, 6], gpus_per_node: [1, 2]")
     submit_at_once(play, 4)
     play.wait_for(["COMPLETED"] * 12)
@@ -158,8 +164,8 @@ def test_a_submit_killed_at_any_moment_loses_no_run_and_starts_none_twice(
 ) -> None:
     """If a submit is killed before, within or after sbatch, each run still starts exactly once.
 
-    Twenty runs are two arrays, so the submit is also killed between the arrays. If two submits run
-    at once, one of them may start no run.
+    The twenty runs need two calls of sbatch, so some submits are killed between these calls. In
+    some cases a second submit runs at the same time.
     """
     rng = random.Random(f"{killed} {moment}")
     play.write_slurm_campaign("true", matrix=f"seed: {list(range(20))}")
@@ -184,7 +190,10 @@ def test_a_submit_killed_at_any_moment_loses_no_run_and_starts_none_twice(
 
 @pytest.mark.parametrize("moment", range(MOMENTS))
 def test_a_series_keeps_its_order_whenever_its_submit_is_killed(play, moment: int) -> None:
-    """After a submit is killed between arrays, the next submit's arrays depend on those queued."""
+    """If a submit is killed between two arrays, the next submit keeps the order of each series.
+
+    The new arrays depend on the arrays that are already queued.
+    """
     rng = random.Random(moment)
     write_series(play)
     slow_sbatch(play, 0.2, 0.2)
@@ -199,7 +208,7 @@ def test_a_series_keeps_its_order_whenever_its_submit_is_killed(play, moment: in
 
 
 def test_many_submits_of_a_series_without_locks_keep_its_order(play) -> None:
-    """A run waits for the run before it in its series, even if another submit starts that one."""
+    """A run waits for the previous run of its series, even if two submits start these runs."""
     write_series(play)
     submit_at_once(play, 4)
     ended = ["COMPLETED", "FAILED", "GIVEN_UP", *["COMPLETED"] * 3]
@@ -225,7 +234,10 @@ def test_a_job_whose_submit_died_before_the_record_is_found_by_its_name(play, sl
 
 
 def test_a_run_never_submitted_has_no_attempt(play) -> None:
-    """If a submit died before sbatch, the next submit removes its attempt and starts the run."""
+    """If a submit was killed before sbatch, the next submit removes its attempts.
+
+    Then it starts the runs.
+    """
     slow_sbatch(play, 30, 0)
     submit = play.start("submit", "campaign.yaml")
     # A folder that is being made has a name with a dot before it; a submit killed then leaves no
@@ -263,7 +275,10 @@ def test_sbatch_is_not_called_again_if_it_fails_after_it_created_the_job(play) -
 
 
 def test_runs_that_another_host_is_submitting_are_left_to_it(play) -> None:
-    """A submit leaves runs that another host is submitting, until that submit must have ended."""
+    """A submit does not start runs that another host began to submit recently.
+
+    If that submit began long ago, it must have ended, and the runs start.
+    """
     campaign = textwrap.dedent(
         """
         import sys

@@ -12,7 +12,7 @@ TOO_LARGE = 'case "$*" in *"ddp"*"--micro-batch-size 2 "*) test -e "$LEDGER.go" 
 
 
 def sweep(play, body: str, profile: str = "") -> None:
-    """Write a campaign of three series: of three runs, of two runs, and of three runs."""
+    """Write a campaign of three series, one per strategy, of 3, 2 and 3 runs."""
     play.write_slurm_campaign(
         body, matrix="strategy: [ddp, zero1, zero2], micro_batch_size: [4, 1, 2]", profile=profile
     )
@@ -24,14 +24,15 @@ def sweep(play, body: str, profile: str = "") -> None:
 
 
 def wait_until_ended(play, states: list[str]) -> None:
-    """Wait until ddp's runs have these states and all other runs have completed."""
+    """Wait until the runs of strategy ddp have these states, and all others have completed."""
     play.wait_for([*states, *["COMPLETED"] * 5])
 
 
 def test_a_series_goes_up_to_its_first_failure_as_an_array_for_each_rank(play) -> None:
-    """The first runs of all series form an array, the second runs the next array, and so on.
+    """The first array has the first run of each series, the second array has the second runs, etc.
 
-    Each task depends on the task with the same index in the array before.
+    Each task depends on the task with the same index in the previous array. After a failed run, the
+    rest of its series is given up.
     """
     sweep(play, TOO_LARGE)
     submitted = play.teralog("submit", "campaign.yaml")
@@ -70,7 +71,7 @@ def test_after_the_failed_run_succeeds_a_submit_starts_the_others(play) -> None:
 
 
 def test_within_a_submission_limit_the_smallest_values_come_first(bare) -> None:
-    """Under a submission limit, runs with the smallest values of the parameter come first."""
+    """If a submission limit allows only some runs, runs with the smallest values come first."""
     sweep(bare, WAIT, "submission_limit: 4\n")
     bare.teralog("submit", "campaign.yaml")
     waiting = [run["label"] for run in bare.status() if run["state"] == "NOT_STARTED"]
@@ -97,7 +98,7 @@ def test_runs_submitted_later_start_after_those_in_the_queue(bare) -> None:
 
 
 def test_a_cancelled_campaign_stays_cancelled(play) -> None:
-    """In a cancelled campaign, runs that Slurm cancels for a dependency stay cancelled too."""
+    """After `cancel --all`, all runs of each series are CANCELLED; a submit starts none."""
     sweep(play, WAIT)
     play.teralog("submit", "campaign.yaml")
     wait_until(lambda: bool(play.starts()), lambda: "no run has begun")
@@ -107,7 +108,10 @@ def test_a_cancelled_campaign_stays_cancelled(play) -> None:
 
 
 def test_runs_cancelled_after_a_cancelled_run_can_be_submitted(bare) -> None:
-    """If a user cancels a run, Slurm cancels the runs after it, which can be submitted again."""
+    """If a user cancels a run, Slurm cancels the later runs of its series.
+
+    The next submit starts these later runs, but not the run that the user cancelled.
+    """
     sweep(bare, WAIT)
     bare.teralog("submit", "campaign.yaml")
     wait_until(lambda: bool(bare.starts()), lambda: "no run has begun")

@@ -73,7 +73,7 @@ def script_in_allocation(play: Any, body: str) -> Iterator[int]:
 
 
 def samples(play: Any) -> int:
-    """Return how many nodes a GPU sampler is sampling now."""
+    """Return on how many nodes a GPU sampler is active now."""
     return sum(name == "nvidia-smi" for name in play.process_names())
 
 
@@ -105,7 +105,7 @@ def test_sampler_ends_with_a_script_that_is_killed(bare: Any, number: signal.Sig
 
 
 def test_no_sampler_starts_after_a_script_that_ends_at_once(bare: Any) -> None:
-    """A sampler starts after three seconds, but not if the job script has already ended."""
+    """If a job script ends at once, its sampler, which waits three seconds, does not start."""
     with script_in_allocation(bare, "true") as pid:
         wait_until(lambda: ended(pid), lambda: "the script goes on")
         left = [name for name in bare.process_names() if name in {"timeout", "srun"}]
