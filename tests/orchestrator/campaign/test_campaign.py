@@ -18,9 +18,9 @@ HEAD = "name: a\ndefaults: {framework: gpt, model: s}\n"
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
 def test_every_example_can_be_run(path: Path, monkeypatch: pytest.MonkeyPatch):
-    """No run of an example has a problem, because users copy examples.
+    """No run of a campaign in examples/ has a problem, because users copy these campaigns.
 
-    The exceptions are explained in the example's file.
+    Only an example whose file explains a contradiction may have impossible runs.
     """
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     campaign = load_campaign(path)
@@ -30,7 +30,7 @@ def test_every_example_can_be_run(path: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 def test_a_run_has_its_identity_its_label_and_its_place(campaign_of: CampaignOf):
-    """The runs of the matrix come first, then the included runs, each with its repeats."""
+    """A plan lists the runs of `matrix` before the runs of `include`, each with its repeats."""
     campaign = campaign_of(
         f"{HEAD}matrix: {{strategy: [ddp, zero1]}}\ninclude: [{{seed: 2}}]\nrepeats: 2\n"
     )
@@ -61,7 +61,7 @@ EXCLUDED = {
 def test_excluded_runs_are_not_planned(
     campaign_of: CampaignOf, problems_of: ProblemsOf, exclude: str, left: list[str]
 ):
-    """An `exclude` rule can name any parameter, also a derived one."""
+    """An `exclude` rule can name any parameter, also one that teralog derives from others."""
     text = f"{HEAD}matrix: {{strategy: [ddp, zero1], seed: [1, 2]}}\nexclude: {exclude}\n"
     if left:
         assert [planned.label for planned in campaign_of(text).runs] == left
@@ -87,7 +87,10 @@ def test_excluded_and_duplicate_runs_are_reported(campaign_of: CampaignOf):
 
 
 def test_a_run_that_is_asked_for_twice_is_planned_once(campaign_of: CampaignOf):
-    """The spelling of the values does not matter; the run keeps its first label."""
+    """If two entries mean the same run, the run is planned once, with the label of the first.
+
+    It does not matter whether an entry spells out a default or leaves it out.
+    """
     campaign = campaign_of(
         f"{HEAD}matrix: {{model: [s, {{preset: s, seq_length: 1024}}]}}\n"
         "include: [{model: s, num_microbatches: 1}]\n"
@@ -240,14 +243,17 @@ PROBLEMS = {
 def test_a_campaign_whose_runs_cannot_be_formed_is_refused(
     problems_of: ProblemsOf, text: str, problems: list[str]
 ):
-    """All problems are reported at once, and each only once, however many runs have it."""
+    """An invalid campaign is refused with all its problems at once.
+
+    A problem that several runs share is reported once.
+    """
     assert problems_of(text) == problems
 
 
 def test_an_argument_is_the_same_with_quotes_and_without(campaign_of: CampaignOf):
-    """An argument stays as written: 1e-5 does not become 1e-05.
+    """An argument reaches the program as the file spells it: 1e-5 does not become 1e-05.
 
-    Quotes do not change the run's identity.
+    Quotes around the argument do not change the run's identity.
     """
     text = "name: a\ndefaults: {framework: deepspeed, script: a.py}\nmatrix:\n  script_args: "
     (bare,) = campaign_of(f"{text}[[--steps, 30, --lr, 1e-5]]\n").runs
@@ -312,7 +318,10 @@ MISFITS = {
 
 
 def files(table: dict[str, list[str]]) -> st.SearchStrategy[dict[str, Any]]:
-    """Return keys of a campaign file whose parameters have the values of a table."""
+    """Generate keys of a campaign file.
+
+    table: the YAML texts to choose from, by the name of the parameter.
+    """
     single = {name: st.sampled_from(values) for name, values in table.items()}
     several = {name: st.lists(value, min_size=1, max_size=2) for name, value in single.items()}
     rules = st.sampled_from(["world_size > 1", "nodes < 2", "strategy > 1", "model == 's'", "("])
@@ -329,7 +338,7 @@ def files(table: dict[str, list[str]]) -> st.SearchStrategy[dict[str, Any]]:
 
 
 def written(value: Any) -> str:
-    """Return a value as YAML in flow style; a text is used as YAML unchanged."""
+    """Return a value as YAML in flow style, e.g. {a: [1, 2]}; a text is already YAML."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{name}: {written(inner)}" for name, inner in value.items()) + "}"
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Check why a run is impossible, with one sentence per reason."""
+"""Check the reasons why a run is impossible: one sentence per reason."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -147,7 +147,7 @@ PROBLEMS: dict[str, tuple[dict[str, Any], Cluster, list[str]]] = {
 def test_every_reason_is_reported_with_its_numbers(
     run_of: RunOf, values: dict[str, Any], cluster: Cluster, problems: list[str]
 ):
-    """All reasons are reported at once, in the words of the campaign file."""
+    """All reasons why a run is impossible are reported at once, with the campaign file's terms."""
     assert list(run_problems(run_of(**values), cluster, Warmup(3))) == problems
 
 
@@ -158,7 +158,7 @@ def test_every_reason_is_reported_with_its_numbers(
 def test_layers_split_across_nodes_are_reported_as_a_warning(
     run_of: RunOf, nodes: int, gpus_per_node: int, tensor_parallel_size: int, worth_a_look: bool
 ):
-    """Layers split across nodes are possible but slow, so the run gets a warning only."""
+    """If tensor parallelism splits a layer across nodes, the run is slow, and gets a warning."""
     split = {"nodes": nodes, "gpus_per_node": gpus_per_node}
     run = run_of(
         framework="deepspeed", script="a", tensor_parallel_size=tensor_parallel_size, **split
@@ -220,7 +220,7 @@ def test_layers_split_across_nodes_are_reported_as_a_warning(
 def test_a_gpu_that_is_not_known_is_reported_as_a_warning(
     run_of: RunOf, profile: dict[str, Any], warnings: list[str]
 ):
-    """The warning lists the numbers that will be missing, and what to give instead."""
+    """For an unknown GPU, the warning lists the numbers that will be missing, and their remedy."""
     assert list(run_warnings(run_of(), Cluster(name="a", **profile), Path())) == warnings
 
 
@@ -253,9 +253,9 @@ def test_a_program_that_needs_gpus_is_reported_as_a_warning_without_any(
 def test_run_clm_with_parameters_divided_is_reported_as_a_warning_without_gpus(
     run_of: RunOf, stage: int, cluster: Cluster, warnings: list[str], tmp_path: Path
 ):
-    """If ZeRO divides parameters, run_clm gets a warning on a cluster without GPUs.
+    """On a cluster without GPUs, run_clm with ZeRO stage 3 gets a warning.
 
-    There, DeepSpeed refuses its batch size.
+    Without GPUs, DeepSpeed refuses the batch size of such a run.
     """
     files = {name: str(tmp_path / name) for name in ("script", "dataset")}
     for path in files.values():
@@ -277,7 +277,10 @@ def test_run_clm_with_parameters_divided_is_reported_as_a_warning_without_gpus(
 def test_an_optimizer_with_one_core_gives_a_warning(
     run_of: RunOf, values: dict[str, Any], cores: int | None, *, warned: bool
 ):
-    """An optimizer with only one core gets a warning, because its steps take many times as long."""
+    """If the optimizer runs on the CPU with one core per rank, the run gets a warning.
+
+    Its steps take many times as long.
+    """
     if "framework" in values:
         values = {**values, "source": "c"}
     cluster = Cluster(name="a", scheduler="slurm", gpus_per_node=8, cores_per_rank=cores)

@@ -26,7 +26,10 @@ RULES = {
 
 @pytest.mark.parametrize(("written", "excludes"), RULES.values(), ids=RULES)
 def test_a_rule_excludes_what_matches_all_of_it(written: object, excludes: bool):
-    """A rule matches if all its keys match; a list of values matches if one of them does."""
+    """A rule matches a run if all keys of the rule match.
+
+    A key with a list of values matches if the run has one of these values.
+    """
     assert make_rule("exclude[0]", written, SIZES).excludes(SIZES) is excludes
 
 
@@ -63,7 +66,10 @@ REFUSED: dict[str, tuple[Any, list[str]]] = {
 
 @pytest.mark.parametrize(("written", "problems"), REFUSED.values(), ids=REFUSED)
 def test_an_empty_rule_is_refused(written: object, problems: list[str]):
-    """An empty rule is refused; otherwise a misspelt parameter would silently exclude nothing."""
+    """A rule that is empty, of a wrong type, or about an unknown parameter is refused.
+
+    Otherwise a rule with a misspelt parameter would silently exclude no run.
+    """
     with pytest.raises(UserError) as caught:
         make_rule("exclude[0]", written, SIZES)
     assert list(caught.value.problems) == problems

@@ -23,12 +23,15 @@ SMALL = {
 
 
 def file(**keys: Any) -> CampaignFile:
-    """Return a campaign file with these keys."""
+    """Return a campaign file with the name "a" and the given keys."""
     return CampaignFile(name="a", **keys)
 
 
 def test_the_matrix_is_crossed_in_its_order():
-    """The last parameter varies fastest; defaults fill in the rest."""
+    """A matrix gives every combination of its values; its last parameter varies fastest.
+
+    A parameter in `matrix` replaces the same parameter in `defaults`.
+    """
     crossed = entries(
         file(defaults={"nodes": 1, "seed": 7}, matrix={"seed": [1, 2], "nodes": [3, 4]})
     )
@@ -59,7 +62,10 @@ FILES: dict[str, tuple[dict[str, Any], list[tuple[str, dict[str, int]]]]] = {
 def test_included_runs_are_added_to_those_of_the_matrix(
     keys: dict[str, Any], expected: list[tuple[str, dict[str, int]]]
 ):
-    """The defaults are a separate run only if the file has neither matrix nor include."""
+    """The runs of `include` are added to those of `matrix`.
+
+    Without `matrix` and `include`, the defaults alone are a run.
+    """
     assert [(entry.where, entry.values) for entry in entries(file(**keys))] == expected
 
 
@@ -76,7 +82,7 @@ def test_a_matrix_crosses_to_the_product_of_its_lengths(lengths: list[int], incl
 
 
 def test_a_matrix_that_crosses_to_too_many_runs_is_refused_before_it_is_crossed():
-    """The user gets a message before the runs fill the memory."""
+    """A matrix with too many runs is refused before the runs fill the memory."""
     matrix = {name: [*range(1000)] for name in ("seed", "nodes", "train_iters", "num_layers")}
     with pytest.raises(UserError) as caught:
         entries(file(matrix=matrix))
@@ -128,7 +134,10 @@ def test_values_that_do_not_go_together_are_reported_all_at_once(
 
 
 def test_sizes_next_to_the_model_change_those_of_its_preset():
-    """Sizes in addition to a preset replace the preset's sizes; its name is still shown."""
+    """A size that the user gives with a preset replaces the preset's size.
+
+    The run still shows the preset's name.
+    """
     values = {"framework": "gpt", "model": {"preset": "xl", "num_layers": 3}, "seq_length": 512}
     run = make_run(Entry("defaults", values), "local", 1)
     assert (run.model.num_layers, run.model.hidden_size, run.model.seq_length) == (3, 1600, 512)

@@ -177,7 +177,7 @@ def test_all_problems_of_a_file_are_reported_at_once(
 
 
 def test_a_problem_of_the_cluster_is_reported_with_the_rest(problems_of: ProblemsOf):
-    """A missing or wrong cluster profile does not hide other mistakes."""
+    """A missing cluster profile is reported together with the other mistakes of the file."""
     name, cluster = problems_of(f"name: ../x\ncluster: nosuch.yaml\n{GPT}")
     assert name.startswith("name: '../x' cannot name a folder")
     assert cluster.startswith("cluster 'nosuch.yaml': there is no such profile file")
@@ -275,15 +275,18 @@ IN_PLAY = {
 def test_frameworks_in_play_are_those_that_are_named(
     data: dict[str, object], expected: tuple[str, ...]
 ):
-    """If the file names a framework, other frameworks' parameters are unknown.
+    """If the file names a framework, only the named frameworks' parameters are known.
 
-    Otherwise all are known.
+    If the file names no framework, the parameters of all frameworks are known.
     """
     assert set(frameworks_in_play(data)) == set(expected)
 
 
 def test_a_rule_s_value_that_no_run_can_have_is_refused(problems_of: ProblemsOf):
-    """With a misspelt value, a rule would silently exclude nothing."""
+    """An `exclude` rule with a value that no run can have is refused.
+
+    Otherwise a rule with a misspelt value would silently exclude no run.
+    """
     text = "name: a\ndefaults: {framework: gpt, model: s}\nexclude: [{strategy: [ddp, zer1]}]\n"
     [problem] = problems_of(text)
     assert problem.startswith("exclude[0].strategy: 'zer1' is not one of ddp, zero0")

@@ -27,7 +27,10 @@ SIZES = {
 
 
 def campaign_of(folder: Path, *runs: dict[str, Any], **defaults: Any) -> Campaign:
-    """Return a Megatron campaign with these runs; JSON is valid YAML."""
+    """Return a Megatron campaign whose `include` has these runs.
+
+    The campaign file is written as JSON, which is valid YAML.
+    """
     usual = {"framework": "megatron", "source": "megatron", "precision": "bf16"}
     path = folder / "campaign.yaml"
     text = {"name": "models", "defaults": {**usual, **defaults}, "include": list(runs)}
@@ -74,14 +77,14 @@ CHOICES: dict[str, dict[str, Any]] = {
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Return a folder with the config.json of a model with latent attention and experts."""
+    """Return a folder with the config.json of a model with latent attention and with experts."""
     (tmp_path / "config.json").write_text(json.dumps(named_model("deepseek-v2-lite").config))
     return tmp_path
 
 
 @pytest.mark.parametrize("choice", CHOICES.values(), ids=CHOICES)
 def test_a_run_with_a_model_is_made_again_from_its_record(choice: dict[str, Any], folder: Path):
-    """A run that is made from its record has the same identity and sizes."""
+    """A run that is created from its record has the identity and sizes of the recorded run."""
     campaign = campaign_of(folder, choice)
     (planned,) = campaign.runs
     store = CampaignStore(folder / "results")
@@ -94,7 +97,10 @@ def test_a_run_with_a_model_is_made_again_from_its_record(choice: dict[str, Any]
 
 
 def test_a_named_model_is_counted_as_described(folder: Path):
-    """The parameters and FLOPs are those of the description, with Megatron's padded vocabulary."""
+    """A run of a named model has the parameters and FLOPs of the model's description.
+
+    The vocabulary is the one that Megatron pads.
+    """
     choice = {"model": {"name": "mixtral-8x7b", "num_layers": 2}, "seq_length": 512}
     (planned,) = campaign_of(folder, choice, global_batch_size=4, gpus_per_node=1).runs
     named = named_model("mixtral-8x7b")
@@ -110,7 +116,10 @@ def test_a_named_model_is_counted_as_described(folder: Path):
 
 
 def test_runs_are_excluded_by_variants(folder: Path):
-    """`exclude` can name a variant like any other parameter, also for a model with a name."""
+    """`exclude` can name a variant of the model, e.g. `gated_mlp`, like any other parameter.
+
+    The rule also applies to a model that is given by its name.
+    """
     path = folder / "campaign.yaml"
     text = {
         "name": "models",
@@ -152,7 +161,10 @@ def test_equal_models_are_one_run(folder: Path):
 
 
 def test_megatron_is_started_with_the_arguments_that_build_the_model(folder: Path):
-    """Each argument is one word of the script, and no argument is given twice."""
+    """The script has every Megatron argument that builds the model, and each only once.
+
+    The shell reads each value as one word.
+    """
     campaign = campaign_of(folder, {"model": {"config": "config.json"}})
     script = job_script(campaign.runs[0], campaign, folder / "run")
     for line in (
@@ -175,9 +187,10 @@ def test_megatron_is_started_with_the_arguments_that_build_the_model(folder: Pat
     ],
 )
 def test_hybrid_models_have_the_pattern_of_their_layers(version: str, pattern: str, folder: Path):
-    """A model with Mamba-2 layers is trained by another program, given the pattern of its layers.
+    """A model with Mamba-2 layers is trained by pretrain_mamba.py.
 
-    The option for the pattern got another name in later releases.
+    An option gives this program the kind of every layer. In later releases this option has another
+    name.
     """
     (folder / "hybrid.json").write_text(json.dumps(HYBRID))
     campaign = campaign_of(folder, {"model": {"config": "hybrid.json"}}, version=version)
@@ -207,14 +220,17 @@ def test_hybrid_models_have_the_pattern_of_their_layers(version: str, pattern: s
 def test_hybrid_models_need_what_their_program_needs(
     changed: dict[str, Any], problem: str, folder: Path
 ):
-    """A hybrid model that its program cannot train is impossible; the message has the remedy."""
+    """A hybrid model is impossible with settings that its program does not support.
+
+    A hybrid model has Mamba-2 layers. The message names what the program needs.
+    """
     (folder / "hybrid.json").write_text(json.dumps(HYBRID))
     (planned,) = campaign_of(folder, {"model": {"config": "hybrid.json"}}, **changed).runs
     assert any(problem in sentence for sentence in planned.problems)
 
 
 def test_a_release_without_the_options_of_a_model_is_named(folder: Path):
-    """The warning names a release that lacks the options of a model, which the user may not run."""
+    """A run gets a warning if its Megatron release lacks an option that the model needs."""
     (planned,) = campaign_of(folder, {"model": "gpt-oss-20b"}, version="core-0.14").runs
     assert any(
         "core 0.14" in sentence and "--softmax-type" in sentence for sentence in planned.warnings

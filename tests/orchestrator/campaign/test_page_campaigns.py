@@ -50,7 +50,10 @@ CAMPAIGNS: dict[str, list[tuple[str, dict[str, str]]]] = {
 
 
 def page_rows(name: str) -> list[dict[str, str]]:
-    """Return the rows of a campaign's tables on the page, with the notes on whole tables."""
+    """Return the rows of the page's tables that a campaign repeats.
+
+    A value that the page gives only in a note on a whole table is added to every row of the table.
+    """
     rows = []
     for table, notes in CAMPAIGNS[name]:
         with (PAGE / f"{table}.csv").open() as file:
@@ -59,12 +62,12 @@ def page_rows(name: str) -> list[dict[str, str]]:
 
 
 def shown(planned: PlannedRun, columns: list[str]) -> tuple[str, ...]:
-    """Return the values of a planned run, in the columns of the page."""
+    """Return the values of a planned run for these columns of the page, as text."""
     return tuple(str(COLUMNS[column](planned.run)) for column in columns)
 
 
 def wanted(row: dict[str, str], columns: list[str]) -> tuple[str, ...]:
-    """Return the values of a row of the page, in the same columns."""
+    """Return the values of a row of the page for these columns, as text."""
     return tuple(SIZES.get(row[column], row[column]) for column in columns)
 
 
@@ -106,9 +109,9 @@ def test_rows_that_contradict_themselves_are_planned_as_contradictions(name: str
 
 
 def test_rows_with_more_stages_than_ranks_are_planned_as_the_program_ran_them():
-    """Runs with too many stages are planned with fewer; their command has the page's number.
+    """A run with more pipeline stages than GPUs / TP is planned with fewer, as Megatron trained it.
 
-    They have 4 stages on 16 GPUs, and 16 on 64.
+    With TP 4, it has 4 stages on 16 GPUs and 16 stages on 64 GPUs. The page gives 8 and 32.
     """
     runs = [
         planned.run

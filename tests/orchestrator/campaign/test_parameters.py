@@ -85,7 +85,7 @@ def test_an_invalid_time_limit_is_refused(limit: int | str):
 def test_a_time_limit_written_for_slurm_is_read_as_it_was(
     days: int, hours: int, minutes: int, seconds: int
 ):
-    """With days or with all hours in one number, a time limit is the same number of seconds."""
+    """A time limit gives the same number of seconds as D-HH:MM:SS and as hours:MM:SS."""
     total = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
     if total:
         assert time_limit_seconds(f"{days}-{hours:02}:{minutes:02}:{seconds:02}") == total
@@ -187,9 +187,9 @@ def test_a_parameter_of_another_framework_is_unknown_if_the_campaign_uses_one():
 
 
 def test_a_value_is_valid_if_one_framework_of_the_campaign_accepts_it():
-    """A value is valid if one of the named frameworks accepts it.
+    """A value is valid if one of the campaign's frameworks accepts it.
 
-    E.g. gpt cannot offload to nvme, deepspeed can.
+    E.g. the framework `deepspeed` can offload to nvme, but `gpt` cannot.
     """
     values = {"offload_param": "nvme"}
     assert list(parameter_problems("include[0]", values, ["gpt"])) == [
@@ -205,7 +205,7 @@ def test_no_framework_has_a_parameter_that_all_have():
 
 
 def test_a_parameter_left_out_is_the_one_that_the_file_documents():
-    """The documented defaults of the campaign file are those that a run gets."""
+    """A run without a parameter gets the default that the campaign file's documentation gives."""
     documented = {
         field.name: () if field.default_factory is list else field.default
         for field in dataclasses.fields(CommonParameters)
@@ -219,7 +219,7 @@ def test_a_parameter_left_out_is_the_one_that_the_file_documents():
 
 
 def test_the_message_about_another_program_s_parameter_names_teralog_s():
-    """For another program's name of a parameter, the message names teralog's parameter."""
+    """If the user writes another program's name of a parameter, a message gives teralog's."""
     for other, here in _CALLED_ELSEWHERE.items():
         assert not is_parameter(other, FRAMEWORKS)
         assert here.partition(":")[0].partition(",")[0] in COMMON | {"deepspeed"} | set(MODEL_SIZES)

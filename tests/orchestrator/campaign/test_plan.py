@@ -25,7 +25,10 @@ exclude: [{{strategy: ddp, global_batch_size: 12}}]
 
 
 def test_a_plan_shows_each_run_with_its_sizes(campaign_of: CampaignOf):
-    """An impossible run has its sizes too, with dashes if they do not divide."""
+    """A plan shows the sizes of impossible runs too.
+
+    If the global batch is not divisible, the number of micro-batches is a dash.
+    """
     rows = as_records(plan_table(campaign_of(MIXED), {}))
     assert [row.pop("run_id") for row in rows] == [p.run_id for p in campaign_of(MIXED).runs]
     sizes = {
@@ -50,7 +53,7 @@ def test_a_plan_shows_each_run_with_its_sizes(campaign_of: CampaignOf):
 
 
 def test_a_plan_shows_how_runs_are_split_if_one_is_split(campaign_of: CampaignOf):
-    """Columns that would contain only 1 are left out of the plan."""
+    """A plan has no column for a parallel size, e.g. tensor-parallel, that is 1 in all runs."""
     split = (
         "name: split\ndefaults: {framework: deepspeed, script: a.py, gpus_per_node: 4}\n"
         "matrix: {pipeline_parallel_size: [1, 2]}\n"
@@ -61,7 +64,7 @@ def test_a_plan_shows_how_runs_are_split_if_one_is_split(campaign_of: CampaignOf
 
 
 def test_a_warning_is_reported_once_and_forbids_nothing(campaign_of: CampaignOf):
-    """The warning names the runs that it concerns; these runs can still be submitted."""
+    """A warning appears once and names its runs; these runs can still be submitted."""
     campaign = campaign_of(
         "name: across\ndefaults: {framework: deepspeed, script: /dev/null, nodes: 2}\n"
         "matrix: {tensor_parallel_size: [1, 2], seed: [1, 2]}\n"
@@ -119,7 +122,10 @@ def test_the_totals_are_one_line(campaign_of: CampaignOf, text: str, line: str):
 
 
 def test_the_totals_count_what_is_done(campaign_of: CampaignOf):
-    """The GPU-hours are only of runs that will start; table and JSON have the state of each run."""
+    """The totals count GPU-hours only of runs that will start.
+
+    Table and JSON show the state of each run, e.g. "completed" or "to start".
+    """
     campaign = campaign_of(MIXED)
     first, *_ = campaign.runs
     states = {first.run_id: "completed"}

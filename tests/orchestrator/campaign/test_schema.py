@@ -17,7 +17,7 @@ EXAMPLES = Path(__file__).parents[3] / "examples"
 
 @pytest.fixture(scope="module")
 def validator() -> Draft202012Validator:
-    """Return a validator of campaign files; its schema is itself a valid schema."""
+    """Return a validator with the schema of campaign files, after a check of the schema itself."""
     schema = campaign_schema()
     Draft202012Validator.check_schema(schema)
     return Draft202012Validator(schema)
@@ -66,7 +66,7 @@ FITTING: dict[str, dict[str, Any]] = {
 def test_a_valid_campaign_file_fits_the_schema(
     validator: Draft202012Validator, data: dict[str, Any]
 ):
-    """A file with every key, in each of its forms, fits the schema."""
+    """A valid campaign file fits the schema, e.g. with a warm-up of "10%" or of 5 iterations."""
     assert errors(validator, data) == []
 
 

@@ -30,7 +30,10 @@ def test_the_starter_file_is_a_valid_campaign(tmp_path: Path, monkeypatch: pytes
 
 
 def test_the_starter_explains_itself(tmp_path: Path):
-    """Every key has a comment, and each command names the file that it is for."""
+    """In the file that `teralog init` writes, every key has a comment.
+
+    Its comments contain commands for this file, e.g. `teralog plan mine.yaml`.
+    """
     path = tmp_path / "mine.yaml"
     write_starter(path, force=False)
     text = path.read_text()

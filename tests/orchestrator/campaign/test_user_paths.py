@@ -78,7 +78,10 @@ def test_nothing_is_rendered_with_a_variable_that_is_not_set(
 def test_nothing_is_rendered_if_the_path_of_python_has_an_unset_variable(
     campaign_of: Callable[[str], Campaign], tmp_path: Path
 ) -> None:
-    """An unset variable in the path of Python is an error; a script would call it literally."""
+    """If the profile's path of Python has an unset variable, `render` is refused.
+
+    Otherwise a script would try to start a program with the literal path $NOWHERE/bin/python.
+    """
     (tmp_path / "far.yaml").write_text("python: $NOWHERE/bin/python\n")
     campaign = campaign_of("name: a\ncluster: far.yaml\ndefaults: {framework: gpt, model: s}\n")
     sentence = "python: $NOWHERE of $NOWHERE/bin/python is not set here"
@@ -92,7 +95,10 @@ def test_nothing_is_rendered_if_the_path_of_python_has_an_unset_variable(
 def test_nothing_is_submitted_if_the_log_folder_does_not_exist(
     campaign_of: Callable[[str], Campaign], tmp_path: Path
 ) -> None:
-    """An unset variable in the log folder is an error, because no folder is called $NOWHERE."""
+    """If the profile's log folder has an unset variable, `submit` is refused.
+
+    Otherwise the logs would go to a folder with the literal name $NOWHERE.
+    """
     (tmp_path / "far.yaml").write_text("log_folder: $NOWHERE/logs\n")
     campaign = campaign_of("name: a\ncluster: far.yaml\ndefaults: {framework: gpt, model: s}\n")
     store = CampaignStore(tmp_path / "results")

@@ -94,7 +94,10 @@ def test_a_mistake_is_one_sentence_and_exit_1(tmp_path: Path, mistake: str, comm
 
 
 def test_a_key_of_another_deepspeed_is_a_warning_if_the_user_says_so(tmp_path: Path) -> None:
-    """With --allow-unknown-arguments, a key that the recorded DeepSpeed lacks is only a warning."""
+    """With --allow-unknown-arguments, an unknown DeepSpeed key is a warning instead of an error.
+
+    A key is unknown if the DeepSpeed version that teralog recorded does not have it.
+    """
     path = tmp_path / "campaign.yaml"
     path.write_text(
         f"name: x\n{DEFAULTS}include: [{{strategy: zero3, deepspeed: {{of_next_year: 1}}}}]\n"
@@ -119,7 +122,10 @@ def test_all_mistakes_of_a_file_are_reported_at_once(tmp_path: Path) -> None:
 
 
 def test_plan_writes_nothing_and_gives_one_object_per_run(campaign: Path) -> None:
-    """`plan --json` has every chosen and derived size of a run, by its full name."""
+    """`plan --json` prints one object per run, with every size by its full name.
+
+    The command writes no file.
+    """
     result = run(campaign.parent, "plan", str(campaign), "--json")
     assert result.exit_code == 0
     first, second = json.loads(result.stdout)

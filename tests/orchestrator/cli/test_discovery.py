@@ -112,7 +112,7 @@ def test_a_run_has_to_be_named(folder: Path) -> None:
 
 
 def test_a_file_that_does_not_exist_is_not_a_run(folder: Path) -> None:
-    """A word with a file's suffix that does not exist is reported as a missing file."""
+    """A word that looks like a file, e.g. gone.yaml, gives a message about a missing file."""
     assert "gone.yaml" in teralog("logs", "gone.yaml", "ddp").stderr
     assert "there is no run" not in teralog("cancel", "gone.yaml").stderr
 
@@ -153,7 +153,10 @@ def test_list_of_a_folder_without_campaigns_is_a_sentence(tmp_path: Path) -> Non
 
 
 def completions(line: str, shell: str) -> list[str]:
-    """Return teralog's completions for a command line that ends within its last word."""
+    """Return teralog's completions at the end of a command line.
+
+    If the line ends with a space, the completions are for a new word, else for the last word.
+    """
     words = shlex.split(line.removesuffix(" "))
     last = len(words) if line.endswith(" ") else len(words) - 1
     incomplete = "" if line.endswith(" ") else words[-1]
@@ -188,13 +191,16 @@ def test_the_shell_completes_labels_of_runs(
 
 
 def test_the_shell_completes_ids_after_their_first_letters(folder: Path) -> None:
-    """Ids of runs are completed only after their first digits, for users who paste them."""
+    """If the user has typed the first digits of a run's id, the shell completes the id."""
     first = json.loads(teralog("plan", "--json").stdout)[0]["run_id"]
     assert any(first in text for text in completions(f"teralog logs mine.yaml {first[:5]}", "zsh"))
 
 
 def test_a_campaign_with_mistakes_completes_nothing(folder: Path) -> None:
-    """A message about mistakes would appear in the command line, so completion prints nothing."""
+    """If a campaign file has mistakes, the shell completes nothing and prints no message.
+
+    A message would appear in the middle of the user's command line.
+    """
     (folder / "mine.yaml").write_text("name: mine\nmatrix: {sed: [1]}\n")
     assert "".join(completions("teralog logs mine.yaml z", "zsh")) == ""
 

@@ -140,7 +140,10 @@ def test_a_log_that_cannot_be_read_reports_nothing(tmp_path: Path, attempt_in: A
 
 
 def test_a_run_that_is_supervised_has_no_outcome_yet(tmp_path: Path, attempt_in: AttemptIn):
-    """A run whose lock is held has no outcome; the lock is free once its holder is dead."""
+    """While a supervisor holds a run's lock, the run has no outcome.
+
+    The lock is free as soon as the supervisor is dead.
+    """
     folder = RunFolder(tmp_path)
     attempt_in(folder, log=OOM)
     held = locks.acquire(folder.lock)
@@ -161,7 +164,10 @@ def test_a_run_that_is_supervised_has_no_outcome_yet(tmp_path: Path, attempt_in:
     ],
 )
 def test_a_list_of_outcomes_is_words_with_commas(text: str, words: tuple[str, ...]):
-    """An empty list of outcomes means every unsuccessful end; `unknown` is not an end."""
+    """A list of outcomes is words with commas between them.
+
+    An empty list means every unsuccessful outcome except `unknown`.
+    """
     assert parse_outcomes(text) == words
 
 

@@ -1,4 +1,4 @@
-"""Find the line of a log at which the last start of a job begins."""
+"""Find the line of a log at which the job's last start begins; Slurm can requeue a job."""
 
 from pathlib import Path
 
@@ -26,7 +26,10 @@ AGAIN = "[teralog] job 7 starts again: restart {}\n"
 def test_a_log_is_read_from_the_line_of_its_last_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log: str, rest: str, chunk: int
 ) -> None:
-    """A log with only one start is read from its first line."""
+    """A log is read from the line at which the job's last start begins.
+
+    A log with only one start is read from its first line.
+    """
     monkeypatch.setattr(restarts, "_CHUNK_BYTES", chunk)
     path = tmp_path / "output.log"
     path.write_text(log)

@@ -151,7 +151,10 @@ def test_values_that_do_not_fit_are_a_mistake_of_the_users(text: str, says: str)
 
 
 def test_a_name_without_a_value_is_absent():
-    """A run of another framework lacks a framework's parameters, so they count as absent."""
+    """A parameter that a run does not have counts as absent, so a comparison with it is false.
+
+    E.g. a run of a framework without ZeRO has no `zero_stage`.
+    """
     assert compile_expression("zero_stage == 3", ["zero_stage"])({}) is False
 
 
@@ -187,12 +190,18 @@ def test_deep_nesting_does_not_crash(repeated: str, depth: int):
 
 
 def joined(operators: str) -> st.SearchStrategy[str]:
-    """Return operators, each between two blanks."""
+    """Generate one of these operators, with a space on each side.
+
+    operators: separated by spaces.
+    """
     return st.sampled_from([f" {operator} " for operator in operators.split()])
 
 
 def grouped(*parts: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    """Join the parts, with or without brackets as the precedence of operators needs them."""
+    """Generate the concatenation of the parts, with or without brackets around it.
+
+    Without brackets, the precedence of operators decides the result.
+    """
     return st.builds(
         lambda texts, bare: "".join(texts) if bare else f"({''.join(texts)})",
         st.tuples(*parts),
@@ -220,7 +229,10 @@ conditions = st.recursive(
 
 @given(conditions, st.fixed_dictionaries(dict.fromkeys("abc", st.integers(-20, 20))))
 def test_arithmetic_and_comparisons_agree_with_python(text: str, values: dict[str, int]):
-    """The language has Python's precedence, chained comparisons and signs of remainders."""
+    """An expression gives the same result as Python's `eval`.
+
+    This covers precedence, chained comparisons, and the signs of remainders.
+    """
     try:
         expected = bool(eval(text, {"__builtins__": {}}, dict(values)))
     except ZeroDivisionError:

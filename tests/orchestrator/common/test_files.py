@@ -162,7 +162,7 @@ def test_two_processes_may_write_a_folder_at_once(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_another_process_uses_meanwhile_stays(tmp_path: Path) -> None:
-    """After a failure only empty folders are removed again."""
+    """If creating a folder fails, its new parent folders are removed only if they are empty."""
 
     def fail() -> None:
         with made_folder(tmp_path / "shared" / "mine"):
@@ -176,7 +176,10 @@ def test_a_folder_that_another_process_uses_meanwhile_stays(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("linked", [True, False])
 def test_folders_may_share_a_file(tmp_path: Path, linked: bool) -> None:
-    """Several folders may have hard links to one file; if the disk refuses, they get copies."""
+    """Several folders may have hard links to one file.
+
+    If the link cannot be created, the folders get copies of the file.
+    """
     with passing_text(tmp_path / "record", "text") as written:
         same = written if linked else tmp_path / "gone"
         for name in ("one", "two"):

@@ -92,7 +92,10 @@ RUNS = [
 def test_a_table_fits_the_terminal(
     rows: list[dict[str, Any]], width: int, expected: list[str]
 ) -> None:
-    """A table is made narrower by the steps that the module lists, in their order."""
+    """A table that is too wide is made narrower in several ways, one after the other.
+
+    E.g. ids are shortened, empty columns are left out, and texts wrap.
+    """
     assert fitted(table(rows), width).lines() == expected
 
 
@@ -119,9 +122,9 @@ def test_minor_columns_are_left_out_first_and_named() -> None:
 
 
 def test_a_column_that_is_cut_has_one_line_for_each_row() -> None:
-    """A column is cut to one line per row if necessary.
+    """In a column that may be cut, a text that is too long ends with "…" after one line.
 
-    Others wrap at spaces, slashes and plus signs.
+    Text in other columns wraps at spaces, slashes and plus signs.
     """
     columns = [_column("label", minor=False), replace(_column("why", minor=False), cut=True)]
     rows = [

@@ -46,9 +46,9 @@ def test_text_is_escaped(text: str, escaped: str) -> None:
 
 
 def test_the_table_has_the_rules_of_booktabs() -> None:
-    """A table has booktabs rules, numbers to the right, and space between groups.
+    """A table has the rules of the LaTeX package booktabs, and extra space between groups of rows.
 
-    None is a dash.
+    Numbers are aligned to the right, and None is a dash.
     """
     table = make_table(COLUMNS, [("[a]", 12.5), ("b", None)])
     assert as_latex(replace(table, breaks=frozenset({1}))).splitlines() == [

@@ -1,4 +1,4 @@
-"""Only processes hold locks, and a lock ends when its holders end."""
+"""Locks of files: a process holds a lock, and the lock is free when its last holder is dead."""
 
 import os
 import signal

@@ -172,9 +172,9 @@ printable = st.text(st.characters(codec="utf-8")).filter(str.isprintable)
 
 @given(printable)
 def test_escaping_loses_nothing_and_lets_no_markup_through(text: str):
-    """Without its backslashes, escaped text is the original.
+    """Removing the backslashes from escaped text gives the original text.
 
-    No pipe, backtick or tag is unescaped.
+    Every pipe, backtick, "<", "*" and "[" in escaped text has a backslash before it.
     """
     escaped = escape_markdown(text)
     assert re.sub(r"\\(.)", r"\1", escaped) == text
@@ -183,7 +183,7 @@ def test_escaping_loses_nothing_and_lets_no_markup_through(text: str):
 
 @given(st.lists(st.tuples(printable, st.none() | st.integers() | st.floats()), max_size=4))
 def test_no_cell_breaks_a_markdown_table(rows: list[tuple[str, float | None]]):
-    """A markdown table has one line per row, and every line has as many unescaped pipes."""
+    """A markdown table has one line per row, and equally many unescaped pipes in each line."""
     columns = (Column("a", "a", lambda row: row[0]), Column("b", "b", lambda row: row[1]))
     lines = as_markdown(make_table(columns, rows)).splitlines()
     assert len(lines) == 2 + len(rows)

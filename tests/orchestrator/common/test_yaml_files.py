@@ -17,7 +17,7 @@ from orchestrator.common.yaml_files import read_yaml
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return one folder for all texts of a test, so that it can try many."""
+    """Return one folder for all files of a test session, because Hypothesis tries many texts."""
     return tmp_path_factory.mktemp("yaml")
 
 
@@ -102,7 +102,10 @@ def test_a_number_among_arguments_stays_as_it_is_written(
 
 
 def test_numbers_that_occur_once_are_numbers_elsewhere(folder: Path):
-    """A number that is an argument by an alias stays a number at the alias's other places."""
+    """If a YAML alias repeats a number among arguments, the number becomes text only there.
+
+    At the alias's other places the number stays a number.
+    """
     path = folder / "some.yaml"
     path.write_text("seed: &n [1, 2]\narguments: *n\nagain: *n\n")
     data = read_yaml(path, "a campaign file", arguments=frozenset({"arguments"}))
@@ -176,7 +179,10 @@ REFUSED = {
 
 @pytest.mark.parametrize(("text", "says"), REFUSED.values(), ids=REFUSED)
 def test_yaml_that_is_not_plain_data_is_refused_with_its_line(folder: Path, text: str, says: str):
-    """One sentence names the file, and the line if there is one."""
+    """Invalid YAML, and YAML that is not plain data, is refused with one sentence.
+
+    The sentence names the file, and the line if there is one.
+    """
     with pytest.raises(UserError) as caught:
         read(folder, text)
     (problem,) = caught.value.problems
@@ -248,9 +254,9 @@ def test_json_is_read_back_unchanged(folder: Path, tree: dict[str, Any]):
 
 @given(trees)
 def test_output_of_pyyaml_is_read_back_unchanged(folder: Path, tree: dict[str, Any]):
-    """Block style, explicit tags and folded lines of PyYAML are read back.
+    """Data that PyYAML writes is read back unchanged.
 
-    The texts are quoted, because PyYAML writes YAML 1.1.
+    The test lets PyYAML quote all texts, because PyYAML writes YAML 1.1.
     """
     text = yaml.safe_dump(tree, allow_unicode=True, default_style='"')
     assert read(folder, text) == tree
