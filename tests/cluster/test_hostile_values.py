@@ -45,7 +45,7 @@ def play(playground, slurm, tmp_path: Path, request: pytest.FixtureRequest) -> A
 
 
 def no_canary(play) -> None:
-    """Fail if a shell executed part of a value, which creates a file."""
+    """Fail if a canary file exists. The test values create this file if a shell executes them."""
     places = (play.ledger.parent, play.path)
     canaries = [path for place in places for path in place.rglob("*canary") if path.is_file()]
     # If the shell that executed it lacks $LEDGER, the file is in one of these folders.
@@ -54,9 +54,9 @@ def no_canary(play) -> None:
 
 
 def test_a_shell_that_executes_a_value_creates_the_canary_file(playground) -> None:
-    """If a shell executes the hostile value, the canary file appears.
+    """If a shell executes a test value, the value creates the canary file.
 
-    Otherwise the other tests could not fail.
+    This shows that the check for this file, which other tests make, can fail.
     """
     for text in HOSTILE.values():
         subprocess.run(
@@ -70,7 +70,7 @@ def test_a_shell_that_executes_a_value_creates_the_canary_file(playground) -> No
 
 
 def test_no_command_executes_a_part_of_a_value(play) -> None:
-    """No command executes hostile paths, accounts, arguments, run names or sbatch options."""
+    """No command executes shell syntax in paths, arguments, run names or sbatch options."""
     play.environment["TERALOG_RESULTS"] = str(play.path / f"results {play.text}")
     assert play.teralog("submit", "campaign.yaml", "--test-only").returncode == 0
     for option in ("--exclude", "--dependency"):
@@ -97,7 +97,7 @@ def test_no_command_executes_a_part_of_a_value(play) -> None:
 
 
 def test_no_part_of_a_value_is_executed_in_an_allocation(play) -> None:
-    """`salloc --run`, and `submit --here` in its shell, execute no part of a value."""
+    """`submit --here`, called in the shell of `salloc --run`, executes no part of a value."""
     done = subprocess.run(
         [TERALOG, "salloc", "campaign.yaml", "--run"],
         cwd=play.path,

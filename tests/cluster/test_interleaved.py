@@ -49,7 +49,10 @@ def in_allocation(play: Any, nodes: int, command: str) -> "subprocess.CompletedP
 
 
 def test_blocks_are_recorded_with_their_allocations(play: Any) -> None:
-    """Each of two allocations executes one block, one run at a time, although two would fit."""
+    """Each of two allocations executes one block; the record of an attempt has its allocation.
+
+    The runs of a block run one at a time, although the allocation has nodes for two.
+    """
     refused = play.teralog("submit", "campaign.yaml")
     assert refused.returncode == 1
     assert "`teralog salloc --batch --run`" in refused.stderr
@@ -110,7 +113,10 @@ def test_blocks_run_unattended_each_in_an_allocation_of_its_own(play: Any) -> No
 
 
 def test_a_second_call_waits_for_the_jobs_of_the_first(play: Any) -> None:
-    """A second `salloc --batch` waits for the first one's jobs, then submits missing blocks."""
+    """The jobs of a second `salloc --batch` start only after the jobs of the first have ended.
+
+    Both calls together complete all runs.
+    """
     for _ in range(2):
         done = play.teralog("salloc", "campaign.yaml", "--batch", "--run")
         assert done.returncode == 0, done.stderr

@@ -72,7 +72,10 @@ STAGES: list[dict[str, Any]] = [
 
 
 def trained(playground: Any, slurm: Any, campaign: str, runs: int) -> list[dict[str, Any]]:
-    """Return the report of a campaign whose runs train on two nodes each."""
+    """Submit a campaign and wait for its end; return the rows of its runs in report.json.
+
+    playground: the folder for the campaign. runs: the number of runs.
+    """
     for package in ("deepspeed", "transformers", "accelerate"):
         pytest.importorskip(package, reason="needs the extras train and hf")
     playground.environment |= slurm.environment
@@ -92,7 +95,10 @@ def trained(playground: Any, slurm: Any, campaign: str, runs: int) -> list[dict[
 
 @pytest.mark.timeout(1200)
 def test_every_kind_of_training_ends_with_numbers(playground, slurm) -> None:
-    """Every run has step times, losses, and GPU samples of both nodes taken during the training."""
+    """Every run has step times, losses, and the memory that it allocated.
+
+    Runs of all frameworks except `gpt` also have GPU samples of both nodes.
+    """
     gpt, zero2, zero3, linear = trained(playground, slurm, CAMPAIGN, 4)
     results = playground.path / "results" / "kinds"
     for run in (gpt, zero2, zero3, linear):

@@ -20,7 +20,7 @@ LATE_SECONDS = 14
 
 @pytest.fixture
 def late(playground, slow_to_accept) -> Any:
-    """Return a playground on a cluster that is slow to accept a job."""
+    """Return a playground on a cluster that takes long to accept a job."""
     playground.environment |= slow_to_accept.environment
     playground.plugin = slow_to_accept.plan.submit_seconds
     return playground
@@ -37,9 +37,9 @@ def names(slurm) -> list[str]:
 def test_a_job_that_slurm_accepts_late_runs_nothing_twice(
     late, slow_to_accept, seconds: int, killed: bool, count: int
 ) -> None:
-    """If Slurm accepts a job late, either this job or the next submit starts the runs.
+    """If Slurm accepts a job late, the runs start once: in this job or in that of the next submit.
 
-    If the next submit does, the late job ends at once.
+    If the next submit starts the runs, the late job ends at once.
     """
     late.write_slurm_campaign("sleep 0.2", matrix=f"seed: {[*range(count)]}")
     late.plugin.write_text(f"{seconds}\n")

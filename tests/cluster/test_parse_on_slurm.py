@@ -118,7 +118,10 @@ ON_SLURM = ("--on-slurm", "cpu.yaml", "--shards", "4")
     ],
 )
 def test_output_equals_that_of_one_process(archive: Archive, options: Any, layouts: Any) -> None:
-    """The output is the same byte for byte in each format; each log is read only once."""
+    """`parse --on-slurm` prints the same bytes as `parse`, in each output format.
+
+    All formats together read each log only once.
+    """
     for layout in layouts:
         alone = archive.parse(*options, *layout)
         assert alone[1] == 1
@@ -143,7 +146,7 @@ def test_only_the_shard_of_a_changed_log_is_read_again(archive: Archive) -> None
 def test_a_second_call_reads_the_shard_that_was_cancelled_and_no_other(
     archive: Archive, slurm: Cluster
 ) -> None:
-    """If a task is cancelled, the call names its shard of the logs, and prints no table.
+    """If a Slurm task is cancelled, `parse --on-slurm` names the task's shard, and prints no table.
 
     The next call reads only this shard.
     """
@@ -204,7 +207,7 @@ def test_ctrl_c_leaves_the_jobs_and_the_next_call_waits_for_them(
 
 
 def test_impossible_requests_are_reported(archive: Archive) -> None:
-    """Standard input, a profile without Slurm, and an unknown partition are refused."""
+    """`parse --on-slurm` refuses standard input, missing files, and profiles that it cannot use."""
     (archive.path / "here.yaml").write_text("scheduler: local\n")
 
     def parse(*arguments: str) -> tuple[int, str]:

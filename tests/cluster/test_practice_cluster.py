@@ -30,7 +30,7 @@ def test_a_job_runs_and_its_output_is_there(slurm: Cluster, tmp_path: Path) -> N
 
 
 def test_a_step_spans_nodes_that_find_each_other_by_name(slurm: Cluster, tmp_path: Path) -> None:
-    """In a job of several nodes, the other nodes reach the first one without any setting."""
+    """In a job of two nodes, both nodes can resolve the name of the first node."""
     body = 'srun bash -c "getent ahostsv4 gpu005 | sed -n 1p; hostname"'
     job = submit(slurm, body, "--nodes=2", "--constraint=v100-16g", folder=tmp_path)
     assert wait_for(slurm, job, "COMPLETED|FAILED") == "COMPLETED"
@@ -40,7 +40,7 @@ def test_a_step_spans_nodes_that_find_each_other_by_name(slurm: Cluster, tmp_pat
 
 
 def test_the_gpt2_page_s_allocation_is_granted(slurm: Cluster) -> None:
-    """The `salloc` line of the GPT2 page works unchanged, except for the number of nodes."""
+    """The `salloc` line of the docs page about GPT2 works with four nodes, otherwise unchanged."""
     done = slurm.run(
         *("salloc", "--constraint=v100-32g", "--nodes=4", "--ntasks=4", "--cpus-per-task=40"),
         *("--gres=gpu:4", "--hint=nomultithread", "--time=6:00:00", "srun", "hostname"),
@@ -67,7 +67,7 @@ def test_resources_that_no_node_has_are_refused(
 
 
 def test_an_array_runs_its_tasks_within_its_throttle(slurm: Cluster, tmp_path: Path) -> None:
-    """The largest array that Slurm allows completes, with at most four tasks at once."""
+    """All tasks of the largest allowed array run, with a limit of four at once."""
     body = "touch began-$SLURM_ARRAY_TASK_ID; [[ $SLURM_ARRAY_TASK_ID != 7 ]]"
     job = submit(slurm, body, "--array=0-10%4", folder=tmp_path)
     assert wait_for(slurm, job, "COMPLETED FAILED") == "COMPLETED FAILED"
@@ -113,7 +113,10 @@ def printed_by(job: str, folder: Path) -> Path:
 
 
 def test_a_node_that_fails_stays_away_from_the_job_it_lost(slurm: Cluster, tmp_path: Path) -> None:
-    """A failed node does not get its lost job again too early; else Slurm would hold the job."""
+    """If a node fails, its job starts again on another node; the failed node stays drained.
+
+    Slurm would hold the job if the job came back to this node too early.
+    """
     body = """trap "" TERM; echo "$SLURMD_NODENAME"; [[ -v SLURM_RESTART_COUNT ]] || sleep 600"""
     options = ("--requeue", "--open-mode=append", "--partition=v100")
     job = submit(slurm, body, *options, folder=tmp_path)
@@ -165,7 +168,7 @@ def test_a_job_over_its_time_ends_as_timeout(slurm: Cluster, tmp_path: Path) -> 
 
 
 def test_without_accounting_sacct_prints_nothing(slurm: Cluster) -> None:
-    """On a cluster without slurmdbd, sacct prints nothing, as on a real site."""
+    """On a cluster without slurmdbd, sacct reports on stderr that accounting is disabled."""
     assert "disabled" in slurm.run("sacct").stderr
 
 

@@ -35,7 +35,7 @@ time.sleep(600)
 
 @pytest.fixture
 def folder(slurm: object) -> Iterator[Path]:
-    """Yield a short path for a cluster's folder, which must not exist after the test."""
+    """Yield a short path for a cluster's folder; fail if the folder still exists after the test."""
     path = Path("/tmp") / f"practice-{os.getpid()}-{next(tempfile._get_candidate_names())}"
     yield path
     left = [path] if path.exists() else belonging_to(path)
@@ -68,7 +68,10 @@ def gone(folder: Path, seconds: float) -> bool:
 
 @pytest.mark.parametrize("victim", ["starter", "outer holder", "inner holder"])
 def test_all_processes_end_if_one_is_killed(folder: Path, tmp_path: Path, victim: str) -> None:
-    """If the cluster's starter or one of its two holding processes is killed, all processes end."""
+    """If one of three processes is killed, all processes of the practice cluster end.
+
+    The three are the process that starts the cluster, and two that keep its daemons running.
+    """
     starter = subprocess.Popen(
         [sys.executable, "-c", STARTER, str(folder), str(tmp_path)],
         env={**os.environ, "PYTHONPATH": str(TOOLS)},
@@ -88,7 +91,7 @@ def test_all_processes_end_if_one_is_killed(folder: Path, tmp_path: Path, victim
 
 
 def practice(*arguments: str, **options: object) -> "subprocess.CompletedProcess[str]":
-    """Run the command `practice_cluster.py` to its end."""
+    """Run `practice_cluster.py` with these arguments, and wait for its end."""
     return subprocess.run(
         [sys.executable, str(TOOLS / "practice_cluster.py"), *arguments],
         capture_output=True,
@@ -100,7 +103,10 @@ def practice(*arguments: str, **options: object) -> "subprocess.CompletedProcess
 
 
 def test_a_cluster_that_is_up_stays_until_it_is_taken_down(folder: Path) -> None:
-    """The cluster outlives its starter; a second cluster in the same folder is refused."""
+    """After `practice_cluster.py up`, the cluster stays until `practice_cluster.py down`.
+
+    A second cluster in the same folder is refused.
+    """
     where = f"--folder={folder}"
     up = practice("up", where, "--nodes=1")
     assert up.stdout == f"export SLURM_CONF={folder}/etc/slurm.conf\n"
@@ -114,7 +120,10 @@ def test_a_cluster_that_is_up_stays_until_it_is_taken_down(folder: Path) -> None
 
 
 def test_a_shell_ends_the_cluster_that_it_started_only(folder: Path) -> None:
-    """In the shell, Slurm's commands use its cluster; its end leaves other clusters running."""
+    """`practice_cluster.py shell` starts a cluster, and ends it with the shell.
+
+    If the cluster was already running, it stays after the shell.
+    """
     where, commands = f"--folder={folder}", {"input": "srun -N2 hostname | sort\n"}
     environment = {"env": {**os.environ, "SHELL": "/bin/sh"}}
     shell = practice("shell", where, "--nodes=2", "--nodes-16g=0", **commands, **environment)
@@ -147,7 +156,7 @@ def test_a_daemon_that_does_not_start_is_explained_and_leaves_nothing(folder: Pa
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_an_ordinary_user_has_a_cluster_of_their_own(folder: Path) -> None:
-    """The user `nobody`, without any rights, can start a cluster."""
+    """The user `nobody`, who has no special rights, can start a cluster."""
     as_nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
     # setpriv itself may still enter root's folders; the shell that it starts may not.
     as_nobody += ["sh", "-c", 'exec "$@"', "sh"]
@@ -181,5 +190,5 @@ def test_an_ordinary_user_has_a_cluster_of_their_own(folder: Path) -> None:
 
 
 def test_nothing_is_missing_where_these_tests_run() -> None:
-    """No Debian package that the fixtures need is missing on this machine."""
+    """This machine has all Debian packages that a practice cluster with accounting needs."""
     assert missing_packages(with_accounting=True) == []

@@ -43,7 +43,7 @@ def test_reserved_ports_are_exclusive_until_a_daemon_listens() -> None:
 
 @pytest.mark.parametrize("with_accounting", [False, True])
 def test_every_path_of_the_configuration_is_below_the_folder(with_accounting: bool) -> None:
-    """All paths in the configuration are in the cluster's folder, none in the machine's Slurm."""
+    """All paths in the configuration are in the cluster's folder, so no other Slurm is changed."""
     plan = Plan(folder=Path("/tmp/here"), nodes_32g=2, with_accounting=with_accounting)
     host = Host(name="vm", user="me", ports=tuple(range(6)), slurm_version=(22, 5))
     texts = files(plan, host)

@@ -1,4 +1,4 @@
-"""Check that a refusal is reported in Slurm's words, and that the campaign can then continue."""
+"""Check that teralog prints Slurm's message if Slurm refuses a job, and can then continue."""
 
 import os
 from collections.abc import Iterator
@@ -50,7 +50,10 @@ MISTAKES = {
 def test_a_mistake_in_a_profile_is_reported_and_can_be_corrected(
     playground, request: pytest.FixtureRequest, what: str, command: str
 ) -> None:
-    """After a refusal no run counts as started, and the corrected campaign can be submitted."""
+    """If Slurm refuses a wrong value in a profile, no run counts as started.
+
+    With the right value, the campaign can be submitted.
+    """
     mistake = MISTAKES[what]
     playground.environment |= request.getfixturevalue(mistake.cluster).environment
     playground.write_slurm_campaign("true", matrix="seed: [1, 2]")
@@ -127,7 +130,10 @@ def test_as_many_runs_are_submitted_as_slurm_accepts(playground, limited) -> Non
 
 
 def test_no_run_is_submitted_while_slurm_accepts_none(playground, limited) -> None:
-    """The submit reports that Slurm accepts no job, and the next submit continues."""
+    """If Slurm accepts no job, `submit` reports this and starts no run.
+
+    Once Slurm accepts jobs again, the next submit starts the runs.
+    """
     playground.environment |= limited.environment
     held = limited.run(
         *("sbatch", "--parsable", "--hold", "--mem=1M", "--output=/dev/null"),
@@ -150,7 +156,10 @@ def test_no_run_is_submitted_while_slurm_accepts_none(playground, limited) -> No
 
 
 def test_submit_wait_submits_the_rest_as_room_appears(playground, limited) -> None:
-    """`submit --wait` submits runs as Slurm accepts them, and leaves no refused attempt."""
+    """`submit --wait` submits all runs, some of them later, when Slurm accepts jobs again.
+
+    Refused jobs leave no attempts.
+    """
     playground.environment |= limited.environment
     playground.write_slurm_campaign("true", matrix=f"seed: {list(range(20))}")
     submitted = playground.teralog("submit", "campaign.yaml", "--wait")

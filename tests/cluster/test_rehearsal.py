@@ -28,7 +28,10 @@ PROGRAMS = {"megatron_deepspeed_3d": ("pretrain_gpt2.py", "pretrain_gpt.py")}
 
 
 def write_campaign(folder: Path, framework: str, nodes: Sequence[int]) -> Campaign:
-    """Write a framework's sample campaign for other nodes, and stand-ins for its files."""
+    """Write a campaign of a framework for these node counts, and empty files for its programs.
+
+    The settings are those of the recorded campaign of this framework for V100 GPUs.
+    """
     recorded = yaml.safe_load((SCRIPTS / f"{framework}-v100.yaml").read_text())
     defaults = recorded["defaults"] | {"time_limit": 20}
     given = [name for name in FRAMEWORKS[framework].start.paths if defaults.get(name)]
@@ -77,10 +80,7 @@ def rehearse(playground: Any, cluster: Cluster, framework: str) -> list[tuple[st
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_every_rank_of_every_framework_would_start(playground, sixteen_nodes, framework) -> None:
-    """On each node the rehearsal finds the right ranks, number of nodes and master address.
-
-    It accepts all options.
-    """
+    """A rehearsal completes with all ranks on the right number of nodes, and trains nothing."""
     pytest.importorskip("deepspeed")
     counts = [NODES, ON_MORE[framework]] if framework in ON_MORE else [NODES]
     campaign = write_campaign(playground.path, framework, counts)

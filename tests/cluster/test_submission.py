@@ -48,7 +48,10 @@ def test_runs_that_ask_for_the_same_go_as_one_array_and_complete(play) -> None:
 
 
 def test_an_array_has_its_runs_header_and_only_selects_their_scripts(bare) -> None:
-    """An array's script has the same header as its runs' scripts, and starts these scripts."""
+    """An array's script has the #SBATCH lines of its runs, except names, comment and output.
+
+    It starts the scripts of the runs, which are unchanged.
+    """
     bare.write_slurm_campaign("true", matrix="seed: [1, 2]", profile="hint: nomultithread\n")
     bare.teralog("submit", "campaign.yaml", "--hold")
     [array] = scripts(bare)
@@ -95,7 +98,7 @@ def test_squeue_shows_which_runs_are_running(bare, slurm, seeds: list[int]) -> N
 
 
 def test_an_array_is_split_where_it_is_too_large_and_bounded_where_asked(bare, slurm) -> None:
-    """An array is split at max_array_size, and --throttle limits each of the new arrays."""
+    """An array larger than max_array_size is split; --throttle limits each of the new arrays."""
     bare.write_slurm_campaign("true", matrix="seed: [1, 2, 3, 4, 5]", profile="max_array_size: 2\n")
     submitted = bare.teralog("submit", "campaign.yaml", "--throttle", "1", "--hold")
     ids = [line.partition(":")[0] for line in submitted.stdout.splitlines()]
@@ -159,7 +162,7 @@ def test_a_submit_waits_for_another_active_one_with_a_message(bare) -> None:
 
 
 def test_runs_over_the_submission_limit_are_left_to_the_next_submit(bare) -> None:
-    """The message about the submission limit contains how many runs are left."""
+    """Runs beyond the submission limit are left to the next submit; a message has their number."""
     bare.write_slurm_campaign(WAIT, profile="submission_limit: 3\n")
     first = bare.teralog("submit", "campaign.yaml")
     assert (
@@ -240,7 +243,7 @@ def test_runs_are_cancelled_one_by_one_by_state_and_all(play) -> None:
 
 
 def test_a_cancelled_run_that_was_never_submitted_is_not_submitted(bare) -> None:
-    """A cancelled run that has no job is marked as cancelled, as on a machine without Slurm."""
+    """If a user cancels a run that has no job, the next submit does not start this run."""
     bare.write_slurm_campaign("true", matrix="seed: [1, 2]")
     bare.teralog("cancel", "campaign.yaml", "seed=1")
     bare.teralog("submit", "campaign.yaml")
@@ -308,7 +311,7 @@ def test_a_run_that_takes_too_long_ends_as_timeout(play, cluster) -> None:
 def test_a_failed_node_is_reported_and_retry_can_exclude_it(play, cluster) -> None:
     """If a node fails and the profile forbids requeue, the run ends as NODE_FAIL.
 
-    `retry --exclude` starts it on another node.
+    `retry --exclude NODE` starts the run on another node.
     """
     play.write_slurm_campaign(WAIT, matrix="seed: [1]", profile="requeue: false\n")
     play.teralog("submit", "campaign.yaml")
@@ -325,7 +328,10 @@ def test_a_failed_node_is_reported_and_retry_can_exclude_it(play, cluster) -> No
 
 
 def test_a_run_that_slurm_starts_again_keeps_its_log_and_counts_its_restarts(play, cluster) -> None:
-    """A requeued run does not count as ended, although accounting reports an end for seconds."""
+    """A requeued run has no outcome and counts its restarts; its log has the output of both starts.
+
+    For some seconds, accounting reports that the run has ended; teralog ignores this.
+    """
     play.write_slurm_campaign(f"echo life ${{SLURM_RESTART_COUNT:-0}}; {WAIT}", matrix="seed: [1]")
     play.teralog("submit", "campaign.yaml")
     [run] = play.wait_for(["RUNNING"])
@@ -350,7 +356,7 @@ def test_a_run_that_slurm_starts_again_keeps_its_log_and_counts_its_restarts(pla
 
 
 def test_held_runs_are_reported_with_the_command_that_releases_them(play, cluster) -> None:
-    """`submit --hold` holds the runs; the shell command that it prints releases them."""
+    """`submit --hold` holds runs; `status` and `watch` print the command that releases them."""
     play.write_slurm_campaign("true", matrix="seed: [1, 2, 3]")
     with (play.path / "campaign.yaml").open("a") as file:
         file.write("include: [{seed: 4, gpus_per_node: 2}]\n")
@@ -396,7 +402,10 @@ def test_logs_may_be_in_another_folder(bare, written: str) -> None:
 
 
 def test_a_log_in_another_folder_is_of_one_attempt_only(bare) -> None:
-    """A rehearsal and a run of the same name in another results folder write separate logs."""
+    """If `log_folder` is set, each attempt has its own log file, which no other attempt writes to.
+
+    The test has two runs of the same name in two results folders, and a rehearsal.
+    """
     profile = f"log_folder: {json.dumps(str(bare.path / 'elsewhere'))}\n"
     bare.write_slurm_campaign("echo hello", matrix="seed: [1]", profile=profile)
     for results, how in (("results", ()), ("results", ("--rehearse",)), ("others", ())):
@@ -426,7 +435,7 @@ def test_the_results_folder_may_have_any_name(bare, folder: str) -> None:
 
 
 def test_an_option_of_the_other_kind_of_cluster_is_refused(playground, bare) -> None:
-    """--slots is only for this machine, and --throttle and --wait are only for Slurm."""
+    """--slots is refused on a Slurm cluster; --throttle and --wait are refused on this machine."""
     bare.write_slurm_campaign("true")
     assert (
         "--slots: works only on this machine"
@@ -441,7 +450,7 @@ def test_an_option_of_the_other_kind_of_cluster_is_refused(playground, bare) -> 
 
 @pytest.mark.parametrize("place", ["jobs", "allocation"])
 def test_slurm_gets_options_that_no_key_is_for(bare, slurm, place: str) -> None:
-    """Options in the profile's and in a run's `sbatch` and `srun` lists reach Slurm."""
+    """Slurm gets the options in the keys `sbatch` and `srun` of the profile and of the runs."""
     epilog = bare.path / "epilog of mine"
     epilog.write_text('#!/bin/sh\necho called >> "$LEDGER.epilog"\n')
     epilog.chmod(0o755)
@@ -477,7 +486,7 @@ def test_slurm_gets_options_that_no_key_is_for(bare, slurm, place: str) -> None:
 
 
 def test_an_allocation_needs_runs_that_agree(bare) -> None:
-    """Runs of one allocation are refused if they need different options for that allocation."""
+    """`teralog salloc` refuses runs with different sbatch options: an allocation has one value."""
     bare.write_slurm_campaign("true", matrix='sbatch: [["--core-spec=1"], ["--core-spec=2"]]')
     refused = bare.teralog("salloc", "campaign.yaml")
     assert refused.returncode == 1
@@ -498,7 +507,7 @@ exclusive: user
 
 
 def test_slurm_gets_the_profile_s_settings(bare, slurm) -> None:
-    """Each key of the profile sets a field of the job; `--exclude` adds to the profile's list."""
+    """Keys of the profile set fields of the job; `--exclude` adds a node to the profile's list."""
     node, other, *_ = slurm.plan.names_32g
     reservation = ("ReservationName=ours", f"Nodes={node}", "StartTime=now", "Duration=60")
     slurm.run("scontrol", "create", "reservation", *reservation, "Users=root")
@@ -528,7 +537,7 @@ def test_slurm_gets_the_profile_s_settings(bare, slurm) -> None:
 
 
 def test_a_retry_asks_slurm_for_other_resources(bare, slurm) -> None:
-    """`retry --time` changes only its job; the next submit requests the profile's time again."""
+    """`retry` with --partition, --memory, --constraint and --time changes the job's requests."""
     bare.write_slurm_campaign('test -e "$LEDGER.go" || exit 3', matrix="seed: [1]")
     bare.teralog("submit", "campaign.yaml")
     bare.wait_for(["FAILED"])
@@ -543,9 +552,9 @@ def test_a_retry_asks_slurm_for_other_resources(bare, slurm) -> None:
 
 
 def test_a_retry_suggests_settings_that_fit_the_gpu(bare) -> None:
-    """`retry` suggests settings that fit the GPU, once for all repeats of a configuration.
+    """If a run ended as oom, `retry` suggests settings whose forecast memory fits the GPU.
 
-    The campaign file is unchanged.
+    It does so once for all repeats of a configuration. The campaign file is unchanged.
     """
     message = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has"
     bare.write_slurm_campaign(
@@ -572,9 +581,9 @@ def test_a_retry_suggests_settings_that_fit_the_gpu(bare) -> None:
 def test_a_retry_suggests_how_much_host_memory_to_request(
     playground, slurm_with_accounting
 ) -> None:
-    """`retry` suggests as much host memory as accounting measured; with it, the run completes.
+    """If a run needed too much host memory, `retry` suggests a value for --memory from accounting.
 
-    If the user already gave the option, there is no suggestion.
+    With --memory, `retry` prints no suggestion, and the run completes.
     """
     playground.environment |= slurm_with_accounting.environment
     too_much = "import time; much = bytearray(1500 << 20); time.sleep(60)"
@@ -682,7 +691,10 @@ def test_the_expected_start_of_a_waiting_job_is_shown(bare, slurm) -> None:
 
 
 def test_the_expected_start_of_a_job_without_a_node_is_shown(bare) -> None:
-    """If all nodes are busy, `status` expects a job's start at the time limit of a running run."""
+    """If all nodes are busy, `status` shows when Slurm expects to start a waiting job.
+
+    Slurm expects that the running jobs use their time limits.
+    """
     bare.write_slurm_campaign(
         WAIT, matrix="seed: [1, 2, 3, 4, 5]", profile="exclusive: true\n", time_limit=5
     )

@@ -1,4 +1,4 @@
-"""Watch a campaign on a real Slurm: slow and hung runs are reported, and Ctrl-C stops nothing."""
+"""Watch a campaign on a real Slurm: `watch` reports slow and hung runs, and Ctrl-C ends no run."""
 
 import contextlib
 import fcntl
@@ -102,15 +102,15 @@ def play(playground, slurm) -> Any:
     "text", ["gpu[001-003,007]", "a,b[1-2]c[03-04]", "n[8-11,100]", "n[08-11],x[0-0]"]
 )
 def test_slurm_expands_a_list_of_nodes_to_the_same_names(slurm, text: str) -> None:
-    """A list of nodes expands to the same names as `scontrol show hostnames`."""
+    """`expand_nodes` expands `gpu[001-003]` to the same names as `scontrol show hostnames`."""
     job = slurm.run("scontrol", "show", "hostnames", text)
     assert job.stdout.split() == list(expand_nodes(text))
 
 
 def test_a_campaign_is_watched_to_its_end_and_the_slow_run_is_reported(play) -> None:
-    """On a pipe, `watch` prints plain lines until the end, and reports the slow run.
+    """If `watch` writes to a pipe, it prints plain tables until the end, and reports the slow run.
 
-    `status`, its JSON and the table of nodes report the slow run too.
+    `status`, `status --json` and `report --by-node` report the slow run too.
     """
     write_campaign(play)
     assert play.teralog("submit", "campaign.yaml").returncode == 0
@@ -260,7 +260,10 @@ def watch_once(play: Any, *arguments: str) -> Any:
 
 
 def watch_until_dealt_with(play: Any, what: str) -> str:
-    """Watch until the hung run is cancelled or requeued, according to `what`; return the output."""
+    """Call `watch --once --on-hang WHAT` until the run hangs; return the output of the last call.
+
+    what: `cancel` or `requeue`, the action on a hung run.
+    """
     printed: list[str] = []
 
     def is_dealt_with() -> bool:
@@ -273,12 +276,12 @@ def watch_until_dealt_with(play: Any, what: str) -> str:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a run count as hung after three seconds without output, instead of a minute."""
+    """Let runs count as hung after three seconds without output, instead of one minute."""
     monkeypatch.setattr(hung_runs, "LEAST_SECONDS", 3.0)
 
 
 def test_a_run_that_hangs_is_requeued(play, impatient: None) -> None:
-    """A hung run is requeued once. Then it completes, and its log has the output of both starts."""
+    """A hung run is requeued once, and then completes; its log has the output of both starts."""
     play.write_slurm_campaign(HANGS, matrix="seed: [1]", profile="requeue: true\n")
     play.teralog("submit", "campaign.yaml")
     play.wait_for(["RUNNING"])
@@ -290,7 +293,7 @@ def test_a_run_that_hangs_is_requeued(play, impatient: None) -> None:
 
 
 def test_a_run_that_hangs_is_cancelled(play, impatient: None) -> None:
-    """A hung run is cancelled as by `teralog cancel`; the other run goes on."""
+    """`watch --on-hang cancel` cancels a hung run; the other run goes on."""
     body = f'if [ "$run" = "$(cat "$LEDGER.hangs")" ]; then\n{HANGS}fi\n'
     body += 'while ! test -e "$LEDGER.go"; do sleep 0.1; done\n'
     play.write_slurm_campaign(body, matrix="seed: [1, 2]")
@@ -306,7 +309,7 @@ def test_a_run_that_hangs_is_cancelled(play, impatient: None) -> None:
 
 
 def test_a_run_that_slurm_may_not_requeue_is_reported(play, slurm, impatient: None) -> None:
-    """If Slurm refuses to requeue a hung run, its message is shown, and the run goes on."""
+    """If Slurm refuses to requeue a hung run, `watch` prints this, and the run goes on."""
     play.write_slurm_campaign(HANGS, matrix="seed: [1]", profile="requeue: true\n")
     play.teralog("submit", "campaign.yaml")
     [run] = play.wait_for(["RUNNING"])
