@@ -1,4 +1,4 @@
-"""Ask Slurm whether an allocation goes on, and for how long."""
+"""Ask Slurm whether an allocation still runs, and how much time it has left."""
 
 import re
 import time
@@ -28,8 +28,9 @@ _GONE = re.compile(
 class Standing:
     """The state of an allocation.
 
-    state: Slurm's word if the allocation is ending or has ended, else None. seconds_left: the time
-    until its time limit; None without a limit.
+    state: Slurm's word if the allocation is ending or has ended, e.g. TIMEOUT, or "gone" if Slurm
+    has forgotten it; else None. seconds_left: the time until the allocation's time limit; None if
+    it has no limit, or if `state` is set.
     """
 
     state: str | None = None
@@ -66,7 +67,10 @@ def interrupted_by_end(job_id: str, log: str) -> str | None:
 
 
 def _seconds(text: str | None) -> int | None:
-    """Return the seconds of a time as scontrol prints it: [days-]hours:minutes:seconds."""
+    """Convert a time as scontrol prints it, [days-]hours:minutes:seconds, to seconds.
+
+    Returns None for any other text.
+    """
     match = re.fullmatch(r"(?:(\d+)-)?(\d+):(\d+):(\d+)", text or "")
     if match is None:
         return None

@@ -11,8 +11,8 @@ _OWN = ("--job-name=", "--comment=", "--output=")
 class Script:
     """The job script of a run.
 
-    after: the run that must complete before this run starts; None if there is none, or if it has
-    ended.
+    after: the id of the run that must complete before this run starts. None if there is no such
+    run, or if that run has ended.
     """
 
     run_id: str
@@ -58,11 +58,11 @@ def batches(
     arrays: bool = True,
     places: Mapping[str, Place] | None = None,
 ) -> Iterator[list[Script]]:
-    """Yield groups of scripts that can be submitted together, in their order.
+    """Group the scripts that one call of sbatch can submit; yield each group.
 
-    The scripts of a group request the same resources and fit into one array (`max_array_size`). If
-    they depend on other runs, these are tasks of one other array. Without `arrays`, each group has
-    one script. places: the jobs of the runs on which others depend.
+    The scripts of a group request the same resources, and there are at most `max_array_size` of
+    them. The runs on which they depend, if any, belong to one job. Without `arrays`, each group has
+    one script. places: the jobs of the runs on which other runs depend, by run id.
     """
     groups: dict[tuple[str | None, tuple[str, ...]], list[Script]] = {}
     for script in scripts:

@@ -73,10 +73,10 @@ class SlurmAnswer:
 
 @dataclass(slots=True)
 class Patience:
-    """The time limit for answers of Slurm's commands, and the daemons that gave none.
+    """The time limit of queries to Slurm, and the daemons of Slurm that gave no answer.
 
-    seconds: per query. silent: by daemon, the time until which teralog does not ask it again, and
-    the problem.
+    seconds: the time limit of one query. silent: for each daemon that gave no answer, the problem
+    and a time (of `time.monotonic`) until which teralog does not ask this daemon again.
     """
 
     seconds: float = QUERY_SECONDS
@@ -109,9 +109,9 @@ def environment() -> dict[str, str]:
 
 
 def without_sbatch_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment without sbatch's variables, except SBATCH_ACCOUNT.
+    """Return an environment without sbatch's variables (SBATCH_...), except SBATCH_ACCOUNT.
 
-    A script that names an account is submitted without SBATCH_ACCOUNT, too.
+    If a script names an account, `ScriptExecutor` removes SBATCH_ACCOUNT too.
     """
     return {
         name: value
@@ -139,10 +139,10 @@ def ignored_variables(account: str | None) -> list[str]:
 def ask_jobs(job_ids: Sequence[str], names: Collection[str] | None = None) -> SlurmAnswer:
     """Return the states of jobs and array tasks from sacct, squeue or scontrol.
 
-    squeue is asked if sacct gives no answer or may be out of date. scontrol is asked if squeue does
-    not work, e.g. because a site's wrapper refuses its options; it uses the same daemon. names: the
-    names of the jobs. Other jobs with the same ids are ignored, because a cluster that is set up
-    again counts from 1.
+    squeue is asked if sacct gives no answer or may be out of date. scontrol is asked if squeue
+    fails, e.g. because a site's wrapper refuses squeue's options. names: the names of the jobs. If
+    a job has one of the ids but another name, it is ignored. Such jobs exist because the ids begin
+    at 1 again after a cluster is set up again.
     """
     if not job_ids:
         return SlurmAnswer({}, frozenset(), (), complete=True)
@@ -208,9 +208,8 @@ def _squeue(*which: str) -> Answer:
 def find(name: str, since: str) -> str | None:
     """Return the id of this user's job with a name, or None if Slurm knows no such job.
 
-    since: the job was submitted at or after this time (UTC, ISO 8601, by this machine's clock,
-    which may be up to a day ahead of Slurm's). Raises SilenceError if the controller gives no
-    answer.
+    since: the job was submitted at or after this time (UTC, ISO 8601, by this machine's clock).
+    This clock may be up to a day ahead of Slurm's. Raises SilenceError if squeue gives no answer.
     """
     answer = _squeue(f"--name={name}", _MINE)
     if answer.problem is not None:
@@ -243,7 +242,7 @@ def queued_ids(names: Sequence[str]) -> list[str]:
 def show_job(job_id: str) -> dict[str, str] | None:
     """Return what `scontrol show job` prints about a job, by field; None if Slurm has forgotten it.
 
-    A value that contains a space is cut off there. Raises SilenceError if Slurm gives no answer.
+    A value is cut off at its first space. Raises SilenceError if Slurm gives no answer.
     """
     # The last task of an array has the array's own id. For that id scontrol prints all tasks.
     answer = _ask(("scontrol", "--oneliner", "show", "job", job_id))
@@ -296,7 +295,10 @@ def max_array_size() -> int:
 
 
 def _ask(command: tuple[str, ...], seconds: float | None = None) -> Answer:
-    """Ask one of Slurm's daemons, unless it has just given no answer."""
+    """Run one of Slurm's commands, unless its daemon gave no answer in the last few seconds.
+
+    In that case, return the same problem again at once.
+    """
     daemon = "slurmdbd" if command[0] == _ASKS_SLURMDBD else "slurmctld"
     until, problem = patience.silent.get(daemon, (0.0, ""))
     if time.monotonic() < until:

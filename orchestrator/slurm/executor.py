@@ -1,8 +1,8 @@
 """Submit a finished script to Slurm through submitit.
 
-submitit writes its own script around a pickled function, waits 0.2 s between two jobs, and asks
-only sacct for a job's state, endlessly if sacct is missing. This executor passes the text to sbatch
-unchanged, and returns only the id of the job.
+submitit itself writes a script around a pickled function, and waits 0.2 s between two jobs. It asks
+only sacct for a job's state, and asks forever if sacct is missing. The executor in this module
+passes the script to sbatch unchanged, and returns only the job's id.
 """
 
 import re
@@ -24,7 +24,7 @@ _LIMIT = re.compile(r"\b(?:Assoc|QOS)\w*Limit\b")
 
 
 class RefusedError(Exception):
-    """sbatch printed no job id. The message is its output. A job may exist nevertheless."""
+    """sbatch printed no job id; the message contains the reason. A job may exist anyway."""
 
     @property
     def limit(self) -> str | None:
@@ -67,7 +67,7 @@ class ScriptExecutor(SlurmExecutor):
         return self._submit_command("").job_id
 
     def accepted(self, script: str, runs: int) -> "tuple[int, RefusedError | None]":
-        """Return how many tasks of an array Slurm accepts now, and why not all, or None.
+        """Return how many tasks of an array Slurm accepts now; if not all, also Slurm's refusal.
 
         runs: the number of tasks of the array. Nothing is submitted. Only limits on submitted jobs
         are tested. Slurm may still refuse the array for another reason when it is submitted.

@@ -25,7 +25,7 @@ def read_used_gib(lines: Iterable[str]) -> float | None:
     """Return the peak memory of a node of a job from sacct's lines; None without a measurement.
 
     Each line has the SACCT_MEMORY_FIELDS of one job step, with `|` between them. MaxRSS is the peak
-    of the step's largest task. Every other task of a node may have used as much, so it is
+    of the step's largest task. Every other task of a node may have used as much. So MaxRSS is
     multiplied by the number of tasks per node.
     """
     steps_gib = []
@@ -48,7 +48,10 @@ def asked_memory(script: str) -> str | None:
 
 
 def memory_line(used_gib: float | None, asked: str | None) -> str:
-    """Return how much memory to request, and how this was computed."""
+    """Return a sentence that suggests how much memory to request, and shows the reason.
+
+    used_gib: the measured peak per node. asked: the memory per node that the job requested.
+    """
     granted = amount_gib(asked) if asked else None
     details = [f"asked for {asked}"] if granted else []
     details += [f"used at least {used_gib:.3g} GiB per node (sacct)"] if used_gib else []

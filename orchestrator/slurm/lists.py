@@ -28,9 +28,10 @@ def _expanded(names: str) -> Iterator[str]:
 
 
 def _numbers(text: str) -> Iterator[str]:
-    """Yield the numbers of a list such as `001-003,007`, padded with zeros like a span's start.
+    """Yield the numbers of a list such as `001-003,007`.
 
-    Yields nothing for other text.
+    Each number is padded with zeros to the length of the first number of its range. Yields nothing
+    for other text.
     """
     spans = [_SPAN.fullmatch(span) for span in text.split(",")]
     if None in spans:

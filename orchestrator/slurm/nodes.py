@@ -1,7 +1,7 @@
 """Read from scontrol which cores, memory and GPUs a job has on each node.
 
-The variables of an allocation do not suffice. salloc sets none for GPUs, and
-SLURM_JOB_CPUS_PER_NODE counts cores if a job takes one thread per core, but otherwise threads.
+The environment variables of an allocation do not suffice. salloc sets none for GPUs. If a job takes
+one thread per core, SLURM_JOB_CPUS_PER_NODE counts cores; otherwise it counts threads.
 """
 
 import re
@@ -26,8 +26,8 @@ _HARDWARE = re.compile(r"\b(?P<name>CoresPerSocket|CPUTot|Sockets)=(?P<value>\S+
 class Node:
     """The resources that a job has on a node.
 
-    cores: job steps get whole cores. cpus_per_core: how many CPUs Slurm counts for a core.
-    memory_mib: 0 if Slurm does not manage memory.
+    cores: the number of cores, because Slurm gives whole cores to job steps. cpus_per_core: how
+    many CPUs Slurm counts for a core. memory_mib: 0 if Slurm does not manage memory.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Node:
     memory_mib: int
 
     def cores_of(self, tasks: int, cpus_per_task: int) -> int:
-        """Return how many cores a number of tasks occupies, each with `cpus_per_task` CPUs."""
+        """Return how many cores are needed for `tasks` tasks with `cpus_per_task` CPUs each."""
         if cpus_per_task < self.cpus_per_core:
             return _divide_up(tasks * cpus_per_task, self.cpus_per_core)
         return tasks * _divide_up(cpus_per_task, self.cpus_per_core)
@@ -47,7 +47,7 @@ def job_nodes(job_id: str, *, one_thread: bool) -> tuple[Node, ...]:
     """Return the resources that a running job has on each of its nodes.
 
     one_thread: whether the job uses one thread per core, so that a CPU is a core. Raises UserError
-    if Slurm does not report them.
+    if Slurm does not report the resources.
     """
     nodes = []
     ours = False

@@ -26,8 +26,8 @@ def doubtful(state: JobState | None) -> bool:
     """Return whether squeue may have a newer state of a job than accounting (sacct).
 
     This is possible for a job that has not ended, and for a job that may have been requeued since.
-    For some seconds, accounting also keeps an old state of an array's tasks that wait, although
-    some of them already run, or the array was cancelled.
+    It is also possible if sacct has one state for all waiting tasks of an array. For some seconds,
+    this state is too old if some of the tasks already run, or if the array was cancelled.
     """
     return state is None or not state.final or state.word in _MAY_RUN_AGAIN or state.of_rest
 

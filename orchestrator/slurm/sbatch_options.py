@@ -73,9 +73,10 @@ def dependency(before: Sequence[Place]) -> str | None:
 
 
 def sbatch_path(path: Path) -> str:
-    """Return a path as sbatch must get it, because `%` starts a replacement in its file names.
+    """Return a path as sbatch must get it; sbatch replaces e.g. `%j` in the names of files.
 
-    A backslash anywhere stops all replacements, so a backslash in the path is doubled.
+    So each `%` is doubled. If a path contains a backslash, sbatch replaces nothing in it; then only
+    the backslashes are doubled.
     """
     text = str(path)
     return text.replace("\\", "\\\\") if "\\" in text else text.replace("%", "%%")

@@ -111,9 +111,10 @@ def _each(job_ids: str | None, job: JobState) -> dict[str, JobState]:
 
 
 def _only_what_was(job: JobState, status: str | None) -> JobState:
-    """Remove what has not happened: mark expected times, and drop the exit code of a running job.
+    """Remove expected times from a state; for an ended job, add the exit code and the signal.
 
-    status: the status of wait(2), as squeue prints it.
+    The expected start of a waiting job becomes `expected_start`. status: the status of wait(2), as
+    squeue prints it.
     """
     if job.word in WAITING:
         return replace(job, started_at=None, ended_at=None, expected_start=job.started_at)

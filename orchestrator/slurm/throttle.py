@@ -1,7 +1,7 @@
-"""Keep all jobs of a campaign within one throttle.
+"""Keep all jobs of a campaign within one throttle: a limit on how many runs run at once.
 
-Slurm limits the running tasks of each array separately. So arrays that together exceed the throttle
-run one after another: each waits until all jobs of the group before it have ended.
+Slurm limits the running tasks of each array separately. So teralog puts jobs into groups that stay
+within the throttle. Each group waits until all jobs of the group before it have ended.
 """
 
 from dataclasses import dataclass, field
@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 class Throttle:
     """The jobs of a campaign, in groups; only jobs of one group run at the same time.
 
-    most: how many runs may run at once; None for no limit. width: how many runs of `group` may run
-    at once. before: the jobs of the group before it.
+    most: how many runs may run at once; None for no limit. group: the ids of the jobs in the
+    current group. width: how many runs of the current group may run at once. before: the ids of the
+    jobs in the group before it.
     """
 
     most: int | None
@@ -21,7 +22,7 @@ class Throttle:
     before: list[str] = field(default_factory=list)
 
     def waits_for(self, runs: int) -> str | None:
-        """Add a job with this number of runs; return the --dependency that it needs, or None."""
+        """Make room for a job with `runs` runs; return the --dependency that it needs, or None."""
         if self.most is None:
             return None
         width = min(runs, self.most)

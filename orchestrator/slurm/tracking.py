@@ -119,7 +119,8 @@ def sync(runs: Iterable[PlannedRun], store: CampaignStore) -> Synced:
     """Ask Slurm about every attempt that has not ended, and record the answers.
 
     Jobs of an interrupted submit are found by their names. If Slurm gives no answer, the records
-    stay as they are. If the disk refuses a record, this command keeps the record in memory.
+    stay as they are. If a record cannot be written to the disk, it is kept in memory until this
+    command ends.
     """
     before = forget_unwritten(store.path)
     opened = list(open_attempts(runs, store))
@@ -230,9 +231,9 @@ def _own_record(job: Open, job_id: str) -> JobState | None:
 
 
 def record_job_state(attempt: Attempt, state: JobState) -> str | None:
-    """Record Slurm's report of an attempt's job, and its end if it has ended.
+    """Record Slurm's report of an attempt's job; if the job has ended, also record its end.
 
-    Returns the reason if the disk refuses.
+    Returns the reason if a record cannot be written to the disk.
     """
     refusal = None
     state = _with_earlier_starts(attempt, state)
@@ -258,7 +259,8 @@ def record_job_state(attempt: Attempt, state: JobState) -> str | None:
 def _with_earlier_starts(attempt: Attempt, state: JobState) -> JobState:
     """Return the state with the restarts of an earlier answer, if that answer had more.
 
-    Accounting loses the first start of a job that is requeued before that start is recorded.
+    If a job is requeued before accounting has recorded its first start, accounting never reports
+    this start.
     """
     before = attempt.job
     if before is None or before.job_id != state.job_id or before.restarts <= state.restarts:
@@ -267,7 +269,10 @@ def _with_earlier_starts(attempt: Attempt, state: JobState) -> JobState:
 
 
 def _with_own_exit_code(attempt: Attempt, state: JobState) -> JobState:
-    """Return the state with the exit code that the job recorded; sacct prints e.g. 10 for 138."""
+    """Return the state with the exit code that the job recorded, if sacct's is 128 less.
+
+    A signal that ends a script makes the exit code 128 or more. sacct prints e.g. 10 for 138.
+    """
     record = job_record(attempt.folder)
     if record is None or record.job_id != state.job_id or record.exit_code is None:
         return state
@@ -277,7 +282,11 @@ def _with_own_exit_code(attempt: Attempt, state: JobState) -> JobState:
 
 
 def _end(attempt: Attempt, state: JobState) -> str:
-    """Return the state in which an attempt ended: Slurm's state, except in two cases."""
+    """Return the state in which an attempt ended: Slurm's state, except in two cases.
+
+    It is GIVEN_UP if a job on which it depended did not complete. It is TIMEOUT if the job failed
+    because of the signal that Slurm sends before the time limit.
+    """
     if _given_up(attempt, state):
         return GIVEN_UP
     if state.word == FAILED:
@@ -291,8 +300,9 @@ def _end(attempt: Attempt, state: JobState) -> str:
 def _given_up(attempt: Attempt, state: JobState) -> bool:
     """Return whether Slurm cancelled a job because a job on which it depended did not complete.
 
-    squeue and scontrol report this. sacct does not, but it names the user who cancelled a job, and
-    it names none in this case. For the waiting tasks of an array it may do either.
+    squeue and scontrol report this reason, but sacct does not. If a user cancelled a job, sacct
+    names the user. So a job that sacct reports as CANCELLED without a user was cancelled by Slurm.
+    This does not hold for a state that sacct reports for all waiting tasks of an array.
     """
     if state.word != CANCELLED or attempt.intent is None or not attempt.intent.chained:
         return False
@@ -315,9 +325,10 @@ def _record_unknown(attempt: Attempt, job_id: str | None) -> str | None:
 
 
 def _adopt(opened: Sequence[Open], store: CampaignStore, refusals: list[str]) -> Iterator[str]:
-    """Record the jobs that Slurm has for batches without a receipt; yield why others are unknown.
+    """Find the jobs of batches without a receipt, and record them; yield why others are unknown.
 
-    refusals: gets the reason if the disk refuses a record.
+    receipt: the record of the result of a batch's submission. refusals: gets the reason if a
+    receipt cannot be written to the disk.
     """
     for name, members in _by_batch(opened).items():
         folder = store.batch(name)
@@ -335,9 +346,9 @@ def _adopt(opened: Sequence[Open], store: CampaignStore, refusals: list[str]) ->
 def recover(runs: Iterable[PlannedRun], store: CampaignStore, *, alone: bool) -> list[str]:
     """Resolve every interrupted submission: record its job if there is one, or withdraw it.
 
-    alone: whether no other submit of this host, nor its sbatch, can be running. Then all recorded
-    submissions of this host have ended. A submission of another host has ended if it is older than
-    ABANDONED_SECONDS. Returns a sentence for each submission that stays unresolved.
+    alone: whether no other submit of this host can be running, nor an sbatch that it started. Then
+    all recorded submissions of this host have ended. A submission of another host has ended if it
+    is older than ABANDONED_SECONDS. Returns a sentence for each submission that stays unresolved.
     """
     cancel_withdrawn(store)
     opened = list(open_attempts(runs, store))
@@ -365,10 +376,11 @@ def recover(runs: Iterable[PlannedRun], store: CampaignStore, *, alone: bool) ->
 
 
 def withdraw(folder: BatchFolder, intent: Intent) -> Receipt:
-    """Resolve a batch without a receipt: find its job, or make sure that no job of it ever runs.
+    """Resolve a batch without a receipt: find its job, or make sure that the job runs nothing.
 
-    Slurm is asked first, because a job in its queue should run. A job that Slurm accepts after this
-    call ends before it runs anything. Raises SilenceError if Slurm gives no answer.
+    Slurm is asked first, because a job that is already queued should run. If Slurm accepts the job
+    after this call, the job ends before it runs anything. Raises SilenceError if Slurm gives no
+    answer.
     """
     job_id = find(intent.batch, intent.created_at)
     if job_id is None:
@@ -380,7 +392,7 @@ def withdraw(folder: BatchFolder, intent: Intent) -> Receipt:
 def cancel_withdrawn(store: CampaignStore) -> None:
     """Cancel the jobs that Slurm accepted after their batches were withdrawn.
 
-    They would end without running anything, but would wait in the queue until then.
+    Such a job runs nothing when it starts, but it waits in the queue until then.
     """
     names = [folder.path.name for folder in store.withdrawn_batches(WITHDRAWN_SECONDS)]
     with suppress(SilenceError):
@@ -388,7 +400,11 @@ def cancel_withdrawn(store: CampaignStore) -> None:
 
 
 def close(receipt: Receipt, attempts: Iterable[Attempt]) -> None:
-    """Record that Slurm never received the attempts of a batch, if the batch has no job."""
+    """Record the attempts of a batch without a job as NOT_SUBMITTED.
+
+    If Slurm has forgotten the job (`lost`), the attempts with a log are recorded as UNKNOWN. If the
+    receipt contains a job, nothing is recorded.
+    """
     if receipt.job_id is not None:
         return
     for attempt in attempts:

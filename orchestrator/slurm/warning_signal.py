@@ -19,8 +19,9 @@ _OF_A_SHELL = 128
 def ended_by_warning_signal(script: str, state: JobState, seconds: float | None) -> bool:
     """Return whether a failed job was ended by the signal sent before its time limit.
 
-    script: the submitted script; its #SBATCH lines request the time and the signal. seconds: how
-    long the job ran. For a program that catches the signal, its own exit code decides.
+    script: the submitted script; its #SBATCH lines request the time limit and the signal. seconds:
+    how long the job ran. If a program catches the signal and exits with another code, the result is
+    False.
     """
     asked = dict(
         word.split("=", 1)

@@ -115,7 +115,10 @@ class CampaignStore:
                     yield BatchFolder(path.parent)
 
     def shared_intent(self, intent: Intent) -> AbstractContextManager[Path]:
-        """Provide a file that contains an intent, for as long as attempts are claimed with it."""
+        """Provide a file that contains an intent, until the block ends.
+
+        All attempts that are claimed with this intent share the file.
+        """
         return passing_text(self.path / "intent.json", json_text(asdict(intent)))
 
     def new_batch(self, batch: RunBatch, script: str) -> BatchFolder | None:
@@ -145,7 +148,7 @@ class CampaignStore:
     def save_run(self, planned: PlannedRun, texts: Mapping[str, str]) -> RunFolder:
         """Write a run's folder, all files or none; `texts` are the files' contents by name.
 
-        Raises UserError if the disk refuses.
+        Raises UserError if the folder cannot be written.
         """
         folder = self.run(planned.run_id)
         with disk_errors(folder.path):
@@ -173,7 +176,10 @@ class CampaignStore:
         return 0.0
 
     def run_folders(self, without: Collection[str] = ()) -> list[RunFolder]:
-        """Return the folders that may be folders of runs, by id, except those in `without`."""
+        """Return the folders that may be folders of runs, in the order of ids.
+
+        without: the ids of runs to leave out.
+        """
         try:
             with os.scandir(self.path) as entries:
                 names = {entry.name for entry in entries if entry.is_dir()}

@@ -1,4 +1,4 @@
-"""Write and read marks: `teralog cancel` leaves them for a submit that is active at that time."""
+"""Write and read cancel marks: the files by which `teralog cancel` stops an active submit."""
 
 import secrets
 from collections.abc import Collection, Iterable
@@ -27,7 +27,7 @@ class CancelMarks:
     folder: Path
 
     def leave(self, runs: Iterable[str]) -> str | None:
-        """Leave a mark for these runs and return the mark's name; None if the disk refuses."""
+        """Write a mark for these runs and return the mark's name; None if it cannot be written."""
         name = f"{secrets.token_hex(6)}.json"
         try:
             self.folder.mkdir(exist_ok=True)
@@ -48,7 +48,7 @@ class CancelMarks:
         return {run_id for mark in marks if mark is not None for run_id in mark.runs}
 
     def remove(self, names: Iterable[str]) -> None:
-        """Remove marks, unless the disk refuses."""
+        """Remove the marks with these names; ignore errors."""
         with suppress(OSError):
             for name in names:
                 (self.folder / name).unlink(missing_ok=True)

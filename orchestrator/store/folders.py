@@ -97,7 +97,7 @@ class BatchFolder:
     def record_waiting(self, states: Iterable[JobState]) -> None:
         """Record the states of jobs that have never started, in one file for all of them.
 
-        A job gets its own slurm.json when it starts. From then on, only that file is used.
+        A job gets its own slurm.json when it starts. From then on, only slurm.json is used.
         """
         before = self.waiting()
         after = {**before, **{str(state.job_id): state for state in states}}
@@ -113,14 +113,14 @@ class BatchFolder:
         write_json(self.path / "waiting.json", {"jobs": jobs})
 
     def close(self, receipt: Receipt) -> Receipt:
-        """Record the result of the submission, unless it has one; return the recorded result."""
+        """Record the result of the submission if none is recorded; return the recorded result."""
         write_json_once(self.path / "receipt.json", asdict(receipt))
         return self.receipt() or receipt
 
     def adopt(self, receipt: Receipt) -> str | None:
         """Record a job that was found later for this batch.
 
-        If the disk refuses, keep the record in memory and return the reason.
+        If the record cannot be written, keep it in memory and return the reason.
         """
         try:
             self.close(receipt)
@@ -130,7 +130,7 @@ class BatchFolder:
         return None
 
     def withdraw(self) -> str | None:
-        """Remove the script, so that no sbatch can read it any more, and no job can begin.
+        """Rename the script, so that no sbatch can read it any more, and no job can begin.
 
         Returns the id of the job if one has already begun. If the folder does not exist, it is
         created with a receipt that records that no job exists.
@@ -185,7 +185,7 @@ class RunFolder:
         return record if record and self.attempts() else None
 
     def texts(self) -> dict[str, str]:
-        """Return the files that the run needs, by name: the job script and its configuration."""
+        """Return the texts of the run's job script and configuration files, by file name."""
         files = sorted(path for path in self.path.glob("*.json") if path.name != "run.json")
         scripts = (path for path in (self.script, *files) if path.is_file())
         return {path.name: path.read_text(encoding="utf-8", errors="replace") for path in scripts}
@@ -222,10 +222,11 @@ class RunFolder:
         log: str | None = None,
         written: Path | None = None,
     ) -> bool:
-        """Create an attempt with its record; return False if another process has done so already.
+        """Create the attempt with this number; return False if another process has already done so.
 
-        script: the text of its job.sh. log: the path of its output, if that is not in its folder.
-        written: a file that already contains the record, and which many attempts share.
+        record: the attempt's intent or end. script: the text of the attempt's job.sh. log: the path
+        of the output, if the output is not in the attempt's folder. written: a file that already
+        contains the record; many attempts can share it.
         """
         name = "intent.json" if isinstance(record, Intent) else "ended.json"
         texts = {name: json_text(asdict(record))}
@@ -242,9 +243,9 @@ class RunFolder:
     def standing(self) -> tuple[str, list[Attempt]]:
         """Return the state of the last attempt, or NOT_STARTED, and all attempts.
 
-        On Slurm, it is the state that Slurm reported last. On this machine, an attempt without a
-        recorded end runs if a supervisor holds the run's lock. If not, the supervisor was killed or
-        the machine went down: the state is INTERRUPTED.
+        On Slurm, the state is the one that Slurm reported last. On this machine, an attempt without
+        a recorded end is RUNNING if a supervisor holds the run's lock. If not, the supervisor was
+        killed or the machine went down, so the state is INTERRUPTED.
         """
         attempts = self.attempts()
         if not attempts:
@@ -295,7 +296,10 @@ _jobs: dict[tuple[str, str], dict[tuple[str, int], str]] = {}
 
 
 def _submitted(attempt: Path, intent: Intent) -> JobState | None:
-    """Return the state of an attempt that has not started: waiting, or refused by sbatch."""
+    """Return the last reported state of an attempt's waiting job, or else SUBMITTED.
+
+    Returns None if no job is recorded for the attempt.
+    """
     run = attempt.parent
     key = (str(run.parent), intent.batch)
     jobs = _jobs.get(key) or batch_folder(run.parent, intent.batch).jobs()
@@ -359,10 +363,13 @@ def write_job_state(attempt: Path, state: JobState) -> None:
 
 
 def note_ended(attempt: Path, ended: Ended) -> str | None:
-    """Record how an attempt ended; if the disk refuses, keep it in memory and return why."""
+    """Record how an attempt ended; if that fails, keep the record in memory and return why."""
     return write_or_keep(attempt / "ended.json", ended)
 
 
 def note_job_state(attempt: Path, state: JobState) -> str | None:
-    """Record the reported state of an attempt's job; keep it in memory if the disk refuses."""
+    """Record the reported state of an attempt's job.
+
+    If the record cannot be written, keep it in memory and return the reason.
+    """
     return write_or_keep(attempt / "slurm.json", state)

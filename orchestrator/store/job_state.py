@@ -40,10 +40,11 @@ class JobState:
 
     job_id: e.g. 7, or 7_3 for a task; None if only a log shows that the job ran.
     state: as Slurm prints it, e.g. "CANCELLED by 1000"; UNKNOWN if Slurm no longer knows the job.
-    by: the command that printed it (sacct, squeue, scontrol, sbatch), or "nobody".
+    by: the command that reported the state (sacct, squeue, scontrol or sbatch), "job.json" if the
+    job recorded its own end, or "nobody" for UNKNOWN.
     nodes: the node list as Slurm prints it. seconds: how long the last start ran, once it ended.
-    restarts, earlier_seconds: how often the job was requeued and ran again, and how long it ran
-    before its last start. of_rest: whether the state was reported for all waiting tasks of an array
+    restarts: how often the job was requeued and ran again. earlier_seconds: how long it ran before
+    its last start. of_rest: whether the state was reported for all waiting tasks of an array
     together. expected_start: when Slurm expects to start a job that waits.
     Files of version 1 lack name, exit_code, signal, ended_at, seconds and of_rest.
     """

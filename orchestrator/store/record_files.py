@@ -1,6 +1,7 @@
 """Write and read records: frozen dataclasses in JSON files.
 
-A record that the disk refuses can be kept in memory. The same command then reads it from there.
+A record that cannot be written to the disk can be kept in memory. `read_record` then returns it
+until the command ends.
 """
 
 from collections.abc import Mapping
@@ -24,7 +25,7 @@ def write_record(path: Path, record: Any) -> None:
 
 
 def write_or_keep(path: Path, record: Any) -> str | None:
-    """Write a record; if the disk refuses, keep the record in memory and return the reason."""
+    """Write a record; if that fails, keep the record in memory and return the reason."""
     try:
         write_record(path, record)
     except OSError as error:
@@ -34,12 +35,12 @@ def write_or_keep(path: Path, record: Any) -> str | None:
 
 
 def keep(path: Path, record: Any) -> None:
-    """Keep a record in memory if it cannot be written: `read_record` finds it from now on."""
+    """Keep a record that cannot be written in memory; `read_record` returns it from now on."""
     _unwritten[path] = record
 
 
 def forget_unwritten(folder: Path) -> dict[Path, Any]:
-    """Forget the records kept for files under a folder, and return them."""
+    """Remove from memory the records that belong in files under a folder, and return them."""
     paths = [path for path in _unwritten if path.is_relative_to(folder)]
     return {path: _unwritten.pop(path) for path in paths}
 

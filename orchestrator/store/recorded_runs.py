@@ -25,8 +25,8 @@ _TOLD_OTHERWISE = DERIVED | {"model"}
 def recorded_run(record: Mapping[str, Any]) -> Run | None:
     """Return the run that a run.json describes; None if this version cannot build the same run.
 
-    That happens if the framework or a parameter is unknown to this version, so that the built run
-    would have another identity. A parameter that was added later has its default.
+    The reason for None is a framework or a parameter that this version does not know, so that the
+    built run has another id. If the record lacks a newer parameter, the parameter has its default.
     """
     name = record.get("framework")
     if name not in FRAMEWORKS:
@@ -87,8 +87,9 @@ def recorded_campaign(
 ) -> tuple[list[PlannedRun], Warmup]:
     """Return the runs that were started in a campaign's folder, and its warm-up.
 
-    The runs of the last submission come first, in its order. records: their run.json, if already
-    read. Raises UserError if no run was started, or if this version cannot read one of them.
+    The runs of the last submission come first, in the order of that submission. records: the
+    run.json of the runs, if the caller has read them. Raises UserError if no run was started, or if
+    this version cannot read one of them.
     """
     made = [(record, recorded_run(record)) for record in records or started_records(store)]
     unknown = [

@@ -54,7 +54,8 @@ class Started:
 
     Every process of the attempt has `token` in its environment, as TERALOG_ATTEMPT. allocation,
     place and block are those of its `Position`. cores: how many cores runs share; None if ranks are
-    GPUs or have shares of nodes. Attempts of earlier versions have None from `allocation` on.
+    GPUs or have shares of nodes. In records of earlier versions, `allocation` and all fields after
+    it are None.
     """
 
     pid: int
@@ -128,7 +129,7 @@ class Attempt:
 
     @property
     def allocation(self) -> str | None:
-        """The allocation of the attempt's nodes: a Slurm job, or the submit; None if unknown."""
+        """The id of the Slurm job or submit that provided the attempt's nodes; None if unknown."""
         if self.started is not None:
             return self.started.allocation
         return self.job.job_id if self.job else None
@@ -153,9 +154,10 @@ class Attempt:
 
     @property
     def crowded(self) -> str | None:
-        """The other use of the attempt's cores, or None: `8 ranks on 2 cores, 1 other run at once`.
+        """How other ranks and runs use the attempt's cores; None if the attempt is not crowded.
 
-        An attempt on GPUs or on nodes of a cluster has its devices for itself.
+        For example: `8 ranks on 2 cores, 1 other run at once`. An attempt on GPUs or on nodes of a
+        cluster is never crowded, because no other run uses its devices.
         """
         if self.started is None or self.started.cores is None:
             return None
@@ -167,7 +169,7 @@ class Attempt:
 
     @property
     def started_at(self) -> str | None:
-        """When the attempt began, ISO 8601; Slurm's times are in the cluster's local time."""
+        """When the attempt began (UTC, ISO 8601); None if that is unknown."""
         if self.started is not None:
             return self.started.started_at
         return self.job.started_at if self.job else None
@@ -190,7 +192,8 @@ class Attempt:
 class RunBatch:
     """One call of sbatch: its name, and its runs, each with the number of its attempt.
 
-    indices: the array index of each member; if empty, its position in `members`.
+    indices: the array index of each member. If it is empty, the index of a member is its position
+    in `members`.
     """
 
     name: str

@@ -22,7 +22,7 @@ class Elsewhere:
 
     @property
     def results(self) -> Path:
-        """The results folder that contains the folder, i.e. the value for `--results`."""
+        """The results folder that contains the campaign's folder: the value for `--results`."""
         return self.store.path.parent
 
 
