@@ -1,7 +1,7 @@
-"""Start runs in an allocation: write the line that requests one, and divide its nodes.
+"""Request an allocation, and divide its nodes among the runs that are started in it.
 
-A run in an allocation is a local run whose devices are parts of nodes. This process supervises it.
-The srun of its job script starts a step on the nodes of its parts.
+A run in an allocation is a local run whose devices are parts of nodes. Its supervisor runs on this
+machine. The srun in the run's job script starts a step on the run's nodes.
 """
 
 import os
@@ -39,8 +39,8 @@ class Allocation:
     """The allocation of this process, its nodes divided into equal shares.
 
     A share is a GPU with its part of the node's cores and memory. If the allocation has no GPUs, a
-    share is a core with its part of the memory. So a run with enough shares has enough of
-    everything. has_gpus: whether ranks are GPUs; otherwise they are processes. locks: the folder of
+    share is a core with its part of the memory. So a run with enough shares also has enough cores
+    and memory. has_gpus: whether ranks are GPUs; otherwise they are processes. locks: the folder of
     the shares' locks. overrun: whether a run may start if its time limit exceeds the time left.
     """
 
@@ -52,7 +52,7 @@ class Allocation:
 
     @property
     def cores(self) -> int | None:
-        """None, because a run has its part of the nodes exclusively."""
+        """None: runs share no cores, because each run has its part of the nodes for itself."""
         return None
 
     @property
@@ -102,7 +102,10 @@ class Allocation:
             )
 
     def lease(self, run: Run, script: Path) -> Lease | None:
-        """Return shares of the first nodes with enough free shares, or None."""
+        """Lease the shares that a run needs, on the first nodes with enough free shares.
+
+        Returns None if too few nodes have enough free shares.
+        """
         asked = _asked(script.read_text(encoding="utf-8"))
         parts: list[Lease] = []
         for node in self.nodes:
@@ -120,8 +123,9 @@ class Allocation:
     def environment(self, lease: Lease, script: Path) -> dict[str, str]:
         """Return the variables that show a job script only its nodes, as if it had its own job.
 
-        srun takes no list of nodes from a variable, so bash gets a function named srun. A job step
-        gets its part of the memory, because otherwise it would wait until the other steps end.
+        srun does not take a list of nodes from a variable. So one of the variables defines a bash
+        function `srun` that adds the list. It also gives each job step its part of the memory;
+        otherwise the step would wait until the other steps end.
         """
         asked = _asked(script.read_text(encoding="utf-8"))
         held = Counter(share.rpartition("/")[0] for share in lease.devices)
@@ -178,8 +182,8 @@ def _srun(options: Sequence[str], *, shared: bool) -> str:
     """Return the body of a bash function that calls srun with these options first.
 
     A script may start a step with `--overlap` to watch its GPUs. On a shared node, that step would
-    get the first GPUs, which may belong to another run. So the function does not start such steps
-    there.
+    get the first GPUs of the node, which may belong to another run. So on shared nodes the function
+    does not start such steps.
     """
     guard = 'case " $* " in *" --overlap "*) return ;; esac; ' if shared else ""
     # The allocation's GPUs are not those of each step.
@@ -243,7 +247,7 @@ def allocation_options(name: str, scripts: Sequence[str], time_limit_seconds: in
 
 
 def _same_of_all(all_asked: Sequence[dict[str, str]]) -> dict[str, str]:
-    """Return the options of all runs together. Raises UserError if runs differ in an option."""
+    """Return the options in which all runs must agree. Raises UserError if runs differ in one."""
     options: dict[str, str] = {}
     for option, value in (pair for asked in all_asked for pair in asked.items()):
         if option not in _COUNTED and options.setdefault(option, value) != value:

@@ -80,7 +80,7 @@ def _missing(campaign: Campaign, modules: tuple[str, ...]) -> frozenset[str]:
 
 @cache
 def module_extras() -> dict[str, str]:
-    """Return by module which extra of teralog installs it."""
+    """Return, by module name, the extra of the teralog package that installs the module."""
     return {
         package.name: package.extra
         for package in needed_packages() or ()

@@ -95,7 +95,7 @@ class LocalSession:
     def start(self, runs: Sequence[PlannedRun], options: StartOptions) -> Iterator[str]:
         """Render `runs`, start them, and wait until all end.
 
-        Yield why other runs were not started.
+        Yields sentences about the runs that were not started, with the reasons.
         """
         places = self._places(options)
         runs, queued = self._without_queued(runs)
@@ -117,7 +117,7 @@ class LocalSession:
             yield f"{left} after runs that wait in Slurm's queue"
 
     def _without_queued(self, runs: Sequence[PlannedRun]) -> tuple[Sequence[PlannedRun], int]:
-        """Return the runs that depend on no queued Slurm job, and how many others there are."""
+        """Return the runs that do not depend on a queued Slurm job, and the number of others."""
         if not self.here:
             return runs, 0
         from orchestrator.slurm.tracking import queued_attempts
@@ -191,9 +191,9 @@ class LocalBackend:
     def session(
         self, campaign: Campaign, store: CampaignStore, tell: Callable[[str], None]
     ) -> Iterator[LocalSession]:
-        """Hold the campaign for one submit. Raises UserError if another submit is active on it.
+        """Hold the campaign's lock for one submit. Raises UserError if another submit is active.
 
-        This call does not wait: another submit may run for days.
+        This call does not wait for the other submit, which may run for days.
         """
         with disk_errors(store.path):
             store.path.mkdir(parents=True, exist_ok=True)

@@ -23,9 +23,10 @@ MOST_CONFIGURATIONS = 5
 def memory_advice(
     campaign: Campaign, runs: Sequence[PlannedRun], store: CampaignStore, *, memory: str | None
 ) -> Iterator[str]:
-    """Yield lines for the runs that ran out of memory, once for each configuration.
+    """Yield advice for the runs that ran out of memory, once for each configuration.
 
-    memory: the value of `retry --memory`; with it, no host memory is suggested.
+    memory: the value of `retry --memory`. If the user gave one, no amount of host memory is
+    suggested.
     """
     ended = ((planned, *run_outcome(store.run(planned.run_id))[1:]) for planned in runs)
     out_of_memory = [
@@ -62,7 +63,7 @@ def memory_advice(
 def _kind(planned: PlannedRun, of_gpu: bool) -> tuple[str, bool]:
     """Return a key that is equal for runs that differ only in their repeat.
 
-    of_gpu: whether the memory that ran out is a GPU's, which is part of the key.
+    of_gpu: whether the memory of a GPU ran out, and not the host's. This is part of the key.
     """
     return run_id(replace(planned.run, repeat=1)), of_gpu
 
@@ -79,7 +80,10 @@ def _asked(attempt: Attempt) -> str | None:
 
 
 def refuse_nodes(campaign: Campaign, nodes: int | None) -> None:
-    """Raise UserError if `retry` requests another number of nodes, which makes other runs."""
+    """Raise UserError if `retry` gets `--nodes`.
+
+    A run with another number of nodes is another run, so it cannot be a retry.
+    """
     if nodes is None:
         return
     raise UserError(

@@ -19,11 +19,14 @@ def rehearsal_order(
     paths: the user's absolute paths, by option. written: the absolute paths of the configuration
     files in the run's folder.
 
-    In the instructions, `accepted` is the list of the program's options, None if unknown. `imports`
-    are the known modules that the program and its launcher need, and `extras` the teralog extras
-    that install some of them, by module. `refuses` is whether an option that is not accepted ends
-    the run, because the list is of exactly this program. `ask` is the file that asks the program
-    itself, None if there is none, and `order` is the input of that file.
+    These keys of the instructions need an explanation:
+    accepted: the options that the program accepts; None if unknown.
+    refuses: whether another option ends the run. This is certain only if `accepted` was read from
+    the source of exactly this program.
+    imports: the modules that the program and its launcher need, as far as known.
+    extras: by module, the extra of teralog that installs the module.
+    ask: the file that asks the program itself about its arguments; None if there is none.
+    order: the input of the file in `ask`.
     """
     framework = FRAMEWORKS[run.framework]
     record = accepted_options(run, paths)

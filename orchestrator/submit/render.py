@@ -20,7 +20,8 @@ def render_runs(
     """Write the folder of each run: run.json, job.sh, and its framework's files.
 
     Returns the job scripts, by the runs' ids. Each folder is written completely or not at all.
-    Raises UserError if the disk refuses, and if a path contains a variable that is not set.
+    Raises UserError if a folder cannot be written, or if a path contains a variable that is not
+    set.
     """
     cluster = campaign.cluster
     unset = [f"cluster {cluster.name}: {problem}" for problem in unset_paths(cluster)]

@@ -35,10 +35,10 @@ def _quote(value: object) -> str:
 
 
 def _directive(value: object) -> _Raw:
-    """Quote a value for an #SBATCH line, which sbatch reads in its own way.
+    """Quote a value for an #SBATCH line; sbatch reads quotes almost as a shell does.
 
-    Unlike in a shell, a backslash keeps the next character also within single quotes. Quotes,
-    spaces, and `#` outside of quotes mean the same to both.
+    The difference: for sbatch, a backslash is an escape also within single quotes. Quotes, spaces,
+    and `#` outside of quotes mean the same to both.
     """
     text = str(value)
     if shlex.quote(text) == text:
@@ -69,9 +69,9 @@ def job_script(planned: PlannedRun, campaign: Campaign, folder: Path) -> str:
     """Return the complete job script of a run with the folder `folder`, an absolute path.
 
     The script starts the same training by `bash job.sh`, by `sbatch job.sh` on a Slurm cluster, and
-    by `teralog submit`. That command starts it in the attempt's folder, keeps the log there and
-    assigns the devices. Raises jinja2.UndefinedError if a template uses a name that a run does not
-    have, and UserError if a path contains a line break or a control character.
+    by `teralog submit`. `teralog submit` starts the script in the attempt's folder, keeps the log
+    there and assigns the devices. Raises jinja2.UndefinedError if a template uses a name that a run
+    does not have. Raises UserError if a path contains a line break or a control character.
     """
     run = planned.run
     framework = FRAMEWORKS[run.framework]
@@ -146,7 +146,7 @@ def _srun_options(run: Run, cluster: Cluster) -> list[str]:
 def _mounts(campaign: Campaign, folder: Path) -> list[str]:
     """Return what a run's container mounts: the run's folder, and the mounts of its profile.
 
-    Raises UserError if no runtime can mount the folder.
+    Raises UserError if the folder's path contains `:` or `,`, because no container can mount it.
     """
     container = campaign.cluster.container
     if container is None or container.runtime == "uenv":
@@ -181,7 +181,10 @@ def binding_files(cluster: Cluster) -> dict[str, str]:
 
 @cache
 def _workload(name: str) -> str:
-    """Return the text of a program that runs without teralog, in a job script or as a file."""
+    """Return the source text of a program in `orchestrator/workloads`.
+
+    The program runs without teralog: a job script contains it, or it is a file in a run's folder.
+    """
     return (files("orchestrator.workloads") / name).read_text(encoding="utf-8")
 
 
@@ -195,10 +198,10 @@ def _rehearsal(folder: Path) -> dict[str, str]:
 
 
 def _output_pattern(folder: Path) -> str:
-    """Return the path of a Slurm job's output as sbatch's pattern, with the job's id in it.
+    """Return the path of a Slurm job's output, with `%j`, which sbatch replaces by the job's id.
 
-    `%` begins a replacement. A backslash anywhere stops all replacements, so a path with a
-    backslash gets no id.
+    Any other `%` is doubled, so that sbatch keeps it. If the path contains a backslash, sbatch
+    replaces nothing in it. Then the path has no id, and only the backslashes are doubled.
     """
     text = str(folder)
     if "\\" in text:

@@ -26,10 +26,11 @@ from orchestrator.submit.edits import edits
 def possible_runs(
     campaign: Campaign, skip_impossible: bool, *, force: bool = False, oversubscribe: bool = False
 ) -> list[PlannedRun]:
-    """Return the runs that can run; with `force`, also those that will not fit into memory.
+    """Return the runs that can be started.
 
-    With `oversubscribe`, also those with more ranks than this machine has cores. Raises UserError
-    if no run is left, or with all problems if impossible runs are not skipped.
+    force: also return the runs that will not fit into memory. oversubscribe: also return the runs
+    with more ranks than this machine has cores. Raises UserError if no run is left. Without
+    `skip_impossible`, raises UserError with all problems if any run cannot be started.
     """
     possible = [
         planned
@@ -83,7 +84,10 @@ def refuse_edited(campaign: Campaign, store: CampaignStore) -> None:
 def refuse_runs_elsewhere(
     campaign: Campaign, store: CampaignStore, others: Sequence[Elsewhere]
 ) -> None:
-    """Raise UserError if runs that are missing here were started in another results folder."""
+    """Raise UserError if runs that have not ended in `store` were started in another folder.
+
+    others: other results folders with runs of this campaign.
+    """
     runs = missing_runs(campaign.runs, store) if others else ()
     missing = {planned.run_id for planned in runs}
     problems = [
@@ -101,7 +105,7 @@ def refuse_runs_elsewhere(
 def missing_runs(runs: Sequence[PlannedRun], store: CampaignStore) -> list[PlannedRun]:
     """Return the runs that have not ended on their own: not started, or interrupted.
 
-    Runs that were given up are left out.
+    Runs that were given up, because a run before them failed, are left out.
     """
     return [
         planned

@@ -41,9 +41,9 @@ class SlurmBackend:
     ) -> "Iterator[SlurmSession]":
         """Hold the campaign's lock for one submit; wait for an active submit to end first.
 
-        On a file system without locks, the submit works without the lock, which only saves time.
-        Raises UserError if the other submit does not end, and if the folder of logs contains an
-        unset variable.
+        The lock only saves time, so on a file system without locks the submit works without it.
+        Raises UserError if the other submit does not end in time. Also raises UserError if the path
+        of the log folder contains a variable that is not set.
         """
         cluster = campaign.cluster
         if unset := list(unset_in("log_folder", cluster.log_folder)):
@@ -63,7 +63,7 @@ class SlurmBackend:
                 os.close(lock)
 
     def refresh(self, runs: Sequence[PlannedRun], store: CampaignStore) -> list[str]:
-        """Ask Slurm about all open attempts, record the answers, and return the missing answers."""
+        """Ask Slurm about all open attempts, record the answers, and return all problems."""
         return refresh(runs, store)
 
     def cancel(
@@ -145,8 +145,8 @@ def salloc_line(
 ) -> list[str]:
     """Return the salloc line that allocates enough for the largest of `runs`.
 
-    time_limit_seconds: if None, the time suffices for all runs one after another. Raises UserError
-    if the campaign's cluster has no allocations, or if `runs` is empty.
+    time_limit_seconds: the time limit of the allocation. None: enough time for all runs one after
+    another. Raises UserError if the campaign's cluster has no allocations, or if `runs` is empty.
     """
     _require_allocations(campaign, runs)
     return ["salloc", *_asking_for(campaign, [runs], store, time_limit_seconds)]
@@ -161,10 +161,10 @@ def batch_line(
 ) -> list[str]:
     """Return the sbatch line for a job that has `salloc_line`'s allocation and runs `submit`.
 
-    An interleaved campaign gets an array of such jobs: each block of runs has its own allocation.
-    Jobs of one campaign run one after another, including those of an earlier call, because they
-    have the same name and the dependency `singleton`. submit: the words `teralog submit --here`
-    with its options. Raises UserError as `salloc_line` does.
+    submit: the words of the command `teralog submit --here` with its options. An interleaved
+    campaign gets an array of such jobs: each block of runs has its own allocation. Jobs of one
+    campaign run one after another, also if several calls submitted them. The reason is that they
+    have the same name and the dependency `singleton`. Raises UserError as `salloc_line` does.
     """
     _require_allocations(campaign, runs)
     parts = [runs]
@@ -193,7 +193,10 @@ def _asking_for(
     store: CampaignStore,
     time_limit_seconds: int | None,
 ) -> list[str]:
-    """Return the options for an allocation in which all runs of each part run one after another."""
+    """Return the options for an allocation that is large and long enough for each part of the runs.
+
+    In an allocation, all runs of one part run one after another.
+    """
     scripts = [
         job_script(run, campaign, store.run(run.run_id).path) for part in parts for run in part
     ]

@@ -50,9 +50,10 @@ def cancel_runs(
 ) -> Iterator[tuple[PlannedRun, str]]:
     """Cancel `runs` all at once, wait for their ends, and yield each run with its state.
 
-    If a submit is active on the runs, it is stopped and waited for. Runs that have ended are left
-    out. Those that were never submitted are marked, unless a `state` is requested. Raises UserError
-    if Slurm gives no answer; and at the end, with all runs that could not be cancelled.
+    If a submit is active on the runs, it is stopped, and this call waits for its end. Runs that
+    have ended are left out. Runs that were never submitted are marked as cancelled, unless a
+    `state` is requested. Raises UserError if Slurm gives no answer. At the end, raises UserError
+    with all runs that could not be cancelled.
     """
     possible = [run for run in runs if not run.problems]
     marks, mark = store.cancel_marks, None

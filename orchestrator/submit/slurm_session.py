@@ -3,7 +3,8 @@
 A submit claims a run by making its attempt's folder, which only one submit can do. From the
 beginning the folder contains the name of its batch. The batch's folder, with the script, exists
 before sbatch is called with the batch's name. So the next submit can find the job of an interrupted
-submit, or withdraw it. If Slurm accepts the job after that, the job ends before it runs anything.
+submit, or withdraw the batch. If Slurm accepts the job of a withdrawn batch, the job ends before it
+runs anything.
 """
 
 import secrets
@@ -51,7 +52,8 @@ class _LimitError(UserError):
 class SlurmSession:
     """One submit to Slurm.
 
-    lock: held by the submit and by every sbatch that it starts; None without locks.
+    lock: held by the submit and by every sbatch that it starts; None if the file system has no
+    locks.
     """
 
     campaign: Campaign
@@ -75,9 +77,9 @@ class SlurmSession:
     def start(self, runs: Sequence[PlannedRun], options: StartOptions) -> Iterator[str]:
         """Submit `runs`, and yield a line for each job.
 
-        Raises UserError if Slurm refuses a job; the message names the runs that were submitted
-        before it. Also raises UserError if runs must run one after another on the same nodes, which
-        jobs do not do.
+        Raises UserError if Slurm refuses a job. The message contains the jobs that were submitted
+        before, and how many runs they have. Also raises UserError for `order: interleaved`, because
+        the runs then need one allocation together, and not a job each.
         """
         if self.campaign.order_seed is not None and runs:
             raise UserError(
@@ -227,8 +229,9 @@ class SlurmSession:
     ) -> Iterator[str]:
         """Submit a group of runs, or as many of the first runs as Slurm accepts now.
 
-        teralog asks Slurm for that number only after Slurm refused the whole group; if this submit
-        waits until all runs are accepted, it asks before. Raises _LimitError if some runs are left.
+        First, teralog submits the whole group. Only if Slurm refuses it, teralog asks Slurm how
+        many runs it accepts. With `submit --wait`, teralog asks before the first try. Raises
+        _LimitError if some runs are left.
         """
         accepted, why = len(group), None
         if options.wait:
@@ -401,7 +404,7 @@ def _with_defaults(asked: SbatchOptions, cluster: Cluster) -> SbatchOptions:
 
 
 def _rank(run: PlannedRun) -> int:
-    """Return how many runs of its series come before a run."""
+    """Return how many runs come before a run in its series; 0 without a series."""
     return 0 if run.series is None else len(run.series.before(run.run_id))
 
 

@@ -1,4 +1,4 @@
-"""Read the program's command line from a job script, as bash reads it."""
+"""Read the training program's command line from a job script, with the help of bash."""
 
 import subprocess
 
@@ -11,9 +11,10 @@ _ENVIRONMENT = {"MASTER_ADDR": "127.0.0.1", "node_ips": "127.0.0.1", "PATH": "/u
 
 
 def handed_words(script: str) -> tuple[list[str], list[str]]:
-    """Return the words of the program, e.g. its path, and its arguments.
+    """Return two lists of words: the training program, e.g. its path, and its arguments.
 
-    Raises ValueError if the script does not set both arrays.
+    The job script has them in the bash arrays `program` and `args`. Raises ValueError if the script
+    does not set both arrays.
     """
     start = script.index(_PROGRAM)
     end = script.index(_END, script.index(_ARGUMENTS, start)) + len(_END)

@@ -1,6 +1,6 @@
 """Ask the training programs of a campaign whether they accept their arguments.
 
-The programs run on this machine, under the Python of the runs, up to where they would train.
+The programs run on this machine, with the Python of the runs, and stop before the training begins.
 """
 
 import json
@@ -78,7 +78,7 @@ def ask_programs(campaign: Campaign) -> ProgramAnswers:
 
 
 def _by_asker(campaign: Campaign, remarks: dict[str, list[str]]) -> dict[Path, list[PlannedRun]]:
-    """Return the runs whose program can be asked, by the file that asks it.
+    """Group the runs whose program can be asked, by the Python file that asks this program.
 
     remarks: gets the reasons why other programs cannot be asked, with the runs' labels.
     """
@@ -96,7 +96,10 @@ def _by_asker(campaign: Campaign, remarks: dict[str, list[str]]) -> dict[Path, l
 
 
 def asker_file(name: str) -> Path:
-    """Return the file of a module of `orchestrator/workloads` that asks a training program."""
+    """Return the path of the module in `orchestrator/workloads` that asks a training program.
+
+    name: the name of the module.
+    """
     return Path(workloads.__path__[0]) / f"{name}.py"
 
 
@@ -119,7 +122,7 @@ def _reason(campaign: Campaign, planned: PlannedRun) -> str | None:
 
 
 def _order(campaign: Campaign, planned: PlannedRun, folder: Path) -> dict[str, Any]:
-    """Return all that the asking module must know about a run.
+    """Return the facts about a run that the module for asking its program needs.
 
     Writes the run's configuration files below `folder`.
     """
@@ -139,7 +142,10 @@ def _order(campaign: Campaign, planned: PlannedRun, folder: Path) -> dict[str, A
 
 
 def order_of(run: Run, cluster: Cluster, configs: Sequence[str]) -> dict[str, Any]:
-    """Return what the asking module must know about a run, apart from its command line."""
+    """Return the facts about a run that the module for asking needs, without the command line.
+
+    configs: the paths of the run's configuration files.
+    """
     capability = None if cluster.gpu is None else compute_capability(cluster.gpu)
     return {
         "world_size": run.world_size,
