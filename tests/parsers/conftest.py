@@ -15,7 +15,7 @@ sys.path.append(str(Path(__file__).parent))
 
 @pytest.fixture
 def outcome(tmp_path: Path) -> Callable[..., Outcome | None]:
-    """Return a function that writes a text to `tmp_path/log` and returns the log's outcome."""
+    """Return a function that writes a text to the file `log`, and returns the log's outcome."""
 
     def outcome_of(log: str, *, complete: bool = True) -> Outcome | None:
         path = tmp_path / "log"

@@ -1,4 +1,7 @@
-"""Functions that print a random report of each program, with the records that parsers must give."""
+"""Functions that print a random report of each program, with the records that parsers must give.
+
+Here, "to print" means: to return a `Printed`, i.e. the lines of the report and these records.
+"""
 
 import math
 from collections.abc import Callable
@@ -21,8 +24,8 @@ from parsers.records import (
 class Printed:
     """The lines of a report, with the records that a parser must give for them.
 
-    For a table, the first line is its header. alone: whether only a label may precede the report on
-    its line.
+    header: for a row of a table, the header of its table. alone: whether the report must begin its
+    line; at most a rank label may be before it.
     """
 
     text: str
@@ -51,25 +54,25 @@ def prints(name: str) -> Callable[[Printer], Printer]:
 
 
 def count(random: Random, most: int = 10**9) -> int:
-    """Return a positive count of any magnitude."""
+    """Return a positive integer, at most `most`; its number of digits is random."""
     return min(most, 1 + int(10 ** random.uniform(0, math.log10(most))))
 
 
 def number(random: Random, form: str) -> str:
-    """Return a number of any magnitude, sometimes zero, printed in this format."""
+    """Return a random number as text, e.g. with form ".2f"; sometimes 0, otherwise of any size."""
     most = 9 if form.endswith("g") else 5
     value = 0.0 if random.random() < 0.05 else 10 ** random.uniform(-9 if most == 9 else -3, most)
     return f"{value:{form}}"
 
 
 def loss(random: Random, form: str) -> str:
-    """Return a loss; a few are nan or inf, as in a diverged training."""
+    """Return a loss as text, with this form; a few are nan or inf, as in a diverged training."""
     return random.choice(["nan", "inf"]) if random.random() < 0.1 else number(random, form)
 
 
 @prints("teralog GPT workload")
 def own_step(random: Random) -> Printed:
-    """Print an iteration of this project's own workload."""
+    """Print an iteration of teralog's own GPT workload."""
     n, of = count(random), count(random)
     seconds, rate, used, peak = (number(random, ".6g") for _ in range(4))
     value = loss(random, ".6f")
@@ -94,7 +97,10 @@ def own_step(random: Random) -> Printed:
 
 @prints("teralog GPT workload")
 def own_loss(random: Random) -> Printed:
-    """Print an iteration of this project's own workload if DeepSpeed measures its time."""
+    """Print an iteration of teralog's own GPT workload without its time.
+
+    The workload prints this form if DeepSpeed reports the times.
+    """
     n, of, value = count(random), count(random), loss(random, ".6f")
     return Printed(
         f"[teralog] iteration {n}/{of} | loss {value} | mean over ranks",
@@ -104,7 +110,7 @@ def own_loss(random: Random) -> Printed:
 
 @prints("teralog GPT workload")
 def own_start(random: Random) -> Printed:
-    """Print the first line of this project's own workload."""
+    """Print the first line of teralog's own GPT workload."""
     world, parameters = count(random, 4096), count(random)
     return Printed(
         f"[teralog] start | strategy zero{world % 4} | world_size {world} | backend nccl"
@@ -188,7 +194,7 @@ def bigscience(random: Random) -> Printed:
 
 @prints("Megatron")
 def neox(random: Random) -> Printed:
-    """Print a report of EleutherAI's gpt-neox, which begins with the rate."""
+    """Print a report of EleutherAI's gpt-neox, which begins with the samples per second."""
     n, of = count(random), count(random)
     rate, time, flops = number(random, ".3f"), number(random, ".1f"), number(random, ".1f")
     return Printed(
@@ -262,7 +268,10 @@ def memory(random: Random) -> Printed:
 
 
 def milliseconds(random: Random, *names: str) -> tuple[dict[str, str], Timers]:
-    """Return timers with these names, both as printed texts and as the expected records."""
+    """Return random times of timers with these names.
+
+    They are returned twice: as printed texts in milliseconds, and as the expected record.
+    """
     printed = {name: number(random, ".2f") for name in names}
     seconds = tuple((name, float(ms + "e-3")) for name, ms in printed.items())
     return printed, Timers(seconds=seconds, offset=0)
@@ -270,7 +279,7 @@ def milliseconds(random: Random, *names: str) -> tuple[dict[str, str], Timers]:
 
 @prints("timers")
 def timers(random: Random) -> Printed:
-    """Print DeepSpeed's line of timers; older lines of Megatron have the same form."""
+    """Print DeepSpeed's line with three timers; old versions of Megatron print the same form."""
     printed, record = milliseconds(random, "fwd_microstep", "bwd inner", "step")
     fields = "".join(f" | {name}: {ms}" for name, ms in printed.items())
     return Printed(f"[Rank 0] time (ms){fields}", (record,))
@@ -345,7 +354,7 @@ def pipeline(random: Random) -> Printed:
 
 @prints("DeepSpeed-Chat, end to end")
 def chat(random: Random) -> Printed:
-    """Print a report of DeepSpeed-Chat's third step, in the form before May 2023."""
+    """Print a report of DeepSpeed-Chat's step 3 (RLHF), in the form before May 2023."""
     n, value = count(random), loss(random, ".6f")
     seconds, rate, mean = (number(random, ".2f") for _ in range(3))
     return Printed(
@@ -371,7 +380,7 @@ def chat(random: Random) -> Printed:
 
 @prints("DeepSpeed-Chat, end to end")
 def chat_since_may_2023(random: Random) -> Printed:
-    """Print a report of DeepSpeed-Chat since May 2023, with TFLOPs and the batch."""
+    """Print a report of DeepSpeed-Chat's step 3 (RLHF) in the form since May 2023."""
     n, batch, value = count(random), count(random), loss(random, ".6f")
     seconds, tflops, rate = (number(random, ".2f") for _ in range(3))
     return Printed(
@@ -398,7 +407,7 @@ def chat_since_may_2023(random: Random) -> Printed:
 
 @prints("DeepSpeed overflow")
 def overflow(random: Random) -> Printed:
-    """Print the first rank's message about an overflow of its gradients."""
+    """Print DeepSpeed's message that rank 0 skips a step, because its gradients overflowed."""
     scale = 2 ** random.randint(1, 32)
     return Printed(
         "[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale:"
@@ -537,9 +546,9 @@ def hf_block(random: Random) -> Printed:
 
 @prints("ColossalAI Chat, performance")
 def colossalai(random: Random) -> Printed:
-    """Print ColossalAI's throughputs of both phases.
+    """Print ColossalAI's throughput of a phase: making experience, or learning.
 
-    They are per GPU, as up to version 0.2.8, or of all GPUs together.
+    Up to version 0.2.8 the throughput is per GPU, later of all GPUs together.
     """
     per_gpu, learn = random.random() < 0.5, random.random() < 0.5
     form = ".3f" if per_gpu else ".2f"

@@ -1,6 +1,6 @@
-"""Functions that print random reports of programs that print one line per report.
+"""Functions that print random reports of programs with declared formats.
 
-The parsers of these programs are declared as tables of fields. See `printed` for the results.
+A declared format is written as a table of fields. `printed` explains the results.
 """
 
 from collections.abc import Callable
@@ -83,7 +83,7 @@ def maxtext(random: Random) -> Printed:
 
 @prints("verl")
 def verl(random: Random) -> Printed:
-    """Print a few of verl's dozens of numbers; the last number has a different unit."""
+    """Print a line of verl with a few of the dozens of numbers that verl reports."""
     n, value = count(random), loss(random, ".6g")
     it = _numbers(random, {"memory": ".9g", "seconds": ".9g", "tokens": ".9g"})
     return _printed(
@@ -114,7 +114,7 @@ def nanogpt(random: Random) -> Printed:
 
 @prints("llm.c")
 def llm_c(random: Random) -> Printed:
-    """Print a report of llm.c, with deviations of loss and gradient norm."""
+    """Print a report of llm.c, with z-scores such as (+0.52z) after loss and gradient norm."""
     n, of, rate = count(random), count(random), count(random, 10**8)
     value, milliseconds = loss(random, ".6f"), number(random, ".2f")
     return _printed(
@@ -297,7 +297,7 @@ def modded_nanogpt(random: Random) -> Printed:
 
 @prints("litgpt, by micro-batch")
 def litgpt(random: Random) -> Printed:
-    """Print a report of litgpt about an iteration that updates the weights."""
+    """Print a report of litgpt about an iteration with an optimizer step."""
     n, value, milliseconds = count(random), loss(random, ".3f"), number(random, ".2f")
     return _printed(
         f"Epoch 1 | iter {n} step 1 | loss train: {value}, val: n/a | iter time: {milliseconds} ms"
@@ -311,7 +311,7 @@ def litgpt(random: Random) -> Printed:
 
 @prints("Paddle trainer")
 def paddle(random: Random) -> Printed:
-    """Print a report of Paddle with one step per interval."""
+    """Print a report of Paddle that covers one step."""
     n, value = count(random), loss(random, ".6f")
     it = _numbers(random, {"lr": ".4g", "peak": ".9g", "seconds": ".4f", "tokens": ".4f"})
     return _printed(
@@ -393,7 +393,7 @@ def prime_rl(random: Random) -> Printed:
 
 @prints("Automodel")
 def automodel_console(random: Random) -> Printed:
-    """Print a report of AutoModel in its form for the console (its other form is JSON)."""
+    """Print a report of NeMo AutoModel in its console form; its other form is JSON."""
     n, value = count(random), loss(random, ".4f")
     it = _numbers(random, {"norm": ".4f", "lr": ".2e", "mem": ".2f", "all": ".2f", "gpu": ".2f"})
     return _printed(
@@ -412,7 +412,7 @@ def automodel_console(random: Random) -> Printed:
 
 @prints("peak of modded-nanogpt")
 def nanogpt_peak(random: Random) -> Printed:
-    """Print nanoGPT's line with the peak of the memory, in MiB."""
+    """Print modded-nanogpt's line with the peak memory in MiB."""
     allocated, reserved = count(random), count(random)
     return Printed(
         f"peak memory allocated: {allocated} MiB reserved: {reserved} MiB",

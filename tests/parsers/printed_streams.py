@@ -1,4 +1,7 @@
-"""Functions that print random JSON reports, and reports of several lines; see `printed`."""
+"""Functions that print random JSON reports, and reports of several lines.
+
+`printed` explains the results.
+"""
 
 import json
 from random import Random
@@ -141,7 +144,7 @@ def verl_metrics(random: Random) -> Printed:
 
 @prints("Hugging Face Trainer, reports")
 def hf_of_swift(random: Random) -> Printed:
-    """Print a report of Hugging Face's Trainer with the step number that ms-swift adds."""
+    """Print a report of Hugging Face's Trainer to which ms-swift has added the step number."""
     n, value, memory = random.randint(1, 99), loss(random, ".4g"), number(random, ".2f")
     return Printed(
         f"{{'loss': '{value}', 'epoch': '0.31', 'global_step/max_steps': '{n}/100', "
@@ -161,7 +164,7 @@ def hf_of_swift(random: Random) -> Printed:
 
 @prints("Hugging Face Trainer, state")
 def trainer_state(random: Random) -> Printed:
-    """Print a trainer_state.json of Hugging Face's Trainer, with a report and the result."""
+    """Print a trainer_state.json of Hugging Face's Trainer, with a report and the final result."""
     n, value, norm, rate = count(random), _rate(random), _rate(random), _rate(random)
     seconds, samples, steps = _rate(random), _rate(random), _rate(random)
     reports: list[dict[str, Any]] = [
@@ -210,7 +213,7 @@ def of_olmo(value: float) -> str:
 
 
 def from_olmo(text: str) -> float:
-    """Return the number that OLMo-core printed as this text."""
+    """Return the number in a text that OLMo-core printed."""
     return float(text.replace(",", ""))
 
 

@@ -1,4 +1,7 @@
-"""Functions that print random output of OneFlow and nvidia-smi, and settings; see `printed`."""
+"""Functions that print random output of OneFlow and nvidia-smi, and settings.
+
+`printed` explains the results.
+"""
 
 from random import Random
 
@@ -88,7 +91,7 @@ def oneflow_memory(random: Random) -> Printed:
 
 
 def settings(source: str, **values: object) -> tuple[Setting, ...]:
-    """Return the expected records of settings, all with this source."""
+    """Return a record for each setting, with this source and the values as texts."""
     return tuple(
         Setting(name=name, value=str(value), source=source, offset=0)
         for name, value in values.items()
@@ -125,7 +128,7 @@ def smi_table(random: Random) -> Printed:
 
 
 def smi_row(random: Random, *, units: bool) -> Printed:
-    """Print a CSV row of four columns; with `units`, the last number has a unit."""
+    """Print a CSV row of nvidia-smi with four columns; with `units`, some numbers have units."""
     device, percent, mib = random.randrange(16), random.randrange(101), random.randrange(81920)
     columns = [
         ("timestamp", "2024/03/01 12:00:00.000"),
@@ -211,7 +214,7 @@ def arguments(random: Random) -> Printed:
 
 @prints("shell echo")
 def echo(random: Random) -> Printed:
-    """Print commands as `set -x` echoes them."""
+    """Print a shell command as `set -x` prints it."""
     value = count(random)
     return Printed(f"+ NHIDDEN={value}", settings("echo", hidden_size=value), alone=True)
 
@@ -291,7 +294,7 @@ def versions(random: Random) -> Printed:
 
 @prints("hosts")
 def hosts(random: Random) -> Printed:
-    """Print NCCL's lines with the names of the hosts."""
+    """Print a line of NCCL that begins with the name of the host."""
     host = f"r{random.randrange(9)}i{random.randrange(9)}n{random.randrange(99)}"
     return Printed(
         f"{host}:37339:37339 [0] NCCL INFO Bootstrap : Using [0]ib0:10.148.8.41<0>",

@@ -31,10 +31,10 @@ RESULT = "{'train_runtime': 8.1, 'train_samples_per_second': 1.1, 'train_steps_p
 
 
 def parse(log_format: LogFormat, text: str) -> list[Record]:
-    """Return the records of a text that starts at byte 7 of its log.
+    """Return the records that a format gives for a text at byte offset 7 of a log.
 
-    Asserts that a text that gives records contains an anchor of its format. An anchor is a string
-    that the reader searches for; lines without one are not parsed.
+    If there are records, asserts that the text contains an anchor of the format: a string without
+    which a line is not parsed.
     """
     plain = decode(text.encode())
     records = list(log_format.parse(7, plain))
@@ -45,6 +45,9 @@ def parse(log_format: LogFormat, text: str) -> list[Record]:
 def cases(
     reports: Mapping[str, tuple[str, object]], nothing: Sequence[str] = ()
 ) -> pytest.MarkDecorator:
-    """Parametrize a test by named texts with their records, and by texts without records."""
+    """Parametrize a test with reports and their records, and with texts that give no records.
+
+    reports: by a name for the case, a text and the expected records.
+    """
     named = [pytest.param(*report, id=name) for name, report in reports.items()]
     return pytest.mark.parametrize(("text", "records"), [*named, *((text, []) for text in nothing)])

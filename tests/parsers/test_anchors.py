@@ -14,7 +14,7 @@ texts = st.text(alphabet="ab:\n", max_size=60).map(str.encode)
 
 
 def slow_lines(data: bytes, anchors: list[bytes]) -> list[tuple[int, int, tuple[bytes, ...]]]:
-    """Return the lines with matches, by searching each line for each search string."""
+    """Return the lines that contain an anchor, by a search for each anchor in each line."""
     matches, begin = [], 0
     for line in data.split(b"\n"):
         there = tuple(anchor for anchor in anchors if anchor in line)
@@ -26,14 +26,14 @@ def slow_lines(data: bytes, anchors: list[bytes]) -> list[tuple[int, int, tuple[
 
 @given(data=texts, anchors=st.lists(words, min_size=1, max_size=8, unique=True))
 def test_every_anchor_of_a_line_is_found(data: bytes, anchors: list[bytes]) -> None:
-    """Search strings that overlap with another one, or are part of it, are found too."""
+    """Anchors that overlap, or that are part of another anchor, are found too."""
     search = AnchorSearch(anchors)
     assert list(search.lines(data, memoryview(data), 0, len(data))) == slow_lines(data, anchors)
 
 
 @given(data=texts, offset=st.integers(0, 20))
 def test_a_part_of_a_buffer_is_searched_alone(data: bytes, offset: int) -> None:
-    """If only a part of a buffer is searched, matches have their positions in the whole buffer."""
+    """If only a part of a buffer is searched, positions still count from the buffer's start."""
     anchors = [b"ab", b"::"]
     before = b"ab" * offset + b"\n"
     buffer = before + data + b"\nab"
@@ -47,7 +47,7 @@ def test_a_part_of_a_buffer_is_searched_alone(data: bytes, offset: int) -> None:
 
 
 def test_there_may_be_more_anchors_than_are_searched_for_at_once() -> None:
-    """With too many search strings for one pass, matches are still complete and in order."""
+    """If there are too many anchors for one pass, all matches are still found, in their order."""
     anchors = [b"anchor %03d;" % number for number in range(200)]
     lines = [b"x" * number + anchors[number * 7 % 200] for number in range(200)]
     data = b"\n".join(lines)

@@ -1,4 +1,4 @@
-"""Check that the fast search gives the same lines as a slow one, whatever the chunk sizes."""
+"""Check that the fast search for lines with anchors gives the same lines as a slow search."""
 
 import io
 import subprocess
@@ -34,7 +34,10 @@ bounds = st.builds(
 
 
 def slow_pass(data: bytes, wanted: Mapping[bytes, int], bounds: Bounds) -> list[Candidate]:
-    """Return the lines to parse, found line by line, as the fast search should find them."""
+    """Return the candidate lines of a log, found by a slow search line by line.
+
+    wanted: the anchors, each with the number of following lines that its format needs.
+    """
     *lines, last = data.split(b"\n")
     if bounds.complete and last:
         lines.append(last)
@@ -58,7 +61,7 @@ def slow_pass(data: bytes, wanted: Mapping[bytes, int], bounds: Bounds) -> list[
 
 @given(data=texts, bounds=bounds)
 def test_chunks_change_nothing(data: bytes, bounds: Bounds) -> None:
-    """The lines found, their following lines and their numbers do not depend on the chunk size."""
+    """The candidate lines do not depend on the size of the chunks in which the log is read."""
     with open_source(io.BytesIO(data)) as source:
         reading = Pass(source, Wanted(WANTED), bounds, count_lines=True)
         assert list(reading) == slow_pass(data, WANTED, bounds)
@@ -100,7 +103,10 @@ def test_segments_change_nothing(
 def test_changed_anchors_apply_from_the_next_line(
     data: bytes, bounds: Bounds, changes: int
 ) -> None:
-    """A change of the search strings applies from the next line, even if it was searched before."""
+    """If the anchors change, the change applies from the next line on.
+
+    This holds even if that line was already searched for the old anchors.
+    """
     more = {b"-": 0, b"\0": 1}
     expected, after = [], 0
     for number, wanted in enumerate([WANTED, *([WANTED | more, WANTED] * 2)]):
@@ -124,7 +130,10 @@ def test_changed_anchors_apply_from_the_next_line(
 
 @given(data=texts, cut=st.integers(0, 200))
 def test_lines_held_back_come_whole_after_the_log_has_grown(data: bytes, cut: int) -> None:
-    """A line is given only when it is complete, with all following lines that belong to it."""
+    """While a log grows, an incomplete line is returned only later, when it is complete.
+
+    The same holds for a line whose following lines are incomplete.
+    """
     growing = Bounds(complete=False)
     with open_source(io.BytesIO(data[:cut])) as source:
         first = Pass(source, Wanted(WANTED), growing, hold=True)
@@ -155,7 +164,7 @@ def test_the_process_stays_small_on_a_gigabyte_without_newline(tmp_path: Path) -
 
 
 def test_memory_stays_bounded_if_every_line_matches(tmp_path: Path) -> None:
-    """However many lines match, only a few are in memory at once."""
+    """If very many lines match, only a few of them are in memory at the same time."""
     log = tmp_path / "log"
     log.write_bytes(b"one and some more words on a line of a log\n" * 2**16)
     with open_source(log) as source:

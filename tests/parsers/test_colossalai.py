@@ -1,4 +1,4 @@
-"""Parse the output of ColossalAI's Chat benchmark, in both forms."""
+"""Parse the output of ColossalAI's Chat benchmark, in its old and its new form."""
 
 import pytest
 from reports import cases, parse
@@ -61,7 +61,7 @@ NO_RECORDS = (
 def test_a_line_of_the_summary_gives_the_totals_of_its_phase(
     text: str, records: list[Record]
 ) -> None:
-    """A line of the summary gives the totals of its phase, per GPU or of all GPUs.
+    """A summary line gives the totals of its phase, e.g. learning: per GPU, or of all GPUs.
 
     Torn lines and other programs' lines give no record.
     """
@@ -92,5 +92,8 @@ MODEL_LINES = {
 def test_the_size_of_a_model_is_in_powers_of_1024(
     lines: tuple[str, ...], records: list[Record]
 ) -> None:
-    """Sizes of models are in powers of 1024; the actor's line is before those of other models."""
+    """In the sizes of the four models, K, M and B are powers of 1024.
+
+    The line of the actor comes first; the lines of the other models directly follow.
+    """
     assert parse(COLOSSALAI_MODELS, "\n".join(lines)) == records

@@ -1,4 +1,4 @@
-"""Parse formats with one line per report: their variants, and similar lines."""
+"""Parse declared formats (one line per report), their variants, and lines that look similar."""
 
 import io
 import json
@@ -411,9 +411,9 @@ def test_a_number_too_large_for_a_float_is_absent_and_not_infinite() -> None:
 
 
 def test_lines_without_a_number_are_counted_unless_another_program_numbers_them() -> None:
-    """Lines without an iteration number are counted, unless another program prints the number.
+    """If reports have no iteration number, they are numbered in their order.
 
-    In the test, Megatron prints a line with the number of the same iteration.
+    If another program, here Megatron, prints the number on the next line, that number counts.
     """
     bridge = "Step Time : 2.41s GPU utilization: 1085.8MODEL_TFLOP/s/GPU\n"
     megatron = (
@@ -432,9 +432,10 @@ def test_lines_without_a_number_are_counted_unless_another_program_numbers_them(
 
 
 def test_a_number_that_the_end_of_a_torn_line_may_have_cut_is_absent() -> None:
-    """A number at the end of a torn line is None if it may lack digits.
+    """A number at the end of a line is None if the line may be torn, so that digits are missing.
 
-    In lines of Paddle, text follows each number. Metrics of OLMo-core end with digits.
+    In a line of Paddle, text follows the last number. In OLMo-core, a metric's number ends the
+    line.
     """
     paddle = (
         "loss: 5.5, learning_rate: 2e-06, global_step: 3, interval_runtime: 1.5, "
@@ -454,7 +455,10 @@ def test_a_number_that_the_end_of_a_torn_line_may_have_cut_is_absent() -> None:
 
 
 def test_the_time_of_a_step_is_the_difference_of_two_times_since_the_start() -> None:
-    """Some programs log only the time since the start; then the first report has no step time."""
+    """If a program logs only the time since the start, differences give the step times.
+
+    So the first report has no step time.
+    """
     text = "".join(f"step:{n}/40 train_time:{20 * n * n}ms step_avg:1.00ms\n" for n in (10, 20, 40))
     (run,) = read(io.BytesIO(text.encode()))
     run_summary = summarise(run, Warmup.parse("none"))
@@ -581,7 +585,7 @@ def test_json_may_hold_any_value() -> None:
 
 
 def test_a_count_that_is_not_whole_is_absent() -> None:
-    """A count with decimals is None, because the line was torn and another number followed."""
+    """A count with decimals is None; it is from a torn line that continues with another number."""
     line = (
         "Training epoch 0, iteration 4/99 | global_step: 4 | train_step_timing in s: 1.5 | "
         "consumed_samples: 315678e-02"

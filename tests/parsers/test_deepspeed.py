@@ -107,9 +107,9 @@ def test_a_line_is_read_as_the_steps_that_it_reports(text: str, records: list[ob
 def test_the_current_rate_is_that_of_the_reported_step_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """DeepSpeed's current rate is that of the reported step alone, not a mean.
+    """DeepSpeed's current rate is that of the reported step only, not a mean of several steps.
 
-    The test calls the timer of the installed DeepSpeed with a clock that it sets.
+    The test calls the timer of the installed DeepSpeed with a clock that the test sets.
     """
     timer_module = pytest.importorskip("deepspeed.utils.timer", exc_type=ImportError)
     config = pytest.importorskip("deepspeed.utils.config").DeepSpeedThroughputTimerConfig

@@ -1,4 +1,4 @@
-"""Parse DeepSpeed-Chat's reports: of the actor's engine, and of whole iterations."""
+"""Parse DeepSpeed-Chat's reports of whole iterations, and those of the actor's engine."""
 
 import io
 from random import Random
@@ -42,24 +42,24 @@ def summary(text: str, warmup: str = "first") -> RunSummary:
     ("# " + LOSS.format(3) + E2E, E2E),
 )
 def test_no_time_of_another_step_is_read(text: str, records: list[object]) -> None:
-    """A step's number is on one line and its time on the next; no step gets another's time.
+    """A step has the time that is printed after its loss, and never that of another step.
 
-    So the last step has no time.
+    If the time is missing, the step has none.
     """
     assert parse(DEEPSPEED_CHAT, text) == records
 
 
 def test_losses_alone_leave_the_rates_of_the_engine() -> None:
-    """If no line reports whole iterations, the rates are those of DeepSpeed's engine."""
+    """If no line has the rate of whole iterations, the run has the rates of DeepSpeed's engine."""
     run_summary = summary("".join(LOSS.format(n) + TIMER.format(n) for n in range(10, 50, 10)))
     assert run_summary.samples_per_second == pytest.approx(80.0)
     assert run_summary.engine_samples_per_second is None
 
 
 def test_times_and_rates_are_end_to_end() -> None:
-    """Times and rates are those of whole iterations, not of the engine's own training.
+    """Times and rates are those of whole iterations; the engine's rates are a separate value.
 
-    The memory is that of the whole process, although the engine reports it.
+    The engine's rates cover only the training, but its peak memory is that of the whole process.
     """
     steps = [LOSS.format(n) + E2E + (TIMER.format(n + 1) if n % 5 == 4 else "") for n in range(20)]
     run_summary = summary("".join(steps))
@@ -73,7 +73,7 @@ def test_times_and_rates_are_end_to_end() -> None:
 
 
 def test_an_engine_alone_is_the_program() -> None:
-    """If only the engine reports, its rates are the run's; a known batch gives step times."""
+    """If only DeepSpeed's engine reports, its rates are those of the run."""
     run_summary = summary("".join(TIMER.format(n) for n in range(10, 50, 10)))
     assert run_summary.samples_per_second == pytest.approx(80.0)
     assert run_summary.engine_samples_per_second is None

@@ -54,7 +54,7 @@ def test_an_overflow_is_a_skipped_step(line: str, skipped: SkippedStep) -> None:
 
 @pytest.mark.parametrize("line", NO_OVERFLOWS)
 def test_other_lines_with_the_words_are_not_overflows(line: str) -> None:
-    """Torn lines, comments and other lines with the same words give no skipped step."""
+    """Torn lines, comments and other lines with the words of an overflow give no skipped step."""
     assert parse(DEEPSPEED_OVERFLOW, line) == []
 
 
@@ -79,9 +79,9 @@ def test_an_overflow_does_not_hide_a_step_on_its_line(line: str) -> None:
     end=st.integers(0, 120),
 )
 def test_a_torn_line_shows_no_other_scale(rank: int, power: int, least: int, end: int) -> None:
-    """A loss scale that a torn line may have cut is not read.
+    """If a torn line may have cut the new loss scale, the new loss scale is None.
 
-    A new scale is at least half of the scale before, so a smaller number was cut.
+    The new scale is at least half of the old one, so a smaller number was cut.
     """
     scale, reduced = 2**power, max(2**power // 2, min(2**least, 2**power))
     line = f"OVERFLOW! Rank {rank} Skipping step. Attempted loss scale: {scale}, reducing to "

@@ -64,7 +64,7 @@ def changed(**changes: str) -> str:
 
 
 def of_iteration(flops: str) -> str:
-    """Return the profiler's summary with this value for the FLOPs of an iteration."""
+    """Return a profiler's summary in which an iteration has these FLOPs."""
     return WHOLE.replace("101.98 TFLOPS", flops)
 
 
@@ -140,7 +140,7 @@ def test_flops_are_read_in_every_unit_that_is_printed(flops: str, tflops: float 
     [("20.66 s", 20.66), ("184.73 ms", 0.18473), ("34.09 us", 3.409e-05), ("1.2 Ks", 1200.0)],
 )
 def test_times_are_read_in_every_unit_that_is_printed(latency: str, seconds: float) -> None:
-    """Times are read in each unit: one label has microseconds in one run and seconds in another."""
+    """Times are read in each unit that the profiler prints, from us to Ks."""
     (_, timers) = parse(DEEPSPEED_PROFILER, changed(iter_latency=latency))
     assert isinstance(timers, Timers)
     assert dict(timers.seconds)["iter latency"] == seconds

@@ -14,7 +14,7 @@ LOG = (
 
 
 def logged(lines: tuple[str, ...]) -> tuple[str, ...]:
-    """Return lines as transformers' logger prints them."""
+    """Return these lines with the prefix that transformers' logger adds."""
     return tuple(f"[INFO|trainer_pt_utils.py:912] 2026-01-02 03:04:05,966 >> {x}" for x in lines)
 
 
@@ -79,9 +79,9 @@ BLOCKS = {
 
 @pytest.mark.parametrize(("lines", "records"), BLOCKS.values(), ids=BLOCKS.keys())
 def test_a_block_of_metrics_is_one_record(lines: tuple[str, ...], records: list[Record]) -> None:
-    """A block of metrics gives one record, with or without a logger's prefix.
+    """A block of metrics gives one record, with or without a logger's prefix on its lines.
 
-    The block may be incomplete.
+    An incomplete block gives a record too.
     """
     assert parse(HF_TRAINER_METRICS, "\n".join(lines)) == records
 

@@ -82,9 +82,10 @@ NO_REPORTS = (
 
 @cases(REPORTS, [f"{line}\n{bar(20)}" for line in NO_REPORTS])
 def test_the_bar_behind_a_report_gives_its_step(text: str, records: list[Record]) -> None:
-    """The progress bar after a report gives its step; without a bar it has only an epoch.
+    """If a progress bar follows a report, the bar gives the step number of the report.
 
-    Torn and quoted lines give no report.
+    Without a bar, the report has an epoch, but no step number. Torn and quoted lines give no
+    report.
     """
     assert parse(HF_TRAINER_REPORTS, text) == records
 
@@ -136,9 +137,9 @@ def trainer_log(path: Path, *, buffered: bool, seconds: float) -> bytes:
 @pytest.mark.train
 @pytest.mark.parametrize("seconds", [0.0, 0.12])
 def test_the_steps_of_the_real_callback_are_read(tmp_path: Path, seconds: float) -> None:
-    """The steps that transformers' own callback prints are read, with all progress bars or some.
+    """The steps that transformers' own callback prints are read, even without all bars.
 
-    If bars follow too fast, tqdm skips some of them.
+    If steps follow each other too fast, tqdm does not draw all progress bars.
     """
     log = trainer_log(tmp_path / "log", buffered=False, seconds=seconds)
     (run,) = read(io.BytesIO(log))
@@ -151,7 +152,7 @@ def test_the_steps_of_the_real_callback_are_read(tmp_path: Path, seconds: float)
 
 @pytest.mark.train
 def test_reports_that_the_real_callback_holds_back_are_given_no_wrong_step(tmp_path: Path) -> None:
-    """If the callback prints all its reports only at the end, none gets a wrong step number."""
+    """If all reports are printed only at the end, because of buffering, none gets a step number."""
     log = trainer_log(tmp_path / "log", buffered=True, seconds=0)
     (run,) = read(io.BytesIO(log))
     losses = [record.loss for record in run.records if isinstance(record, LossReport)]

@@ -14,7 +14,7 @@ from parsers.runs.run import LogRun
 
 
 def summary(runs: list[LogRun]) -> list[tuple[str, int, str]]:
-    """Return values of a log's runs, in a form that can be sent between processes."""
+    """Return path, number of steps and outcome of each run, so that processes can exchange them."""
     return [
         (run.path, len(run.steps), run.outcome.kind.value)
         for run in runs
@@ -76,7 +76,10 @@ def test_logs_can_be_read_while_other_threads_run(
 
 
 def test_a_batch_of_logs_is_limited_by_number_and_bytes(logs: list[Path]) -> None:
-    """A process gets a limited number of logs and bytes at a time; a larger log is sent alone."""
+    """A process gets at most 64 logs at a time, and a limited number of bytes.
+
+    A log with more bytes is sent alone.
+    """
     sizes = [10, 2**23, 1, 2**22, 2**22, 5]
     batches = parsers.runs.many._batches(logs[:6], sizes)
     assert [[logs.index(log) for log in batch] for batch in batches] == [[0], [1], [2, 3], [4, 5]]

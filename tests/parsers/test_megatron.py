@@ -1,4 +1,4 @@
-"""Parse iteration lines of every version of NVIDIA's and BigScience's Megatron."""
+"""Parse iteration lines of every version of two Megatrons: of NVIDIA and of BigScience."""
 
 from dataclasses import replace
 
@@ -172,7 +172,7 @@ def test_a_report_is_a_step_with_the_values_of_its_line(line: str, step: Step) -
 
 
 def test_reports_glued_to_each_other_are_as_many_steps() -> None:
-    """Several reports on one line give one step each, with the text before each report."""
+    """If several reports are on one line, each of them gives a step."""
     assert parse(MEGATRON, V2 + CORE + V1 + CORE) == [V2_STEP, CORE_STEP, V1_STEP, CORE_STEP]
 
 

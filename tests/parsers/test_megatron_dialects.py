@@ -197,9 +197,9 @@ def test_a_rate_in_front_of_a_report_belongs_to_it() -> None:
 
 
 def test_nanotron_prints_rounded_numbers() -> None:
-    """Numbers of nanotron with suffixes are read, except the last one of a line.
+    """Reports of nanotron with rounded numbers such as 1.5K are read, but not by Megatron's format.
 
-    Nothing follows the last number, so it may have been cut off.
+    A report without its last fields gives no record, because its last number may be cut off.
     """
     assert parse(NANOTRON, NANOTRON_LINE) == [NANOTRON_STEP]
     assert parse(NANOTRON, "[default0]:" + NANOTRON_LINE * 2) == [NANOTRON_STEP] * 2

@@ -26,7 +26,7 @@ HF = "gpt2-hf-ds/hf_ds_gpt2_base_n4-1832555.out"
 
 
 def records(name: str, *formats: LogFormat) -> list[object]:
-    """Return the records that these formats read in a log."""
+    """Return the records that one of these formats reads in a log, in their order."""
     return list(read_records(LOGS / name, formats))
 
 
@@ -53,7 +53,10 @@ def test_memory_reports_are_counted_not_lines(name: str, reports: int, highest_m
 
 
 def test_deepspeed_s_line_repeats_megatron_s() -> None:
-    """DeepSpeed's lines have the same iterations and times as Megatron's, and also a rate."""
+    """DeepSpeed's lines repeat the iterations and step times of Megatron's lines.
+
+    They also have samples per second, which Megatron's lines do not have.
+    """
     ours = [step for step in records(PIPELINE, MEGATRON) if isinstance(step, Step)]
     theirs = [step for step in records(PIPELINE, DEEPSPEED_PIPELINE) if isinstance(step, Step)]
     assert [step.iteration for step in theirs] == [step.iteration for step in ours] == [1, 2]
@@ -64,7 +67,7 @@ def test_deepspeed_s_line_repeats_megatron_s() -> None:
 
 @pytest.mark.parametrize(("name", "lines"), [(N4, 22), (N16, 11), (N64, 8), (PERF, 5), (ZERO, 4)])
 def test_timers_are_below_each_report(name: str, lines: int) -> None:
-    """Timers follow each report; one or two timers are also printed before the training."""
+    """Timers follow each report; one or two timers are also printed before the first report."""
     assert len(records(name, TIMERS)) == lines
 
 
@@ -96,10 +99,10 @@ def test_script_arguments_and_sentences_show_the_same_configuration(
 
 
 def test_deepspeed_s_words_are_megatron_s() -> None:
-    """DeepSpeed's settings are translated to Megatron's meaning.
+    """DeepSpeed's settings are converted to Megatron's meaning.
 
-    DeepSpeed's world size is Megatron's data-parallel size, and its micro-batch is the batch of
-    Megatron 1.1.5.
+    What DeepSpeed calls world size is the data-parallel size. What it calls micro-batch is
+    `batch_size` in Megatron 1.1.5.
     """
     configuration = settings(ZERO)
     assert configuration["micro_batch_size"] == {"48"}
@@ -116,7 +119,10 @@ def test_deepspeed_s_words_are_megatron_s() -> None:
 
 
 def test_a_trainer_of_hugging_face_shows_its_batch() -> None:
-    """The Trainer's block, the script's commands and DeepSpeed's JSON give the same batch size."""
+    """The three sources of the batch size give the same value in a log of Hugging Face's Trainer.
+
+    These are the Trainer's first lines, the script's commands and DeepSpeed's JSON.
+    """
     configuration = settings(HF)
     assert configuration["global_batch_size"] == {"64"}
     assert configuration["micro_batch_size"] == {"4"}

@@ -121,7 +121,7 @@ def test_timers_on_one_line_are_read(
 
 @pytest.mark.parametrize("line", NO_TIMERS)
 def test_a_line_that_is_not_a_timer_gives_no_record(line: str) -> None:
-    """Times in messages, time-outs, and titles without timers give no record."""
+    """Messages with times, messages about time-outs, and titles without timers give no record."""
     for log_format in (TIMERS, MEGATRON_TIMERS, MEGATRON_RANK_TIMERS):
         assert parse(log_format, line) == []
 
