@@ -16,6 +16,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
 
 @pytest.fixture
 def layers(folder: Folder) -> Folder:
-    """Write six blocks of runs with 1, 2 and 9 layers; those with 9 run out of memory."""
+    """Write six blocks of runs with 1, 2 and 9 layers; the runs with 9 layers run out of memory."""
     folder.campaign(INTERLEAVED, by_layers)
     return folder

@@ -1,4 +1,4 @@
-"""Find out whether and where a series of numbers changed, with a test over all their orders."""
+"""Find the place where a series of numbers changed, with a permutation test."""
 
 import math
 import random
@@ -15,7 +15,11 @@ numbers = st.floats(-5, 5, allow_nan=False).map(lambda value: round(value, 3))
 
 
 def clearness(values: tuple[float, ...], k: int) -> float:
-    """Return the difference of the means over its standard error, by the textbook formula."""
+    """Return how clear a change after the first k values is.
+
+    This is the difference of the two means over its standard error, for values with a standard
+    deviation of 1.
+    """
     before, after = values[:k], values[k:]
     difference = math.fsum(after) / len(after) - math.fsum(before) / len(before)
     return abs(difference) / math.sqrt(1 / len(before) + 1 / len(after))
@@ -23,7 +27,10 @@ def clearness(values: tuple[float, ...], k: int) -> float:
 
 @given(st.lists(numbers, min_size=2, max_size=6, unique=True))
 def test_the_p_value_is_the_part_of_all_orders_that_are_as_clear(values: list[float]) -> None:
-    """The expected p-value counts all orders one by one, with the formula for two samples."""
+    """The p-value is the share of all orders whose clearest change is at least as clear.
+
+    The test counts all orders of the numbers one by one.
+    """
     clearest = [
         max(clearness(order, k) for k in range(1, len(order))) for order in permutations(values)
     ]
@@ -48,7 +55,10 @@ def test_neither_the_unit_nor_the_level_of_times_matters(
 
 @pytest.mark.parametrize("n", [2, 3, 5, FEWEST - 1])
 def test_fewer_than_eight_numbers_show_no_change_however_large(n: int) -> None:
-    """With fewer than eight numbers, too many orders are as clear as the given one."""
+    """Fewer than eight numbers show no change, however large it is.
+
+    Too many other orders of so few numbers have a change that is as clear.
+    """
     change = find_change([0.0] * (n // 2) + [9.0] * (n - n // 2))
     assert change is not None
     assert not change.is_shown

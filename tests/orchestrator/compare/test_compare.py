@@ -50,7 +50,7 @@ def alone(values: list[float]) -> list[Timing]:
 
 
 def test_a_steady_drift_within_blocks_and_speeds_of_allocations_cancel() -> None:
-    """The order A B B A gives the true ratio, although blocks differ and drift by far more."""
+    """The order A B B A gives the true ratio, although runs drift and blocks differ in speed."""
     comparison = compare_timings(*blocks([1.05] * 6))
     assert comparison.ratio == pytest.approx(1.05)
     assert (comparison.low, comparison.high) == (pytest.approx(1.05), pytest.approx(1.05))
@@ -124,7 +124,10 @@ def test_all_of_a_and_then_all_of_b_in_one_allocation_is_one_block() -> None:
 
 
 def test_runs_without_a_partner_are_left_out_and_counted() -> None:
-    """If there are enough blocks, runs in other allocations do not change the result."""
+    """If there are enough blocks, runs without a partner in their block are left out.
+
+    The comparison has the number of these runs.
+    """
     a, b = blocks([1.1] * 7)
     comparison = compare_timings([*a, Timing(99.0, "elsewhere"), Timing(99.0)], b[:-2])
     assert (comparison.units, comparison.left_out) == ((6, 6), (4, 0))
@@ -154,9 +157,9 @@ def test_equal_runs_suggest_no_difference() -> None:
 
 
 def test_one_published_figure_takes_49_runs_of_the_other_side() -> None:
-    """A published figure, which cannot be repeated, needs 49 runs of the other side.
+    """A published figure cannot be repeated, so a verdict needs 49 runs of the other side.
 
-    Only then can it be among the 2 % most extreme numbers.
+    With fewer runs, the figure cannot be among the 2 % most extreme numbers.
     """
     comparison = compare_timings(alone([1.0, 1.01, 1.02]), alone([2.0]), repeatable=False)
     assert (comparison.verdict, comparison.more, comparison.least) == (CANNOT_TELL, 46, True)
@@ -184,7 +187,7 @@ def test_without_an_interval_nothing_is_slower_by_anything() -> None:
 def test_the_gain_of_pairs_is_a_ratio_of_variances() -> None:
     """The gain of pairs is the variance without pairs divided by the variance with pairs.
 
-    In this test, allocations differ by much, and A and B in one allocation by little.
+    In this test, allocations differ much, and A and B in the same allocation differ little.
     """
     comparison = compare_timings(*blocks([1.05, 1.06] * 4))
     assert comparison.gain is not None
@@ -235,7 +238,7 @@ def test_the_unit_of_speed_changes_nothing(a: list[Timing], b: list[Timing], fac
 def test_the_order_of_runs_changes_nothing(
     a: list[Timing], b: list[Timing], chance: random.Random
 ) -> None:
-    """Only the places of the runs in their blocks count, not their order in the list."""
+    """The order of the runs in the list does not change the result."""
     mixed = [chance.sample(side, len(side)) for side in (a, b)]
     assert_same(compare_timings(*mixed), compare_timings(a, b))
 
@@ -274,7 +277,10 @@ def test_more_of_the_same_never_takes_a_verdict_back(ratios: list[float], copies
 def test_a_verdict_of_pairs_is_wrong_in_4_percent_of_all_signs_or_the_next_above(
     pairs: int, wrong: int
 ) -> None:
-    """If the signs of pairs are random, at most 5 % of all choices give a wrong verdict."""
+    """If A and B are equal, a verdict about their pairs is wrong in at most 5 % of all cases.
+
+    The cases are all combinations of signs: in each pair, either A or B is faster.
+    """
     sizes = [1 + 0.1 * math.sqrt(2 + pair) for pair in range(pairs)]
     intervals = [
         paired_interval(list(map(math.prod, zip(sizes, signs, strict=True))))

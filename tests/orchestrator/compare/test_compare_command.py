@@ -18,7 +18,10 @@ from orchestrator.store.records import Ended, Intent, Position
 
 
 def test_the_table_has_a_row_and_a_sentence_for_each_pair(layers: Folder) -> None:
-    """A speed of 1.1/1.2 = 0.917 is found amid a drift of 24 %, and failed runs are named."""
+    """The output has a row and a sentence for each pair, and names failed runs.
+
+    Although the runs drift by 24 %, the ratio of speeds is found: 1.1/1.2 = 0.917.
+    """
     done = layers.teralog("compare", "made-up.yaml", "--by", "num_layers")
     assert done.exit_code == 0
     lines = done.stdout.splitlines()
@@ -60,7 +63,10 @@ def test_the_table_has_a_row_and_a_sentence_for_each_pair(layers: Folder) -> Non
 def test_the_exit_code_answers_the_question(
     layers: Folder, arguments: str, code: int, message: str
 ) -> None:
-    """Exit code 1 means certainly slower, or a user's mistake; 0 is success, 2 is wrong usage."""
+    """Exit code 0 means success, 1 a user's mistake, and 2 wrong usage.
+
+    With --fail-if-slower, 1 also means that A is certainly slower, or that a side has no speed.
+    """
     done = layers.teralog("compare", "made-up.yaml", *arguments.split())
     assert done.exit_code == code, done.output
     assert message in done.stderr
@@ -81,7 +87,10 @@ def test_json_has_the_content_of_the_table_and_the_sentences(layers: Folder) -> 
 
 
 def test_attempts_without_a_recorded_allocation_are_not_paired(folder: Folder) -> None:
-    """Earlier versions did not record the allocation, so drift adds to the noise of a run."""
+    """Runs without a recorded allocation are not paired, so a drift counts as noise.
+
+    Earlier versions of teralog did not record the allocation.
+    """
     folder.campaign("matrix: {num_layers: [1, 2]}\nrepeats: 12\n", by_layers)
     (comparison,) = folder.compared("made-up.yaml", "--by", "num_layers")
     assert (comparison["paired"], comparison["units_a"], comparison["units_b"]) == (False, 12, 12)
@@ -146,7 +155,7 @@ def test_two_campaigns_are_compared_run_by_run(folder: Folder) -> None:
 
 
 def test_campaigns_that_differ_in_one_choice_are_compared_across_it(folder: Folder) -> None:
-    """The setting that differs between all runs of both sides is the one to compare."""
+    """If two campaigns differ in one setting, runs that are equal in all else are paired."""
     lines = "matrix: {{num_layers: [1, 2], strategy: [{strategy}]}}\nrepeats: 4\n"
     folder.campaign(lines.format(strategy="zero1"), by_layers, name="one")
     folder.campaign(lines.format(strategy="zero2"), by_layers, name="two")
@@ -170,9 +179,9 @@ def test_the_smallest_value_is_the_baseline_of_a_folder(folder: Folder) -> None:
 
 
 def test_seeds_are_repeats_and_micro_batches_keep_one_batch(folder: Folder) -> None:
-    """Runs with different seeds are pooled.
+    """Runs that differ only in their seed are pooled.
 
-    Runs with different batches are compared in tokens per second.
+    Runs with different global batches are compared in tokens per second.
     """
     folder.campaign("matrix: {micro_batch_size: [1, 2], seed: [1, 2, 3, 4]}\n", lambda planned: 1.0)
     (comparison,) = folder.compared("made-up.yaml", "--by", "micro_batch_size")
@@ -194,7 +203,10 @@ def test_a_folder_of_results_is_called_by_its_whole_name(folder: Folder) -> None
 
 
 def test_the_batch_size_itself_can_be_compared(folder: Folder) -> None:
-    """The batch is compared only if no run of A has the batch or micro-batches of a run of B."""
+    """With --by and the name of a batch size, different batches are compared in tokens per second.
+
+    With another parameter, each pair has equal batches, and is compared in steps per second.
+    """
     lines = "matrix: {strategy: [ddp, zero1], num_microbatches: [1, 2, 4]}\n"
     folder.campaign(lines, lambda planned: float(planned.run.num_microbatches or 0))
     for name in ("num_microbatches", "global_batch_size"):
@@ -306,7 +318,10 @@ def test_equal_sides_get_different_names_and_a_note(
 def test_zero_stage_is_a_choice_if_the_framework_has_the_option(
     framework: str, is_choice: bool
 ) -> None:
-    """The ZeRO stage of a gpt run follows from its strategy, so the strategy is compared."""
+    """The ZeRO stage is a setting to compare only if the framework has the option `zero_stage`.
+
+    The framework `gpt` does not: its stage follows from the strategy, so the strategy is compared.
+    """
     run = MeasuredRun(
         run_id="1",
         label="a",
@@ -363,7 +378,10 @@ def test_a_folder_of_results_keeps_the_campaign_s_warm_up(folder: Folder) -> Non
 
 
 def test_the_warm_up_of_a_is_left_out_of_both(folder: Folder) -> None:
-    """Both sides leave out A's warm-up, so equal steps have equal speeds whatever the files set."""
+    """Both sides leave out the warm-up of A, whatever warm-up the campaign file of B sets.
+
+    So runs with equal steps have equal speeds.
+    """
     folder.campaign("warmup: 0\nrepeats: 2\n", lambda planned: 1.0, name="cold")
     folder.campaign("warmup: 8\nrepeats: 2\n", lambda planned: 1.0, name="warm")
     for path in (folder.path / "results").glob("*/*/attempt-1/output.log"):

@@ -1,4 +1,4 @@
-"""Name crowded runs: runs with more ranks than cores, or next to others on one machine."""
+"""Check that commands name crowded runs."""
 
 import json
 from pathlib import Path
@@ -28,7 +28,7 @@ def test_crowded_runs_are_named(
 ) -> None:
     """A message names the crowded runs, and no run that has enough cores.
 
-    A run whose record lacks the numbers is not named either.
+    A run is not named either if its record lacks the numbers of ranks and cores.
     """
     monkeypatch.chdir(tmp_path)
     folder = Folder(tmp_path)

@@ -47,14 +47,17 @@ LINE = (
 
 
 def past(seconds: float | None, day: int, **values: Any) -> PastRun:
-    """Return a simulated run of a given day."""
+    """Return a simulated run.
+
+    seconds: its step time, or None. day: when it started. values: further fields of `PastRun`.
+    """
     started_at = (BEGIN + timedelta(days=day)).isoformat()
     given = {"campaign": "c", "run_id": f"{day:012x}", "label": "ddp", "attempt": 1}
     return PastRun(started_at=started_at, step_seconds=seconds, **(given | values))
 
 
 def noisy(*levels: float) -> list[float]:
-    """Return step times that vary by 1 % around these."""
+    """Return one step time per level, which varies randomly by 1 % around the level."""
     chance = random.Random(1)
     return [level * math.exp(chance.gauss(0, 0.01)) for level in levels]
 
@@ -89,7 +92,10 @@ def test_steps_that_take_less_are_a_change_too() -> None:
 
 
 def test_runs_of_one_allocation_count_once() -> None:
-    """Six runs before and six after count as two allocations, each in its own hour."""
+    """All runs of one allocation count as one run.
+
+    Six runs before a change and six after it show the change, unless they are in two allocations.
+    """
     times = noisy(*[1.0] * 6, *[1.2] * 6)
     alone = run_history([past(step_seconds, day) for day, step_seconds in enumerate(times)])
     together = run_history(
@@ -122,7 +128,7 @@ def test_runs_of_one_allocation_count_once() -> None:
 def test_what_the_runs_cannot_show_is_reported(
     seconds: Sequence[float | None], sentence: str
 ) -> None:
-    """A message reports what the runs cannot show, for any number of runs."""
+    """If no change is visible, a sentence reports that, with the number of runs."""
     past_runs = run_history([past(step_seconds, day) for day, step_seconds in enumerate(seconds)])
     assert past_runs.shown is None
     assert history_sentences(past_runs)[0].startswith(sentence)
@@ -253,7 +259,10 @@ def test_jobs_of_slurm_count_and_are_ordered_by_its_clock(folder: Folder) -> Non
 
 
 def test_a_campaign_whose_file_is_gone_is_given_by_its_folder(folder: Folder) -> None:
-    """A campaign without a file is given by its results folder, a run by the start of its id."""
+    """If a campaign's file was deleted, the user can give its results folder instead.
+
+    A run can be given by the first digits of its id.
+    """
     file = folder.campaign("old", "matrix: {strategy: [ddp, zero1]}\n", 0.1, 0.2)
     ddp, zero1 = load_campaign(file).runs
     assert configuration(ddp.run) != configuration(zero1.run)
@@ -291,7 +300,10 @@ def test_the_table_marks_the_run_since_which_steps_take_longer(folder: Folder) -
 
 
 def test_a_run_that_this_version_does_not_know_is_named(folder: Folder) -> None:
-    """A message on stderr names the unknown run, and the other runs are shown."""
+    """A run of a framework that this version does not know is named on stderr.
+
+    The other runs are shown.
+    """
     file = folder.campaign("new", "", 0.1)
     folder.campaign("old", "", 0.2)
     path = next((folder.results / "old").glob("*/run.json"))
@@ -334,7 +346,7 @@ def test_a_damaged_file_leaves_its_run_out_and_no_other(
 def test_a_damaged_file_is_reported_once_if_slurm_is_asked_too(
     folder: Folder,
 ) -> None:
-    """A damaged file is reported once, before Slurm is asked about open attempts."""
+    """A damaged file of a campaign on Slurm is reported only once."""
     cluster = Path(__file__).parents[3] / "examples" / "clusters" / "a100.yaml"
     file = folder.campaign("own", f"matrix: {{seed: [1, 2]}}\ncluster: {cluster}\n", 0.1, 0.2)
     first, second = load_campaign(file).runs
@@ -355,7 +367,7 @@ def test_a_damaged_file_is_reported_once_if_slurm_is_asked_too(
     ],
 )
 def test_a_name_of_no_run_or_of_several_is_refused(folder: Folder, run: str, message: str) -> None:
-    """A name that is not a run gives a sentence, and exit code 1."""
+    """A name that no run has, or that several runs share, is refused with exit code 1."""
     first = folder.campaign("a", "", 0.1)
     file = folder.campaign("b", "", 0.1)
     store = campaign_store(folder.results, "b")

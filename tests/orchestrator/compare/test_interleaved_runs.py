@@ -1,4 +1,4 @@
-"""Run interleaved runs for real, and check their order and recorded places."""
+"""Start interleaved runs for real, and check their order and the places that they record."""
 
 import json
 from typing import Any
@@ -12,7 +12,10 @@ done
 
 
 def write_turns(play: Any, *lines: str) -> None:
-    """Write a campaign of two blocks, whose runs have two seeds and print steps."""
+    """Write an interleaved campaign of two blocks, whose runs have 1 or 2 layers and print steps.
+
+    lines: further lines of the campaign file.
+    """
     play.write_campaign(BODY, matrix="num_layers: [1, 2]", train_iters=10)
     with (play.path / "campaign.yaml").open("a") as file:
         file.write("\n".join(("repeats: 4", "order: interleaved", *lines)) + "\n")
@@ -31,7 +34,10 @@ def started(play: Any) -> list[dict[str, Any]]:
 def test_interleaved_runs_start_one_by_one_and_record_their_places(
     playground: Any,
 ) -> None:
-    """Each A B B A run records its block and place; a later run is in another allocation."""
+    """Interleaved runs start one at a time, and record their block and their place in the block.
+
+    The runs of each `submit` share one allocation.
+    """
     write_turns(playground)
     refused = playground.teralog("submit", "campaign.yaml", "--slots", "2")
     assert refused.returncode == 1
@@ -62,7 +68,10 @@ def test_interleaved_runs_start_one_by_one_and_record_their_places(
 
 
 def test_blocks_are_of_an_interleaved_order(playground: Any) -> None:
-    """In any other order --blocks is refused, and on Slurm the interleaved order is refused."""
+    """`submit --blocks` is refused if the campaign does not have `order: interleaved`.
+
+    `submit` to Slurm is refused if it does; the message then names `submit --here`.
+    """
     playground.write_campaign("true", matrix="seed: [1]")
     refused = playground.teralog("submit", "campaign.yaml", "--blocks", "1")
     assert refused.returncode == 1
@@ -77,7 +86,10 @@ def test_blocks_are_of_an_interleaved_order(playground: Any) -> None:
 
 
 def test_runs_in_the_file_s_order_record_their_place_too(playground: Any) -> None:
-    """A run in the file's order records its place but no block, because no drift cancels."""
+    """Without `order: interleaved`, a run records its place, but no block.
+
+    The file's order does not cancel a drift.
+    """
     playground.write_campaign("true", matrix="seed: [1, 2]")
     playground.teralog("submit", "campaign.yaml", "--slots", "1")
     assert [(attempt["place"], attempt["block"]) for attempt in started(playground)] == [

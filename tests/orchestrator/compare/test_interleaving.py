@@ -74,7 +74,7 @@ def test_the_order_does_not_depend_on_the_file_s(campaign_of: CampaignOf) -> Non
 
 
 def test_an_odd_number_of_repeats_ends_with_one_run_of_each(campaign_of: CampaignOf) -> None:
-    """The last run of each configuration is in a random order."""
+    """With an odd number of repeats, the last block has one run of each configuration."""
     campaign = campaign_of(f"{TEXT}matrix: {{strategy: [ddp, zero1]}}\nrepeats: 5\n")
     assert [len(block) for block in blocks(campaign)] == [4, 4, 2]
 

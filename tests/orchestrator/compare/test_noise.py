@@ -131,7 +131,10 @@ def test_runs_in_one_allocation_show_nothing_about_other_allocations() -> None:
 
 
 def test_an_absent_component_has_no_degrees_of_freedom() -> None:
-    """If every allocation is in another hour, the component of the hour is absent."""
+    """If no two allocations share an hour, the component of hours is absent.
+
+    It then has 0 degrees of freedom.
+    """
     runs = [run(1.0 + hour / 8, f"{hour}", started_at=f"2026-01-01T0{hour}:05") for hour in (1, 2)]
     page = noise_page([*runs, run(1.1, "1", started_at="2026-01-01T01:06")])
     absent = {
@@ -141,7 +144,10 @@ def test_an_absent_component_has_no_degrees_of_freedom() -> None:
 
 
 def test_runs_in_allocations_of_their_own_show_what_a_single_run_is_worth() -> None:
-    """Runs in separate allocations give the noise of a run, but not the part of the allocation."""
+    """Runs in separate allocations show how much a run varies from one allocation to another.
+
+    They do not show which part of this noise comes from the allocations.
+    """
     by_source = percents(noise_page([run(1.0, "a"), run(1.4, "b"), run(1.2), run(1.3)]))
     spread = math.sqrt(variance([math.log(speed) for speed in (1.0, 1.4, 1.2, 1.3)]))
     assert by_source["repeats"] == pytest.approx(100 * math.expm1(spread))
@@ -149,7 +155,10 @@ def test_runs_in_allocations_of_their_own_show_what_a_single_run_is_worth() -> N
 
 
 def test_the_variance_of_a_new_run_depends_on_allocations_not_on_runs() -> None:
-    """Two allocations that differ by far more than their forty runs count as one comparison."""
+    """Two allocations that differ far more than their runs give one degree of freedom.
+
+    It does not matter that each allocation has twenty runs.
+    """
     runs = [
         run(level * (1 + 0.001 * turn), name)
         for level, name in ((1, "a"), (2, "b"))
@@ -218,7 +227,10 @@ def test_the_nodes_of_a_run_are_those_of_its_allocation_or_this_machine(
 
 
 def test_noise_is_reported_as_a_table_in_sentences_and_for_programs(layers: Folder) -> None:
-    """Steps vary by 0.1 %, and the runs of an allocation by the drift. Failed runs are named."""
+    """The report has a percentage for each source of noise, and names failed runs.
+
+    The simulated steps vary by about 0.1 %, and the runs of an allocation by 5 to 10 %.
+    """
     done = layers.teralog("noise", "made-up.yaml")
     assert done.exit_code == 0
     assert "runs in an allocation" in done.stdout

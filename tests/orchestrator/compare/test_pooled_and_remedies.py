@@ -21,7 +21,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
 
 
 def sentences(folder: Folder, lines: str, first: tuple[float, ...], two: tuple[float, ...]) -> str:
-    """Return the sentences about separate runs, given their seconds for 1 and 2 layers."""
+    """Return the sentences that `compare` prints about separate runs, as one text.
+
+    lines: of the campaign file. first, two: step times in seconds of the runs with 1 and 2 layers.
+    """
     seconds: dict[int, Iterator[float]] = {1: iter(first), 2: iter(two)}
 
     def speeds(planned: PlannedRun) -> float:
@@ -41,7 +44,7 @@ def test_seeds_that_were_pooled_are_named(folder: Folder) -> None:
 
 
 def test_one_seed_is_not_pooled(folder: Folder) -> None:
-    """If there is one seed, only repeats are combined."""
+    """If all runs have the same seed, no note about pooled seeds appears."""
     assert "pooled" not in sentences(folder, REPEATS % 3, (1, 1, 1), (1, 1, 1))
 
 
@@ -87,7 +90,7 @@ def test_the_cheapest_remedy_is_named(
 
 
 def test_notes_about_all_comparisons_are_printed_once(folder: Folder) -> None:
-    """The note is below all sentences, and does not repeat the names of A and B."""
+    """A note that applies to all comparisons is printed once, below their sentences."""
 
     def speeds(planned: PlannedRun) -> float:
         assert planned.run.model is not None

@@ -1,4 +1,4 @@
-"""Fixtures that run doctor in separate processes, with installations made for the test."""
+"""Fixtures that run doctor's checks in separate processes, with a test's programs and packages."""
 
 import json
 import os
@@ -30,7 +30,7 @@ _DOCTOR = "from teralog.__main__ import main; main()"
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """The findings of doctor in a separate process, and the modules it imported."""
+    """The findings of doctor in a separate process, one per check, and the modules it imported."""
 
     findings: tuple[Finding, ...]
     modules: frozenset[str]
@@ -58,7 +58,11 @@ def _examine(
     prelude: str = "",
     **changed: str | Path | None,
 ) -> Examination:
-    """Run doctor's checks in a separate process in `folder`, after it has run `prelude`."""
+    """Run doctor's checks in a separate Python process in `folder`.
+
+    options: of Python. prelude: Python code that the process runs before the checks. changed:
+    environment variables; None removes one.
+    """
     done = subprocess.run(
         [sys.executable, *options, "-c", prelude + _EXAMINE, str(timeout_seconds)],
         cwd=folder,
@@ -89,7 +93,7 @@ def _doctor(folder: Path, *options: str, **changed: str | Path | None) -> tuple[
 
 
 def _program(folder: Path, name: str, script: str) -> Path:
-    """Write an executable with this name for the PATH."""
+    """Write an executable shell script into `folder`, which a test then puts on the PATH."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / name
     path.write_text(f"#!/bin/sh\n{script}\n")

@@ -26,7 +26,10 @@ def here(tmp_path_factory: pytest.TempPathFactory, examine: Callable[..., Any]) 
 
 
 def test_doctor_examines_every_topic(here: Any) -> None:
-    """Everything that a run may need has a finding, whether it is installed or not."""
+    """Doctor has a finding for every topic that a run may need, e.g. Slurm.
+
+    The finding is there whether the item is installed or not.
+    """
     assert {"Python", "package", "extra train", "extra hf", "name clash", "shell", "Slurm"} <= {
         finding.topic for finding in here.findings
     }
@@ -75,7 +78,10 @@ def test_every_extra_that_doctor_names_is_one_of_the_metadata() -> None:
 
 
 def test_the_metadata_has_only_markers_of_extras() -> None:
-    """The metadata has no markers except those of extras, because doctor reads no others."""
+    """The markers in the project's metadata are all of the form `extra == "train"`.
+
+    Doctor evaluates no other markers.
+    """
     lines = metadata.requires("teralog") or []
     markers = [line.partition(";")[2].strip() for line in lines if ";" in line]
     assert markers
@@ -86,7 +92,10 @@ def test_the_metadata_has_only_markers_of_extras() -> None:
 def test_the_default_folder_of_extensions_is_below_home(
     tmp_path: Path, named: str | None, examine: Callable[..., Any]
 ) -> None:
-    """The default folder of extensions is below HOME; doctor does not create it."""
+    """Without TORCH_EXTENSIONS_DIR, torch extensions are compiled into a folder below HOME.
+
+    Doctor does not create this folder.
+    """
     home = tmp_path / "home"
     home.mkdir()
     findings = examine(tmp_path, HOME=home, TORCH_EXTENSIONS_DIR=named)
@@ -98,7 +107,7 @@ def test_the_default_folder_of_extensions_is_below_home(
 def test_a_folder_of_extensions_below_a_file_cannot_be_used(
     tmp_path: Path, examine: Callable[..., Any]
 ) -> None:
-    """If a parent of the folder is a file, no extension can be written there."""
+    """If a parent of TORCH_EXTENSIONS_DIR is a file, doctor asks to set another folder."""
     (tmp_path / "file").write_text("")
     findings = examine(tmp_path, TORCH_EXTENSIONS_DIR=tmp_path / "file" / "a" / "b")
     folder = findings.one("folder", "torch extensions")
@@ -107,7 +116,7 @@ def test_a_folder_of_extensions_below_a_file_cannot_be_used(
 
 
 def test_a_read_only_folder_of_extensions_cannot_be_used() -> None:
-    """A read-only folder cannot take extensions, e.g. one of the administrator."""
+    """If the user cannot write to the folder of torch extensions, doctor reports that."""
     nobody = 65534
     code = f"import os; os.getuid() or os.setuid({nobody})\n"
     code += "print(json.dumps(diagnosis.finding_records([diagnosis._extension_folder()])))"
@@ -128,14 +137,17 @@ def test_a_read_only_folder_of_extensions_cannot_be_used() -> None:
 def test_without_home_the_folder_of_extensions_must_be_named(
     tmp_path: Path, examine: Callable[..., Any]
 ) -> None:
-    """A run's script could not find the folder without HOME either."""
+    """Without HOME and TORCH_EXTENSIONS_DIR, there is no folder for torch extensions.
+
+    Doctor reports that, because a run's script could not find a folder either.
+    """
     findings = examine(tmp_path, HOME=None, TORCH_EXTENSIONS_DIR=None)
     folder = findings.one("folder", "torch extensions")
     assert (folder.ok, folder.found) == (False, None)
 
 
 def test_a_table_writes_a_shared_remedy_once() -> None:
-    """Adjacent rows with the same remedy refer to the first row; another topic repeats it."""
+    """If a row has the same topic and remedy as the row above, its remedy is "as above"."""
     rows = [
         Finding("Slurm", "sbatch", False, True, None, "type this"),
         Finding("Slurm", "squeue", False, True, None, "type this"),
@@ -169,7 +181,10 @@ def test_a_table_writes_a_shared_remedy_once() -> None:
 def test_the_state_distinguishes_a_lack_from_a_problem(
     ok: bool, optional: bool, version: str | None, state: str
 ) -> None:
-    """A missing item is not the same as a problem, and required items differ from optional ones."""
+    """The state of a finding is "ok", "missing", or "problem" if the item is present but not ok.
+
+    "optional" is added to the last two if runs can do without the item.
+    """
     finding = Finding("topic", "name", ok, optional, version, None if ok else "type this")
     assert diagnosis.finding_table([finding]).rows[0][2] == state
     assert diagnosis.finding_records([finding]) == [asdict(finding)]
@@ -182,9 +197,10 @@ def test_doctor_exits_with_1_only_if_an_essential_item_is_missing(
     program: Callable[..., Path],
     install: Callable[..., Path],
 ) -> None:
-    """A missing optional package is reported, but is not a failure.
+    """Doctor exits with 1 only if an essential item is missing or too old.
 
-    The text and the JSON name the same findings.
+    A missing optional package is reported, but the exit code is 0. The text and the JSON have the
+    same findings.
     """
     bare = program(tmp_path / "bin", "bash", "true").parent
     status, text, errors = doctor(tmp_path, "--all", PATH=bare)
@@ -201,7 +217,10 @@ def test_doctor_exits_with_1_only_if_an_essential_item_is_missing(
 def test_doctor_shows_what_to_do_and_nothing_else(
     tmp_path: Path, doctor: Callable[..., tuple[int, str, str]], program: Callable[..., Path]
 ) -> None:
-    """All programs of Slurm share one line, and successful checks are only counted."""
+    """By default, doctor shows only the problems, and counts the successful checks.
+
+    All programs of Slurm share one line.
+    """
     bare = program(tmp_path / "bin", "bash", "true").parent
     for name in diagnosis.SLURM_COMMANDS:
         program(bare, name, f"echo {name}: error: no host >&2; exit 1")

@@ -17,7 +17,10 @@ ROOT = Path(findings.__file__).resolve().parents[2]
 def test_another_distribution_that_ships_teralog_is_named(
     tmp_path: Path, examine: Callable[..., Any], install: Callable[..., Path]
 ) -> None:
-    """The remedy is to remove the other distribution, whichever comes first on the path."""
+    """If another distribution contains a `teralog` package, the remedy is to uninstall it.
+
+    This holds even if our `teralog` comes first on Python's path.
+    """
     for number, file in enumerate(("teralog/__init__.py", "teralog/deep/module.py", "teralog.py")):
         site = install(tmp_path / f"site{number}", "impostor", "1.5", file)
         # Last on the path, so that our package is still imported.
@@ -45,9 +48,9 @@ def test_a_distribution_that_overwrites_our_files_is_named(
 def test_packages_that_a_distribution_lists_are_believed(
     tmp_path: Path, examine: Callable[..., Any], install: Callable[..., Path]
 ) -> None:
-    """The packages in a distribution's metadata count even if it lists no files.
+    """A distribution clashes if its metadata lists a `teralog` package, even if it lists no files.
 
-    Editable installs of setuptools are like that.
+    Editable installs by setuptools list no files of the package.
     """
     site = install(tmp_path / "site", "impostor", "1.5")
     (site / "impostor-1.5.dist-info" / "top_level.txt").write_text("other\nteralog\n")
@@ -76,7 +79,10 @@ def test_an_editable_distribution_is_looked_for_where_its_path_file_points(
 def test_a_package_of_our_name_off_the_path_does_not_clash(
     tmp_path: Path, package: str, examine: Callable[..., Any], install: Callable[..., Path]
 ) -> None:
-    """Teralog imports its packages from its own folder, whatever comes first on the path."""
+    """A foreign package called `orchestrator`, `parsers` or `slurm_templates` does not clash.
+
+    Teralog imports these packages from its own folder, whatever comes first on Python's path.
+    """
     site = install(tmp_path / "site", "impostor", "1.5", f"{package}/__init__.py")
     finding = examine(site, PYTHONPATH=site).one("name clash", package)
     assert (finding.ok, finding.found) == (True, str(ROOT / package / "__init__.py"))
@@ -102,7 +108,10 @@ def test_names_that_only_look_alike_do_not_clash(
 def test_another_teralog_in_front_of_ours_is_named(
     tmp_path: Path, file: str, shown: str, examine: Callable[..., Any]
 ) -> None:
-    """The other teralog belongs to no distribution, so doctor shows its path."""
+    """If a foreign `teralog` comes before ours on Python's path, doctor shows its path.
+
+    No distribution contains it, so doctor has no other name for it.
+    """
     path = tmp_path / "mine" / file
     path.parent.mkdir(parents=True)
     path.write_text("")
@@ -116,7 +125,10 @@ def test_another_teralog_in_front_of_ours_is_named(
 def test_another_teralog_in_the_working_folder_hides_ours_from_python_m(
     tmp_path: Path, examine: Callable[..., Any]
 ) -> None:
-    """The command `teralog` would not notice the other package, but a run's launcher would."""
+    """Doctor reports a foreign `teralog` package in the working folder.
+
+    `python -m`, which starts a run, would import it. The command `teralog` would not.
+    """
     (tmp_path / "teralog").mkdir()
     (tmp_path / "teralog" / "__init__.py").write_text("")
     # As for an installed script, the working folder is not on the path of this process.
@@ -130,7 +142,10 @@ def test_another_teralog_in_the_working_folder_hides_ours_from_python_m(
 def test_a_copy_of_teralog_is_not_the_one_that_is_installed(
     tmp_path: Path, examine: Callable[..., Any], copy_packages: Callable[..., Path]
 ) -> None:
-    """A forgotten copy on the path before the installed packages is reported; a checkout is not."""
+    """Doctor reports a copy of teralog that comes before the installed one on Python's path.
+
+    A copy with a pyproject.toml is a checkout, and is not reported.
+    """
     copy = copy_packages(tmp_path / "copy")
     examination = examine(tmp_path, PYTHONPATH=copy)
     assert examination.one("name clash", "teralog").found == str(copy / "teralog")
@@ -154,7 +169,7 @@ def test_a_package_of_ours_that_is_missing_is_reported(
 def test_a_deleted_working_folder_gives_no_traceback(
     tmp_path: Path, examine: Callable[..., Any]
 ) -> None:
-    """The shell's current folder may be deleted; doctor then shows no traceback."""
+    """If the shell's current folder was deleted, doctor shows no traceback."""
     gone = tmp_path / "gone"
     gone.mkdir()
     examination = examine(gone, prelude="import os; os.rmdir(os.getcwd())\n")

@@ -47,7 +47,10 @@ def test_a_package_that_is_not_installed_is_missing(
 def test_an_extra_is_complete_with_its_last_package(
     tmp_path: Path, examine: Callable[..., Any], install: Callable[..., Path]
 ) -> None:
-    """With one of two packages the extra is incomplete; with both, doctor prints no command."""
+    """An extra is incomplete if one of its two packages is too old or missing.
+
+    If both are there, doctor shows no command to install the extra.
+    """
     site = install(tmp_path / "site", "accelerate", "99.0")
     install(site, "transformers", "0.1")
     half = examine(tmp_path, PYTHONPATH=site)
@@ -66,7 +69,10 @@ def test_an_extra_is_complete_with_its_last_package(
 def test_sources_that_are_not_installed_are_distinguished_from_a_checkout(
     tmp_path: Path, examine: Callable[..., Any], copy_packages: Callable[..., Path]
 ) -> None:
-    """Without metadata, doctor asks to install teralog first, because the packages are unknown."""
+    """If teralog is not installed, doctor asks to install it, because its metadata is missing.
+
+    For a checkout, the command contains the path of the checkout.
+    """
     copy = copy_packages(tmp_path / "a copy")
     # -S leaves out installed packages, and with them teralog's own metadata.
     bare = examine(tmp_path, "-S", PYTHONPATH=copy).all("package", "teralog")

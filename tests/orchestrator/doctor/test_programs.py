@@ -18,7 +18,10 @@ ROOT = Path(findings.__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def examine(examine: Callable[..., Any]) -> Callable[..., Any]:
-    """Run doctor's checks with -S, because scanning many installed packages takes time."""
+    """Return a function that runs doctor's checks with Python's option -S.
+
+    This option leaves out installed packages, because scanning many packages takes time.
+    """
 
     def without_packages(folder: Path, **given: Any) -> Any:
         return examine(folder, "-S", **{"PYTHONPATH": ROOT, **given})
@@ -122,7 +125,7 @@ def test_a_program_that_hangs_is_ended_with_its_children(
 def test_a_file_that_is_not_a_program_does_not_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The reason why a file does not start as a program is the system's error message."""
+    """If a file on the PATH is not a program, the answer contains the system's error message."""
     broken = tmp_path / "broken"
     broken.write_bytes(b"\x7fELF")
     broken.chmod(0o755)
@@ -135,9 +138,9 @@ def test_a_file_that_is_not_a_program_does_not_start(
 def test_answers_come_in_the_order_of_the_questions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: Callable[..., Path]
 ) -> None:
-    """Answers are in the order of the questions, whichever program ends first.
+    """The answers of programs have the order of the questions, whichever program ends first.
 
-    A missing program has no answer.
+    The answer of a missing program is None.
     """
     program(tmp_path, "slow", "/bin/sleep 0.3; echo slow")
     program(tmp_path, "fast", "echo fast")
@@ -160,7 +163,10 @@ def test_gpus_hidden_by_a_variable_are_found_without_it(
 def test_nvcc_matters_only_next_to_a_gpu(
     tmp_path: Path, examine: Callable[..., Any], program: Callable[..., Path]
 ) -> None:
-    """Without a GPU, nvcc is not needed. The finding searches CUDA_HOME as torch does."""
+    """Without a GPU, doctor does not look for nvcc.
+
+    With a GPU, doctor looks for nvcc in CUDA_HOME, as torch does.
+    """
     assert examine(tmp_path, CUDA_VISIBLE_DEVICES="").all("compiler", "nvcc") == []
     nvcc = program(tmp_path / "cuda" / "bin", "nvcc", "true")
     bare = program(tmp_path / "bin", "sbatch", "true").parent
@@ -191,7 +197,10 @@ def test_the_compiler_is_the_one_that_torch_would_call(
     examine: Callable[..., Any],
     program: Callable[..., Path],
 ) -> None:
-    """The compiler is CXX, or else c++, so a compiler of another name has to be chosen."""
+    """Doctor checks the compiler that torch would call: the one in CXX, or else c++.
+
+    If only a compiler with another name is there, e.g. clang++, the remedy is to set CXX.
+    """
     (tmp_path / "bin").mkdir()
     for name in programs:
         program(tmp_path / "bin", name, "true")
@@ -204,7 +213,7 @@ def test_the_compiler_is_the_one_that_torch_would_call(
 def test_ninja_next_to_python_comes_before_that_on_the_path(
     tmp_path: Path, examine: Callable[..., Any], program: Callable[..., Path]
 ) -> None:
-    """A run's script looks next to Python first, then on the PATH."""
+    """Doctor looks for ninja next to Python first, then on the PATH, as a run's script does."""
     on_path = program(tmp_path / "bin", "ninja", "true")
     (tmp_path / "none").mkdir()
     venv = tmp_path / "venv"

@@ -52,7 +52,7 @@ def test_a_described_model_is_counted(
 
 @pytest.mark.parametrize("conventions", [(), ("--conventions",)], ids=["counts", "conventions"])
 def test_without_a_global_batch_an_iteration_is_one_sequence(conventions: tuple[str, ...]):
-    """The user wants FLOPs per token and gives no batch; a message shows what was assumed."""
+    """Without a global batch, the FLOPs are those of one sequence, and a message reports it."""
     done = run("flops", "--model=llama3-8b", *conventions, "--json")
     assert done.exit_code == 0, done.output
     assert "one sequence" in done.stderr
@@ -62,7 +62,10 @@ def test_without_a_global_batch_an_iteration_is_one_sequence(conventions: tuple[
 
 
 def test_conventions_are_explained():
-    """Conventions are side by side, and the reasons for a difference add up to it."""
+    """`estimate flops --conventions` compares the FLOPs of each convention with the exact FLOPs.
+
+    The differences that it lists for a convention add up to the whole difference.
+    """
     options = ("--model=gpt-oss-20b", "--global-batch-size=2")
     text = run("flops", *options, "--conventions").stdout
     assert "ignores attention windows" in text
@@ -103,7 +106,10 @@ def test_a_mistake_with_a_described_model_is_a_sentence(
 
 
 def test_adapters_alone_are_trained():
-    """LoRA of rank 16 at query and value trains r(h + h) + r(h + k) weights per layer."""
+    """LoRA of rank r = 16 at query and value trains r(h + h) + r(h + k) weights per layer.
+
+    h: hidden size. k: width of keys and values.
+    """
     options = ("--model=llama3-8b", "--lora-rank=16", "--json")
     record = json.loads(run("params", *options).stdout)
     assert record["trained_parameters"] == 32 * 16 * (2 * 4096 + 4096 + 1024)

@@ -114,7 +114,10 @@ def test_params_shows_the_derivation_and_whether_the_label_is_right():
 
 
 def test_an_old_size_is_reported_as_old():
-    """The output reports that BigScience's 7B, with 7.46 * 10**9 parameters, is an old size."""
+    """For a label in units of 2**30, the output reports an older convention.
+
+    E.g. BigScience's 7B has 7.46 * 10**9 parameters, which is 6.95 * 2**30.
+    """
     assert of_json("params", "--model=7B")["label_unit"] == "2**30"
     assert "an older convention" in estimate("params", "--model=7B").stdout
     assert of_json("params", "--model=52B")["label_unit"] == "10**9"
@@ -122,7 +125,7 @@ def test_an_old_size_is_reported_as_old():
 
 
 def test_a_model_of_another_family_does_not_get_gpt_2_s_formula():
-    """A model that is not like GPT-2 gets only its own formula."""
+    """A model with a gated MLP gets its own formula, and not that of GPT-2."""
     text = estimate("params", *GPT2, "--gated-mlp").stdout
     assert "12·h²" not in text
     assert "3·l·h·f" in text
@@ -186,7 +189,10 @@ def test_with_time_and_ranks_there_are_tflops_and_with_a_gpu_utilization():
 def test_an_unknown_peak_gives_no_utilization_and_shows_the_reason(
     options: tuple[str, ...], peak: float | None, sentence: str
 ):
-    """Without a known peak, the user can give one, and that one is used."""
+    """If the GPU's peak is unknown, the output has no MFU or HFU, and shows the reason.
+
+    The peak that the user gives with --gpu-peak-tflops is used.
+    """
     records = of_json("flops", *FLOPS, *SPEED, *options)
     assert {record["peak_tflops"] for record in records} == {peak}
     assert all((record["mfu"] or record["hfu"]) is None for record in records) == (peak is None)
@@ -196,7 +202,7 @@ def test_an_unknown_peak_gives_no_utilization_and_shows_the_reason(
 
 
 def test_a_convention_without_a_formula_for_the_model_is_reported():
-    """If a convention has no formula for a model, it has no number, and its assumption is shown."""
+    """If a convention does not apply to a model, it has no FLOPs, and the reason is shown."""
     by_name = {record["convention"]: record for record in of_json("flops", *FLOPS, "--gated-mlp")}
     assert by_name["narayanan"]["flops"] is None
     assert by_name["narayanan"]["formula"] is None
@@ -277,7 +283,7 @@ def test_a_campaign_has_every_run_with_a_model(campaign: str):
 
 
 def test_runs_with_the_same_model_share_a_derivation(campaign: str):
-    """A table lists the models, and the different derivations are below it."""
+    """A derivation, i.e. a formula with its numbers, is shown once for all runs that share it."""
     params = estimate("params", campaign).stdout
     assert params.count("activation_checkpointing=false and 1 more") == 1
     assert params.count("P = ") == 1
@@ -358,7 +364,10 @@ MISTAKES: dict[str, tuple[tuple[str, ...], int, str]] = {
 
 @pytest.mark.parametrize(("arguments", "code", "sentence"), MISTAKES.values(), ids=MISTAKES)
 def test_a_mistake_is_a_sentence(arguments: tuple[str, ...], code: int, sentence: str):
-    """A mistake exits with 1, or with 2 if the command line is wrong, and stdout stays empty."""
+    """A mistake gives a message on stderr, no traceback, and nothing on stdout.
+
+    The exit code is 1, or 2 if the command line is wrong.
+    """
     result = estimate(*arguments)
     assert result.exit_code == code
     assert sentence in result.stderr
@@ -375,7 +384,10 @@ def test_a_campaign_and_a_model_are_not_asked_for_at_once(campaign: str, option:
 
 
 def test_a_campaign_without_a_model_is_reported(tmp_path: Path):
-    """The shape of the model in a user's own script is unknown, so the campaign has no estimate."""
+    """A campaign is refused if teralog does not know the model of any of its runs.
+
+    E.g. teralog does not know the model in a user's own script.
+    """
     path = tmp_path / "campaign.yaml"
     path.write_text("name: x\ndefaults: {framework: deepspeed, script: train.py}\n")
     result = estimate("params", str(path))
@@ -402,7 +414,7 @@ def test_a_number_that_is_not_above_zero_is_refused(option: str, number: str) ->
     ],
 )
 def test_a_speed_that_cannot_be_worked_out_is_reported(options: str, is_reported: bool) -> None:
-    """An option is never ignored silently: the message shows why there is no speed."""
+    """If options for a speed are given but not all, a message names the missing ones."""
     done = estimate("flops", "--model", "52B", "--global-batch-size", "8", *options.split())
     assert done.exit_code == 0
     assert ("need both --world-size and --step-seconds" in done.stderr) == is_reported

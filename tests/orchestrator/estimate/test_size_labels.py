@@ -1,4 +1,4 @@
-"""Size labels of models, in 10**9 and in the old 2**30."""
+"""Size labels of models, e.g. 7B, in units of 10**9, or of 2**30 in older labels."""
 
 import pytest
 
@@ -26,13 +26,16 @@ LABELS = [
 def test_a_label_agrees_in_one_unit_or_in_neither(
     label: str, parameters: int, unit: LabelUnit | None
 ):
-    """The nearer unit counts; a label without a number in B has no unit."""
+    """A label agrees with a number of parameters in units of 10**9, of 2**30, or of neither.
+
+    The nearer unit is chosen. A label that is not a number with B has no unit.
+    """
     assert label_unit(label, parameters) == unit
     assert (label_sentence(label, parameters) is None) == (unit is None)
 
 
 def test_the_old_figure_is_reported_as_old():
-    """The message about an old size shows today's size next to it."""
+    """For a label in units of 2**30, the message also gives the size in units of 10**9."""
     sentence = label_sentence("7B", 7_459_729_408)
     assert sentence == "7B agrees with 6.947 * 2**30, an older convention; it is 7.46 * 10**9"
 
