@@ -45,7 +45,7 @@ def megatron(tflops: str = "", rate: str = "") -> str:
 def test_samples_per_second_are_the_batch_over_the_seconds(
     stated: float, contradicted: bool
 ) -> None:
-    """A claim that differs only by rounding is accepted."""
+    """Samples per second must be the global batch over the step's seconds, except for rounding."""
     claim = claims_of(megatron(rate=f" samples per second: {stated:.3f} |"))["samples_per_second"]
     assert (claim.stated, claim.computed, claim.contradicted) == (stated, 64.0, contradicted)
     assert claim.formula == "a batch of 256 in 4 s"
@@ -53,7 +53,10 @@ def test_samples_per_second_are_the_batch_over_the_seconds(
 
 @pytest.mark.parametrize(("factor", "contradicted"), [(1.0, False), (1.01, False), (2.5, True)])
 def test_tflops_are_those_of_any_known_convention(factor: float, contradicted: bool) -> None:
-    """TFLOPs that any known convention gives are accepted, e.g. exact products of both passes."""
+    """TFLOPs are accepted if any known convention gives them.
+
+    E.g. a convention that counts the exact matrix products of the forward and the backward pass.
+    """
     log = megatron(tflops=f" throughput per GPU (TFLOP/s/GPU): {TFLOPS * factor:.1f} |")
     claim = claims_of(log)["tflops_per_gpu"]
     assert claim.stated == pytest.approx(TFLOPS * factor, abs=0.05)
@@ -74,7 +77,10 @@ def titan(gpu: str, mfu: float, peak: str = "3.120e+14") -> str:
 
 
 def test_an_mfu_over_the_peak_of_another_gpu_is_contradicted() -> None:
-    """A message about a wrong MFU has both numbers, the formula, and the GPU of the peak."""
+    """An MFU relative to another GPU's peak is contradicted.
+
+    The message has the stated and the right MFU, the formula, and the GPU with the wrong peak.
+    """
     claim = claims_of(titan("NVIDIA GeForce RTX 5090", 52.79))["mfu"]
     assert claim.contradicted
     assert claim.sentence() == (
@@ -102,7 +108,7 @@ def test_an_mfu_on_an_unknown_gpu_is_not_checked() -> None:
 
 
 def test_a_log_without_configuration_has_claims_of_equal_work_only() -> None:
-    """Without a configuration only the work of the step reports can be compared."""
+    """If a log has no configuration, only the work (FLOPs or tokens) of its steps is compared."""
     line = "completed step: {}, seconds: 3.4, TFLOP/s/device: 413.4, Tokens/s/device: 7138.9, "
     log = "".join(line.format(n) + "total_weights: 1, loss: 2.136\n" for n in range(5))
     claims = claims_of(log)
@@ -114,14 +120,17 @@ BRIDGE = "Step Time : {seconds:.2f}s GPU utilization: {tflops:.1f}MODEL_TFLOP/s/
 
 
 def bridge(*works: float) -> str:
-    """Return a log of Megatron-Bridge whose steps claim these TFLOP/s, in 2 to 9 s each."""
+    """Return a log of Megatron-Bridge. Its steps take 2 to 9 s, and each claims one of these works.
+
+    works: TFLOPs per GPU of each step; the log has this number divided by the step's seconds.
+    """
     seconds = [2.0 + (index * 7 % 8) for index in range(len(works))]
     pairs = zip(seconds, works, strict=True)
     return "".join(BRIDGE.format(seconds=each, tflops=work / each) for each, work in pairs)
 
 
 def test_a_report_of_other_work_than_the_rest_is_contradicted() -> None:
-    """Without a configuration, the work of the other step reports shows the right value."""
+    """If one step report claims other work (FLOPs) than all the others, it is contradicted."""
     claim = claims_of(bridge(*[2600.0] * 9))["tflops_per_gpu"]
     assert not claim.contradicted
     claim = claims_of(bridge(*[2600.0] * 8, 3900.0))["tflops_per_gpu"]
@@ -131,7 +140,7 @@ def test_a_report_of_other_work_than_the_rest_is_contradicted() -> None:
 
 
 def test_work_that_differs_at_every_step_gives_no_claim() -> None:
-    """If the work differs at every step, e.g. with packed samples, there is no claim."""
+    """If the work (FLOPs) differs from step to step, e.g. of packed samples, there is no claim."""
     assert claims_of(bridge(*(2000.0 + 300 * index for index in range(9)))) == {}
     assert claims_of(bridge(2600.0, 2600.0, 3900.0)) == {}
 

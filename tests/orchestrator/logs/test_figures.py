@@ -103,7 +103,7 @@ def test_the_figures_follow_from_what_the_log_states(folder: Path) -> None:
 def test_an_argument_changes_the_figures(
     folder: Path, changed: dict[str, str], expected: dict[str, object]
 ) -> None:
-    """An argument of the log changes the TFLOPs, or removes them if the model cannot be counted."""
+    """A changed argument in the log changes the TFLOPs, or removes them if no formula is known."""
     Path("run.log").write_text(log(ARGUMENTS | changed))
     values = figures("run.log")
     assert {name: values[name] for name in expected} == expected
@@ -127,7 +127,7 @@ def test_options_give_what_a_log_lacks(folder: Path) -> None:
 
 
 def test_values_in_a_log_come_first_and_contradictions_are_named(folder: Path) -> None:
-    """The option stays valid for other logs, so a contradiction is only a note."""
+    """If an option contradicts a log, the log's value is used, and a note names the option."""
     Path("run.log").write_text(log(ARGUMENTS))
     result = parse("run.log", "--world-size", "64", "--num-layers", "41")
     assert "run.log: the log states 16; --world-size 64 is ignored" in result.stderr
@@ -136,7 +136,7 @@ def test_values_in_a_log_come_first_and_contradictions_are_named(folder: Path) -
 
 
 def test_missing_values_are_named_as_options(folder: Path) -> None:
-    """The note appears once for all runs that lack the same values."""
+    """If runs lack the same values, a single note names the options that give these values."""
     for name in "ab":
         Path(f"{name}.log").write_text(log({"world_size": "16"}).replace(GPU, ""))
     result = parse(".")
@@ -165,7 +165,10 @@ EXPERTS = {
 
 
 def test_experts_are_counted_by_what_megatron_prints(folder: Path) -> None:
-    """Each token uses 2 of 8 experts, and one layer is dense."""
+    """The TFLOPs and parameters of experts follow from the arguments that Megatron prints.
+
+    In this test, each token uses 2 of 8 experts, and one of the 40 layers is dense.
+    """
     Path("run.log").write_text(log(EXPERTS))
     values = figures("run.log")
     h, tokens = 6144, 4 * 1024
@@ -180,7 +183,7 @@ def test_experts_are_counted_by_what_megatron_prints(folder: Path) -> None:
 
 
 def test_a_model_is_given_by_name_or_by_its_config(folder: Path) -> None:
-    """The sequence length is the log's, if the log has one."""
+    """`--model` with a published name and `--config` with its config.json give the same figures."""
     Path("bare.log").write_text(log({"world_size": "16"}))
     Path("config.json").write_text(json.dumps(named_model("mixtral-8x7b").config))
     more = ("--global-batch-size=4", "--no-activation-checkpointing", "--seq-length=2048")
@@ -226,7 +229,7 @@ def test_an_unknown_preset_is_named(folder: Path) -> None:
 def test_an_option_that_a_log_contradicts_changes_nothing(
     folder: Path, changed: dict[str, str], options: str, sentence: str
 ) -> None:
-    """The figures stay those of the log, and a sentence names the option."""
+    """If an option contradicts the log, the log's figures stay, and a sentence names the option."""
     Path("run.log").write_text(log(ARGUMENTS | changed))
     assert f"run.log: {sentence}" in parse("run.log", options).stderr
     assert figures("run.log", options) == figures("run.log")
@@ -256,7 +259,7 @@ def test_an_option_that_a_log_confirms_is_not_named(folder: Path) -> None:
 def test_a_model_that_no_formula_counts_is_named(
     folder: Path, changed: dict[str, str], reason: str
 ) -> None:
-    """A sentence names a model that cannot be counted."""
+    """If no formula can count the model's FLOPs, a sentence gives the reason."""
     Path("run.log").write_text(log(ARGUMENTS | changed))
     assert f"run.log: no TFLOPs: {reason}" in parse("run.log").stderr
 
@@ -273,7 +276,10 @@ def test_a_model_that_no_formula_counts_is_named(
 def test_matrices_of_few_bits_have_no_peak_of_16_bits(
     folder: Path, changed: dict[str, str], low: str | None
 ) -> None:
-    """Products with fewer than 16 bits have no MFU unless the user gives the peak."""
+    """If matrix products have fewer than 16 bits, the MFU is not relative to the 16-bit peak.
+
+    If the peak for fewer bits is unknown, there is no MFU until the user gives the peak.
+    """
     Path("run.log").write_text(
         log(ARGUMENTS | changed).replace("Tesla V100-SXM2-32GB", "A100-SXM4-80GB")
     )
@@ -285,7 +291,10 @@ def test_matrices_of_few_bits_have_no_peak_of_16_bits(
 
 
 def test_a_batch_that_grows_gives_the_flops_of_all_samples(folder: Path) -> None:
-    """The FLOPs of the last batch over the median time would be too high."""
+    """If the global batch grows, TFLOPs are computed from samples per second.
+
+    The FLOPs of the last batch divided by the median step time would be too high.
+    """
     steps = "".join(
         f" iteration {n:8d}/      20 | elapsed time per iteration (ms): {375.0 * batch:.1f} | "
         f"global batch size: {batch:5d} | "
@@ -328,7 +337,7 @@ def test_the_reason_for_a_missing_mfu_is_given(
 def test_the_device_that_a_program_reports_has_a_peak(
     folder: Path, device: str, peak: float | None
 ) -> None:
-    """A run on CPUs needs no peak."""
+    """The MFU uses the peak of the device that the log names; a run on CPUs has no MFU."""
     Path("run.log").write_text(
         f"[teralog] start | strategy zero1 | world_size 2 | backend nccl | device {device}"
         " | precision bf16 | parameters 1000 | torch 2.13.0\n"
@@ -433,7 +442,7 @@ def test_the_number_of_gpus_follows_from_the_layout(
 def test_arguments_of_forks_change_the_model(
     folder: Path, changed: dict[str, str], tflops: bool | None, parameters: bool | None
 ) -> None:
-    """An argument of a fork changes the TFLOPs or the parameters, or makes them unknown."""
+    """An argument of a Megatron fork changes TFLOPs or parameters, or makes them unknown."""
     Path("plain.log").write_text(log(ARGUMENTS))
     Path("run.log").write_text(log(ARGUMENTS | changed))
     plain, changed_figures = figures("plain.log"), figures("run.log")
@@ -460,7 +469,7 @@ PROGRESS = "[INFO] [logging.py:96:log_dist] [Rank 0] step={}, skipped={}, lr=[0.
 def test_the_reason_for_a_missing_step_time_is_the_true_one(
     folder: Path, skipped: Any, reason: str
 ) -> None:
-    """Reports of skipped updates are the reason only if the other reports do have a time."""
+    """Skipped updates are named as the reason only if every report after the warm-up has one."""
     steps = range(10, 100, 10)
     Path("run.log").write_text(
         "".join(PROGRESS.format(n, skipped(n)) + TIMER.format(n) for n in steps)
@@ -485,7 +494,10 @@ def test_lines_that_were_not_understood_are_printed_on_request(folder: Path) -> 
 
 
 def test_lines_that_were_not_understood_have_an_object_each(folder: Path) -> None:
-    """Lines of archives and of standard input have an object too."""
+    """With `--unparsed --json`, each line that was not parsed is one JSON object.
+
+    This holds for files, archives and standard input.
+    """
     torn = "steps: 20 loss: 0.0625 iter time (s): 0.1\n"
     Path("run.log").write_text(f"{torn}{log(ARGUMENTS)}{torn}")
     with tarfile.open("logs.tar.gz", "w:gz") as archive:
@@ -504,7 +516,10 @@ def test_lines_that_were_not_understood_have_an_object_each(folder: Path) -> Non
 
 
 def test_a_log_that_was_understood_has_no_unparsed_lines(folder: Path) -> None:
-    """A sentence reports that there are none; jobs on a cluster do not list such lines."""
+    """If all lines were parsed, `--unparsed` prints a sentence that reports it.
+
+    `--unparsed` together with `--on-slurm` is refused.
+    """
     Path("run.log").write_text(log(ARGUMENTS))
     result = parse("run.log", "--unparsed")
     assert (result.exit_code, result.stdout) == (0, "")

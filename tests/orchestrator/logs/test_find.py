@@ -39,7 +39,10 @@ def names(*paths: str) -> list[str]:
 
 
 def test_a_folder_means_all_that_is_called_as_a_log_below_it(folder: Path) -> None:
-    """Hidden files and files of other kinds are left out."""
+    """In a folder and below it, each file with the name of a log is a log.
+
+    Hidden files and files of other kinds are left out.
+    """
     assert names(".") == [
         "off.mem",
         "run/old.log.gz",
@@ -63,13 +66,16 @@ def test_a_quoted_wildcard_is_resolved(folder: Path) -> None:
 
 
 def test_a_file_whose_name_looks_like_a_wildcard_is_that_file(folder: Path) -> None:
-    """Some users give the logs of Slurm arrays names such as `run[1].log`."""
+    """If a file's name looks like a wildcard, e.g. `slurm-[1].out`, the name means that file."""
     (folder / "slurm-[1].out").write_text("x\n")
     assert names("slurm-[1].out") == ["slurm-[1].out"]
 
 
 def test_a_log_named_twice_is_read_once(folder: Path) -> None:
-    """A log that is named several times is read once; one named explicitly stays explicit."""
+    """A log that several paths contain is read once.
+
+    It counts as named by the user if one of these paths is the file itself.
+    """
     logs = find_logs(["run", "run/output.log", "run"], Path())
     assert logs.logs == (
         Log(Path("run/old.log.gz"), named=False),
@@ -78,7 +84,7 @@ def test_a_log_named_twice_is_read_once(folder: Path) -> None:
 
 
 def test_output_and_errors_of_one_run_are_one_log_in_any_order(folder: Path) -> None:
-    """The log takes the place of the file that is named first."""
+    """The output file and the error file of a run are one log, in any order of the names."""
     assert names("slurm-1.err", "train.o1234", "slurm-1.out") == [
         "train.o1234",
         "slurm-1.out+slurm-1.err",
@@ -134,9 +140,9 @@ def test_a_stream_goes_with_the_only_log_near_it(tmp_path: Path) -> None:
 
 
 def test_of_the_states_of_one_training_only_the_last_is_read(tmp_path: Path) -> None:
-    """The last trainer_state.json contains the others.
+    """Of several trainer_state.json files of one training, only the last is read.
 
-    One in the output folder itself is the last.
+    The last file contains the steps of the others. A file in the output folder itself is the last.
     """
     states = [f"a/out/checkpoint-{at}/trainer_state.json" for at in (5, 10, 100)]
     write_files(tmp_path, "a/train.log", *states)

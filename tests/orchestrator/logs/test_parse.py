@@ -88,7 +88,7 @@ def test_the_numbers_do_not_depend_on_where_the_log_comes_from(folder: Path, sou
 
 
 def test_the_options_choose_which_reports_count(folder: Path) -> None:
-    """The output shows the options next to the numbers."""
+    """`--warmup` and `--skipped` choose the step reports that count; the JSON has both choices."""
     (folder / "run.log").write_text(line(1, 9000, skipped=1) + line(2, 1000) + line(3, 1500))
     (run,) = objects("run.log", "--warmup", "none", "--skipped", "keep")
     assert run["warmup"] == {"policy": "none", "dropped": 0, "skipped": 0, "steady": True}
@@ -189,7 +189,10 @@ def test_a_problem_of_a_log_is_reported_and_the_others_are_read(folder: Path) ->
 
 
 def test_a_log_without_read_permission_is_reported(folder: Path) -> None:
-    """The test is skipped for root, who may read all files."""
+    """If the user may not read a log, a message reports that, and the other logs are read.
+
+    The test has no effect for root, who may read all files.
+    """
     (folder / "secret.log").write_text(RUN)
     (folder / "secret.log").chmod(0)
     try:
@@ -202,7 +205,7 @@ def test_a_log_without_read_permission_is_reported(folder: Path) -> None:
 
 
 def test_files_of_a_folder_that_are_not_logs_are_not_reported(folder: Path) -> None:
-    """Files of a folder that are not logs are only counted, in case one of them is a log."""
+    """Files of a folder without training output are no error; a message has only their number."""
     (folder / "requirements.txt").write_text("torch\n")
     result = parse(".")
     assert result.exit_code == 0
@@ -210,7 +213,7 @@ def test_files_of_a_folder_that_are_not_logs_are_not_reported(folder: Path) -> N
 
 
 def test_a_folder_whose_logs_contain_nothing_is_a_problem(folder: Path) -> None:
-    """Without this error the output would look successful."""
+    """If no log of a folder contains training output, the exit code is 1."""
     (folder / "old").mkdir()
     (folder / "old" / "binary.log").write_bytes(b"\0" * 100)
     (folder / "old" / "prose.txt").write_text("Dear diary,\n")
@@ -220,7 +223,7 @@ def test_a_folder_whose_logs_contain_nothing_is_a_problem(folder: Path) -> None:
 
 
 def test_output_and_errors_are_one_run(folder: Path) -> None:
-    """The outcome of a run with two log files names the file that contains it."""
+    """An output file and an error file are one run; its outcome names the file that shows it."""
     (folder / "slurm-7.out").write_text(line(1, 9000) + line(2, 1000))
     (folder / "slurm-7.err").write_text(OOM)
     (run,) = objects("slurm-7.err", "slurm-7.out")
@@ -244,7 +247,7 @@ def test_control_characters_of_a_name_do_not_reach_the_terminal(folder: Path) ->
 
 
 def test_many_logs_are_shared_by_processes(folder: Path) -> None:
-    """Rows are in the order of the names, whichever process read the log."""
+    """If several processes read the logs, the rows are still in the order of the logs' names."""
     noise = "some noise\n" * 100_000
     for number in range(24):
         (folder / f"{number:02d}.out").write_text(noise + line(1, 9000) + line(2, 1000 + number))
@@ -299,7 +302,10 @@ def test_standard_input_is_called_by_its_dash(
 def test_the_published_means_are_those_counted_by_hand(
     name: str, reports: int, mean: float, without_first: float, kind: str
 ) -> None:
-    """The expected means, with and without the first step report, were computed by hand."""
+    """Mean step times of published logs equal those computed by hand.
+
+    This holds with and without the first step report.
+    """
     for warmup, expected in (("none", mean), ("first", without_first)):
         (run,) = objects(str(LOGS / f"{name}.out"), "--skipped", "keep", "--warmup", warmup)
         assert run["steps"] == reports

@@ -77,7 +77,7 @@ def test_order_of_the_paths_decides_nothing() -> None:
 
 
 def saved(folder: Path, *paths: Path) -> ShardFolder:
-    """Return a shard of these logs as it is saved before its job begins."""
+    """Save a shard of these logs, as `teralog parse` does before its job begins, and return it."""
     reader = Reader(
         folder=folder, warmup=Warmup(rule="first"), keep_skipped=False, code=code_fingerprint()
     )
@@ -87,7 +87,10 @@ def saved(folder: Path, *paths: Path) -> ShardFolder:
 
 
 def test_a_log_invisible_on_the_node_differs_from_an_unreadable_one(tmp_path: Path) -> None:
-    """If a node does not see a log, the job fails; if no process can read it, that is reported."""
+    """If only the job's node cannot see a log, the job fails.
+
+    A log that was already missing when the shard was saved gives an error in the result instead.
+    """
     (tmp_path / "a.log").write_text("hello\n")
     shard = saved(tmp_path, tmp_path / "a.log", tmp_path / "never.log")
     read_shard(shard)
@@ -139,7 +142,10 @@ def test_a_log_in_results_is_read_again_after_its_campaigns_warm_up_changed(tmp_
 def test_a_change_of_any_module_that_reads_a_shard_changes_the_fingerprint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without a new fingerprint, teralog would use a result of an older version."""
+    """A change in any module that reads a shard changes the fingerprint of the code.
+
+    With the old fingerprint, teralog would use a result that an older version computed.
+    """
     reader = Reader(folder=tmp_path, warmup=None, keep_skipped=False, code=code_fingerprint())
     shard = ShardFolder(tmp_path / "shard")
     shard.save(reader, Shard((stamped(Log(log_in_results(tmp_path / "results"))),)))

@@ -112,7 +112,7 @@ def test_the_logs_of_an_archive_are_read(ending: str) -> None:
 
 
 def test_names_that_lead_out_of_the_archive_write_nothing(folder: Path) -> None:
-    """A member is read inside the archive, and its name is only shown."""
+    """If a member's name leads out of the archive, e.g. `../out.log`, no file is written there."""
     names = ("../out.log", "/tmp/teralog-out.log", "a/\x1b[31mred.log")
     (folder / "a").mkdir()
     (folder / "a/evil.tar.xz").write_bytes(lzma.compress(archive(dict.fromkeys(names, log(1000)))))
@@ -137,7 +137,7 @@ def test_names_that_lead_out_of_the_archive_write_nothing(folder: Path) -> None:
 def test_a_damaged_archive_is_named_and_the_other_logs_are_read(
     name: str, content: bytes | None, sentence: str
 ) -> None:
-    """One sentence names the damaged archive, and the part that can be read counts."""
+    """One sentence names a damaged archive; its readable part and all other logs are read."""
     Path("other.log").write_text(log(1000))
     if content is not None:
         Path(name).write_bytes(content)
@@ -149,7 +149,7 @@ def test_a_damaged_archive_is_named_and_the_other_logs_are_read(
 
 
 def test_an_archive_without_logs_in_a_folder_is_not_reported(folder: Path) -> None:
-    """A folder may have archives of something else, such as training data."""
+    """An archive in a folder, e.g. of training data, is not reported if it has no logs."""
     Path("data.tar").write_bytes(archive({"0001.json": "{}"}))
     Path("run.log").write_text(log(1000))
     result = parse(".")
@@ -211,7 +211,7 @@ def test_a_disk_without_room_for_the_logs_is_named(folder: Path) -> None:
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, lzma.compress])
 def test_an_archive_with_another_ending_is_recognised(pack: Callable[[bytes], bytes]) -> None:
-    """The message about an archive with another name explains what to do."""
+    """If an archive's name does not end in .tar, .tar.gz etc., a message asks for such a name."""
     content = pack(archive(MEMBERS))
     Path("logs.out").write_bytes(content)
     sentence = "is a tar archive: give it as a file whose name ends in .tar, .tar.gz"
@@ -245,7 +245,7 @@ def test_xz_and_bzip2_are_recognised_by_their_content(pack: Any) -> None:
 
 
 def test_jobs_read_no_archives(folder: Path) -> None:
-    """If jobs would have to read an archive, a message asks the user to unpack it."""
+    """With `--on-slurm`, an archive is refused, because Slurm jobs cannot read archives."""
     Path("a.tar").write_bytes(archive(MEMBERS))
     Path("cpu.yaml").write_text("name: cpu\nscheduler: slurm\n")
     result = parse("a.tar", "--on-slurm", "cpu.yaml")

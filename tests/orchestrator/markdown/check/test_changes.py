@@ -1,4 +1,4 @@
-"""Cells of a table that compare their row with another row."""
+"""Check table cells that state a change relative to another row, e.g. `104 (↑3.4%)`."""
 
 from fractions import Fraction
 
@@ -41,7 +41,7 @@ def number(text: str) -> Printed:
 def test_a_change_follows_from_any_where_it_follows_from_one(
     value: str, others: list[str], arrow: str, percent: str, title: str
 ) -> None:
-    """A search limited to likely numbers finds every change that an exhaustive search finds."""
+    """A search of only the likely numbers finds a match exactly if a search of all numbers does."""
     drawn, old = Fraction(value), Fraction(others[0])
     true_percent = f"{float(abs(drawn - old) / old * 100):.1f}"
     numbers = in_order(map(number, others))
@@ -55,5 +55,5 @@ def test_a_change_follows_from_any_where_it_follows_from_one(
 
 @pytest.mark.parametrize("text", ["", "104", "about 104", "[104](log.txt)", "104()", "104(3)"])
 def test_a_cell_without_a_sign_reports_no_change(text: str) -> None:
-    """A remark in parentheses is not a comparison."""
+    """A cell without a sign or an arrow, e.g. `104(3)`, states no change."""
     assert read_change(text) is None

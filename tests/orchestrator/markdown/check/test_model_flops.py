@@ -26,7 +26,10 @@ def findings_of(data: bytes) -> list[tuple[FindingKind, str]]:
 
 
 def row(tokens: str, tflops: str, seq: str = "8192", gpus: int = 7) -> str:
-    """Return a row of a page. With 7 GPUs, no speed is a number of whole sequences."""
+    """Return a row of a page.
+
+    The default of 7 GPUs prevents that a speed looks like a whole number of sequences per second.
+    """
     return f"| DGX-H100 | {gpus} | {seq} | {tokens} | {tflops} |"
 
 
@@ -42,7 +45,10 @@ def test_tflops_that_follow_from_the_model_are_right() -> None:
 
 
 def test_a_row_off_by_a_fifth_is_found() -> None:
-    """The message about wrong TFLOP/s has both FLOPs per token, and the right TFLOP/s."""
+    """Wrong TFLOP/s give a finding.
+
+    Its message has the FLOPs per token of the row and of the model, and the right TFLOP/s.
+    """
     [(kind, message)] = findings_of(page("Llama 3 8B", llama(12_345), llama(12_345, 1.3)))
     assert kind is FindingKind.MODEL_FLOPS
     assert "implies 66.91 GFLOPs per token" in message
@@ -106,7 +112,11 @@ def test_rows_of_a_model_that_is_not_known_must_agree() -> None:
 
 
 def test_speeds_in_whole_sequences_are_coarse() -> None:
-    """A speed in whole sequences, e.g. 39 of 8192 tokens by 8 GPUs, may be 38.5 to 39.5 of them."""
+    """A speed that is a whole number of sequences per second may be rounded by half a sequence.
+
+    E.g. 39936 tokens/s per GPU on 8 GPUs are 39 sequences of 8192 tokens.
+    Then 38.5 to 39.5 sequences per second are accepted.
+    """
     rows = [row("39936", "1000", gpus=8), row("39936", "1024", gpus=8)]
     assert findings_of(page("Secret 1T", *rows)) == []
     assert len(findings_of(page("Secret 1T", row("39937", "1000"), row("39937", "1024")))) == 1
@@ -128,7 +138,10 @@ PAGE = Path(__file__).parents[5] / "shared/data/tables/megatron-bridge-performan
 
 @pytest.mark.skipif(not PAGE.exists(), reason="the shared page is not here")
 def test_the_shared_page_has_one_model_counted_otherwise() -> None:
-    """Of the page's nine models, one has Mamba layers that are counted otherwise."""
+    """Of the nine models on the shared page, only nemotron3-nano gives a finding.
+
+    For its Mamba layers, the page uses an inner width of 2h, h being the hidden size.
+    """
     [(kind, message)] = findings_of(PAGE.read_bytes())
     assert kind is FindingKind.MODEL_FLOPS
     assert "nemotron3-nano" in message
@@ -149,7 +162,10 @@ def test_the_shared_page_has_one_model_counted_otherwise() -> None:
 def test_tflops_above_the_peak_of_the_row(
     gpu: str, precision: str, tflops: int, above: str | None
 ) -> None:
-    """Each row has its own GPU and number format; an unknown peak gives no finding."""
+    """TFLOP/s above the peak of the row's GPU and number format give a finding.
+
+    An unknown peak gives no finding.
+    """
     titles = "| System | Precision | Model TFLOP / sec / GPU |"
     data = f"# P\n\n{titles}\n|---|---|---|\n| {gpu} | {precision} | {tflops} |\n".encode()
     assert [kind for kind, _ in findings_of(data)] == [FindingKind.TFLOPS_ABOVE_PEAK] * bool(above)
@@ -172,6 +188,9 @@ MPT = """# MPT Training Benchmarks
 
 @pytest.mark.parametrize(("tflops", "findings"), [("460", 0), ("560", 1)])
 def test_a_size_in_a_row_is_completed_by_a_heading(tflops: str, findings: int) -> None:
-    """The heading names the family; T/s/GPU are tokens, as in llm-foundry's tables."""
+    """If a row has only a size, e.g. 7b, the heading names the model's family, e.g. MPT.
+
+    In the title `T/s/GPU`, T means tokens, as in llm-foundry's tables.
+    """
     kinds = [kind for kind, _ in findings_of(MPT.format(tflops=tflops).encode())]
     assert kinds == [FindingKind.MODEL_FLOPS] * findings

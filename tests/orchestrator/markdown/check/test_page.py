@@ -20,7 +20,7 @@ V100 = tuple(matching("V100 SXM2"))
 
 
 def table(titles: str, *rows: str, before: str = "", after: str = "") -> str:
-    """Return a page with one table; blanks separate its cells."""
+    """Return a page with one table. In `titles` and in each row, blanks separate the cells."""
     lines = [titles.split(), ["-"] * len(titles.split()), *(row.split() for row in rows)]
     cells = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     return f"{before}\n\n{cells}\n\n{after}\n"
@@ -207,7 +207,10 @@ RATED = (
 def test_tflops_must_follow_as_they_do_in_the_other_rows(
     tflops: str, likely: str | None, last_digit_only: bool | None
 ) -> None:
-    """The rows of a table must agree, even if the formula and the sequence length are unknown."""
+    """TFLOPs give a finding if they do not follow from their row as in the other rows of the table.
+
+    The formula and the sequence length need not be known.
+    """
     findings = findings_of(table(*RATED).format(tflops))
     assert [(finding.line, finding.kind, finding.last_digit_only) for finding in findings] == (
         [(8, "tflops", last_digit_only)] if likely else []
@@ -218,9 +221,9 @@ def test_tflops_must_follow_as_they_do_in_the_other_rows(
 
 @pytest.mark.parametrize("tflops", ["2.5", "6.8", "1.7"])
 def test_tflops_worked_out_with_another_factor_are_not_doubted(tflops: str) -> None:
-    """A table whose TFLOPs all use another factor gives no finding.
+    """A row gives no finding if its TFLOPs differ from those of other rows by a usual factor.
 
-    A factor of 3 instead of 4 is without recomputation; twice as much is another sequence length.
+    A factor of 3/4 means no recomputation; 2 or 1/2 means another sequence length.
     """
     assert findings_of(table(*RATED).format(tflops)) == []
 
@@ -233,14 +236,17 @@ def test_tflops_worked_out_with_the_size_in_2_30_are_called_that() -> None:
 
 
 def test_a_table_too_small_to_show_is_held_against_its_page() -> None:
-    """A table of one row is compared with the other tables of the page."""
+    """A table of one row is compared with the rows of the page's other tables."""
     page = table(*RATED).format("3.4") + table(RATED[0], "64 30B 4 1.439s 12.9")
     (finding,) = findings_of(page)
     assert "as in 5 other rows it is 10.7" in finding.message
 
 
 def test_a_model_smaller_than_those_that_agree_is_not_doubted() -> None:
-    """A model smaller than those that agree gives no finding; exact formulas count more for it."""
+    """A row gives no finding if its model is smaller than those of the rows that agree.
+
+    For a small model, exact formulas give more FLOPs per parameter.
+    """
     rows = [f"64 52B 1024 {seconds}s {52 * 8388.608 / seconds / 64:.1f}" for seconds in (125, 217)]
     page = table(RATED[0], *rows, rows[0], "64 1.3B 1024 3.00s 60.1")
     assert findings_of(page) == []
@@ -253,7 +259,10 @@ def test_a_model_smaller_than_those_that_agree_is_not_doubted() -> None:
 def test_what_is_off_in_the_last_digit_is_distinguished(
     cell: str, last_digit_only: bool | None
 ) -> None:
-    """A finding shows if only the last digit differs: 717 to 742 is 3.487 %, printed as 3.4 %."""
+    """A finding shows whether only the last digit is wrong.
+
+    E.g. from 717 to 742 is 3.487 %, but the page has 3.4 %.
+    """
     findings = findings_of(table("Speed", "717", cell))
     assert [finding.last_digit_only for finding in findings] == (
         [] if last_digit_only is None else [last_digit_only]
@@ -261,7 +270,10 @@ def test_what_is_off_in_the_last_digit_is_distinguished(
 
 
 def test_where_both_parts_of_a_change_agree_the_other_row_is_suspected() -> None:
-    """If both parts of a change agree, the finding suspects the other row's number."""
+    """If a change's difference and percentage agree, the other row's number may be wrong.
+
+    The finding shows the number in the other row from which both would follow.
+    """
     (finding,) = findings_of(table("Mem", "11089", "9082(-2727,↓23.1%)"))
     assert finding.message.endswith("both would follow from 11809 there")
 
@@ -275,7 +287,7 @@ def test_slow_rows_are_named_only_for_a_gpu_that_is_asked_about() -> None:
 
 
 def test_an_unknown_setting_of_a_page_is_reported() -> None:
-    """A misspelt comment on a page must not be ignored silently."""
+    """A misspelt setting in a `teralog` comment of a page raises UserError."""
     with pytest.raises(UserError, match="tensor_parallel_siz"):
         findings_of(table("GPUs", "1", before="<!-- teralog: tensor_parallel_siz=4 -->"))
 

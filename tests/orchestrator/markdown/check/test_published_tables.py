@@ -1,4 +1,4 @@
-"""The published tables equal their pages, and their contradictions are known."""
+"""Check the tables in results/published: they equal their pages and have known contradictions."""
 
 import csv
 import re
@@ -57,7 +57,7 @@ BY_HAND = {
 
 @pytest.mark.parametrize("name", BY_HAND)
 def test_in_the_first_documents_all_contradictions_are_found_and_nothing_else(name: str) -> None:
-    """The expected list of contradictions was computed by hand."""
+    """In the first documents, the findings are exactly the contradictions found by hand."""
     if not SEEDS.is_dir():
         pytest.skip("needs ../shared/seeds")
     findings = check_page(read_page((SEEDS / name).read_bytes()))
@@ -86,9 +86,9 @@ def test_slow_rows_of_the_v100_page_are_named_when_asked_for() -> None:
     ],
 )
 def test_the_figures_are_those_of_the_page(name: str, page: str) -> None:
-    """The figures equal every number of the tables in order, as printed.
+    """The CSV files have every number of the page's tables, in order and as printed.
 
-    Only dates are rewritten.
+    Only dates are written in another way.
     """
     if not SEEDS.is_dir():
         pytest.skip("needs ../shared/seeds")
@@ -119,7 +119,7 @@ def test_every_printed_tflops_follows_from_its_row(name: str) -> None:
 
 
 def test_there_are_as_many_printed_tflops_as_the_readme_says() -> None:
-    """The pages have as many TFLOPs as their README says: 61 numbers in 10 of the 11 tables."""
+    """The README's number of printed TFLOPs is right: 61, in 10 of the 11 tables."""
     shown = [
         row["tflops_per_gpu"]
         for table in TABLES.values()
@@ -134,7 +134,7 @@ def test_there_are_as_many_printed_tflops_as_the_readme_says() -> None:
 
 @pytest.mark.parametrize("page", SOURCES)
 def test_the_markdown_is_what_the_figures_make(page: str) -> None:
-    """`python tools/published.py` wrote the markdown from the figures."""
+    """The markdown pages are those that `python tools/published.py` writes from the CSV files."""
     text = (published.PUBLISHED / f"{page}.md").read_text()
     assert text == published.markdown(page, SOURCES[page])
 
@@ -156,7 +156,7 @@ def test_the_document_s_example_is_what_the_command_prints() -> None:
 
 
 def test_every_file_of_figures_belongs_to_a_page() -> None:
-    """Every source.yaml has the required keys."""
+    """Each CSV file belongs to a table in its page's source.yaml, which has all required keys."""
     for page, source in SOURCES.items():
         files = {path.name for path in (published.PUBLISHED / page).glob("*.csv")}
         assert files == {table["file"] for table in source["tables"]}
@@ -164,7 +164,7 @@ def test_every_file_of_figures_belongs_to_a_page() -> None:
 
 
 def test_figures_are_kept_as_printed() -> None:
-    """Figures keep their digits as printed, e.g. 89.0 s."""
+    """Numbers in the CSV files keep their digits as printed, e.g. 89.0 s."""
     path = published.PUBLISHED / "gpt2-experiments" / "megatron-zero-tensor-parallel.csv"
     with path.open(newline="") as file:
         assert [row["step_seconds"] for row in csv.DictReader(file)][3:] == ["89.0", "85.7"]

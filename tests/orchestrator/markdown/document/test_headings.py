@@ -22,12 +22,12 @@ from orchestrator.markdown.document.tables import read_document
     ],
 )
 def test_a_heading_is_the_text_after_its_signs(line: str, text: str | None):
-    """A line that is not a heading gives None."""
+    """The text of a heading is what follows its `#` characters; other lines give None."""
     assert heading(line) == text
 
 
 def test_headings_in_code_and_comments_are_none():
-    """Lines like headings within code and comments are no headings."""
+    """Lines in code and comments are not headings, even if they begin with `#`."""
     data = b"# A\n```\n# B\n```\n<!--\n# C\n-->\n## D"
     lines = markdown_lines(data, read_document(data))
     assert [(number, heading(line)) for number, line in lines] == [(1, "A"), (8, "D")]

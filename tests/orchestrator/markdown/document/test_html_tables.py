@@ -67,12 +67,16 @@ def texts(page: str) -> list[list[list[str]]]:
     ],
 )  # fmt: skip
 def test_tables_are_read_as_a_browser_shows_them(page: str, tables: list[list[list[str]]]) -> None:
-    """End tags may be missing, a spanned cell is at each of its places, and code is not a table."""
+    """HTML tables are read as a browser shows them.
+
+    End tags may be missing, and code is not a table. A cell with rowspan or colspan appears at each
+    place that it covers.
+    """
     assert texts(page) == tables
 
 
 def test_the_places_of_cells_are_bytes_of_the_page() -> None:
-    """Each cell is what its bytes contain, also after letters of several bytes."""
+    """The place of a cell covers exactly the cell's bytes, also after multi-byte characters."""
     page = f"Größe ≈ 7\n\n{PLAIN}".encode()
     [table] = read_document(page).tables
     assert [row.line for row in (table.header, *table.rows)] == [4, 5]
@@ -169,5 +173,5 @@ def test_no_column_is_added_to_html() -> None:
 
 
 def test_html_tables_have_their_own_type() -> None:
-    """HTML tables have another type than markdown tables, which have a row of dashes."""
+    """HTML tables have the type HtmlTable, because they lack a markdown table's row of dashes."""
     assert [type(table) for table in read_document(PLAIN.encode()).tables] == [HtmlTable]

@@ -1,4 +1,4 @@
-"""The diff of two pages, whose lines correspond, equals that of `diff -u`."""
+"""Check that `line_diff` of two pages with equal numbers of lines gives the output of `diff -u`."""
 
 import subprocess
 from pathlib import Path
@@ -21,7 +21,7 @@ def changed(*numbers: int, end: bytes = b"\n") -> bytes:
     "numbers", [(), (0,), (39,), (5,), (5, 6), (5, 12), (5, 13), (1, 20, 21, 38), tuple(range(40))]
 )
 def test_it_is_what_diff_prints(numbers: tuple[int, ...], end: bytes, tmp_path: Path) -> None:
-    """The diff has the same hunks, context lines and note about a missing last newline."""
+    """Hunks, context lines and the note about a missing last newline are those of `diff -u`."""
     old, new = changed(end=end), changed(*numbers, end=end)
     (tmp_path / "old").write_bytes(old)
     (tmp_path / "new").write_bytes(new)

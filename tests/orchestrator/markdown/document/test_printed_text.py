@@ -24,7 +24,7 @@ from orchestrator.markdown.document.printed_text import printed_text
     ],
 )
 def test_signs_of_markdown_are_not_shown(markdown: str, shown: str):
-    """Only the text between the signs is shown."""
+    """Markdown's formatting characters, e.g. ** around text, are left out."""
     assert printed_text(markdown) == shown
 
 
@@ -36,7 +36,7 @@ def test_signs_of_markdown_are_not_shown(markdown: str, shown: str):
     ],
 )
 def test_all_other_text_is_shown_unchanged(text: str):
-    """A single sign and an HTML tag, for example, stay as they are."""
+    """All other text is unchanged, e.g. a single `*` or an HTML tag."""
     assert printed_text(text) == text
 
 

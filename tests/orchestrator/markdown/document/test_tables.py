@@ -143,7 +143,7 @@ def test_cells_stand_where_they_say(data: bytes) -> None:
 
 
 def test_edits_exchange_bytes_and_nothing_else() -> None:
-    """The old or the new text of an edit may be empty."""
+    """An edit replaces only its own bytes; the replaced text or the new text may be empty."""
     edits = [Edit(0, 0, b"<"), Edit(1, 3, b"xyz"), Edit(4, 5, b"")]
     assert edited(b"abcdef", edits) == b"<axyzdf"
     assert edited(b"abc", []) == b"abc"

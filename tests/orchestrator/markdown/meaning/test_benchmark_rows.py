@@ -45,7 +45,7 @@ def row_of(cells: Mapping[str, str], **constants: int) -> BenchmarkRow:
 def test_the_number_of_gpus_is_given_or_derived(
     cells: dict[str, str], constants: dict[str, int], world_size: int
 ) -> None:
-    """The number of GPUs is given, or follows from nodes or from the split of the model."""
+    """The number of GPUs is given, or follows from nodes or parallel sizes (DP, TP, PP, CP)."""
     assert row_of(cells, **constants).world_size() == world_size
 
 
@@ -81,7 +81,10 @@ def test_the_global_batch_is_given_or_derived(
     ],
 )
 def test_the_time_of_a_step_is_given_or_derived(cells: dict[str, str], seconds: float) -> None:
-    """Times are preferred to rates; the first column that is filled decides."""
+    """If a row has both a time and a rate, the step time is that time.
+
+    A column without a value in this row is ignored.
+    """
     assert row_of(cells).step_seconds() == pytest.approx(seconds)
 
 

@@ -97,7 +97,7 @@ OURS = ["samples/s (avg)", "samples/s (last)", "step mean (s)", "median (s)", "s
 
 
 def test_a_report_of_ours_shows_its_median_first() -> None:
-    """The report's TFLOPs use the median; if there is none, the mean, and then the rates."""
+    """In a teralog report, the step time is the median, else the mean, else it is from a rate."""
     columns = [column for column in read_columns(OURS) if column.meaning is Meaning.PACE]
     columns.sort(key=lambda column: column.rank)
     assert [column.title for column in columns] == [
@@ -115,6 +115,6 @@ def test_elsewhere_its_titles_may_mean_anything(titles: list[str]) -> None:
 
 
 def test_a_peak_in_a_unit_of_memory_is_memory() -> None:
-    """A peak in any other unit has no meaning to teralog."""
+    """A column titled `peak` means memory only if the title has a unit of memory."""
     meanings = [column.meaning for column in read_columns(["peak (GiB)", "Peak [MB]", "peak"])]
     assert meanings == [Meaning.MEMORY, Meaning.MEMORY, None]

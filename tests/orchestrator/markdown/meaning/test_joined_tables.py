@@ -45,7 +45,10 @@ def texts_of_rows(tables: JoinedTables) -> list[tuple[str, ...]]:
 
 
 def test_columns_are_joined_by_title_in_the_order_of_their_first_table():
-    """Each column of the joined table has its meaning."""
+    """Columns with equal titles become one column, in the order of the first table that has them.
+
+    The joined column has the meaning of its title.
+    """
     tables = joined(PAGE)
     assert (tables.title, tables.tables) == ("Speed of it", 2)
     assert [(column.title, column.meaning, column.is_numeric) for column in tables.columns] == [
@@ -56,7 +59,10 @@ def test_columns_are_joined_by_title_in_the_order_of_their_first_table():
 
 
 def test_a_size_with_several_titles_is_one_column():
-    """Tables have different titles for a size; a column with a unit in its title stays separate."""
+    """Columns with different titles for the same size become one, e.g. `GPUs` and `NGPUs`.
+
+    A column with a unit in its title stays separate.
+    """
     page = """
 | GPUs | Mic-BS | PP Chunks | Size (B) |
 |---|---|---|---|
@@ -87,7 +93,7 @@ def test_every_row_is_there_but_blank_ones():
 
 
 def test_sizes_next_to_a_table_hold_for_its_rows():
-    """Each row has the sizes that the page gives outside the table, with their line."""
+    """A size that the page gives outside a table belongs to each row, with its line number."""
     first, _, other, _ = joined(PAGE).rows
     size = first.numbers[Meaning.TENSOR_PARALLEL_SIZE]
     assert (size.whole, size.line) == (2, 5)

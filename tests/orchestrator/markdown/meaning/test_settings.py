@@ -27,7 +27,7 @@ def seq_length_of(page: bytes) -> tuple[int, int] | None:
 
 
 def test_a_comment_sets_what_holds_below_it() -> None:
-    """Every setting has a name, and some are numbers of the table."""
+    """A `teralog` comment sets options, e.g. `factor`, and sizes of the runs, e.g. `seq_length`."""
     settings = settings_of(
         b"<!-- teralog: seq_length=2048 factor=3 decimals=2 formula=narayanan\n"
         b'  gpu="A100 SXM4" gpu_peak_tflops=312 parameters=7.5B num_layers = 96 -->\n'
@@ -117,7 +117,7 @@ def test_prose_names_the_sequence_length(line: str) -> None:
     ],
 )
 def test_a_note_that_is_not_plain_is_ignored(page: bytes) -> None:
-    """Two different lengths are ignored, and so is one in code, a comment or a cell."""
+    """A sequence length is ignored in code, comments and cells, or if the page has two of them."""
     assert seq_length_of(page) is None
 
 

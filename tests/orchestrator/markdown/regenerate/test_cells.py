@@ -55,7 +55,7 @@ def test_a_number_keeps_the_form_and_the_width_of_its_cell(
 
 @pytest.mark.parametrize(("cell", "new"), [(b" 52.8 ", b" 7.3  "), (b"        ", b" 7.3    ")])
 def test_a_column_to_the_left_is_padded_on_the_right(cell: bytes, new: bytes) -> None:
-    """A number is padded on the right if the cell itself shows no alignment."""
+    """In a left-aligned column, a number is padded on the right."""
     assert TO_LEFT.written(cell, 7.31) == new
 
 
@@ -73,7 +73,10 @@ def test_a_cell_without_exactly_one_number_is_unchanged(cell: bytes) -> None:
     [(b" 12.3% ", b" 37.2% "), (b" 0.123 ", b" 0.372 "), (b"        ", b"  37.2% ")],
 )
 def test_a_share_is_in_per_cent_if_its_cell_shows_it(cell: bytes, new: bytes) -> None:
-    """A cell without a % sign gets a fraction; a blank cell gets per cent."""
+    """A cell with a % sign gets per cent, and a cell without it gets a fraction.
+
+    In this test, the format for blank cells is per cent.
+    """
     assert SHARE.written(cell, 0.3721) == new
 
 
@@ -88,7 +91,7 @@ def test_a_share_of_more_than_one_must_say_that_it_is_per_cent() -> None:
 
 
 def test_decimals_that_are_asked_for_go_before_those_of_the_cell() -> None:
-    """The user's decimals count for filled and for blank cells."""
+    """The number of decimals that the user asks for overrides that of the cell, filled or blank."""
     two = ColumnForm(
         is_share=False, in_percent=False, to_right=True, decimals=2, blank=Form(decimals=1)
     )
@@ -104,7 +107,10 @@ def test_a_blank_cell_has_the_form_that_most_of_its_column_have() -> None:
 
 
 def test_one_blank_stays_at_each_pipe_that_had_one() -> None:
-    """A cell that is too narrow for its number grows."""
+    """If a number is too wide for its cell, the cell grows.
+
+    One blank stays next to each pipe that had a blank.
+    """
     assert exchanged(b" 1 ", 1, 2, b"12345", to_right=True) == b" 12345 "
     assert exchanged(b"   1   ", 3, 4, b"12345", to_right=True) == b" 12345 "
     assert exchanged(b"1 ", 0, 1, b"12345", to_right=True) == b"12345 "

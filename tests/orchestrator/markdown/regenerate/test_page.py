@@ -24,7 +24,9 @@ HEADER = "| GPUs | Size | Glob-BS | Throughput | TFlops |\n| ---: | ---: | ---: 
 def table(*rows: str, header: str = HEADER) -> bytes:
     """Return a table with these rows.
 
-    The TFLOPs of the default row are 8·7.5·1024·4/(0.661·16·1000) = 23.2.
+    For the row `16 | 7.5B | 4 | 0.661s`, the TFLOPs are 8·7.5·1024·4/(0.661·16·1000) = 23.2. Here
+    8 is 2·factor, 7.5 the billions of parameters, 1024 the sequence length, and 4 the global batch.
+    The time is 0.661 s on 16 GPUs.
     """
     return (header + "".join(f"{row}\n" for row in rows)).encode()
 
@@ -146,7 +148,7 @@ def test_a_row_that_is_not_understood_is_listed_and_kept(row: str, why: str) -> 
     ],
 )
 def test_a_table_that_cannot_be_parsed_is_reported_once(titles: str, why: str) -> None:
-    """The problem is not repeated for every row."""
+    """If no row of a table can be computed, one message gives the reason for the whole table."""
     columns = titles.count("|") + 1
     row = " | ".join(["1"] * columns)
     page = table(row, row, header=f"{titles}\n{'|'.join(['--'] * columns)}\n")
@@ -186,7 +188,7 @@ def test_settings_of_the_page_override_options() -> None:
 
 
 def test_a_comment_may_stand_on_the_first_line() -> None:
-    """A byte-order mark may precede a comment on the first line."""
+    """A comment may be on the first line, even after a byte-order mark."""
     page = b"\xef\xbb\xbf<!-- teralog: seq_length=1024 -->\n" + table(
         "16 | 7.5B | 4 | 0.661s | 1.0"
     )
@@ -194,7 +196,7 @@ def test_a_comment_may_stand_on_the_first_line() -> None:
 
 
 def test_a_mistake_in_a_comment_changes_nothing() -> None:
-    """All mistakes are reported, each with its line."""
+    """All mistakes in comments are reported, each with its line, and no page is computed."""
     page = b"<!-- teralog: factor=5 -->\n\n" + PAGE + b"\n<!-- teralog: foo=1 -->\n"
     with pytest.raises(UserError) as caught:
         regenerate(page, PageSettings())
@@ -221,10 +223,10 @@ def test_settings_change_the_value(settings: PageSettings, tflops: str) -> None:
 def test_the_formula_of_narayanan_takes_the_model_s_shape(
     factor: int, passes: int, head: int
 ) -> None:
-    """The formula of Narayanan uses the model's shape.
+    """The formula of Narayanan et al. uses the sizes of the model, here of GPT-3 on 1024 GPUs.
 
-    For GPT-3 on 1024 GPUs it is 96·B·s·l·h²·(1 + s/6h + V/16lh), or with 72 and 12 without
-    recomputation.
+    The FLOPs are 96·B·s·l·h²·(1 + s/6h + V/16lh). B: global batch, s: sequence length, l: layers,
+    h: hidden size, V: padded vocabulary. Without recomputation, 72 replaces 96, and 12 replaces 16.
     """
     layers, hidden, vocabulary, seq_length, batch = 96, 12288, 51200, 2048, 1536
     flops = passes * batch * seq_length * layers * hidden**2
@@ -239,7 +241,7 @@ def test_the_formula_of_narayanan_takes_the_model_s_shape(
 
 
 def test_columns_are_added_behind_the_tflops_and_computed_when_there() -> None:
-    """A second call adds no column, and computes the added ones again."""
+    """Columns are added after the TFLOPs. A second call adds none, and computes them again."""
     page = table("| 16 | 7.5B | 4 | 0.661s | 23.2 |", "|  |  |  | OOM |  |")
     made = regenerate(page, V100, ADDED)
     assert made.new_columns == 4
@@ -283,7 +285,7 @@ def test_a_row_that_no_pipe_ends_gets_no_blanks_at_its_end() -> None:
 
 
 def test_utilizations_need_a_gpu_that_is_known() -> None:
-    """One message per page names the option to give."""
+    """MFU and HFU need a known GPU: without it, one error per page names the option to give."""
     with pytest.raises(UserError) as caught:
         regenerate(PAGE, LENGTH, ["mfu", "hfu"])
     needed = "15: utilizations need the GPU; give --gpu or --gpu-peak-tflops"

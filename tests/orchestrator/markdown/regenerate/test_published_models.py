@@ -26,7 +26,10 @@ def changes(data: bytes, **settings: object) -> list[tuple[str, str]]:
 
 
 def test_right_cells_stay_and_wrong_ones_are_computed_as_the_page_counts() -> None:
-    """A wrong cell is computed as the page's other rows count, here with causal attention."""
+    """A wrong cell is computed with the convention of the page's other rows; right cells stay.
+
+    The convention in this test is causal attention.
+    """
     right = [row(tokens, f"{tokens * CAUSAL / 1e3:.0f}") for tokens in (10_007, 12_345)]
     wrong = [row(10_007, f"{10_007 * CAUSAL * 1.2 / 1e3:.0f}")]
     assert changes(page(*right, *wrong)) == [("618", "515")]
@@ -34,14 +37,20 @@ def test_right_cells_stay_and_wrong_ones_are_computed_as_the_page_counts() -> No
 
 
 def test_the_user_may_say_which_keys_count() -> None:
-    """The user's option or comment decides which attention keys count, before the page's rows."""
+    """The option or comment `attention` decides which keys of attention count.
+
+    It overrides the convention of the page's rows.
+    """
     data = page(row(10_007, "515"))
     assert changes(data, attention="window") == [("515", "580")]
     assert changes(b"<!-- teralog: attention=full -->\n\n" + data) == [("515", "580")]
 
 
 def test_plain_tflops_of_a_model_column_are_model_flops() -> None:
-    """A published name and tokens/s per GPU are enough, without batch or size."""
+    """If a row names a published model, its TFLOPs follow from tokens/s per GPU.
+
+    Neither the global batch nor the model's size is needed.
+    """
     titles = "| Model | #GPUs | Seq Length | TPS/GPU | TFLOPs/GPU |"
     data = page(row(10_007, "", "Llama3 8B"), heading="# Speed", titles=titles)
     made = regenerate(data, PageSettings(attention="causal"))

@@ -1,7 +1,7 @@
 """The TFLOPs on the page of GPT-2 experiments by BigScience follow from its formula.
 
-The test reads the original page if a checkout is next to this one; the project has a similar page
-of its own.
+The tests are skipped if the original page is not in the folder `shared` next to this checkout.
+The project has a similar page of its own.
 """
 
 import re
@@ -33,7 +33,10 @@ def page() -> bytes:
 
 
 def test_every_row_is_computed_and_equal_to_one_decimal(page: bytes) -> None:
-    """The expected values are from an independent formula and an independent reader of the rows."""
+    """Every printed TFLOPs value equals the computed value to one decimal.
+
+    The expected values are from a formula and a reader of rows that this test has itself.
+    """
     rows = list(RESULT.finditer(page))
     for row in rows:
         size, batch, seconds, gpus = (

@@ -69,7 +69,7 @@ def test_check_names_the_cells_and_exits_with_1(stale: Path) -> None:
 
 
 def test_diff_shows_the_lines(stale: Path) -> None:
-    """`--diff` exits with 0, unless --check is given too."""
+    """`--diff` prints the changed lines and exits with 0; with --check as well, it exits with 1."""
     done = run("--diff", stale)
     assert done.exit_code == 0
     assert [line[:1] for line in done.stdout.splitlines()] == list("-+@   -+   ")
@@ -77,7 +77,7 @@ def test_diff_shows_the_lines(stale: Path) -> None:
 
 
 def test_all_files_are_read_and_all_problems_reported(stale: Path, tmp_path: Path) -> None:
-    """An unreadable or invalid file does not stop the others."""
+    """If a file is unreadable or invalid, a message reports it; the other files are rewritten."""
     wrong = tmp_path / "wrong.md"
     wrong.write_bytes(b"<!-- teralog: factr=3 -->\n")
     done = run("--in-place", tmp_path / "none.md", wrong, tmp_path, stale)
@@ -116,7 +116,7 @@ def test_options_that_make_no_sense_are_usage_errors(arguments: list[str], messa
 
 
 def test_a_gpu_that_is_not_known_is_reported() -> None:
-    """Without a known GPU no utilization is computed."""
+    """If the GPU for an MFU is unknown, a message reports it, and no page is printed."""
     done = run("--add", "mfu", "--gpu", "Voodoo 2", "-", page=RIGHT)
     assert (done.exit_code, done.stdout) == (1, "")
     assert "'Voodoo 2' is not in the table of GPUs" in done.stderr
