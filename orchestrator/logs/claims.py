@@ -1,9 +1,9 @@
 """Check the TFLOPs, MFU, tokens/s and samples/s in a log against its other values.
 
-A claim is a number that the training program printed. It is checked with step reports that contain
-it and the values from which it follows, or with the configuration. The compared numbers are medians
-over the reports after the warm-up. Programs count FLOPs by different conventions, so TFLOPs are
-contradicted only if no known convention gives them.
+A claim is a number that the training program printed. It is compared with the same quantity,
+computed from other values in the same step reports or from the configuration. The compared numbers
+are medians over the reports after the warm-up. Programs count FLOPs by different conventions, so
+TFLOPs are contradicted only if no known convention gives them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -144,16 +144,16 @@ def _rows(summary: RunSummary) -> list[Row]:
 
 
 def _stated(rows: Sequence[Row], *names: str) -> list[Row]:
-    """Return the reports that contain all of these numbers, none of them zero."""
+    """Return the reports that contain all the numbers in `names`, each above zero."""
     return [row for row in rows if all(row[name] and row[name] > 0 for name in names)]
 
 
 def _rate(
     rows: Sequence[Row], name: str, amount: float, batch: int | None, what: str
 ) -> Claim | None:
-    """Return the claim of a rate, which must be the work of an iteration divided by its seconds.
+    """Return the claim of a rate, checked against the work of an iteration divided by its seconds.
 
-    amount: the work per sequence.
+    amount: the work per sequence, e.g. its tokens.
     """
     stated = _stated(rows, name, "step_seconds")
     pairs = [(row, size) for row in stated if (size := row["global_batch_size"] or batch)]
@@ -176,12 +176,11 @@ def _rate(
 
 
 def _same_work(rows: Sequence[Row], name: str) -> Claim | None:
-    """Return a claim if the rate in one report contradicts the rates in the others.
+    """Check the rate in each report against the rates in the others; return the worst claim.
 
-    The rate multiplied by the seconds of its iteration is the work of the iteration. This must be
-    the same for all iterations. The result is about the report with the largest difference. Returns
-    None if the work really differs between iterations, e.g. with packed samples, or for too few
-    reports.
+    The rate multiplied by the seconds of an iteration is the work of this iteration. All iterations
+    must have the same work. Returns None if the work really differs between iterations, e.g. with
+    packed samples, if the batch changes, or if there are too few reports.
     """
     stating_rows = _stated(rows, name, "step_seconds")
     if len(stating_rows) < _FEWEST or len({row["global_batch_size"] for row in stating_rows}) > 1:
@@ -209,7 +208,7 @@ def _same_work(rows: Sequence[Row], name: str) -> Claim | None:
 
 
 def _share(rows: Sequence[Row], gpus: int) -> Claim | None:
-    """Return the claim of tokens per second and GPU, checked with those of all GPUs together."""
+    """Return the claim of tokens/s per GPU, checked against the tokens/s of all GPUs together."""
     stating_rows = _stated(rows, "tokens_per_second", "tokens_per_second_per_gpu")
     if not stating_rows:
         return None

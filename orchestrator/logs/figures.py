@@ -49,8 +49,8 @@ _OFF = frozenset({"", "0", "[0]", "[1]", "1", "False", "false", "None", "none"})
 class Given:
     """Values from the user that logs may lack; None if not given. A log's values take precedence.
 
-    model: the name that the user gives a model. shape: the model with that name. sizes: fields of
-    ModelShape, by name, without those not given.
+    model: the name of a model. shape: the sizes of the model with that name. sizes: other sizes
+    that the user gave, by the names of ModelShape's fields.
     """
 
     global_batch_size: int | None = None
@@ -75,11 +75,11 @@ class Figures:
     gpus: the number of ranks. parameters: the parameters of the whole model, counted from its
     sizes, or else as the log states. tflops_per_gpu: FLOPs of the exact matrix products, recomputed
     ones included, divided by the median step time and by the ranks, in 10**12 per second. If the
-    batch changes, divided by the seconds of all samples. None if it is unknown whether layers are
-    recomputed. model_tflops_per_gpu: the same without recomputation. mfu: model_tflops_per_gpu
-    divided by the GPU's dense peak. lacking: the options that the user must give to get TFLOPs.
-    uncounted: why no option can give TFLOPs. no_peak: why there is no MFU although there are
-    TFLOPs.
+    batch changes, the mean time for a global batch replaces the median step time. None if it is
+    unknown whether layers are recomputed. model_tflops_per_gpu: the same without recomputation.
+    mfu: model_tflops_per_gpu divided by the GPU's dense peak. lacking: the options that the user
+    must give to get TFLOPs. uncounted: why no option can give TFLOPs. no_peak: why there is no MFU
+    although there are TFLOPs.
     """
 
     gpus: int | None = None
@@ -186,7 +186,7 @@ def counted_flops(summary: RunSummary, given: Given = NOTHING_GIVEN) -> Mapping[
 
 
 def with_tokens(summary: RunSummary, given: Given) -> RunSummary:
-    """Return the summary with tokens per second, if only the sequence length was missing."""
+    """Return the summary with tokens per second, if the log lacks only the sequence length."""
     length = given.sizes.get("seq_length") or (
         None if given.shape is None else given.shape.seq_length
     )
@@ -223,9 +223,10 @@ def contradicts_preset(config: Mapping[str, str], given: Given) -> bool:
 def _shape(
     config: Mapping[str, str], given: Given
 ) -> tuple[ModelShape | None, tuple[str, ...], str | None]:
-    """Return the model of a log; or None, and the options that would describe it.
+    """Return the model of a log, the options that are missing to describe it, and a reason.
 
-    The last value is the reason why no option can describe it, or None.
+    The model is None if it cannot be described. The reason states why no option would help; it is
+    None if options would help, or if the model is known.
     """
     fits = given.shape is not None and not contradicts_preset(config, given)
     if fits and given.shape is not None and given.shape.described is not None:
@@ -275,7 +276,7 @@ def _needs_description(config: Mapping[str, str]) -> bool:
 def _shape_of_arguments(
     config: Mapping[str, str], given: Given
 ) -> tuple[ModelShape | None, tuple[str, ...], str | None]:
-    """Return the model that Megatron's arguments describe, in the form of `_shape`."""
+    """Return the model that Megatron's arguments describe, as `_shape` returns a model."""
     sizes = {name: str(given.sizes[name]) for name in _SIZES if name in given.sizes}
     # Megatron core prints it always; programs with other experts, which take one each, never.
     if config.get("num_experts", "") not in _OFF and "moe_router_topk" not in config:
@@ -318,7 +319,7 @@ def _variants(config: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _vocabulary(config: Mapping[str, str], shape: ModelShape, given: Given) -> int:
-    """Return the size of the vocabulary in the log, else the one that Megatron pads."""
+    """Return the padded vocabulary size in the log, or else compute it as Megatron does."""
     stated = whole(config.get("padded_vocab_size"))
     if stated:
         return stated
@@ -342,7 +343,7 @@ def stated_recomputation(config: Mapping[str, str]) -> bool | None:
 
 
 def _peak(config: Mapping[str, str], given: Given) -> Figure:
-    """Return the dense peak of the GPU in TFLOP/s; or None, and which option the user must give."""
+    """Return the dense peak of the GPU in TFLOP/s; if it is unknown, None and an explanation."""
     if given.peak_tflops is not None:
         return Figure(given.peak_tflops, "given")
     gpu, precision = gpu_name(config, given), stated_precision(config) or given.precision

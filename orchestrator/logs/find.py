@@ -163,7 +163,10 @@ def _with_streams(logs: Sequence[Log]) -> Iterator[Log]:
 
 
 def _last_states(logs: Sequence[Log]) -> Iterator[Log]:
-    """Yield the metrics files, but of the saved states of a training in a folder only the last."""
+    """Yield the metrics files; of the states that a training saved, yield only the last one.
+
+    A state is a `trainer_state.json`. If the user names a state, it is always included.
+    """
     states: dict[PurePath, list[tuple[float, Log]]] = {}
     for log in logs:
         path = PurePath(str(log.path))

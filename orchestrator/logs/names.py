@@ -8,12 +8,12 @@ from parsers.summary.run import RunSummary
 
 
 def log_name(summary: RunSummary) -> str:
-    """Return the name of a run: its log's name, and its number in the log unless that is 0."""
+    """Return the name of a run: its log's path, and the run's number in the log unless it is 0."""
     return f"{summary.path} #{summary.run}" if summary.run else summary.path
 
 
 def shortly_named(summaries: Sequence[RunSummary]) -> list[RunSummary]:
-    """Return the runs with short names: the ends of their paths, as long as needed to differ."""
+    """Return the runs with short names: the last parts of their paths, long enough to differ."""
     paths = {summary.path: PurePath(summary.path).parts for summary in summaries}
     longest = max(map(len, paths.values()), default=1)
     count = next(

@@ -47,9 +47,9 @@ def read_logs(
 ) -> ReadLogs:
     """Return the content of logs.
 
-    warmup: None means the warm-up of the campaign in whose results folder the log is, or `first`
-    for other logs. global_batch_size: used for logs that do not contain it. tell: called after each
-    read with the number of bytes.
+    warmup: None means that a log in a campaign's results folder is read with the campaign's
+    warm-up, and any other log with the warm-up `first`. global_batch_size: used for logs that do
+    not contain it. tell: called after each read with the number of bytes.
     """
     contents = summaries_of(
         logs, warmup, keep_skipped=keep_skipped, global_batch_size=global_batch_size, tell=tell
@@ -66,7 +66,10 @@ def summaries_of(
     processes: int | None = None,
     tell: Callable[[int], None] = lambda count: None,
 ) -> Iterator[LogContent]:
-    """Yield the content of each log, read by `processes`; by default one per processor."""
+    """Yield the content of each log.
+
+    processes: how many processes read the logs; by default one per processor.
+    """
     digest = partial(
         _summaries,
         warmup=warmup,
@@ -117,7 +120,7 @@ def _to_read(log: Log) -> LogPaths:
 
 
 def log_source(path: Path | LogSlice) -> Path | LogSlice | str:
-    """Return the log to read; the word `-` is standard input, but a path of that name is a file."""
+    """Return the log to read; the path `-` becomes the text `-`, which means standard input."""
     return STANDARD_INPUT if str(path) == STANDARD_INPUT else path
 
 

@@ -39,7 +39,7 @@ def rows_table(
 ) -> Table:
     """Return a table with a row per run, or per step report.
 
-    Its titles are `names`, also if it has no row.
+    The titles are `names`, even if the table has no rows.
     """
     columns = [Column(name, name, partial(_value, name), EXACT) for name in names(steps=steps)]
     return make_table(columns, rows(summaries, given, steps=steps))

@@ -1,4 +1,4 @@
-"""List the logs in a tar archive, compressed or not, without unpacking each into a file."""
+"""List the logs in a tar archive, compressed or not, without writing each to a separate file."""
 
 import io
 import os
@@ -107,7 +107,10 @@ def _log_name(path: Path, member: tarfile.TarInfo, is_log: Callable[[str], bool]
 
 
 def _copy(read: Callable[[int], bytes], file: io.FileIO, count: int) -> None:
-    """Copy this number of bytes, or all remaining bytes if they are fewer. Raises _NoRoomError."""
+    """Copy `count` bytes to `file`, or all remaining bytes if they are fewer.
+
+    Raises _NoRoomError if the bytes cannot be written.
+    """
     while count and (piece := read(min(count, _COPIED_BYTES))):
         count -= len(piece)
         while piece:

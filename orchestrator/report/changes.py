@@ -1,6 +1,7 @@
-"""Show changes relative to a partner's row.
+"""Show in a run's cells how its values differ from those of its partner.
 
-E.g. `3849(-1754,↓31.3%)` is 1754, or 31.3 %, less than the partner's value.
+The partner is the run that a framework chooses for the comparison; it differs in one option. E.g.
+`3849(-1754,↓31.3%)` is 1754, or 31.3 %, less than the partner's value.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,7 +16,7 @@ from orchestrator.run.model import Run
 
 
 def with_changes(table: Table, runs: Sequence[Run]) -> Table:
-    """Return the table of `runs`, with changes in the cells of runs whose partner has a row."""
+    """Return the table of `runs`, with changes in the rows of runs whose partner also has a row."""
     if not any(FRAMEWORKS[run.framework].report.partner for run in runs):
         return table
     rows = {run_id(run): row for row, run in enumerate(runs)}

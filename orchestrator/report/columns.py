@@ -1,7 +1,7 @@
 """The columns of a campaign's report: parameters that distinguish runs, and measured values.
 
-MFU and HFU are here too: the share of its GPUs' peak that a run reaches, and the source of the
-peak.
+MFU and HFU are also computed here: the TFLOPs of a run as a share of its GPUs' peak, with the
+source of the peak.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -32,7 +32,7 @@ def hfu(campaign: Campaign, run: Collected) -> float | None:
 def peaks_told(campaign: Campaign, runs: Sequence[Collected]) -> str:
     """Return the GPUs' peaks and their sources as text, or why the peaks are unknown.
 
-    The text is empty if no run has FLOPs, so that peaks are not needed.
+    The text is empty if no run has model TFLOPs, because then no peak is needed.
     """
     if all(run.summary.model_tflops_per_gpu is None for run in runs):
         return ""
@@ -179,7 +179,7 @@ def measured_columns(
 
 
 def common_names(runs: Sequence[Collected]) -> set[str]:
-    """Return the names of the measured columns that no framework replaces."""
+    """Return the names of measured columns that no framework replaces by a column of its own."""
     return {column.name for column in _common(_MEASURED, runs)}
 
 
@@ -215,7 +215,7 @@ def _own_measures(runs: Sequence[Collected]) -> tuple[Column[Collected], ...]:
 def _common(
     columns: Sequence[Column[Collected]], runs: Sequence[Collected]
 ) -> Iterator[Column[Collected]]:
-    """Yield those of `columns` that apply to these runs and that no framework replaces."""
+    """Yield the `columns` that apply to these runs and that no framework replaces by its own."""
     frameworks = frameworks_of(runs)
     own = {column.name for framework in frameworks for column in framework.report.measures}
     steps = any(framework.log.reports_steps for framework in frameworks)
@@ -299,7 +299,7 @@ def _percent(part: float | None) -> float | None:
 
 
 def tokens_per_gpu(run: Collected) -> float | None:
-    """Return tokens per second and GPU at the median step, or at the mean if there is none."""
+    """Return tokens per second per GPU at the median step time, or else at the mean step time."""
     planned, summary = run.planned.run, run.summary
     seconds = summary.step_seconds_median or summary.step_seconds_mean
     batch = planned.batch.global_batch_size

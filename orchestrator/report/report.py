@@ -90,9 +90,9 @@ def make_report(campaign: Campaign, runs: Sequence[Collected], date: str) -> Rep
 def group_breaks(table: Table, columns: int) -> frozenset[int]:
     """Return the rows at which groups begin, except the first row.
 
-    A group has equal values in one of the leading `columns`. It is the first column whose equal
-    values are in adjacent rows, and in which at least half of the groups have several rows. Without
-    such a column the table has no groups.
+    The rows of a group have the same value in one of the first `columns` columns. This is the first
+    column whose equal values are in adjacent rows, and in which at least half of the groups have
+    several rows. Without such a column the table has no groups.
     """
     for column in range(columns):
         sizes = Counter(row[column] for row in table.rows)
@@ -166,7 +166,7 @@ def _end_in_log(run: Collected) -> str:
 
 
 def _of_steps(campaign: Campaign, runs: Sequence[Collected]) -> Iterator[str]:
-    """Yield sentences about how the common columns in the table were computed."""
+    """Yield sentences about how the numbers in the table were computed, e.g. with which warm-up."""
     there = common_names(runs)
     described = any(_is_described(run) for run in runs)
     for name, sentence in _MADE_BY.items():

@@ -64,9 +64,10 @@ def _with_step_times(table: Table, times: Sequence[str | None]) -> Table:
 def sparkline(seconds: Sequence[float], width: int = _WIDTH) -> str | None:
     """Draw the times in order, in at most `width` blocks; None without any time.
 
-    If there are more times than blocks, a block shows the slowest of its share, so that an outlier
-    stays visible. The lowest block is the fastest step. The highest is the slowest step, or 1.25
-    times the fastest if all steps are faster than that. So even steps give a flat line.
+    If there are more times than blocks, a block shows the slowest of several consecutive times, so
+    that an outlier stays visible. The lowest block is the fastest step. The highest block is the
+    slowest step, but at least 1.25 times the fastest step. So steps of similar length give a flat
+    line.
     """
     finite = [time for time in seconds if math.isfinite(time)]
     if not finite:

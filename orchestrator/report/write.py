@@ -31,7 +31,7 @@ def write_report(
 ) -> str:
     """Write report.md, report.csv and report.json, optionally report.html; return a sentence.
 
-    Raises UserError if the disk refuses.
+    Raises UserError if a file cannot be written.
     """
     for name, text in _texts(campaign, report, runs, gone).items():
         store.write(name, text)
@@ -48,7 +48,7 @@ def write_report(
 def renew_report(campaign: Campaign, store: CampaignStore) -> str | None:
     """Read the logs of all runs, and write the report if it changed; return a sentence or None.
 
-    Raises UserError if the disk refuses.
+    Raises UserError if a file cannot be written.
     """
     runs = collect_campaign(campaign, store)
     report = make_report(campaign, runs, today())

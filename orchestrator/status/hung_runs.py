@@ -2,12 +2,12 @@
 
 The rule. A run's log contains step reports, each of one step or the mean of several. The usual time
 between two reports is the median step time so far, times the number of steps from one report to the
-next. A run hangs if its log has not grown for more than ten times that, and for more than a minute.
-A run that has not reported a step time since its last start is not judged, because the time to load
-and compile is unknown.
+next. A run hangs if its log has not grown for more than ten times this usual time, and for more
+than a minute. A run that has not reported a step time since its last start is not judged, because
+the time to load and compile is unknown.
 
-The log's time is that of the file server, so it is compared with the clock of that server, never
-with this machine's: see `silent_logs.FileClock`.
+The modification time of a log comes from the file server. So it is compared with the clock of that
+server, never with this machine's clock: see `silent_logs.FileClock`.
 """
 
 from dataclasses import dataclass

@@ -18,9 +18,10 @@ _CHUNK = 1 << 16
 
 
 def follow_log(log: Path, ended: Callable[[], bool], offset: int = 0) -> Iterator[bytes]:
-    """Yield a log from a byte on, and whatever is appended, until `ended` and nothing more comes.
+    """Yield the content of a log from byte `offset`, and all bytes that are appended later.
 
-    The log may not exist yet. A log that became shorter is read from its beginning.
+    Stops when `ended` returns True and no more bytes come. The log may not exist yet. A log that
+    became shorter is read from its beginning.
     """
     quiet_since = time.monotonic()
     last_look = False
@@ -43,7 +44,7 @@ def follow_log(log: Path, ended: Callable[[], bool], offset: int = 0) -> Iterato
 
 
 def read_from(log: Path, offset: int = 0) -> Iterator[bytes]:
-    """Yield the content of a log from a byte on."""
+    """Yield the content of a log from byte `offset` to the end."""
     with log.open("rb") as file:
         file.seek(offset)
         while chunk := file.read(_CHUNK):

@@ -63,8 +63,8 @@ def in_state(
 ) -> list[RunStatus]:
     """Return the runs in one of the `wanted` states, or with one of the wanted outcomes.
 
-    A word that is both a state and an outcome means the outcome, as in the totals: a run that is
-    `oom` is not `failed`.
+    Words such as `failed` are both a state and an outcome. They mean the outcome here, as in the
+    totals: a run with the state FAILED and the outcome `oom` matches `oom`, but not `failed`.
     """
     return [status for status in statuses if wanted & _words(status, hung)]
 
@@ -83,12 +83,15 @@ def configuration_label(status: RunStatus) -> str:
 def many_runs_text(
     statuses: Sequence[RunStatus], slow: Mapping[str, SlowRun], hung: Mapping[str, HungRun]
 ) -> str:
-    """Return a table of configurations and one of the runs that need attention."""
+    """Return a table of the configurations, and a table of the runs that need attention.
+
+    The first table is left out if each configuration has a single run.
+    """
     return "\n\n".join((*_configurations(statuses), _attention(statuses, slow, hung)))
 
 
 def hung_lines(hung: Sequence[HungRun]) -> list[str]:
-    """Return a line for each of the first hung runs, and one with the number of the others."""
+    """Return a line for each of the first hung runs, and a line with the number of the others."""
     lines = [str(hung_run) for hung_run in hung[:_MOST_HUNG]]
     if len(hung) > _MOST_HUNG:
         lines.append(f"and {len(hung) - _MOST_HUNG} more hang: --state {HUNG} shows them")

@@ -71,8 +71,8 @@ def report_seconds(reports: RunReports) -> float | None:
     """Return the usual time between two step reports of the last launch.
 
     This is the median step time, multiplied by the number of steps from one report to the next.
-    Warm-up steps are used only while there are no others. None if the last launch has reported no
-    time.
+    Warm-up steps are used only while there are no other steps. Returns None if the last launch has
+    reported no time.
     """
     if not reports.launches:
         return None
@@ -100,7 +100,7 @@ class LogSoFar:
 
 
 def read_on(log: Path, planned: PlannedRun, before: LogSoFar, *, complete: bool) -> LogSoFar:
-    """Return the updated records of a run's log, reading only the bytes after `before`.
+    """Return the records of a run's log; read only the bytes appended since `before`.
 
     A log that was cut short or replaced is read again from the start. complete: whether no process
     writes to the log any more. Raises OSError.

@@ -35,7 +35,7 @@ class NodeSpeed:
 
 @dataclass(frozen=True, slots=True)
 class _Compared:
-    """A run's step time divided by its siblings', and the spread of such ratios within a run."""
+    """A run's median step time, and its deviation, divided by the median of its siblings."""
 
     ratio: float
     deviation: float
@@ -98,10 +98,10 @@ def _compared(runs: Mapping[str, TimedRun]) -> dict[str, _Compared]:
 
 
 def _is_slow(node: str, ratios: Mapping[str, float], within: float) -> bool:
-    """Return whether a node is slow both on its own and relative to the other nodes.
+    """Return whether a node's ratio is high in itself, and also compared with other nodes' ratios.
 
-    Both are required. The siblings of a slow run are fast in comparison with it. So relative to
-    their nodes, another node would look slow although none of its runs is slow.
+    The second condition alone is not enough. The siblings of a slow run are compared with that run,
+    so their nodes have low ratios. Compared with these nodes, a normal node would look slow.
     """
     others = [ratio for other, ratio in ratios.items() if other != node]
     own = ratios.get(node)

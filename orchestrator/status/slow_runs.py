@@ -1,22 +1,23 @@
 """Find runs much slower than comparable runs.
 
 How fast a model trains on a machine is unknown before it is measured. So a run is compared with
-measurements of the same: first with its siblings, the runs of its campaign that differ from it only
-in `repeat`. If they do not show that it is slow, it is compared with its own earlier attempts, and
-then with the same run in earlier campaigns.
+measurements of the same configuration: first with its siblings, the runs of its campaign that
+differ from it only in `repeat`. If they do not show that it is slow, it is compared with its own
+earlier attempts, and then with the same run in earlier campaigns.
 
 The rule. A run's time is the median of its steps after the warm-up, if there are three reports or
 more: a single slow step, e.g. one with a checkpoint, does not change it. The usual time is the
 median of the other runs' times, which a minority of slow runs does not change. A run is slow if its
 time is both
 
-* more than 1.25 times the usual one. Repeats on sound nodes differ by a few percent; a GPU that
-  throttles, a link at half its rate, or a neighbour on the node cost more than a quarter;
-* more than three standard deviations above it. The deviation is 1.4826 times the median absolute
-  deviation. For normally distributed times this is the standard deviation, but a slow run among the
-  others does not increase it. The larger of two deviations is used: that of the other runs' times,
-  and that of single steps within the other runs. Without the second, two siblings that agree by
-  chance would make every third one look slow on a machine whose steps vary much.
+* more than 1.25 times the usual time. Repeats on sound nodes differ by a few percent; a GPU that
+  throttles, a link at half its rate, or another job on the node cost more than a quarter;
+* more than three standard deviations above the usual time. The deviation is 1.4826 times the median
+  absolute deviation. For normally distributed times this is the standard deviation, but a slow run
+  among the others does not increase it. The larger of two deviations is used: that of the other
+  runs' times, and that of single steps within the other runs. The second one is needed on a machine
+  whose steps vary much: two siblings may be equally fast by chance, and then a third sibling
+  would look slow.
 """
 
 import statistics
@@ -41,7 +42,7 @@ _TIMES = "\N{MULTIPLICATION SIGN}"
 
 @dataclass(frozen=True, slots=True)
 class StepTimes:
-    """The median of an attempt's step times after the warm-up, and the median deviation from it."""
+    """The median and the median absolute deviation of an attempt's step times after the warm-up."""
 
     median_seconds: float
     deviation_seconds: float
@@ -155,7 +156,7 @@ def siblings(runs: Mapping[str, TimedRun]) -> dict[str, list[StepTimes]]:
 
 
 def slow_runs(runs: Mapping[str, TimedRun]) -> dict[str, SlowRun]:
-    """Return the runs of a campaign that are slow, by their ids."""
+    """Return the slow runs of a campaign, by the runs' ids."""
     alike = siblings(runs)
     candidates = {
         identity: _slow(run, alike[identity], "siblings")

@@ -76,9 +76,9 @@ class EarlierRuns:
     """The same runs in the other campaigns under a folder of results; each log is read once."""
 
     def __init__(self, campaign: Campaign, store: CampaignStore) -> None:
-        """Find the same runs in other campaigns.
+        """Find the same runs in other campaigns; none if the campaign is a rehearsal.
 
-        A rehearsal has none, because it measures nothing.
+        A rehearsal measures nothing, so there is nothing to compare.
         """
         self._warmup = campaign.warmup
         self._found: dict[str, list[tuple[PlannedRun, CampaignStore]]] = {}

@@ -108,7 +108,7 @@ class RunStatus:
 
 
 def is_complete(statuses: Sequence[RunStatus]) -> bool:
-    """Return whether some run was started and another `submit` would start none."""
+    """Return whether some runs were started, and another `submit` would start no more runs."""
     possible = [status for status in statuses if status.attempts or not status.planned.refusals]
     left = (None, RunOutcome.INTERRUPTED)
     return any(status.attempts for status in possible) and not any(

@@ -26,9 +26,10 @@ _WAITING, _ENDED, _RUNNING = range(3)
 
 
 def state_text(status: RunStatus) -> str:
-    """Return a run's state in Slurm's words, with the reason or the number of starts in brackets.
+    """Return a run's state in Slurm's words, with a reason or the number of restarts in brackets.
 
-    If the log shows more about the end than the scheduler does, the text includes that.
+    If the log shows more about the end of the run than the state does, the brackets contain the
+    outcome.
     """
     detail = status.reason
     if decided_by(status.state, status.outcome) == "log":
@@ -107,7 +108,7 @@ def _bar(progress: Progress) -> str | None:
 
 
 def watch_warnings(look: Look) -> list[str]:
-    """Return warnings about hung runs, slow runs, runs without an update, and held jobs."""
+    """Return warnings about hung runs, slow runs, runs with only skipped updates, and held jobs."""
     overflowed = [run.status.planned.label for run in look.runs if run.progress.overflowed]
     lines = [str(run.hung) for run in look.hung]
     lines += slow_runs.slow_run_lines(look.slow)

@@ -1,4 +1,4 @@
-"""Lay out the folder in which an archive of logs is read, shard by shard.
+"""The layout of the folder with the shards and jobs of an archive of logs.
 
 <work>/<reader>/shards/<shard>/shard.pickle   the shard's logs, and how to read them
 <work>/<reader>/shards/<shard>/result.pickle  the content of these logs, once all are read
@@ -6,6 +6,9 @@
 <work>/<reader>/jobs/<name>/<index>           a link to the shard that the task reads
 <work>/<reader>/jobs/<name>/<index>.log       what the task printed
 <work>/<reader>/jobs/<name>/job.json          the array's id, and its shards in order
+
+<work> is the folder that the user gives, <reader> and <shard> are the names of a `Reader` and a
+`Shard`.
 """
 
 import os
@@ -63,7 +66,7 @@ class ShardJob:
 
 @dataclass(frozen=True, slots=True)
 class WorkFolder:
-    """The folder that contains the shards and jobs of one way to read logs (a `Reader`)."""
+    """The folder with the shards and jobs of one `Reader`, i.e. of the same reading settings."""
 
     path: Path
 
@@ -99,7 +102,7 @@ class WorkFolder:
 
 
 def work_folder(work: Path, reader: Reader) -> WorkFolder:
-    """Create the folder of a reader, which other users cannot open, and return it."""
+    """Create and return the work folder of a reader; other users cannot open it."""
     path = work.absolute() / reader.name
     if "\\" in str(path):
         raise UserError(

@@ -13,8 +13,7 @@ from orchestrator.logs.read import LogContent, summaries_of
 def read_shard(folder: ShardFolder) -> None:
     """Read the logs of a shard, and write their content.
 
-    Raises RuntimeError if this process has other code to read logs than the process that submitted
-    it.
+    Raises RuntimeError if the code that reads logs has changed since the job was submitted.
     """
     reader, shard = folder.load()
     if reader.code != code_fingerprint():

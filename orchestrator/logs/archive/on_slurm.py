@@ -1,7 +1,7 @@
 """Read an archive of logs with Slurm jobs: one array, with a task per shard.
 
-If a shard is read twice, the result is the same, so no step must be protected against repetition.
-Submitted jobs are recorded only so that a later call waits for them instead of submitting again.
+Reading a shard twice gives the same result, so repetition does no harm. Submitted jobs are recorded
+only so that a later call waits for them instead of submitting again.
 """
 
 import secrets
@@ -49,11 +49,11 @@ def read_on_slurm(
     count: int,
     tell: Callable[[str], None],
 ) -> list[LogContent]:
-    """Return the content of each log, read by jobs in about `count` shards.
+    """Return the content of each log; jobs read the logs in about `count` shards.
 
-    `tell` reports progress. Results of an earlier call in `work` are used, and its jobs are waited
-    for. Raises UserError, with the name of each shard whose job ends without a result; the other
-    results are kept.
+    `tell` reports progress. If an earlier call left results in `work`, they are used. If its jobs
+    still run, this call waits for them. Raises UserError with the name of each shard whose job ends
+    without a result; the other results are kept.
     """
     _refuse_streams(logs)
     with disk_errors(work, "give a folder you may write to with --work"):
@@ -202,7 +202,7 @@ def _wait(
 
 
 def _ends(answer: SlurmAnswer, task_ids: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield the ended tasks, each with the state in which Slurm ended it."""
+    """Yield each task that has ended, with its final state."""
     for task in task_ids:
         state = answer.states.get(task)
         if state is not None and state.final:

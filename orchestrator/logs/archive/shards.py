@@ -29,10 +29,11 @@ Stamp = tuple[int, int] | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reader:
-    """How to read logs: the folder for relative paths, and which step reports count.
+    """The settings for reading logs.
 
-    global_batch_size: used for logs that do not contain it. code: a fingerprint of the source files
-    that read logs.
+    folder: the folder to which relative paths refer. warmup, keep_skipped: which step reports
+    count. global_batch_size: used for logs that do not contain it. code: a fingerprint of the
+    source files that read logs.
     """
 
     folder: Path
@@ -43,7 +44,7 @@ class Reader:
 
     @property
     def name(self) -> str:
-        """A name that is unique to this way of reading."""
+        """A name that is unique to these settings."""
         return _fingerprint(str(self).encode(errors="surrogateescape"))
 
 

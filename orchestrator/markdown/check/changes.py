@@ -92,7 +92,7 @@ class StatedChange:
     """A number in a cell, and by how much it is above or below another number.
 
     difference, percent: without sign; None if the cell lacks them. sign: 1 or -1. is_of_percents:
-    whether the number is itself a percentage; then the percent of its change is a difference too.
+    whether the number is itself a percentage; then `percent` may also mean percentage points.
     """
 
     text: str
@@ -147,8 +147,8 @@ def _text(text: str) -> str:
 class Misfit:
     """A contradiction between two cells: the stated value, the computed one, and the distance.
 
-    last_digit_only: whether the rounding of the two numbers, or one in the last digit of the stated
-    value, would explain it.
+    last_digit_only: whether the rounding of the two numbers, or a difference of one in the last
+    digit of the stated value, would explain the contradiction.
     """
 
     stated: str
@@ -157,10 +157,10 @@ class Misfit:
 
 
 def misfits(change: StatedChange, other: Printed) -> list[Misfit]:
-    """Return the parts of a change that do not follow from the cell's number and another one.
+    """Return a contradiction for each part of a change that does not fit the change from `other`.
 
-    Integers are taken as exact, because readers compute with them; decimals are rounded values.
-    Neither number is 0.
+    The parts are the difference and the percentage. Integers are taken as exact, because readers
+    compute with them; decimals are rounded values. The cell's number and `other` must not be 0.
     """
     value = change.value
     parts = [(change.difference, "", _difference)] if change.difference else []
@@ -204,7 +204,7 @@ def follows_from_any(change: StatedChange, numbers: Sequence[Printed]) -> bool:
 
 
 def _origins(change: StatedChange) -> Iterator[NumberRange]:
-    """Yield ranges of the number that a value is compared with; each is slightly too wide."""
+    """Yield ranges that contain the number to which a change refers; each is slightly too wide."""
     value, amount = change.value, change.difference or change.percent
     if amount is None:
         return
@@ -221,7 +221,10 @@ def _origins(change: StatedChange) -> Iterator[NumberRange]:
 
 
 def fitting(change: StatedChange) -> Printed | None:
-    """Return the number to which a change refers, if both of its parts give the same; else None."""
+    """Return the number to which a change refers, if its difference and its percentage agree.
+
+    Returns None if they do not agree, or if the change has only one of them.
+    """
     if change.difference is None or change.percent is None:
         return None
     other = Printed(change.value.value - change.sign * change.difference.value, change.value.unit)

@@ -27,8 +27,8 @@ class FindingKind(StrEnum):
 class TableFinding:
     """A contradiction: its line, its type, and a sentence with both numbers.
 
-    last_digit_only: whether rounding, or a difference of one in a last printed digit, would explain
-    it.
+    last_digit_only: whether rounding, or a difference of one in the last printed digit, would
+    explain the contradiction.
     """
 
     line: int

@@ -1,7 +1,7 @@
-"""Find rows whose TFLOPs do not follow from size, speed and GPUs as in the page's other rows.
+"""Find rows whose TFLOPs contradict the formula that the page's other rows imply.
 
 The formula and the sequence length of a page may be unknown. But if all rows use the same formula,
-TFLOPs · GPUs / (size · sequences per second) is the same number in every row.
+TFLOPs · GPUs / (model size · sequences per second) is the same number in every row.
 """
 
 from collections.abc import Iterator, Sequence
@@ -54,9 +54,11 @@ class _Agreement:
     sizes: frozenset[Fraction]
 
     def tells_of(self, size: Fraction) -> bool:
-        """Return whether rows with a given model size must agree with the others.
+        """Return whether a row with a given model size must agree with the other rows.
 
-        With an exact formula, models of other sizes give slightly different numbers.
+        It must if the size is between the smallest and the largest of `sizes`. It also must if the
+        agreeing rows have many, very different sizes and `exact_size` is set. Other rows may differ
+        slightly, because an exact formula depends on more than the model size.
         """
         low, high = min(self.sizes), max(self.sizes)
         any_size = len(self.sizes) >= _MANY_SIZES and high >= low * _FAR_APART and self.exact_size
@@ -64,7 +66,7 @@ class _Agreement:
 
 
 def tflops_unlike_the_others(tables: Sequence[BenchmarkTable]) -> Iterator[TableFinding]:
-    """Find TFLOPs that do not follow from size, speed and GPUs as in most rows of a page.
+    """Find TFLOPs that do not follow from model size, speed and GPUs as in most rows of a page.
 
     A teralog report is left out: its exact formula distinguishes models and recomputation.
     """

@@ -1,4 +1,4 @@
-"""Check the TFLOP/s of named models: against their descriptions, and rows against rows."""
+"""Check the TFLOP/s of published models: by the models' descriptions, and by comparing rows."""
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
@@ -34,7 +34,7 @@ _GIGA = 10**9
 
 
 def named_model_flops(tables: Sequence[BenchmarkTable]) -> Iterator[TableFinding]:
-    """Find TFLOP/s that do not follow from tokens/s and the model, or from rows of that model."""
+    """Find TFLOP/s that contradict the row's tokens/s and model, or other rows of that model."""
     rated = rated_rows(tables)
     keys = keys_of_page(rated)
     right: dict[Group, Way] = {}
@@ -78,9 +78,10 @@ def _unequal(rows: Sequence[RatedRow]) -> Iterator[TableFinding]:
 
 
 def _accepted(rows: Sequence[RatedRow], way: Way | None, keys: Keys) -> list[Way]:
-    """Return the ways to count FLOPs that are no mistake, the exact way first.
+    """Return the ways to count FLOPs that are accepted as correct.
 
-    A title with only TFLOPs may mean hardware FLOPs, or attention with or without a causal mask.
+    The first way is the one that messages compare with. A title with only TFLOPs may mean hardware
+    FLOPs, or attention with or without a causal mask.
     """
     model = rows[0].model
     if model is None or way is None:
@@ -101,9 +102,10 @@ def _recomputes_only(way: Way) -> bool:
 
 
 def _explanations(model: NamedModel, odd: Sequence[RatedRow], keys: Keys) -> dict[int, Way]:
-    """Return a known way to count FLOPs that gives a row's number, by the row's line.
+    """Return a way to count FLOPs that explains a row's wrong number, by the row's line.
 
-    The way that explains most rows is preferred, and then the one with the fewest differences.
+    Of several known ways, the one that explains most rows is chosen. If several explain as many,
+    the one with the fewest differences from the model's description is chosen.
     """
     explained: dict[int, Way] = {}
     left = list(odd)

@@ -48,9 +48,10 @@ _USUAL = {"V100": _Usual(mistuned=25, too_high=100)}
 
 
 def named_gpus(data: bytes) -> list[Gpu]:
-    """Return the GPUs whose models a page names.
+    """Return the GPUs whose model names occur on a page.
 
-    Returns none if the page also names unknown accelerators, or number formats below 16 bits.
+    The result is empty if the page also names unknown accelerators, or number formats below 16
+    bits.
     """
     words = set(_WORD.findall(data.decode("utf-8", "replace").upper()))
     unknown = any(_UNKNOWN.fullmatch(word) for word in words - {gpu.model for gpu in GPUS})
@@ -108,10 +109,10 @@ def tflops_range(
 
 
 def _highest_peak(gpus: Sequence[Gpu], precision: str | None) -> float | None:
-    """Return the highest peak of the GPUs at the precision of a row, each GPU as a whole card.
+    """Return the highest peak of the GPUs at the precision of a row.
 
-    Without a precision, the highest peak of all precisions is returned. Returns None without a GPU,
-    or if a peak is not known.
+    The dies of one card count together. Without a precision, the highest peak of all precisions is
+    returned. Returns None without a GPU, or if a peak is not known.
     """
     names = _names_of(precision)
     peaks = [

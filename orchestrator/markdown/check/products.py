@@ -31,7 +31,7 @@ def global_batch_size(row: BenchmarkRow) -> Iterator[TableFinding]:
 
 
 def world_size(row: BenchmarkRow) -> Iterator[TableFinding]:
-    """Find numbers of GPUs that are not the product of the parallel sizes, or of the nodes' GPUs.
+    """Find numbers of GPUs that contradict the parallel sizes, or the nodes and their GPUs.
 
     The products are tensor · pipeline · data-parallel size, and nodes · GPUs per node.
     """
@@ -67,9 +67,10 @@ def _product(
     factors: Sequence[RowNumber | None],
     explanation: str = "",
 ) -> Iterator[TableFinding]:
-    """Yield a finding if the product of the known factors differs from the whole.
+    """Yield a finding if the product of the known factors differs from the printed total.
 
-    If some factors are unknown, yield one if the known factors do not divide the whole.
+    whole: the meaning of the total. If some factors are unknown, yield a finding only if the known
+    factors do not divide the total.
     """
     total = row.numbers.get(whole)
     given_factors = [factor for factor in factors if factor]
@@ -92,7 +93,7 @@ def _product(
 
 
 def _lowered_stages(world: RowNumber | None, *factors: RowNumber | None) -> str:
-    """Return a sentence on how Megatron-LM 2 lowers too many pipeline stages; "" if it does not.
+    """Return a sentence on how Megatron-LM 2 reduces a pipeline size that is too large, or "".
 
     Its parser takes min(pipeline size, world size // tensor size). Later parsers refuse such sizes.
     """

@@ -1,4 +1,4 @@
-"""Check sizes in tables against the shapes next to them, in 10**9 or 2**30 parameters."""
+"""Check model sizes in tables against the number of layers and the hidden size in the same row."""
 
 import re
 from collections.abc import Iterator

@@ -1,8 +1,10 @@
 """Check MFU and HFU against the TFLOPs of their rows and the peak of the GPU.
 
 TFLOPs divided by MFU are the peak that a page used. It must be a peak of the GPU, and the same in
-all rows of a table about one GPU. A title that only names TFLOPs may mean hardware FLOPs, with
-recomputation, while MFU never counts recomputation. Then up to a third more is accepted.
+all rows of a table about one GPU. But a title that only says TFLOPs does not show whether
+recomputation is counted, while HFU counts it and MFU does not. Recomputation adds up to a third.
+So the TFLOPs in a row may be 4/3 of those that its MFU implies, or 3/4 of those that its HFU
+implies.
 """
 
 from collections.abc import Iterator, Sequence

@@ -241,7 +241,7 @@ def _span(text: str | None) -> int:
 
 
 def _grid(rows: Sequence[_Row]) -> list[list[tuple[_Cell, bool]]] | None:
-    """Return the cells of each row by column, including cells that span it from a row above.
+    """Return the cells of each row by column, also those that begin in a row above.
 
     Returns None if there are too many cells.
     """
@@ -274,7 +274,10 @@ def _grid(rows: Sequence[_Row]) -> list[list[tuple[_Cell, bool]]] | None:
 
 
 def _title_rows(rows: Sequence[_Row]) -> int:
-    """Return how many of the first rows are titles: rows in `thead`, or with only `th` cells."""
+    """Return how many of the first rows are titles: rows in `thead`, or with only `th` cells.
+
+    If there are no such rows, the first row counts as titles.
+    """
     count = 0
     for row in rows:
         if not (row.in_head or (row.cells and all(cell.is_title for cell in row.cells))):
@@ -284,7 +287,7 @@ def _title_rows(rows: Sequence[_Row]) -> int:
 
 
 def _header(rows: Sequence[HtmlRow]) -> HtmlRow:
-    """Return a row with the lowest title of each column."""
+    """Return a row with the bottom title of each column."""
     width = max((len(row.cells) for row in rows), default=0)
     lowest = []
     for column in range(width):

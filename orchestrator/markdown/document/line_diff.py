@@ -9,7 +9,7 @@ _CONTEXT = 3
 def line_diff(old: bytes, new: bytes, name: str) -> Iterator[bytes]:
     """Yield the lines of a unified diff, none if the documents are the same.
 
-    Both have the same number of lines, so one pass is enough, however large they are.
+    Both documents have the same number of lines, so one pass over them is enough.
     """
     before, after = _lines(old), _lines(new)
     changed = [

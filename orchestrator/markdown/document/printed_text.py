@@ -17,7 +17,7 @@ _DEPTH = 3
 
 
 def printed_text(markdown: str) -> str:
-    """Return the text that a reader sees; every tag of HTML except <br> is text."""
+    """Return the text of markdown as a reader sees it; HTML tags, except <br>, are kept as text."""
     text = _LINK.sub(lambda match: match["text"], _BREAK.sub(" ", markdown))
     for _ in range(_DEPTH):
         text = _PAIRED.sub(lambda match: match["text"], text)

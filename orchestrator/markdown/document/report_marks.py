@@ -23,7 +23,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 class _Mark(NamedTuple):
     """A mark in a page: its line, its start, and the start of the next line.
 
-    name: of the campaign, in an opening mark.
+    name: the campaign's name in an opening mark; None in a closing mark.
     """
 
     line: int

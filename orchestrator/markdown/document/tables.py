@@ -1,9 +1,9 @@
 """Read the tables of a markdown document, with the place of each cell in its bytes.
 
-A table is what GitHub shows as one: a row of titles, a row of dashes with as many cells, and all
-lines up to a blank one or another block; or an HTML table. Tables within code, HTML comments or
-preformatted text are text. Documents stay bytes, whatever their encoding, so that one cell can be
-replaced without a change of any other byte.
+A table is what GitHub shows as a table. It is a row of titles, a row of dashes with as many cells,
+and all lines up to a blank line or another block; or it is an HTML table. Tables within code, HTML
+comments or preformatted text count as text. Documents stay bytes, whatever their encoding, so that
+one cell can be replaced without a change of any other byte.
 """
 
 import re
@@ -176,7 +176,7 @@ class Document:
 
 
 def read_document(data: bytes) -> Document:
-    """Return the blocks of a document. Any bytes are a document."""
+    """Return the blocks of a document. Any bytes are accepted."""
     blocks = list(_blocks(data))
     covered = [(block.begin, block.end) for block in blocks]
     # A table of markdown within one of HTML is read, and the other is layout.

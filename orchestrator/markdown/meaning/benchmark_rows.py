@@ -1,8 +1,11 @@
 """Read a row of a benchmark table: the meaning of its cells.
 
-There are two ways to read a row. Some methods return one number each, perhaps derived from other
-numbers, or raise an error with the reason. `numbers` and `paces` return all printed numbers, each
-with the value of its last digit, and leave out cells that cannot be parsed.
+There are two ways to read a row:
+
+- the properties `numbers` and `paces` (times and rates) contain all printed numbers, each with the
+  value of its last digit. They leave out cells that cannot be parsed;
+- methods such as `world_size` return one number, perhaps derived from other numbers. They raise an
+  error with the reason if that is impossible.
 """
 
 import re
@@ -72,7 +75,7 @@ _VAGUE = re.compile(r"[~≈≃±<>≤≥]|\+/?-|\b(?:about|approx|ca|circa)\b", 
 
 
 class NotInTableError(NotUnderstoodError):
-    """No column of the table contains the requested number, so no row can be used."""
+    """The table has no column with the requested number, or several, so no row can be used."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,8 +83,8 @@ class BenchmarkColumns:
     """The columns of a table, and the numbers that apply to all its rows.
 
     Columns with the same meaning are in the order in which they are read. For speed, times come
-    before rates, because rates are often derived from times. In a teralog report the ranks of the
-    columns decide.
+    before rates, because rates are often derived from times. In a teralog report, the column with
+    the lowest `TableColumn.rank` comes first.
     """
 
     in_order: Sequence[TableColumn]
@@ -99,7 +102,7 @@ class BenchmarkColumns:
     ) -> "BenchmarkColumns":
         """Return the columns of a table.
 
-        notes: the sizes that apply to all rows. given: as for `read_columns`. headings: the
+        notes: the sizes that apply to all rows. given: see `read_columns`. headings: the
         headings above the table, from the highest level to the nearest.
         """
         in_order = read_columns([cell.text for cell in table.header.cells], given)
@@ -196,7 +199,7 @@ class BenchmarkRow:
 
     @property
     def model_name(self) -> str | None:
-        """The name of the model in the row's cell, or else in the nearest heading with one.
+        """The name of the model in the row's cell, or else in the nearest heading with a model.
 
         A cell with only a size, e.g. `7b`, is completed by a heading that names the family.
         """
@@ -348,7 +351,10 @@ class BenchmarkRow:
         return tuple(pace for pace in paces if kinds[pace[0], pace[1].per_gpu] == 1)
 
     def _number(self, column: TableColumn) -> RowNumber | None:
-        """Return the number of a cell; None if the cell has no number, or if no rule needs it."""
+        """Return the number of a cell.
+
+        Returns None if the cell has no exact number, if the number is 0, or if no check uses it.
+        """
         text, meaning = self.text(column), column.meaning
         printed: Printed | None = None
         try:

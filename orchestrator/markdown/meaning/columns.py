@@ -23,7 +23,7 @@ class Meaning(StrEnum):
     GPU: the GPU's name, `V100`; people also write the number of GPUs there.
     REPORTED_TFLOPS: TFLOPs that a program printed.
     STATISTIC: the spread of measurements, or the number of reports.
-    MODEL_TFLOPS_PER_GPU: TFLOPs without recomputation, if the title contains that.
+    MODEL_TFLOPS_PER_GPU: TFLOPs whose title states that recomputation is not counted.
     PRECISION: the number format of products, e.g. FP8.
     """
 
@@ -180,8 +180,8 @@ def read_columns(
 ) -> list[TableColumn]:
     """Return the columns of a table, by the texts of its titles.
 
-    given: a name of COLUMN_NAMES for some titles, by the titles' keys. It takes precedence over the
-    title's own meaning.
+    given: meanings that the user gives to columns, as names in COLUMN_NAMES, by the `title_key` of
+    the column's title. They take precedence over the titles' own meanings.
     """
     columns = [_column(index, title) for index, title in enumerate(titles)]
     if is_ours(titles):

@@ -1,4 +1,4 @@
-"""Find the FLOPs per token that rows of performance tables imply, and how a page counts.
+"""Compute the FLOPs per token that rows of performance tables imply, and how a page counts FLOPs.
 
 TFLOP/s per GPU divided by tokens/s per GPU are FLOPs per token, whatever the batch and the
 parallelism.
@@ -87,10 +87,11 @@ def rated_row(row: BenchmarkRow) -> RatedRow | None:
 
 
 def tokens_per_second_per_gpu(row: BenchmarkRow) -> tuple[RowNumber, NumberRange] | None:
-    """Return the printed number and the tokens per second of one GPU that follow; None if unknown.
+    """Return a row's printed speed, and the range of tokens/s per GPU that follows from it.
 
-    A program that prints whole sequences per second rounds more than the digits suggest. Such a
-    number stands for all numbers that round to it.
+    Returns None if the speed or a needed size is unknown. Some programs round to whole sequences
+    per second before they compute tokens/s. If a number of tokens/s per GPU is such a multiple, its
+    range includes this rounding.
     """
     length, world = (row.numbers.get(each) for each in (Meaning.SEQ_LENGTH, Meaning.WORLD_SIZE))
     batch = row.numbers.get(Meaning.GLOBAL_BATCH_SIZE)
@@ -114,7 +115,10 @@ def tokens_per_second_per_gpu(row: BenchmarkRow) -> tuple[RowNumber, NumberRange
 
 
 def keys_of_page(rated: Sequence[RatedRow]) -> Keys:
-    """Return which attention keys most rows of a page count; if that is unknown, the usual ones."""
+    """Return which attention keys most rows of a page count: all, a window, or causal ones.
+
+    See `Keys`. If the rows do not show it, the usual keys are returned.
+    """
     fitting = Counter[Keys]()
     for rated_row in rated:
         counts = {keys: _fits(rated_row, keys) for keys in COUNTED_KEYS}
@@ -125,10 +129,10 @@ def keys_of_page(rated: Sequence[RatedRow]) -> Keys:
 
 
 def ways_of_page(rated: Sequence[RatedRow], keys: Keys | None = None) -> Mapping[Group, Way]:
-    """Return how to count the FLOPs of each model of a page, with all parts of its description.
+    """Return how to count the FLOPs of each model of a page, so that all parts are counted.
 
-    keys: which attention keys to count; None for those that the page's rows count. A layer of
-    multi-token prediction is counted if the page's rows then fit better.
+    keys: which attention keys count; None: those of `keys_of_page`. A layer of multi-token
+    prediction is counted if the result then fits more rows of the page.
     """
     keys = keys or keys_of_page(rated)
     ways = {}

@@ -1,8 +1,8 @@
 """Read a page's notes about all rows of its tables, such as `- TP=4 in all of entries`.
 
-Only list items of the table's section, from heading to heading, are read. They must begin with a
-name, a sign and a number, and must not add a condition, because prose contains plans and limits
-too.
+Only list items in the table's own section, from one heading to the next, are read. An item must
+begin with a name, a sign (`=`, `:` or `is`) and a value. It must not add a condition such as
+"except for 8B". Other prose is not read, because it may be about plans and limits.
 """
 
 import re

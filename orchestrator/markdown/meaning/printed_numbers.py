@@ -49,7 +49,7 @@ class NumberRange:
 class Printed:
     """A printed number.
 
-    unit: the value of one in its last digit; 0 for a count, which is exact.
+    unit: the value of 1 in its last digit, e.g. 0.01 for `3.28`; 0 for a count, which is exact.
     """
 
     value: Fraction
@@ -101,7 +101,7 @@ def printed_number(text: str, value: float | None = None) -> Printed | None:
 
 
 def _last_digit(digits: str) -> Fraction:
-    """Return the value of one in the last digit, e.g. 1 for `3.28e+02`."""
+    """Return the value of 1 in the last digit, e.g. 0.01 for `3.28` and 1 for `3.28e+02`."""
     mantissa, _, exponent = digits.lower().partition("e")
     return Fraction(10) ** (int(exponent or 0) - len(mantissa.partition(".")[2]))
 
@@ -111,7 +111,7 @@ def _scale(value: float, literal: Fraction) -> Fraction:
 
 
 def most_common(intervals: Iterable[NumberRange]) -> tuple[int, NumberRange]:
-    """Return the range in which most intervals overlap, and how many they are.
+    """Return the largest number of intervals that have a range in common, and that range.
 
     If several ranges are equally common, the lowest is returned. At least one interval is required.
     """

@@ -26,7 +26,7 @@ MOST_DECIMALS = 6
 
 
 class Formula(StrEnum):
-    """The formula for an iteration's FLOPs, with the names of orchestrator.run.flops."""
+    """The formula for an iteration's FLOPs; the names are those in orchestrator.run.flops."""
 
     BIGSCIENCE = "bigscience"
     NARAYANAN = "narayanan"
@@ -40,8 +40,9 @@ class PageSettings:
     decimals: the decimals of TFLOPs; None keeps those of the cell. gpu, gpu_peak_tflops: for
     utilizations; the peak takes precedence over the GPU's name. constants: numbers for tables that
     have no column for them. columns: meanings of columns whose title does not show them, by the
-    title's key. attention: which attention keys count in published models; None for those of the
-    page. ways: how to count each published model, according to the rows of the page.
+    title's key. attention: which attention keys count in published models, see `Keys`; None: those
+    that most rows of the page count. ways: how to count each published model, according to the rows
+    of the page.
     """
 
     formula: Formula = Formula.BIGSCIENCE
@@ -98,8 +99,8 @@ _SEQ_LENGTH = re.compile(
 def with_comment(settings: PageSettings, comment: Text, data: bytes) -> PageSettings:
     """Return the settings, changed by a comment of the page if it is a settings comment.
 
-    Raises UserError with all problems of the comment: an invalid setting must not be ignored, or
-    numbers would be computed with another value.
+    Raises UserError with all problems of the comment. An invalid setting must not be ignored,
+    because numbers would then be computed with another value.
     """
     text = data[comment.begin : comment.end].decode("utf-8", "replace")
     match = _COMMENT.match(text)

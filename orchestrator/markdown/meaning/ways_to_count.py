@@ -1,13 +1,16 @@
 """Ways in which programs are known to count the FLOPs of a model.
 
-A way states with which keys a query is multiplied, and how the program's count differs from the
-model's description. Each difference is known from a program:
+A way states which attention keys count per query (see `Keys`), and how the program's count differs
+from the model's description. Each difference is known from a program:
 
-- Megatron core and Megatron-Bridge count causal attention, half of the square; PaLM's appendix B
-  and torchtitan count all of it;
-- older counters of both gave gated experts two matrices and ignored attention windows; their count
-  of Mamba takes an inner width of 2h whatever the heads are, and 7 operations per state;
-- 6N counts no attention; some count the embedding as if it were a product.
+- Megatron core and Megatron-Bridge count causal attention: half of all pairs of query and key.
+  PaLM's appendix B and torchtitan count all pairs;
+- older versions of Megatron core and Megatron-Bridge counted only two matrices in gated experts,
+  and ignored attention windows;
+- Megatron core and Megatron-Bridge count Mamba with an inner width of twice the hidden size,
+  whatever the heads are, and with 7 operations per state;
+- 6N, six FLOPs per parameter and token, counts no attention;
+- some programs count the embedding as if it were a matrix product.
 """
 
 from collections.abc import Callable
@@ -46,8 +49,9 @@ class Difference:
 
     words: the end of a sentence that begins with "a counter that". change: returns the model that
     the program assumes. counts: returns whether the program counts a term. adds: returns FLOPs per
-    token that the program counts in addition. frozen: weights have no gradients. recomputes: layers
-    run forward once more. one_backward: the backward pass costs as much as the forward pass.
+    token that the program counts in addition. frozen: whether the gradients of weights are left
+    out. recomputes: whether layers run forward a second time. one_backward: whether the backward
+    pass costs as much as the forward pass, not twice as much.
     """
 
     words: str
@@ -163,7 +167,8 @@ ADAPTERS = Difference("counts no gradients of frozen weights", frozen=True)
 class Way:
     """A way to count FLOPs.
 
-    predicting: whether a layer of multi-token prediction is counted too.
+    keys: which attention keys count. differences: how the count differs from the model's
+    description. predicting: whether a layer of multi-token prediction is counted too.
     """
 
     keys: Keys
@@ -186,7 +191,10 @@ class Way:
 
 
 def honest_ways(named: NamedModel, keys: Keys) -> tuple[Way, ...]:
-    """Return the ways that count all parts of a model as it is described."""
+    """Return the ways that count all parts of a model according to its description.
+
+    There are two for a model that is trained with multi-token prediction: without and with it.
+    """
     plain = (Way(keys),)
     predicts = named.config.get("model_type") in _PREDICTING
     return (*plain, Way(keys, predicting=True)) if predicts else plain

@@ -43,7 +43,7 @@ class ChangedCell(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegeneratedTable:
-    """The changes to a table; the changes of a page are those of all its tables.
+    """The changes to one table.
 
     edits: in their order. changes: the cells whose content changed, except those of new columns.
     rows: how many rows were computed. new_columns: how many columns were added. unclear: rows that

@@ -24,7 +24,11 @@ _LEAST = 10
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How many curve points and log lines per run a page has, and whether it has files."""
+    """How much data per run a page contains.
+
+    steps: the number of curve points. lines: the number of log lines. texts: whether the page
+    contains job scripts and configuration files.
+    """
 
     steps: int
     lines: int
@@ -57,11 +61,11 @@ class PageAttempt:
 class Detail:
     """The data of one run: its settings, its curves and its end.
 
-    ended: whether the run ran and ended, so that it should have a log. log_line: the line of the
-    log that reports its end. warmup: the last warm-up iteration of its first launch. step_seconds,
-    skipped_seconds: the step times of reports without, and with, a skipped update. sizes: every
-    parameter and size. texts: job script and configuration files, by name; None if the page has too
-    many runs to include them.
+    ended: whether the run was started and has ended, so that a log is expected. log_line: the line
+    of the log that reports its end. warmup: the last warm-up iteration of its first launch.
+    step_seconds, skipped_seconds: the step times of reports without, and with, a skipped update.
+    sizes: every parameter and size. texts: job script and configuration files, by name; None if the
+    page has too many runs to include them.
     """
 
     run_id: str

@@ -18,9 +18,10 @@ class Facts:
     """Columns over the runs of a page, in the order of the runs; an unknown value is None.
 
     labels: the labels of the configurations. configuration: for each run, the index of its
-    configuration in `labels`. tflops: per GPU. peak_gib: logged. forecast: the middle of each part
-    of the memory forecast, in GiB, by the part's name. boxes: lowest value, quartiles and highest
-    value of the step times after the warm-up, in seconds. completed: the runs whose numbers count.
+    configuration in `labels`. tflops: per GPU. peak_gib: logged. forecast: for each part of the
+    memory forecast, its name and the middle of its range in GiB. boxes: lowest value, quartiles and
+    highest value of the step times after the warm-up, in seconds. completed: the runs whose numbers
+    count.
     """
 
     labels: tuple[str, ...]

@@ -43,7 +43,8 @@ _WAYS: Mapping[str, tuple[tuple[str, str], ...]] = {
 class Groups:
     """The number of each run's group; None for a run that is in no group.
 
-    way: how the values that depend on the size change with it; empty if unknown.
+    way: how other values change together with the size, in words, e.g. "the global batch grows with
+    the GPUs (weak scaling)"; empty if unknown.
     """
 
     of: tuple[int | None, ...]
@@ -53,8 +54,8 @@ class Groups:
 def groups(runs: Sequence[Sizes], size: str) -> Groups:
     """Return groups of runs that are equal except for `size`, which varies within each group.
 
-    In some runs a batch may grow with the size, and in others not. Then the way that gives more
-    runs a group is chosen.
+    Another value may change together with `size`, e.g. the global batch with the GPUs. Of the
+    possible values, the one that puts the most runs into groups is chosen.
     """
     varying = [name for name in runs[0] if len({repr(run.get(name)) for run in runs}) > 1]
     ways = [
@@ -88,8 +89,9 @@ def efficiencies(
 ) -> tuple[float | None, ...]:
     """Return each run's TFLOPs per GPU, in percent of those of the smallest runs in its group.
 
-    The smallest runs are those with the fewest GPUs that have a number; their median is used. The
-    result is None for a run without a group.
+    The smallest runs are the runs with the fewest GPUs among those whose TFLOPs are known. The
+    median of their TFLOPs is 100 %. The result is None for a run without a group or without TFLOPs,
+    and for a group in which all runs with TFLOPs have the same number of GPUs.
     """
     reached: dict[int, dict[int, list[float]]] = {}
     for run, group, tflops in zip(runs, of, tflops_per_gpu, strict=True):

@@ -22,10 +22,10 @@ class Curve:
 
 
 def series(points: Iterable[tuple[int, float | None]], limit: int) -> Curve:
-    """Return a curve of at most `limit` points and its two ends.
+    """Return a curve of at most `limit` points, plus its first and its last point.
 
-    Points are grouped, and each group keeps its lowest and its highest value. So no outlier is
-    lost, and no value is invented; a mean would be invented.
+    If there are more points, they are grouped, and each group keeps its lowest and its highest
+    value. So outliers stay visible, and every shown value is from the log.
     """
     shown_points = [(x, y) for x, y in points if y is not None]
     finite = [(x, y) for x, y in shown_points if math.isfinite(y)]
