@@ -1,7 +1,7 @@
 """Build pandas frames of runs and steps.
 
-In a column of measured numbers an absent value is NaN, even if all values are absent. In other
-columns it is None or NaN, as pandas chooses.
+In a column of measured numbers, an absent value is NaN, even if all values are absent. In other
+columns, an absent value is None or NaN, as pandas chooses.
 """
 
 from collections.abc import Sequence
@@ -51,8 +51,8 @@ def collected_steps_frame(runs: Sequence[Collected]) -> "pd.DataFrame":
     """Return one row per run and iteration, as the logs report them.
 
     Columns: run_id, label, the fields of `parsers.records.Step`, and `warmup`, which is true for
-    the iterations that the numbers leave out. `step_seconds` is computed from the rate if the log
-    contains only that.
+    the iterations of the warm-up. If the log contains only a rate, `step_seconds` is computed from
+    the rate.
     """
     import pandas as pd
 

@@ -11,9 +11,10 @@ Only these functions are public. All other parts of teralog may change with any 
 the caller raise ValueError, with a line for each. Nothing is imported before a function is called.
 
 teralog's own packages are `orchestrator`, `parsers` and `slurm_templates`. Your own packages may
-have these names. Such a name means teralog's package only while one of these functions runs, so do
-not import yours in another thread meanwhile. You can use the returned objects at any time, but
-objects of `read` can then not be pickled.
+have the same names. While one of teralog's functions runs, these names mean teralog's packages, so
+do not import your packages of these names in another thread at that time. You can always use the
+objects that teralog's functions return. But if you have a package of such a name, the objects of
+`read` cannot be pickled.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Run the command line: `python -m teralog`, and what the script `teralog` calls."""
+"""Run the command line: for `python -m teralog`, and for the script `teralog`."""
 
 from teralog._own_packages import claim_names
 

@@ -30,8 +30,8 @@ def claim_names() -> None:
 def borrowed_names() -> Iterator[None]:
     """Import teralog's packages under their plain names, only for the time of a `with` block.
 
-    At the end, a name is given back to the user's package of the same name. Without such a package
-    the name stays teralog's.
+    At the end, the name of a user's package means the user's package again. If no user's package
+    has the name, it continues to mean teralog's package.
     """
     with _lock:
         foreign = {name for name in PACKAGES if not _is_ours(name)}

@@ -81,7 +81,10 @@ class Campaign:
 
     @property
     def arguments(self) -> str:
-        """The words that name the campaign on a command line, quoted for a shell."""
+        """The arguments that name the campaign in a command, quoted for a shell.
+
+        These are the path of the file and, if the user gave a results folder, `--results FOLDER`.
+        """
         place = [] if self.given_results is None else ["--results", str(self.given_results)]
         return shlex.join([str(self.path), *place])
 
@@ -105,7 +108,10 @@ def load_campaign(path: Path) -> Campaign:
 
 
 def _with_configs(checked: Checked, folder: Path) -> Checked:
-    """Return a campaign file in which the content of a config.json replaces a `config` path."""
+    """Replace each `model.config` path of a campaign file by the content of that config.json.
+
+    Returns the changed file. A config.json that cannot be read is added to the problems.
+    """
     file, problems = checked.file, []
 
     def resolved(where: str, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -217,7 +223,7 @@ def _runs(
 
 
 def _planned_run(run: Run, cluster: Cluster, warmup: Warmup, folder: Path) -> PlannedRun:
-    """Return a run with its problems, warnings and memory, without identity and label."""
+    """Return a run with its problems, warnings and memory forecast, without identity and label."""
     memory = run_forecast(run, cluster)
     unknown, doubtful = argument_findings(run, user_paths(run, folder))
     return PlannedRun(

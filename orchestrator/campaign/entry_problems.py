@@ -18,8 +18,8 @@ def entry_problems(
 ) -> list[str]:
     """Return every problem that prevents making runs from entries, each once.
 
-    frameworks: those that the campaign file names. complete: whether the whole file could be read.
-    If not, no value is reported as missing, because the unreadable part may contain it.
+    frameworks: the frameworks that the campaign file names. complete: whether the whole file could
+    be read. If not, no value is reported as missing, because the unreadable part may contain it.
     """
     problems: dict[str, None] = {}
     # Entries share their values: each is checked once per framework. The file keeps the values

@@ -20,8 +20,8 @@ class Rule:
 def make_rule(where: str, written: object, names: Collection[str]) -> Rule:
     """Return the rule for an expression, or for a mapping of values that must all match.
 
-    If a value is a list, any of its members may match. names: the sizes that a rule may name.
-    Raises UserError if the rule is not valid.
+    If a value of the mapping is a list, a run matches with any member of the list. names: the
+    parameters and sizes that a rule may name. Raises UserError if the rule is not valid.
     """
     if isinstance(written, str):
         return Rule(where, written, compile_expression(written, names))

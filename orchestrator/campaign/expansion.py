@@ -114,7 +114,11 @@ def make_run(entry: Entry, cluster: str, repeat: int = 1) -> Run:
 
 
 def difference(entry: Entry, name: str, repeat: int) -> tuple[str, Any]:
-    """Return all values of a run but one, as one text, and the value of that one."""
+    """Return a text of all values of a run except `name`, and the value of `name`.
+
+    Runs with equal texts differ at most in the parameter `name`. Default values are left out of the
+    text; `repeat` is in the text.
+    """
     framework = entry.values.get("framework")
     rest = {
         key: value
@@ -132,7 +136,10 @@ def model_shape(values: Values) -> ModelShape | str | None:
 
 
 def model_choice(values: Values) -> dict[str, Any]:
-    """Return the source, sizes and variants of the model that the values choose, by name."""
+    """Return how the values of an entry choose the model: its source, sizes and variants.
+
+    The keys are those of `model` in a campaign file, e.g. `preset`, and the names of sizes.
+    """
     given = values.get("model", {})
     choice = source_of(given) if isinstance(given, str) else dict(given)
     choice.update((name, values[name]) for name in MODEL_SIZES if name in values)
@@ -193,7 +200,7 @@ def _defaults(framework: str | None) -> dict[str, Any]:
 def default(name: str, framework: str | None = None) -> Any:
     """Return the default value of a parameter; None if the parameter has no default.
 
-    Without a framework, only the parameters of all frameworks are known.
+    If no framework is given, only the parameters that every framework has are considered.
     """
     default = _defaults(framework).get(name)
     return None if default is MISSING else default

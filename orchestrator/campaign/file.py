@@ -92,9 +92,10 @@ _WITHOUT_PARAMETERS = KEYS_OF_FILE.keys() - {"defaults", "matrix", "include"}
 class Checked:
     """The readable part of a campaign file, its cluster, and the problems of its keys.
 
-    `entry_problems` checks the parameters of the runs later. cluster: None if the cluster profile
-    has a problem. complete: whether defaults, matrix and include could all be read. frameworks:
-    those that the file names, or all frameworks if it names none.
+    The problems do not include those of run parameters, which `entry_problems` finds later.
+    cluster: None if the cluster profile has a problem. complete: whether defaults, matrix and
+    include could all be read. frameworks: the frameworks that the file names, or all frameworks if
+    it names none.
     """
 
     file: CampaignFile
@@ -183,7 +184,7 @@ def frameworks_in_play(data: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _belongs(name: str) -> str | None:
-    """Return where in the file a misplaced top-level key belongs; None if that is not known."""
+    """Return a sentence on where a misplaced top-level key belongs; None if that is not known."""
     if is_parameter(name, FRAMEWORKS):
         return "it is a parameter of runs: write it under defaults"
     return "it belongs in the cluster profile" if name in field_types(Cluster) else None
@@ -192,8 +193,8 @@ def _belongs(name: str) -> str | None:
 def _cluster(data: Mapping[str, Any], folder: Path) -> tuple[Cluster | None, tuple[str, ...]]:
     """Return the cluster that a file names, and the problems of its profile.
 
-    The cluster is None if there are problems. It is also None if the value is not a text, which is
-    reported elsewhere.
+    The cluster is None if there are problems. It is also None if the key `cluster` is not a text;
+    another check reports that.
     """
     name = data.get("cluster", LOCAL)
     try:
@@ -240,7 +241,7 @@ def _rules(data: Mapping[str, Any]) -> tuple[tuple[Rule, ...], list[str]]:
 def _value_problems(where: str, rule: object, frameworks: tuple[str, ...]) -> Iterator[str]:
     """Yield a sentence for each value in an `exclude` rule that no run can have.
 
-    The names in the rule are checked elsewhere.
+    This function does not check the names in the rule.
     """
     for name, value in rule.items() if isinstance(rule, dict) else ():
         for item in value if isinstance(value, list) else [value]:

@@ -1,4 +1,4 @@
-"""Check whether a run fits: its forecast into a rank's memory, its ranks onto the cores."""
+"""Check whether a run fits: whether a rank's memory and the machine's cores are sufficient."""
 
 from dataclasses import dataclass, replace
 
@@ -26,10 +26,10 @@ class Capacity:
 
 
 def run_forecast(run: Run, cluster: Cluster) -> MemoryForecast | None:
-    """Return the memory forecast of a rank, or None if model or framework lack data.
+    """Return the memory forecast of a rank; None if the model or framework has no forecast.
 
-    On a cluster without GPUs, a rank needs the host's memory. GPUs that are too old for the
-    framework's fused attention keep the attention scores in memory.
+    On a cluster without GPUs, a rank needs the host's memory. If the cluster's GPU is too old for
+    the framework's fused attention, the forecast includes the memory of the attention scores.
     """
     placement = FRAMEWORKS[run.framework].model.placement(run)
     if placement is None:
@@ -42,9 +42,10 @@ def run_forecast(run: Run, cluster: Cluster) -> MemoryForecast | None:
 
 
 def capacity(run: Run, cluster: Cluster) -> Capacity | None:
-    """Return the memory available to a rank: its GPU's, or its share of this machine's.
+    """Return the memory available to a rank: the memory of its GPU, or its share of this machine's.
 
-    None if the cluster's GPU is not known, or its nodes have none and are not this machine.
+    Returns None if the memory of the cluster's GPU is not known. Also returns None if the cluster
+    has no GPUs and its nodes are not this machine.
     """
     if cluster.has_gpus:
         gib = cluster.gpu_memory_gib or (cluster.gpu and memory_gib(cluster.gpu).value)

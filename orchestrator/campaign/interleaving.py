@@ -1,9 +1,10 @@
 """Order runs in blocks A B B A, so that changes of the cluster's speed cancel.
 
-A block has two runs of each configuration: every configuration once, in a random order, and then
-again in reverse order. A change at a constant pace within a block then adds the same to the mean of
-every configuration: the places p and n + 1 - p have the same mean. The order is drawn again for
-each block, so that other changes favour no configuration.
+A block has two runs of each configuration. Every configuration occurs once, in a random order, and
+then again in reverse order. If a block has n runs, a configuration has the places p and n + 1 - p.
+The mean of these places is the same for every configuration. So if the speed changes at a constant
+pace, the mean of every configuration changes by the same amount. Each block has a new random order,
+so that other changes favour no configuration.
 """
 
 import hashlib

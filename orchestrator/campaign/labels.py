@@ -71,7 +71,7 @@ def with_repeat(label: str, repeat: int) -> str:
 
 
 def without_repeat(label: str) -> str:
-    """Return the label of a configuration, from that of one of its repeats."""
+    """Return the label of a configuration, given the label of one of its repeats."""
     return _REPEAT.sub("", label)
 
 
@@ -83,7 +83,10 @@ def shell_safe(text: str) -> str:
 
 
 def _texts(name: str, values: Mapping[str, Any]) -> dict[str, str]:
-    """Return the text that a label shows for each value of a parameter, by the value's repr."""
+    """Return the text that a label shows for each value of a parameter.
+
+    values: the values by their repr; the result has the same keys, except for None.
+    """
     texts = {key: _whole(name, value) for key, value in values.items() if value is not None}
     long = {
         key: value
@@ -130,7 +133,7 @@ def _whole(name: str, value: Any) -> str:
 
 
 def _what_differs(long: Mapping[str, Any]) -> dict[str, str]:
-    """Return, for each long value, the parts in which the values differ."""
+    """Return, for each long mapping or list, a text of the parts in which the values differ."""
     parts = [{*setting_leaves(value)} for value in long.values()]
     common = set.intersection(*parts) if len(parts) > 1 else set()
     ends = _ends({path for some in parts for path, _ in some - common})
@@ -148,7 +151,11 @@ def _what_differs(long: Mapping[str, Any]) -> dict[str, str]:
 
 
 def setting_leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield a mapping's leaves with their paths, or a list's options with their values."""
+    """Yield the parts of a setting as pairs of a path and a text.
+
+    For a mapping, these are its innermost values with the keys that lead to them. For a list, these
+    are its options, each with its values, and an empty path.
+    """
     if isinstance(value, dict) and value:
         for key, inner in value.items():
             yield from setting_leaves(inner, (*path, key))
@@ -172,7 +179,7 @@ def _options(arguments: Sequence[Any]) -> list[str]:
 
 
 def _ends(paths: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], tuple[str, ...]]:
-    """Return for each path the shortest end that no other path has."""
+    """Return for each path its shortest end part that no other path has."""
     all_ends = {path: [path[start:] for start in range(len(path))][::-1] for path in paths}
     counts = Counter(end for ends in all_ends.values() for end in ends)
     return {

@@ -1,8 +1,8 @@
 """Define the parameters that all runs have: their types, limits and descriptions.
 
-A framework adds its own (`Framework.options`). Both are dataclasses whose annotations contain
-pydantic's `Field`: type, limits and description in one place, shared by the checks and the JSON
-schema.
+Each framework adds its own parameters (`Framework.options`). All are fields of dataclasses whose
+annotations contain pydantic's `Field`: type, limits and description in one place. The checks and
+the JSON schema both use them.
 """
 
 import dataclasses
@@ -222,8 +222,9 @@ def parameter_problems(
 ) -> Iterator[str]:
     """Yield the problems of parameters at `where`, as sentences that begin with `where`.
 
-    A parameter is valid if at least one of `frameworks` has it and accepts its value. elsewhere:
-    descriptions of keys that are not parameters, by their names.
+    where: the part of the file that contains the parameters. A parameter is valid if at least one
+    of `frameworks` has it and accepts its value. elsewhere: for keys that are not parameters here,
+    a hint for the message, by the name of the key.
     """
     kinds = (CommonParameters, *(FRAMEWORKS[name].options for name in frameworks))
     for name, value in values.items():

@@ -63,9 +63,10 @@ def _row(planned: PlannedRun, cluster: Cluster, calibrations: Calibrations) -> _
 
 
 def _of_run(column: Column[Run]) -> Column[_Planned]:
-    """Return a column of runs as a column of planned runs.
+    """Return a table column for planned runs, given a column for runs.
 
-    A narrow terminal leaves it out first, because labels already show how runs differ.
+    If a terminal is too narrow, the column is among the first to be left out, because labels
+    already show how runs differ.
     """
     return Column(
         column.title,
@@ -148,7 +149,7 @@ def _memory_record(row: _Planned) -> dict[str, Any] | None:
 
 
 def calibration_lines(calibrations: Calibrations) -> list[str]:
-    """Return one sentence for each framework whose forecasts are corrected."""
+    """Return one sentence for each framework whose forecasts are corrected with finished runs."""
     return [
         f"memory of {framework}: calibrated on {calibration.runs} finished runs, whose peaks were "
         f"{calibration.lowest:.2f} to {calibration.highest:.2f} times the middle of their forecasts"

@@ -20,7 +20,8 @@ class ParameterSeries:
     def given_up(self, run_id: str, failed: Callable[[str], bool]) -> str | None:
         """Return a sentence on why a run must not start; None if it may start.
 
-        failed: returns whether the run with an id failed.
+        A run must not start if a run with a smaller value has failed. failed: a function that
+        returns whether the run with a given id failed.
         """
         for other, value in zip(self.before(run_id), self.values, strict=False):
             if failed(other):
@@ -31,7 +32,8 @@ class ParameterSeries:
 def all_series(parameter: str, runs: Iterable[tuple[str, str, Any]]) -> dict[str, ParameterSeries]:
     """Return the series of each run, by run id.
 
-    runs: for each run its id, the text of its other values, and its value of `parameter`.
+    runs: for each run its id, a text of its other values, and its value of `parameter`. Runs with
+    the same text form a series.
     """
     groups: dict[str, list[tuple[Any, str]]] = {}
     for run_id, rest, value in runs:

@@ -9,9 +9,10 @@ from orchestrator.run.model import Run
 
 
 def user_paths(run: Run, folder: Path) -> dict[str, str]:
-    """Return the absolute paths in a run's options, by option; `folder` is the campaign file's.
+    """Return the absolute paths in a run's options, by the name of the option.
 
-    `~` and environment variables are those of the user who renders the scripts.
+    folder: the folder of the campaign file, to which paths are relative. `~` and environment
+    variables are those of the user who renders the scripts.
     """
     return {name: absolute(path, folder) for name, path in _given(run)}
 

@@ -30,7 +30,11 @@ def _or_only_one(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
 def campaign_argument_of(
     metavar: str = "[CAMPAIGN]",
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return the argument that names a campaign file, with another name in the help text."""
+    """Return the optional argument CAMPAIGN, which names a campaign file.
+
+    metavar: how the help text shows the argument. If the user gives no campaign, the only campaign
+    in the current folder is used.
+    """
     return click.argument(
         "campaign",
         metavar=metavar,
@@ -46,10 +50,11 @@ campaign_argument = campaign_argument_of()
 def runs_argument(
     metavar: str, *, single: bool = False, folders: bool = False
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return the argument that names a campaign, if the user gives one, and then runs.
+    """Return the argument for an optional campaign, followed by runs.
 
-    The command gets `campaign`, a path, and `runs`, a tuple. single: the command accepts one run.
-    folders: it also accepts a results folder instead of a campaign file.
+    The command gets `campaign`, a path, and `runs`, a tuple. metavar: how the help text shows the
+    argument. single: whether the command needs exactly one run. folders: whether it also accepts a
+    results folder instead of a campaign file.
     """
 
     def split(ctx: click.Context, param: click.Parameter, words: tuple[str, ...]) -> None:
@@ -85,7 +90,8 @@ def _complete_runs(
 ) -> list[CompletionItem]:
     """Return the labels and ids of runs that begin with a text; let the shell complete files.
 
-    A mistake in the campaign file gives no completion: a message would appear in the command line.
+    If the campaign file has a mistake, there are no completions. A message about the mistake would
+    appear in the middle of the user's command line.
     """
     files = [CompletionItem(incomplete, type="file")] if not ctx.params.get("campaign") else []
     try:

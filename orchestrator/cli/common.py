@@ -76,19 +76,22 @@ _EARLIER_NAMES = {"table": "text", "md": "markdown"}
 
 
 class Format(click.Choice[str]):
-    """A name of FORMATS, or an earlier name of one."""
+    """The type of `--format`: one of FORMATS, or the name of a format in an earlier version."""
 
     def __init__(self) -> None:
         """Accept the names of all formats in which a table can be printed."""
         super().__init__(FORMATS)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the name of the format."""
+        """Return the current name of the format."""
         return str(super().convert(_EARLIER_NAMES.get(value, value), param, ctx))
 
 
 def check_format(layout: str, *, to_terminal: bool) -> str:
-    """Return the format; raise UserError if it cannot be written, or not to a terminal."""
+    """Return the format if it can be written.
+
+    Raises UserError for Parquet if the output is a terminal or if pyarrow is not installed.
+    """
     if layout != "parquet":
         return layout
     if to_terminal:
@@ -209,11 +212,12 @@ def open_campaign(
 ) -> "tuple[Campaign, CampaignStore]":
     """Return the campaign in a file, or its rehearsal, with the folder of its results.
 
-    Prints to stderr which folder that is, unless the user typed it in this command. Also prints
-    which other folders hold results of the campaign.
+    Prints the path of this folder to stderr, unless the user gave `--results` in this command. Also
+    prints which other folders hold results of the campaign.
 
-    results: the value of `--results`, or None. allow_unknown_arguments: whether a run is possible
-    if its program does not accept its arguments. Raises UserError with all problems of the file.
+    results: the value of `--results`, or None. allow_unknown_arguments: if true, arguments that a
+    program does not accept give a warning instead of making the run impossible. Raises UserError
+    with all problems of the file.
     """
     from dataclasses import replace
 
@@ -254,7 +258,7 @@ def open_campaign(
 
 
 def _is_typed(option: str) -> bool:
-    """Return whether the user typed an option; otherwise it is a default or from a variable."""
+    """Return whether the user typed an option; if not, it is a default or from the environment."""
     source = click.get_current_context().get_parameter_source(option)
     return source is ParameterSource.COMMANDLINE
 
@@ -297,7 +301,10 @@ def refresh_records(campaign: "Campaign", store: "CampaignStore") -> bool:
 
 @contextmanager
 def told_if_slow(sentence: str, seconds: float = 3.0) -> Iterator[None]:
-    """Print the reason for a wait to a terminal if it takes longer than `seconds`."""
+    """Print a sentence to stderr if the `with` block takes longer than `seconds`.
+
+    sentence: the reason for the wait. Nothing is printed if stderr is not a terminal.
+    """
     if not sys.stderr.isatty():
         yield
         return
@@ -359,10 +366,11 @@ def table_text(
 ) -> str | bytes:
     """Return a table in one of FORMATS.
 
-    Only the functions that the format needs are called. table, sentences: the table and the lines
-    below it, for people. text: replaces both in the format `text`. records: one object per row, for
-    programs. values: the table for CSV and Parquet, if it differs from `records`. whole: the JSON
-    object, if it has more than `records`.
+    table: returns the table for people. sentences: the lines below this table. text: returns a text
+    that replaces table and sentences in the format `text`. records: returns one object per row, for
+    programs. values: returns the table for CSV and Parquet; without it, the table is made from
+    `records`. whole: the JSON value to print instead of `records`. Only the functions that the
+    format needs are called.
     """
     from orchestrator.common.latex import as_latex, latex_comment
     from orchestrator.common.parquet import as_parquet
@@ -402,7 +410,7 @@ def submit_line(campaign: "Campaign") -> str:
 
 
 def exit_for(failed: "Sequence[RunStatus]", campaign: "Campaign") -> None:
-    """If runs failed, report them and the command that starts them again; exit with 1."""
+    """If runs failed, print them and the command that starts them again, and exit with 1."""
     from orchestrator.status.table import failure_line
 
     for status in failed:
@@ -417,7 +425,8 @@ def exit_for(failed: "Sequence[RunStatus]", campaign: "Campaign") -> None:
 def interruptible(sentence: str | None = None) -> Iterator[None]:
     """End the command with exit code 130 on Ctrl-C, SIGTERM or SIGHUP.
 
-    sentence: what to print then; None prints nothing.
+    sentence: what to print to stderr in that case; None prints nothing. If SIGHUP is ignored, e.g.
+    under nohup, it stays ignored.
     """
 
     def interrupt(number: int, frame: object) -> NoReturn:

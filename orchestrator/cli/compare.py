@@ -83,8 +83,9 @@ def compare(
     """Test whether A is faster than B, the baseline: faster, slower, or cannot tell.
 
     A and B are campaign files or folders of results; B may also be a published table (page.md) or a
-    row of it (page.md:14). Without B, --by, or --a and --b, choose among the runs of A. A run
-    counts once, however many steps it has; runs that share an allocation are compared within it.
+    row of it (page.md:14). If B is not given, choose which runs of A to compare: use --by, or --a
+    and --b. A run counts once, however many steps it has. Runs that share an allocation are
+    compared within the allocation.
     """
     from orchestrator.compare.pairing import by_parameter
     from orchestrator.compare.published_row import is_published, published_pairings
@@ -179,9 +180,10 @@ def _matched(
     others: "Sequence[MeasuredRun]",
     names: tuple[str, str] | None,
 ) -> "tuple[list[Pairing], list[str]]":
-    """Return pairings of runs, and the configurations without a partner.
+    """Return pairings of runs, and the labels of configurations without a partner.
 
-    names: the names of two campaigns; None if all runs are of one campaign.
+    names: the names of two campaigns; None if all runs are of one campaign. Raises UserError if a
+    run is on both sides, or if no runs can be paired.
     """
     from orchestrator.compare.pairing import matched
 
@@ -199,9 +201,10 @@ def _matched(
 
 
 def _named(pairing: "Pairing", names: tuple[str, str] | None) -> "Pairing":
-    """Return a pairing whose sides have the campaigns' names, or A and B.
+    """Return a pairing whose two sides have different names.
 
-    They are named A and B if the runs of both sides have the same name.
+    With `names`, the names of the two campaigns are put in front. Without `names`, A and B are put
+    in front, but only if both sides have the same name.
     """
     from dataclasses import replace
 
@@ -212,7 +215,7 @@ def _named(pairing: "Pairing", names: tuple[str, str] | None) -> "Pairing":
 
 
 def _names(a: str, b: str) -> tuple[str, str]:
-    """Return the names of two campaigns: their paths as given, if the names are equal."""
+    """Return the names of two campaigns; if the names are equal, return the two paths as given."""
     return (a, b) if _name(a) == _name(b) else (_name(a), _name(b))
 
 

@@ -335,7 +335,10 @@ def time(
 
 
 def _cases(campaign: Path | None, options: dict[str, Any]) -> "list[Case]":
-    """Return the cases to estimate. Raises UserError, and UsageError if they are given twice."""
+    """Return the cases to estimate: the runs of a campaign, or the model in the options.
+
+    Raises UserError. Raises UsageError if the user gives both a campaign and a model.
+    """
     from orchestrator.campaign.campaign import load_campaign
     from orchestrator.estimate.case import campaign_cases, option_case
 

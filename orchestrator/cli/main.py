@@ -39,7 +39,7 @@ SECTIONS = {
 
 
 class Commands(click.Group):
-    """Commands grouped by purpose; a UserError becomes its sentences and exit 1."""
+    """Commands grouped by purpose; prints the sentences of a UserError and exits with 1."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the commands in the order of the sections."""

@@ -67,8 +67,8 @@ def plan(
 ) -> None:
     """Show every run of CAMPAIGN with its sizes, memory and problems; write nothing.
 
-    The numbers of finished runs are those of the last command that asked Slurm. Exits with 1 if a
-    run is impossible or will not fit.
+    It does not ask Slurm: it shows the states that the last command recorded. Exits with 1 if a run
+    is impossible or will not fit.
     """
     from orchestrator.campaign.plan import (
         calibration_lines,
@@ -157,7 +157,8 @@ def render(
 def record_options(source: Path, output: Path) -> None:
     """Record the options of the program in SOURCE, a checkout or script, without running it.
 
-    Carry the file to a machine without the checkout, and name it there as `options_record`.
+    Copy the file to a machine without the checkout. There, give its path as `options_record` in the
+    campaign file.
     """
     from orchestrator.common.files import disk_errors, write_text
     from orchestrator.frameworks.options.describe import make_record, record_text

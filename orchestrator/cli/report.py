@@ -181,7 +181,7 @@ def _file_layout(file: Path, layout: str) -> str | None:
 
 
 def _refuse_full_report(file: Path, store: "CampaignStore") -> None:
-    """Raise UserError if a table of some runs would replace the report of all."""
+    """Raise UserError if `file` is the full report, which a filtered table would replace."""
     from orchestrator.common.errors import UserError
 
     place = file.resolve()
@@ -248,7 +248,10 @@ def _update(page: Path, campaign: "Campaign", report: "Report") -> str:
 
 @dataclass(frozen=True, slots=True)
 class Reports:
-    """A report with a row for each run, for JSON and CSV, and the report for reading."""
+    """Two reports of the same runs: `of_runs` for JSON and CSV, and `for_people` for reading.
+
+    `of_runs` has a row for each run.
+    """
 
     of_runs: "Report"
     for_people: "Report"
@@ -272,7 +275,7 @@ def _formatted(
     runs: "Sequence[Collected]",
     layout: str,
 ) -> Any:
-    """Call `make`, e.g. `print_table`, with the arguments that show a report in a format."""
+    """Call `make`, e.g. `print_table`, with the format and all other arguments for a report."""
     from orchestrator.report.json_report import report_json
 
     whole = report_json(campaign, reports.of_runs, runs)

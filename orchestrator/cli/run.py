@@ -226,8 +226,9 @@ def status(
 ) -> None:
     """Show the states of the runs of CAMPAIGN, and which runs are slow or hang.
 
-    With more than 20 runs it prints how many runs are in which state, and then only those that
-    failed, hang, run, or wait for a reason. Other formats have every run.
+    With more than 20 runs it prints the number of runs in each state. Below, it lists only runs
+    that failed, hang, are slow or run, and runs for which Slurm gives a reason to wait. Formats
+    other than text have every run.
     """
     from orchestrator.status.many_runs import (
         MOST_ROWS,
@@ -321,8 +322,9 @@ def cancel(
 ) -> None:
     """End the RUNS of CAMPAIGN, given by id or label, those in a --state, or --all.
 
-    A run that has ended is unchanged and not named; with --all, so is a run that was never
-    submitted. If you name a run that has not started, no `submit` starts it; `retry` does.
+    A run that has already ended stays unchanged and is not listed. With --all, the same holds for a
+    run that was never submitted. If you name a run that has not started, `submit` will not start
+    it; only `retry` will.
     """
     from orchestrator.common.errors import UserError, did_you_mean
     from orchestrator.store.job_state import UNENDED

@@ -33,10 +33,10 @@ def read_attempt_log(
     *,
     complete: bool,
 ) -> AttemptLog:
-    """Return the records of an attempt's log; without an attempt or a log there are none.
+    """Return the records of an attempt's log; without an attempt or a log there are no records.
 
-    configured: the configuration of the attempt's run. complete: whether no program writes to the
-    log any more. Raises OSError.
+    configured: the configured values of the attempt's run. complete: whether all programs have
+    finished writing to the log. Raises OSError.
     """
     if attempt is None or not attempt.log.exists():
         return AttemptLog((), RunReports())

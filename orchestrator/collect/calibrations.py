@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 
 def calibrations_by(campaign: Campaign, runs: "Sequence[Collected]") -> Calibrations:
-    """Calibrate a campaign's forecasts with its finished runs; return the result by framework."""
+    """Return the calibration of each framework's memory forecasts, by framework.
+
+    A calibration compares the forecasts of completed runs with their measured memory.
+    """
     return calibrations(
         Measured(
             run.planned.run.framework,

@@ -98,7 +98,7 @@ def _collect_run(planned: PlannedRun, ending: Ending, warmup: Warmup) -> Collect
 
 
 def logs_checksum(runs: Sequence[Collected]) -> str | None:
-    """Return 12 hexadecimal digits over the bytes of all logs, in order; None without a log."""
+    """Return 12 hexadecimal digits of a SHA-256 over all logs, in order; None without a log."""
     logs = [run.log for run in runs if run.log is not None]
     if not logs:
         return None

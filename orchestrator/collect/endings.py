@@ -15,8 +15,8 @@ from parsers.records import Outcome
 class Ending:
     """A run's state, its outcome once it has ended, and the failure message in its log.
 
-    attempts: oldest first. given_up: the failed run of the same series because of which this run is
-    not started.
+    attempts: oldest first. given_up: a sentence that names the failed run of the same series,
+    because of which this run is not started; None for other runs.
     """
 
     state: str

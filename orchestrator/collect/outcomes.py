@@ -105,7 +105,7 @@ def run_outcome(
 ) -> tuple[str, RunOutcome | None, Outcome | None, tuple[records.Attempt, ...]]:
     """Return a run's state, its outcome, the failure message in its log, and its attempts.
 
-    The attempts are those from which the state follows, oldest first.
+    The state is that of the last attempt, or NOT_STARTED. The attempts are in order, oldest first.
     """
     state, starts = folder.standing()
     log_outcome = _printable(_log_outcome(state, starts[-1])) if starts else None
@@ -117,7 +117,11 @@ def run_outcome(
 
 
 def _is_unrehearsed(folder: RunFolder, attempt: records.Attempt) -> bool:
-    """Return whether an attempt is a rehearsal whose log lacks the line that ends a rehearsal."""
+    """Return whether a rehearsal did not reach its end, according to its log.
+
+    A rehearsal writes a certain last line; the function looks for it. Returns False for attempts
+    that are not rehearsals, and for logs that cannot be read.
+    """
     if not (folder.path / ORDER_FILE).exists():
         return False
     try:

@@ -21,9 +21,10 @@ class UserError(Exception):
 
 
 def did_you_mean(word: str, names: Iterable[str]) -> str:
-    """Return `; did you mean 'x'?` for the name most like `word`, or a short list of all names.
+    """Return `; did you mean 'x'?` for the name most similar to `word`.
 
-    A name that differs only in upper and lower case is preferred.
+    A name that differs only in upper and lower case is preferred. If no name is similar, returns
+    `; choose one of ...` with all names, or an empty text if there are too many names.
     """
     choices = sorted(names)
     near = [choice for choice in choices if choice.casefold() == word.casefold()]

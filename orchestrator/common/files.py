@@ -92,7 +92,8 @@ def read_json(path: Path) -> dict[str, Any] | None:
 def write_json_once(path: Path, value: object) -> bool:
     """Write a value as JSON if the file does not exist; return whether this call wrote the file.
 
-    A hard link is created or refused in one step, on NFS too.
+    If several callers try at the same time, only one succeeds. The file is created by a hard link,
+    which either succeeds or fails in one step, on NFS too.
     """
     temporary = _temporary(path)
     write_text(temporary, json_text(value))
@@ -107,7 +108,7 @@ def write_json_once(path: Path, value: object) -> bool:
 
 
 def require_hard_links(folder: Path) -> None:
-    """Raise UserError if the file system of a folder has no hard links, for `write_json_once`."""
+    """Raise UserError if a folder's file system has no hard links; `write_json_once` needs them."""
     source, link = _temporary(folder / "link"), _temporary(folder / "link")
     try:
         source.touch()
@@ -132,9 +133,11 @@ def claim_folder(
 ) -> bool:
     """Make a folder with these files and symbolic links at once, unless it exists.
 
-    Returns whether this call made the folder. Of several callers at the same time, also on several
-    hosts, only one succeeds. The texts of different callers must differ. same: files that already
-    contain one of the texts and are synced, by name; no program may write to them. Raises OSError.
+    Returns whether this call made the folder. If several callers try at the same time, also on
+    several hosts, only one succeeds. Each caller must pass other texts, so that a caller recognizes
+    its own folder. texts, links: the content of each file and the target of each link, by name.
+    same: for some names a synced file that already contains the text, to link instead of writing.
+    No program may write to these files. Raises OSError.
     """
     try:
         _make_whole(folder, texts, links, same)
@@ -223,9 +226,9 @@ def _linked(source: Path | None, path: str) -> bool:
 
 @contextlib.contextmanager
 def passing_text(path: Path, text: str) -> Iterator[Path]:
-    """Provide a synced file that contains a text, next to `path`, while the block runs.
+    """Provide a temporary file with a text, next to `path`, for the time of a `with` block.
 
-    The file is removed afterwards. Raises OSError.
+    The file is synced to the disk, and removed after the block. Raises OSError.
     """
     temporary = _temporary(path)
     try:
@@ -260,7 +263,7 @@ ELSEWHERE = "give a folder that you can write to with --results"
 def disk_errors(path: Path, otherwise: str = ELSEWHERE) -> Iterator[None]:
     """Turn an OSError into a UserError with a remedy.
 
-    otherwise: the remedy for errors that need no special one.
+    otherwise: the remedy for the user. If the disk is full, the remedy also says to free space.
     """
     try:
         yield

@@ -57,12 +57,12 @@ class _Shown:
 
     @property
     def roomy(self) -> int:
-        """The width at which the title takes one line, or two if it has a unit."""
+        """The width at which the title takes one line, or two lines if it contains a unit."""
         return max(map(len, (*self.cells, *self.title.replace(" (", "\n(").split("\n"))))
 
     @property
     def least(self) -> int:
-        """The smallest width at which the column can be read; if there is less, it is left out."""
+        """The smallest width at which the column can be read; below it, the column is left out."""
         return self.natural if self.number else min(self.natural, _LEAST_TEXT)
 
 
@@ -145,7 +145,7 @@ def _with_unit(column: _Shown) -> str:
 
 
 def _lines_of_one(columns: Sequence[_Shown], width: int) -> list[str]:
-    """Return a line for each column of the only row."""
+    """Return a line for each column of a table that has only one row."""
     most = max(len(column.title) for column in columns)
     indent = " " * (most + len(_GAP))
     return [
@@ -241,7 +241,7 @@ def _cell_lines(column: _Shown, row: int, width: int) -> list[str]:
 
 
 def _wrapped_cell(text: str, width: int) -> list[str]:
-    """Return the lines of a text, broken at spaces and after slashes or a plus if possible."""
+    """Return the lines of a text, broken after spaces, slashes or plus signs if possible."""
     lines = [""]
     for piece in re.findall(r"[^\s/+]*(?:[/+]+|\s+)|[^\s/+]+", text):
         if lines[-1] and len(lines[-1]) + len(piece.rstrip()) > width:

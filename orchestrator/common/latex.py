@@ -1,4 +1,4 @@
-r"""Write a table as LaTeX with the rules of booktabs; text in cells is escaped."""
+"""Write a table as LaTeX, for the package booktabs; text in cells is escaped."""
 
 import re
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ _SPECIAL = re.compile(r"[\\~^<>|`↑↓→\[*]|[_%&#${}]|-(?=-)")
 
 
 def as_latex(table: Table) -> str:
-    """Return the table as a `tabular` that needs booktabs; group breaks become vertical space."""
+    """Return the table as a `tabular` for the package booktabs; groups of rows are set apart."""
     numeric = numeric_columns(table)
     lines = [
         rf"\begin{{tabular}}{{{''.join('r' if number else 'l' for number in numeric)}}}",

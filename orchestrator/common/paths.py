@@ -9,7 +9,7 @@ _VARIABLE = re.compile(r"\$(?:\w+|\{\w+\})", re.ASCII)
 
 
 def absolute(path: str, folder: Path) -> str:
-    """Return the absolute path for a path written in a file of `folder`."""
+    """Return the absolute path for a path in a file; relative paths are relative to `folder`."""
     # Unlike Path.expanduser, it leaves the home of an unknown user as it is.
     return str((folder / os.path.expanduser(os.path.expandvars(path))).absolute())  # noqa: PTH111
 

@@ -19,9 +19,9 @@ Row = TypeVar("Row")
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How to show floats: with how many significant digits, and whether with padding zeros.
+    """How to show floats.
 
-    exact: show no padding zeros.
+    digits: the number of significant digits. exact: whether to leave out trailing zeros.
     """
 
     digits: int = 4
@@ -36,8 +36,8 @@ EXACT = Style(exact=True)
 class Column(Generic[Row]):
     """A column: its title, its name in JSON, the value of a row, its style.
 
-    minor: whether the column is left out first if a terminal is too narrow. cut: whether its texts
-    are cut to one line there; other texts wrap.
+    minor: whether the column is left out first if a terminal is too narrow. cut: whether long texts
+    are cut to one line on a narrow terminal; in other columns, long texts wrap.
     """
 
     title: str
@@ -52,9 +52,9 @@ class Column(Generic[Row]):
 class Table:
     """Titles, names, styles and the cells of every row, as values.
 
-    changes: by row and column, a text shown after the cell, e.g. `(↓31.3%)`. breaks: the rows
-    before which a page has a blank row. minor: which columns are minor; empty if none are. cut: the
-    names of the columns that are cut.
+    changes: by row and column, a text shown after the cell, e.g. `(↓31.3%)`. breaks: the indices of
+    the rows with a gap above them in markdown and LaTeX. minor: for each column whether it is
+    minor, see `Column`; empty if none is. cut: the names of the columns whose texts are cut.
     """
 
     titles: tuple[str, ...]
@@ -108,7 +108,10 @@ def as_text(table: Table) -> str:
 
 
 def as_markdown(table: Table) -> str:
-    """Return the table as markdown; text in cells is escaped, and breaks become empty rows."""
+    """Return the table as markdown; text in cells is escaped, and breaks become empty rows.
+
+    A break is a gap between groups of rows, see `Table`.
+    """
     return _tabulate(table, "pipe", escape=escape_markdown)
 
 

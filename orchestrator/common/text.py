@@ -6,7 +6,10 @@ from collections.abc import Sequence
 
 
 def printable(text: str) -> str:
-    """Return text without control characters, or others that a terminal cannot show."""
+    """Return text in which U+FFFD replaces every character that is not printable.
+
+    Such characters are, for example, control characters.
+    """
     if text.isprintable():
         return text
     return "".join(mark if mark.isprintable() else "\N{REPLACEMENT CHARACTER}" for mark in text)
@@ -36,7 +39,8 @@ def _ends(text: str, length: int) -> str:
 def counted(number: int, what: str, several: str | None = None) -> str:
     """Return a number with its noun: 1 run, 2 runs, 1,000 runs.
 
-    several: the plural if it is not the singular with an s, as in 1 run is, 2 runs are.
+    what: the singular. several: the plural, if it is not the singular plus s; for example the
+    plural of `run is` is `runs are`.
     """
     return f"{number:,} {what if number == 1 else several or what + 's'}"
 
@@ -49,7 +53,10 @@ def natural(text: str) -> list[tuple[int, str]]:
 
 
 def named(labels: Sequence[str], what: str = "more run") -> str:
-    """Return labels, for many the first three and the number of others: a, b, c and 2 more runs."""
+    """Return labels as a list, e.g. `a, b, c and 2 more runs`: at most three labels are named.
+
+    what: the noun for the other labels.
+    """
     first, more = ", ".join(labels[:3]), len(labels) - 3
     return first if more <= 0 else f"{first} and {counted(more, what)}"
 

@@ -17,10 +17,10 @@ def mapping_problems(
     values: Mapping[str, Any],
     belongs: Callable[[str], str | None] = lambda name: None,
 ) -> Iterator[str]:
-    """Yield the problems of `values`, which are meant as fields of the dataclass `kind`.
+    """Yield the problems of `values`, which should be fields of the dataclass `kind`.
 
-    where: the start of every sentence; empty at the top of a file. belongs: returns where else an
-    unknown key belongs, or None.
+    where: the start of every sentence; empty for the top level of a file. belongs: a function that
+    returns a sentence on the right place for an unknown key, or None if it knows no place.
     """
     prefix = f"{where}: " if where else ""
     types = field_types(kind)

@@ -21,7 +21,10 @@ def _refusal(problem: str, node: Any) -> yaml.MarkedYAMLError:
 
 
 class _Loader(_Base):  # type: ignore[misc]
-    """YAML 1.2's core schema with merges; a key that is not a text, or is repeated, is an error."""
+    """Load YAML 1.2's core schema, and merge keys (`<<`).
+
+    A key that is not a text, or that occurs twice, is an error.
+    """
 
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012  (PyYAML's own class attributes)
     yaml_constructors: dict[str, Any] = {}  # noqa: RUF012
@@ -49,9 +52,9 @@ class _Loader(_Base):  # type: ignore[misc]
 
 
 def _as_written(node: Any, lists: int = 2) -> Any:
-    """Return a YAML node in which the numbers of lists are texts, as the user wrote them.
+    """Return a YAML node in which the numbers in lists are texts, as the user wrote them.
 
-    lists: how deep lists may be nested for this.
+    lists: how many levels of nested lists to convert.
     """
     if not isinstance(node, yaml.SequenceNode) or not lists:
         return node
@@ -128,10 +131,10 @@ MAX_NESTING = 200
 def read_yaml(path: Path, what: str, *, arguments: frozenset[str] = frozenset()) -> dict[str, Any]:
     """Return the mapping in the file at `path`; `what` names its kind ("a campaign file").
 
-    arguments: the keys whose lists become arguments of programs; numbers in them stay as they are
-    written. All values can be written as JSON: printable texts, finite numbers of at most 64 bits,
-    lists, mappings with texts as keys. Raises UserError if the file contains anything else, or
-    cannot be read.
+    arguments: the keys whose lists are arguments of programs. Numbers in these lists become texts,
+    exactly as they are written. All returned values can be written as JSON: printable texts, finite
+    numbers of at most 64 bits, lists, mappings with texts as keys. Raises UserError if the file
+    contains anything else, or cannot be read.
     """
     try:
         text = path.read_text(encoding="utf-8")

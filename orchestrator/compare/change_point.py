@@ -1,16 +1,18 @@
 """Find the point where a series of numbers changed once, with a permutation test.
 
-The change is the point at which the means before and after differ most, given how many numbers each
-side has. Let C_k be the sum of the first k of n numbers, each less the mean of all. Then the means
-of the last n - k and of the first k differ by -C_k · n/(k(n - k)). The variance of that difference
-is the variance of a number times n/(k(n - k)). So |C_k| · sqrt(n/(k(n - k))) is as large by chance
-at every k. Its largest value is the likelihood ratio's for a shift of normal numbers (Worsley
-1979), and marks the change.
+Let C_k be the sum of the first k of n numbers after the mean of all n is subtracted from each. A
+change after the first k numbers divides them into two parts, with k and n - k numbers. The mean of
+the second part minus the mean of the first part is -C_k · n/(k(n - k)). The variance of this
+difference is the variance of one number times n/(k(n - k)). So chance makes the value
+|C_k| · sqrt(n/(k(n - k))) equally large at every k. The change is placed at the k with the largest
+value. For normally distributed numbers, this is the likelihood ratio test for a shift of the mean
+(Worsley 1979).
 
 The test compares the given order with other orders (Antoch and Hušková 2001). If nothing changed,
 every order of the same numbers is equally likely, whatever their distribution and however few they
-are. The p-value is the share of all orders whose largest value is at least that of the given order.
-The largest value of each order is searched for too, so the p-value accounts for the search.
+are. The p-value is the share of all orders whose largest value is at least as large as that of the
+given order. In every order, the test searches for the k with the largest value. So the p-value
+accounts for the search.
 """
 
 import math
@@ -40,11 +42,11 @@ _MAX_CELLS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The largest change in n numbers: by `difference`, before the number at `index` (from 0).
+    """The largest change in n numbers.
 
-    difference: the mean after the change less the mean before it. p_value: the probability that
-    chance produces a change as clear. exact: whether p_value covers all orders, and not a sample of
-    them.
+    index: the index of the first number after the change, from 0. difference: the mean after the
+    change minus the mean before it. p_value: the probability that chance produces an equally clear
+    change. exact: true if p_value covers all orders of the numbers, false if it covers a sample.
     """
 
     n: int
@@ -55,16 +57,17 @@ class Change:
 
     @property
     def is_shown(self) -> bool:
-        """Whether the change is clearer than chance explains."""
+        """Whether chance is unlikely to produce such a clear change: p_value is at most `LEVEL`."""
         return self.p_value <= LEVEL
 
 
 def fewest_on_a_side(n: int) -> int | None:
-    """Return how many of n numbers must be before a change, and after it, to show the change.
+    """Return how many of n numbers the test needs on each side of a change, to show the change.
 
-    With m numbers on one side, a change of any size is as clear in every order that puts the same m
-    first, or last. These are 2 · m! (n - m)! of all n! orders. Returns None if that share exceeds
-    `LEVEL` for every m, i.e. for fewer than `FEWEST` numbers.
+    Suppose that m numbers are on one side. An order of the numbers shows the same change if these m
+    numbers are its first or its last. So 2 · m! (n - m)! of all n! orders show the same change,
+    and the p-value is at least this share. Returns None if the share exceeds `LEVEL` for every m,
+    i.e. for fewer than `FEWEST` numbers.
     """
     possible = range(1, n // 2 + 1)
     return next((m for m in possible if 2 / math.comb(n, m) <= LEVEL), None)
@@ -73,8 +76,9 @@ def fewest_on_a_side(n: int) -> int | None:
 def find_change(values: Sequence[float], *, draws: int = DRAWS) -> Change | None:
     """Return the largest change in numbers in order of time; None for fewer than two numbers.
 
-    Equal numbers give equal results: random orders are drawn from a fixed seed. A sample of orders
-    that includes the given one errs no more often than all orders (Phipson and Smyth 2010).
+    For more than `MAX_EXACT` numbers, the p-value comes from `draws` random orders and the given
+    order. Such a test makes no more errors than a test with all orders (Phipson and Smyth 2010).
+    The random orders have a fixed seed, so equal numbers give equal results.
     """
     import numpy as np
 
@@ -96,7 +100,10 @@ def find_change(values: Sequence[float], *, draws: int = DRAWS) -> Change | None
 
 
 def _clearness(rows: "np.ndarray") -> "np.ndarray":
-    """Return |C_k| · sqrt(n/(k(n - k))), see the module, for each row and for k from 1 to n - 1."""
+    """Return |C_k| · sqrt(n/(k(n - k))) for each row, and for each k from 1 to n - 1.
+
+    The module's docstring defines C_k. n is the number of columns.
+    """
     import numpy as np
 
     n = rows.shape[1]

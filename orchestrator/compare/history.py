@@ -20,7 +20,7 @@ _SHORT = Style(digits=2)
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """The largest change of step times, between the runs `last` before it and `first` after it.
+    """The largest change of step times; `last` is the run before it, and `first` the run after it.
 
     seconds, seconds_after: the geometric means of the step times before and after.
     """
@@ -33,7 +33,7 @@ class Turn:
 
     @property
     def ratio(self) -> float:
-        """Step time after the change divided by the one before: 1.1 is 10 % longer."""
+        """The step time after the change divided by the step time before: 1.1 means 10 % longer."""
         return math.exp(self.change.difference)
 
 
@@ -71,7 +71,7 @@ def run_history(runs: Sequence[PastRun]) -> History:
 
 
 def _units(runs: Sequence[PastRun]) -> list[list[PastRun]]:
-    """Return the runs grouped by allocation; runs without one form separate groups."""
+    """Return the runs grouped by allocation; a run without an allocation is a group of its own."""
     groups: dict[object, list[PastRun]] = {}
     for index, run in enumerate(runs):
         groups.setdefault(index if run.allocation is None else run.allocation, []).append(run)
@@ -172,7 +172,7 @@ def _turned(turn: Turn, basis: str) -> str:
 
 
 def _place(history: History, wanted: PastRun) -> int:
-    """Return the index of the wanted run in a history, from 0."""
+    """Return the index of a run in a history, from 0."""
     return next(index for index, run in enumerate(history.runs) if run is wanted)
 
 
@@ -195,7 +195,7 @@ def _basis(history: History) -> str:
 
 
 def _differences(turn: Turn) -> str:
-    """Return the settings and versions that differ between the runs before and after a change."""
+    """Return a text of the versions and nodes that differ directly before and after a change."""
     old, new = turn.last, turn.first
     names = dict.fromkeys((*old.versions, *new.versions))
     pairs = [(name, old.versions.get(name), new.versions.get(name)) for name in names]

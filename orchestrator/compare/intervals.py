@@ -1,17 +1,19 @@
 """Compute intervals for a difference from the numbers themselves, by permutation.
 
-Student's t, for whole degrees of freedom, is here too, because intervals and plans need it.
+This module also contains Student's t for whole degrees of freedom, because intervals and plans need
+it.
 
 A permutation test considers all ways in which chance could have distributed the same numbers. It
 counts in how many of them the difference is at least as large as the measured one. The interval
-contains every difference that such a test, two-sided, does not reject. It needs no search: its ends
-are order statistics of differences between parts of the numbers, as shown below.
+contains every difference that a two-sided permutation test does not reject. No search is necessary,
+because the ends of the interval can be computed directly. `paired_interval` and `unpaired_interval`
+explain how.
 
-The interval is promised at 95 %, and tests are made at 4 %. So the promise is kept even if an
-assumption is not quite true. The assumption is that chance distributes all numbers alike, whatever
-their distribution, and however few they are. With few pairs no test is at 4 %; then the next level
-above is used, if it is at most 5 %. If the order within pairs is drawn at random, the assumption is
-true.
+The interval is promised at 95 %, but tests are made at 4 %, not 5 %. So the promise is kept even if
+the assumption of the test is not quite true. The assumption is that chance distributes all numbers
+alike. Their distribution and their number do not matter. If the order within pairs is drawn at
+random, the assumption is true. With few pairs, no test at exactly 4 % exists; then the next level
+above is used, if it is at most 5 %.
 """
 
 import math
@@ -82,27 +84,34 @@ MAX_DEALS = 200_000
 
 
 def pairs_suffice(pairs: int) -> bool:
-    """Return whether this many pairs give an interval: 2 · (1/2)^n is at most 5 % from n = 6."""
+    """Return whether this many pairs give an interval: n pairs do if 2 · (1/2)^n is at most 5 %.
+
+    So at least 6 pairs are needed.
+    """
     return pairs > MAX_PAIRS or _rank_of_pairs(pairs) > 0
 
 
 def sides_suffice(first: int, second: int) -> bool:
-    """Return whether two samples of these sizes give an interval: 2 / (ways to split) <= 4 %."""
+    """Return whether samples of these sizes give an interval.
+
+    They do if 2 divided by the number of ways to split the numbers is at most 4 %.
+    """
     return min(first, second) > 0 and math.comb(first + second, first) >= CASES_A_SIDE
 
 
 def paired_interval(differences: Sequence[float]) -> Interval | None:
     """Return the 95 % interval for the middle of differences, one per pair; None for too few.
 
-    Let d_1 to d_n be the differences, and δ a value to test as their middle. If δ is the middle,
-    each d_i - δ is as likely as its negative. So there are 2^n equally likely ways to choose the
-    signs. If we change the signs of a set S of differences, their sum does not become smaller if
-    Σ_S (d_i - δ) <= 0, that is, if mean(d_S) <= δ.
+    Let d_1 to d_n be the differences. Test whether a value δ is their middle: if so, each d_i - δ
+    is as likely as its negative, and all 2^n choices of the signs are equally likely. Take a set S
+    of the differences. If the signs of d_i - δ in S change, the sum of all d_i - δ does not become
+    smaller if Σ_S (d_i - δ) <= 0, that is, if mean(d_S) <= δ.
 
-    Let k of 2^n be the share of errors that is allowed. Then δ is rejected as too small if at most
-    k - 1 of the means of all non-empty sets are at most δ. So the ends of the interval are the k-th
-    smallest and the k-th largest of these 2^n - 1 means (Hartigan 1969, "Using subsample values as
-    typical values", theorem 1). For more than `MAX_PAIRS` pairs, it is Student's interval.
+    On each side, the test may err in k of the 2^n choices. So it rejects δ as too small if at most
+    k - 1 non-empty sets have a mean of at most δ. The ends of the interval are therefore the k-th
+    smallest and the k-th largest mean of all 2^n - 1 non-empty sets (Hartigan 1969, "Using
+    subsample values as typical values", theorem 1). For more than `MAX_PAIRS` pairs, the result is
+    Student's interval.
     """
     import numpy as np
 
@@ -124,16 +133,17 @@ def paired_interval(differences: Sequence[float]) -> Interval | None:
 def unpaired_interval(first: Sequence[float], second: Sequence[float]) -> Interval | None:
     """Return the 95 % interval for first minus second sample, or None for too few values.
 
-    If nothing distinguishes the samples, every way to split the numbers is equally likely. Exchange
-    a part S of the first, moved by δ, for an equally large part T of the second. The difference of
-    the means stays as large, or grows, if Σ_S (a_i - δ) <= Σ_T b_j, that is mean(a_S) - mean(b_T)
-    <= δ. As with pairs, the ends are the k-th smallest and the k-th largest of those differences.
-    Here k is the number of ways divided by 50, rounded down.
+    Let a_i be the numbers of the first sample, b_j those of the second. Test a difference δ: if it
+    is right, every way to split the numbers a_i - δ and b_j into two samples is equally likely.
+    Exchange a part S of the first sample and an equally large part T of the second. The difference
+    of the means does not become smaller if mean(a_S) - mean(b_T) <= δ. As in `paired_interval`, the
+    ends of the interval are the k-th smallest and the k-th largest of all mean(a_S) - mean(b_T).
+    Here k is the number of ways to split, divided by 50 and rounded down.
 
-    This assumes that both samples scatter alike. If the smaller sample scatters more, a permutation
-    test errs too often (Romano 1990), and Welch's interval does not. If both intervals exist, the
-    result spans both, and errs no more often than either. For more than `MAX_DEALS` ways, the
-    result is Welch's interval.
+    This assumes that both samples have the same variance. If the smaller sample has a larger
+    variance, a permutation test errs too often (Romano 1990), but Welch's interval does not. If
+    both intervals exist, the result spans both, and errs no more often than either. For more than
+    `MAX_DEALS` ways to split, the result is Welch's interval.
     """
     import numpy as np
 
@@ -202,8 +212,9 @@ def _choices(count: int, size: int) -> "np.ndarray":
 def _rank_of_pairs(pairs: int) -> int:
     """Return the k of `paired_interval`: 2^n/50 rounded up, at most 2^n/40; 0 for too few pairs.
 
-    With 6 pairs the test is made at 3.1 %, with more pairs at 4 to 4.7 %; 7 and 8 pairs have the
-    highest levels. If k were rounded down, 8 pairs would be tested at 3.9 %.
+    n is the number of pairs. With 6 pairs the test has a level of 3.1 %, with more pairs of 4 to
+    4.7 %; 7 and 8 pairs have the highest levels. If k were rounded down, the level for 8 pairs
+    would be 3.9 %.
     """
     ways: int = 2**pairs
     return min(math.ceil(ways / CASES_A_SIDE), ways // FEWEST_CASES_A_SIDE)

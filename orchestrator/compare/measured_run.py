@@ -47,7 +47,7 @@ class MeasuredRun:
 
     values: every parameter and size by name. step_seconds: the step times of the reports after the
     warm-up, if the run completed. overflowed: whether one of these reports includes a skipped
-    update. allocation, block, place in the block, started_at, nodes: from the attempt's record.
+    update. allocation, block, place (in the block), started_at, nodes: from the attempt's record.
     crowded: what else ran on the machine at the same time.
     """
 
@@ -67,7 +67,10 @@ class MeasuredRun:
 
     @property
     def seconds(self) -> float | None:
-        """The median step time; a single slow step does not change it."""
+        """The median step time; None if there is no step time.
+
+        The median is used because a single slow step hardly changes it.
+        """
         return (median(self.step_seconds) if self.step_seconds else None) or None
 
     @property

@@ -36,9 +36,10 @@ class NoiseSource:
 
 @dataclass(frozen=True, slots=True)
 class NoisePage:
-    """The sources of noise, the smallest unit first, and the runs without a step time.
+    """The sources of noise, from steps to allocations and beyond, and the runs without a step time.
 
-    crowded: a sentence that names the crowded runs, if there are any.
+    runs: the number of runs with a step time. crowded: a sentence that names the crowded runs, if
+    there are any.
     """
 
     sources: tuple[NoiseSource, ...]
@@ -47,7 +48,7 @@ class NoisePage:
     crowded: tuple[str, ...] = ()
 
     def spread(self, name: str) -> float | None:
-        """Return the standard deviation of a source, for logarithms of step times."""
+        """Return the standard deviation that a source causes in the logarithms of step times."""
         variances = (source.component.variance for source in self.sources if source.name == name)
         return next((math.sqrt(variance) for variance in variances if variance is not None), None)
 
@@ -63,7 +64,7 @@ def noise_page(runs: Sequence[MeasuredRun]) -> NoisePage:
     of_all = components(logs, kinds)[1] if not of_run.degrees else _sum(of_allocation, of_run)
 
     def between(groups: Sequence[object]) -> Component:
-        """Return the variation between groups, less the variation between allocations."""
+        """Return the variance between groups, beyond the variance between allocations."""
         if not of_run.degrees:
             # Each run is an allocation, or might be.
             return components(logs, kinds, groups)[0][0]
@@ -123,10 +124,10 @@ def _source(name: str, title: str, component: Component, texts: tuple[str, str])
 
 
 def _sum(outer: Component, inner: Component) -> Component:
-    """Return the variance of a run in a random allocation; None if there is only one allocation.
+    """Return the variance of a run in a random allocation: between plus within allocations.
 
-    Its degrees of freedom are those of a single variance with the same scatter (Satterthwaite
-    1946). So a hundred runs in two allocations count hardly more than two runs.
+    The variance is None if there is only one allocation. The degrees of freedom of the sum follow
+    Satterthwaite (1946). So a hundred runs in two allocations count hardly more than two runs.
     """
     if outer.variance is None or inner.variance is None:
         return Component(None, 0)
@@ -163,7 +164,10 @@ def noise_table(page: NoisePage) -> Table:
 
 
 def noise_sentences(page: NoisePage) -> Iterator[str]:
-    """Yield the meaning of each source, the runs needed for a difference, and runs left out."""
+    """Yield the meaning of each source, and how many runs are needed to find a small difference.
+
+    Then yield sentences on the crowded runs and on the runs without a step time.
+    """
     runs = counted(page.runs, "run")
     yield f"By {runs}; ± is one standard deviation, with these degrees of freedom."
     for source in page.sources:

@@ -31,7 +31,7 @@ class Kind:
         return self.runs[0].choices
 
     def size(self, name: str) -> object:
-        """Return a value that teralog computes from the settings, by its name."""
+        """Return a value of the runs by its name, e.g. `global_batch_size`."""
         return self.runs[0].values.get(name)
 
 
@@ -39,8 +39,8 @@ class Kind:
 class Pairing:
     """Runs of A, runs of B to compare them with, and the names of both sides.
 
-    repeatable: whether B can have more runs; false for a published row. stated_sizes: the sizes
-    that a published row contains.
+    title: the name of A. baseline: the name of B. repeatable: whether B can have more runs; false
+    for a published row. stated_sizes: the sizes that a published row contains.
     """
 
     title: str
@@ -52,9 +52,9 @@ class Pairing:
 
     @property
     def differing(self) -> dict[str, tuple[object, object]]:
-        """The settings that differ between A and B, by name.
+        """The settings that differ between A and B, by name: the value of A and the value of B.
 
-        If batches differ, the global batch is given.
+        The global batch is included if it differs.
         """
         a, b = (dict(side[0].choices) for side in (self.runs, self.others))
         for choices, side in ((a, self.runs), (b, self.others)):
@@ -78,7 +78,7 @@ def by_parameter(runs: Sequence[MeasuredRun], name: str) -> tuple[list[Pairing],
     """Return pairings of runs that differ in one parameter, and the configurations left over.
 
     The baseline is the value that comes first in the campaign. Raises UserError if the parameter
-    has only one value, or if no two configurations are equal in all else.
+    has only one value, or if no two configurations have equal values of all other parameters.
     """
     groups: dict[str, list[MeasuredRun]] = {}
     for run in runs:
@@ -108,11 +108,13 @@ def matched(
 ) -> tuple[list[Pairing], list[str]]:
     """Return pairings of configurations that differ only in `asked`, and those without a partner.
 
-    asked: the name of a setting. If it is None, pairs may differ in all settings in which every
-    configuration of A differs from every one of B. If each side has only one configuration, they
-    are a pair, whatever differs. The global batch of both must be the same, or, if no pair has
-    that, the number of micro-batches. If the batch itself may differ, any batch fits. Raises
-    UserError if a configuration would have several partners.
+    asked: the name of a setting, or None. With None, the settings that may differ are those in
+    which no configuration of A equals a configuration of B. If each side has only one
+    configuration and `asked` is None, the two are a pair, whatever differs.
+
+    Both configurations of a pair must have the same global batch. If no two configurations have the
+    same global batch, they must have the same number of micro-batches. If the batch itself may
+    differ, any batch is accepted. Raises UserError if a configuration has several partners.
     """
     sides = kinds(runs), kinds(others)
     if asked is None and len(sides[0]) == len(sides[1]) == 1:
@@ -142,7 +144,7 @@ def matched(
 def _told_apart(pairing: Pairing, name: str) -> Pairing:
     """Return a pairing whose sides have different names.
 
-    If the names are equal, the settings that differ are added to them.
+    If both names are equal, the value of the parameter `name` is added to each.
     """
     if pairing.title != pairing.baseline:
         return pairing

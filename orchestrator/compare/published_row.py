@@ -20,15 +20,15 @@ _SIZE_TOLERANCE = 0.1
 
 
 def is_published(path: str) -> bool:
-    """Return whether a path is a page, or a row of one in the form `page.md:14`."""
+    """Return whether a path names a markdown page, or a row of a page in the form `page.md:14`."""
     return path.endswith(".md") or _WITH_LINE.fullmatch(path) is not None
 
 
 def published_pairings(runs: Sequence[MeasuredRun], path: str) -> tuple[list[Pairing], list[str]]:
-    """Pair runs with the row of a page that has all their sizes; return unpaired runs as well.
+    """Pair runs with the row of a page that has all their sizes.
 
-    The unpaired runs are returned as configurations. Raises UserError if the page cannot be read,
-    if no row fits, or if several rows fit one configuration.
+    Also returns the labels of configurations without a row. Raises UserError if the page cannot be
+    read, if no row fits, or if several rows fit one configuration.
     """
     file, rows = _rows(path)
     pairings, alone, problems = [], [], []
@@ -126,7 +126,10 @@ def _pairing(kind: Kind, file: str, row: BenchmarkRow) -> Pairing:
 
 
 def _seconds(kind: Kind, row: BenchmarkRow) -> float | None:
-    """Return the seconds per step of the row; a rate is converted with the runs' batch."""
+    """Return the seconds per step of a row; None if it has no speed.
+
+    If the row has a rate, e.g. tokens per second, the global batch of the runs converts the rate.
+    """
     quantity, number = _pace(row) or (None, None)
     if quantity is None or number is None:
         return None

@@ -21,8 +21,10 @@ MOST_RUNS = 10**6
 def more_pairs(differences: Sequence[float]) -> tuple[int | None, bool]:
     """Return how many more pairs a verdict needs, and whether that number is only a minimum.
 
-    It is only a minimum if the measured difference suggests no number; with fewer pairs no verdict
-    is possible. The number is None if no number in reach suffices.
+    The minimum is the number of pairs without which no verdict is possible. It is returned if the
+    difference is too close to zero for an estimate, or if there are fewer than two pairs. The
+    number is None if there is no estimate and the minimum is reached already. It is also None if it
+    would exceed `MOST_RUNS`.
     """
     count = len(differences)
     least = next(more for more in range(MOST_RUNS) if pairs_suffice(count + more))
@@ -41,7 +43,8 @@ def more_units(
 ) -> tuple[int | None, bool]:
     """Return how many more units each side needs for a verdict, in the form of `more_pairs`.
 
-    repeatable: whether B can have more runs; if not, only A gets more units.
+    logs, other_logs: the logarithms of speed of the units of A and of B. A unit is what `verdict`
+    counts once. repeatable: whether B can have more runs; if not, only A gets more units.
     """
     sizes = len(logs), len(other_logs)
 
@@ -66,8 +69,9 @@ def more_units(
 def blocks_to_find(part: float, spread: float) -> int:
     """Return how many blocks A B B A are needed to find a speed difference of a `part`, e.g. 0.05.
 
-    spread: the standard deviation of the logarithms of step times within an allocation. The
-    difference of two means of two runs each has the same one: s²/2 + s²/2 = s².
+    spread: the standard deviation s of the logarithms of step times within an allocation. In each
+    block, the mean of two runs of A is compared with the mean of two runs of B. The difference of
+    these means also has the standard deviation s, because s²/2 + s²/2 = s².
     """
     difference = math.log1p(part)
     return next(
@@ -78,10 +82,10 @@ def blocks_to_find(part: float, spread: float) -> int:
 
 
 def runs_to_find(part: float, spread: float) -> int:
-    """Return how many runs per side, in separate allocations, find a difference of a `part`.
+    """Return how many runs per side are needed to find a speed difference of a `part`.
 
-    part: e.g. 0.05 for 5 %. spread: the standard deviation of the logarithms of step times over all
-    allocations.
+    Each run is in a separate allocation. part: e.g. 0.05 for 5 %. spread: the standard deviation of
+    the logarithms of step times over all allocations.
     """
     difference = math.log1p(part)
     return next(
@@ -101,20 +105,21 @@ def _counts() -> Iterator[int]:
 
 
 def _would_tell(difference: float, variance: float, degrees: int) -> bool:
-    """Return whether a test at 4 % finds a difference with a probability of 80 %.
+    """Return whether a test at 4 % finds a difference with a probability of at least 80 %.
 
-    It does if the difference is at least (t(0.98) + t(0.8)) times its standard error. Here t is the
-    quantile of Student's distribution (Cochran and Cox 1957, section 2.21).
+    variance: the variance of the measured difference. degrees: its degrees of freedom. The
+    difference must be at least (t(0.98) + t(0.8)) times its standard error, t being the quantile of
+    Student's distribution (Cochran and Cox 1957, section 2.21).
     """
     wanted = student_quantile(QUANTILE, degrees) + student_quantile(POWER, degrees)
     return difference**2 >= wanted**2 * variance
 
 
 def _planned(least: int, would_tell: Callable[[int], bool] | None) -> tuple[int | None, bool]:
-    """Return the smallest sufficient number from `least` on, in the form of `more_pairs`.
+    """Return the smallest number from `least` on that suffices, in the form of `more_pairs`.
 
-    would_tell: returns whether a number suffices. It is None if the measured difference is within
-    one standard error of zero, because such a difference suggests no number.
+    would_tell: a function that returns whether a number suffices. It is None if the measured
+    difference is within one standard error of zero; then the number cannot be estimated.
     """
     if would_tell is None:
         return (least, True) if least else (None, False)

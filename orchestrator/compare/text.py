@@ -102,9 +102,9 @@ def verdict_table(comparisons: Sequence[Compared]) -> Table:
 
 
 def all_sentences(comparisons: Sequence[Compared]) -> list[str]:
-    """Return the sentences of several comparisons, each after an empty line.
+    """Return the sentences of several comparisons, with an empty line before each comparison.
 
-    Sentences that apply to all of them follow once, at the end.
+    Sentences that apply to all comparisons follow once, at the end.
     """
     each = [list(comparison_sentences(compared)) for compared in comparisons]
     shared = [line for line in each[0] if all(line in lines for lines in each)] if each else []
@@ -169,7 +169,7 @@ def _basis(compared: Compared) -> str:
 
 
 def _pooled(pairing: Pairing) -> Iterator[str]:
-    """Yield a sentence that names the pooled runs, if runs have several seeds."""
+    """If runs have several seeds, yield a sentence that names the seeds whose runs are pooled."""
     seeds_of_runs = (run.values.get("seed") for run in (*pairing.runs, *pairing.others))
     seeds = sorted({seed for seed in seeds_of_runs if seed is not None})
     if len(seeds) > 1 and pairing.repeatable:
@@ -183,7 +183,10 @@ def _pooled(pairing: Pairing) -> Iterator[str]:
 
 
 def _apart(compared: Compared) -> Iterator[str]:
-    """Yield a sentence if all runs of A are faster, or all are slower, but the verdict is open."""
+    """Yield a sentence if every run of A is faster than every run of B, but there is no verdict.
+
+    The same holds if every run of A is slower. The sentence explains that the runs are too few.
+    """
     a, b = (
         [_timing(run, in_tokens=compared.per == "tokens").speed for run in side if run.seconds]
         for side in (compared.pairing.runs, compared.pairing.others)
@@ -203,7 +206,11 @@ def _apart(compared: Compared) -> Iterator[str]:
 
 
 def _remedy(compared: Compared) -> Iterator[str]:
-    """Yield how many blocks A B B A give a verdict, if they need fewer runs than no blocks do."""
+    """Yield a sentence on how many blocks A B B A give a verdict.
+
+    Yields nothing if there is a verdict already, if all pairs already are such blocks, or if runs
+    without blocks would be cheaper.
+    """
     result = compared.comparison
     if (
         result.verdict is not Verdict.CANNOT_TELL
@@ -229,7 +236,7 @@ def _remedy(compared: Compared) -> Iterator[str]:
 
 
 def _spread(compared: Compared) -> float | None:
-    """Return the standard deviation of logarithms of speed within a side, pooled over A and B."""
+    """Return the standard deviation of logarithms of speed within a side, for A and B together."""
     squares, degrees = 0.0, 0
     for side in (compared.pairing.runs, compared.pairing.others):
         logs = [math.log(run.seconds) for run in side if run.seconds]
@@ -310,7 +317,7 @@ def _as_text(value: object) -> str:
 
 
 def _place_of_published(compared: Compared) -> str:
-    """Return a sentence on the rank of the published figure among the speeds of the runs."""
+    """Return a sentence on how many runs took longer per step than the published row."""
     seconds = [run.seconds for run in compared.pairing.runs if run.seconds is not None]
     (published,) = (run.seconds or 0 for run in compared.pairing.others)
     slower, count = sum(run > published for run in seconds), len(seconds)

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """A variance, and the number of comparisons behind it.
+    """A variance, and its degrees of freedom: the number of independent comparisons behind it.
 
-    The variance is None, and the number 0, if the data cannot show it.
+    If the data cannot show the variance, it is None, and `degrees` is 0.
     """
 
     variance: float | None
@@ -28,17 +28,23 @@ def components(
 ) -> tuple[list[Component], Component]:
     """Return the component of each factor, outermost first, and the residual component.
 
-    Henderson's third method ("Estimation of variance and covariance components", Biometrics 9,
-    1953) is the nested analysis of variance for groups of different sizes. Take the model with the
-    columns of the kinds and of the factors up to j. Let Q_j be an orthonormal basis of these
-    columns and r_j their rank. The sum of squares that factor j explains in addition to the factors
-    before it is SS_j = |Q_j'y|² - |Q_(j-1)'y|², and its expected value is
+    values: one number per run. kinds: the configuration of each run. factors: for each factor, the
+    group of each run.
 
-        E SS_j = v_rest · (r_j - r_(j-1)) + Σ_(m >= j) v_m · (|Q_j'Z_m|² - |Q_(j-1)'Z_m|²),
+    This is Henderson's third method ("Estimation of variance and covariance components", Biometrics
+    9, 1953): the nested analysis of variance for groups of different sizes. The model has one
+    column per configuration and one column per group of each factor. Let y be the values. Let Q_j
+    be an orthonormal basis of the columns of the configurations and of factors 1 to j, and r_j the
+    number of columns in Q_j. Factor j explains, in addition to the factors before it, the sum of
+    squares SS_j = |Q_j'y|² - |Q_(j-1)'y|². Its expected value is
 
-    Z_m being the columns of factor m, one per group. This is solved from the innermost factor on. A
-    negative variance becomes 0. A factor that explains nothing in addition cannot be estimated. The
-    residual cannot be estimated if the model has as many columns as there are values.
+        E SS_j = v_rest · (r_j - r_(j-1)) + Σ_(m >= j) v_m · (|Q_j'Z_m|² - |Q_(j-1)'Z_m|²).
+
+    Here v_rest is the residual variance, v_m the variance of factor m, and Z_m its columns; |M|² is
+    the sum of the squared entries of M. The equations are solved for the variances, starting with
+    the innermost factor. A negative variance becomes 0. If r_j = r_(j-1), factor j and all factors
+    outside it have no estimate. If the model explains as many dimensions as there are values,
+    nothing can be estimated.
     """
     import numpy as np
 
@@ -66,7 +72,7 @@ def components(
 
 
 def pooled(groups: Sequence[Sequence[float]]) -> Component:
-    """Return the variance within groups: of each value from the mean of its own group."""
+    """Return the variance within groups, i.e. of values around the mean of their own group."""
     kinds = [index for index, group in enumerate(groups) for _ in group]
     values = [value for group in groups for value in group]
     totals = [sum(group) / len(group) for group in groups if group]

@@ -1,13 +1,15 @@
 """Decide whether one configuration is faster than another, if there are enough runs.
 
-The unit is the run. The iterations of a run share its nodes and its hour: a thousand of them
-contain no more about another allocation than one does. Runs in one allocation also share its speed.
-So if A and B are both in one allocation, they are compared within it, in pairs. Otherwise an
-allocation counts once, with the mean of its runs.
+What counts is the run, not the iteration. The iterations of a run share its nodes and its hour. So
+a thousand iterations show no more about another allocation than one iteration does. Runs in one
+allocation also share the speed of the allocation. So if A and B both have runs in an allocation,
+they are compared within it, in pairs. Otherwise an allocation counts once, with the mean of its
+runs.
 
-Everything is computed in logarithms of speed. In logarithms, "40 % faster or slower" is a distance,
-and the difference of two is a ratio. The interval gives the verdict: `faster` if all of it is above
-1, `slower` if all of it is below 1, `cannot tell` otherwise.
+Everything is computed in logarithms of speed. The difference of two logarithms is the logarithm of
+a ratio, and equal factors up and down have equal distances from zero. The interval gives the
+verdict: `faster` if all of it is above 1, `slower` if all of it is below 1, `cannot tell`
+otherwise.
 """
 
 import math
@@ -42,9 +44,9 @@ class Verdict(StrEnum):
 class Timing:
     """The speed of a run, in any unit, and where and when it ran.
 
-    allocation: the allocation that it shares with other runs; None if unknown, and then the run
-    counts separately. block: the runs of the allocation that were started together, in an order
-    that cancels drift. place: the run's place in that order.
+    allocation: the allocation of the run. If it is None, i.e. unknown, the run counts separately.
+    block: the number of the block within the allocation. place: the place of the run in its block.
+    In the order of a block, drift cancels.
     """
 
     speed: float
@@ -57,19 +59,21 @@ class Timing:
 class Comparison:
     """The speed of A relative to B. A value that the runs do not show is None.
 
-    runs: the number of runs of A and of B, used or not. left_out: how many of these are not used,
-        because their allocation has no run to compare them with.
+    runs: the number of runs of A and of B, used or not. left_out: how many of these are not used.
+        If paired, these are runs without a run of the other side in their block or allocation. If
+        not paired, these are runs in allocations that contain pairs.
     paired: whether A and B are compared within allocations.
     units: the number of pairs, twice. If not paired, the number of allocations or of separate runs
         of A, and of B.
     allocations: how many allocations contain the units.
-    balanced: in how many pairs drift at a constant pace cancels: A and B have the same mean place.
+    balanced: in how many pairs a drift at a constant pace cancels, because A and B have the same
+        mean place.
     ratio: speed of A over speed of B; low, high: its 95 % interval.
     more: how many more pairs, or more units of each side, give a verdict with a probability of
         80 %, if the difference is as large as measured. None if there is a verdict, if the
         difference looks like zero, or if one side has a single unit although an interval is
         possible.
-    least: whether `more` is only the number that any verdict needs.
+    least: whether `more` is only the minimum that any verdict needs.
     gain: the factor by which the variance would grow if the same runs were not paired.
     """
 
@@ -110,9 +114,9 @@ def compare_timings(
 ) -> Comparison:
     """Compare the speeds of the runs of A (`first`) with those of the runs of B (`second`).
 
-    Runs are paired if there are enough pairs for a verdict, or if no verdict is possible without
-    pairs. This depends on how many runs there are and in which allocations, never on their speed.
-    repeatable: whether B can have more runs.
+    Runs are paired if there are enough pairs for a verdict. They are also paired if no verdict is
+    possible without pairs. The choice depends on the number of runs and on their allocations, never
+    on their speed. repeatable: whether B can have more runs.
     """
     pairs = _pairs(first, second)
     shared = {unit.allocation for pair in pairs for unit in pair}
@@ -221,8 +225,9 @@ def _unit(runs: Sequence[Timing]) -> _Unit:
 def _pairs(first: Sequence[Timing], second: Sequence[Timing]) -> list[tuple[_Unit, _Unit]]:
     """Return the means of A and B in every block that contains both.
 
-    The difference of the two means is free of what the block shares. In the order A B B A it is
-    also free of a drift by d per place: A's mean moves by (0 + 3d)/2, B's by (d + 2d)/2.
+    The speed that a block's runs share cancels in the difference of the two means. In the order
+    A B B A, a drift by d per place also cancels: it moves the mean of A by (0 + 3d)/2 and the mean
+    of B by (d + 2d)/2, which is the same.
     """
     others = {
         (runs[0].allocation, runs[0].block): runs

@@ -68,7 +68,7 @@ COLUMNS: tuple[Column[Finding], ...] = (
 
 
 def finding_table(findings: Sequence[Finding]) -> Table:
-    """Return the findings as a table; a remedy shared by several rows is written once."""
+    """Return the findings as a table; a remedy that several rows share is written only once."""
     shown = [
         replace(finding, remedy="as above")
         if finding.remedy and (finding.topic, finding.remedy) == (before.topic, before.remedy)
@@ -249,9 +249,9 @@ def _extension_folder() -> Finding:
 
 
 def _names() -> Iterator[Finding]:
-    """Yield the packages that install files with the names of teralog's files.
+    """Yield the name clashes of each of teralog's packages: what else has the same name.
 
-    If there are none, yield the file from which teralog itself is imported.
+    If a package has no clash, yield the file from which Python imports the package.
     """
     for package, others in others_that_ship().items():
         findings = [

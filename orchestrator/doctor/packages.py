@@ -93,7 +93,8 @@ _FOLDER = Path(__file__).resolve().parents[2]
 class Clash:
     """A file or distribution that replaces one of teralog's packages, and how to remove it.
 
-    found: the other distribution with its version, or the file; None if the package is missing.
+    found: the other distribution with its version, or the file. None if nothing replaces the
+    package, but the package is missing from teralog's installation.
     """
 
     found: str | None
@@ -126,9 +127,9 @@ def own_file(package: str) -> Path:
 
 
 def file_for_python_m(package: str) -> Path | None:
-    """Return the file that `python -m` would import; it looks in the current folder first.
+    """Return the file that `python -m` would import, with the current folder first on the path.
 
-    Launchers such as torch.distributed.run start a run's program like that.
+    Launchers such as torch.distributed.run start the training program of a run with `python -m`.
     """
     first = [] if sys.flags.safe_path else [""]
     return _origin(PathFinder.find_spec(package, [*first, *sys.path]))
@@ -137,9 +138,9 @@ def file_for_python_m(package: str) -> Path | None:
 def others_that_ship() -> dict[str, tuple[str, ...]]:
     """Return the other installed distributions that clash with teralog's packages, by package.
 
-    These are all that install a package `teralog`, and those that install another of teralog's
-    packages into teralog's folder. Each is named as `name version`. Reads the metadata of all
-    distributions.
+    A distribution clashes if it installs a package `teralog`, or if it installs another of
+    teralog's packages into teralog's folder. Each is named as `name version`. Reads the metadata of
+    all distributions.
     """
     shipped = metadata.packages_distributions()
     beside = {each.metadata["Name"] for each in metadata.distributions(path=[str(_FOLDER)])}

@@ -41,7 +41,10 @@ Of = TypeVar("Of", bound=Labelled)
 
 
 def distinct(values: Sequence[Of], key: Callable[[Of], Hashable]) -> list[Of]:
-    """Return the first value with each key; its label contains how many others have that key."""
+    """Return the first value of each group of values with an equal key, in order.
+
+    If a group has several values, the label of the first also shows how many others there are.
+    """
     groups: dict[Hashable, list[Of]] = {}
     for value in values:
         groups.setdefault(key(value), []).append(value)
@@ -170,8 +173,8 @@ def _shape(values: Mapping[str, Any]) -> ModelShape:
 def _described(values: Mapping[str, Any], given: Mapping[str, Any]) -> Model | None:
     """Return the model that a file or name describes, with adapters; None if neither is given.
 
-    A preset comes before a model with the same name. Raises UserError if both file and name are
-    given, or sizes that only the file can have.
+    If a preset has the same name as a model, the preset is used, so the result is None. Raises
+    UserError if both file and name are given, or if a size is given that the model already sets.
     """
     sources = {
         "--model": values.get("model"),

@@ -1,4 +1,4 @@
-"""Show what other programs would print for the same run, side by side, and why they differ."""
+"""Show how other programs count the FLOPs of the same run, side by side, and why they differ."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ from orchestrator.run.flops import tflops_per_gpu, utilization
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Row:
-    """What one program counts in an iteration of a case; absent values are None."""
+    """The FLOPs that one program counts for an iteration of a case; absent values are None."""
 
     case: Case
     count: ConventionCount

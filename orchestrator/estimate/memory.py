@@ -34,8 +34,8 @@ _SHORT = Style(digits=3)
 class MemoryEstimate:
     """The forecast of one run, and the memory available to a rank.
 
-    rooms: the available memory, for each size in which the GPU is sold. unknown: why there is no
-    forecast.
+    rooms: the available memory. A GPU that is sold with several memory sizes has one entry per
+    size. unknown: why there is no forecast.
     """
 
     label: str
@@ -45,7 +45,7 @@ class MemoryEstimate:
 
     @property
     def verdicts(self) -> list[str]:
-        """Whether the run fits each memory size, with the size's name if the verdicts differ."""
+        """Whether the run fits: one verdict, or one per memory size if the verdicts differ."""
         verdicts = [str(fits(self.forecast, room)) for room in self.rooms]
         if len({*verdicts}) < 2:
             return verdicts[:1]
@@ -133,7 +133,7 @@ def _run_rooms(run: Run, cluster: Cluster) -> tuple[Capacity, ...]:
 
 
 def _gpu_rooms(name: str) -> tuple[Capacity, ...]:
-    """Return the memory of each GPU that `name` may mean."""
+    """Return the possible memory sizes of the GPU called `name`."""
     return tuple(Capacity(size, name) for size in memory_sizes_gib(name))
 
 
@@ -210,7 +210,8 @@ def _world_size(values: Mapping[str, Any]) -> int:
 def _experts(values: Mapping[str, Any], model: ModelShape) -> ExpertPlacement | None:
     """Return how the experts of a described model are distributed over ranks, by the options.
 
-    Raises UserError if the model has no experts, or if there are more ranks than experts or GPUs.
+    Returns None if the model has no experts. Raises UserError if the experts are to be distributed
+    over several ranks, but there are no experts or the ranks do not divide their number.
     """
     ranks: int | None = values.get("expert_parallel_size")
     tensor = values.get("tensor_parallel_size") or 1

@@ -83,8 +83,8 @@ def parameters_text(cases: Sequence[Case]) -> str:
 def parameters_record(case: Case) -> dict[str, Any]:
     """Return a model's parameters as a JSON object, with their parts.
 
-    `label_unit` is the unit of the size in the model's name, if it agrees with the parameters:
-    10**9, 2**30 (the old way) or neither; null if the name contains no size.
+    `label_unit` is the unit of the size in the model's name: 10**9, or 2**30 in older names. It is
+    `neither` if the size agrees with neither unit, and null if the name contains no size.
     """
     model = description(case.model, case.padded_vocab_size)
     return {
@@ -103,7 +103,7 @@ def parameters_record(case: Case) -> dict[str, Any]:
 def _parts(case: Case) -> list[_Part]:
     """Return the parts of a model that have parameters.
 
-    The parts of a described model have a formula, in the form of factors.
+    For a described model, the formula of a part is a product of numbers.
     """
     if case.model.described is not None:
         return _described_parts(description(case.model, case.padded_vocab_size))
@@ -159,7 +159,10 @@ def _parameters_derived(case: Case) -> str:
 
 
 def _derivations(cases: Sequence[Case], derived: Callable[[Case], str]) -> Iterator[str]:
-    """Yield each different derivation once; if there are several, name the runs that share it."""
+    """Yield each different derivation once.
+
+    If there are several derivations, a line above each names the runs that have it.
+    """
     labels: dict[str, list[str]] = {}
     for case in cases:
         labels.setdefault(derived(case), []).append(case.label)

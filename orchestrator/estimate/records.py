@@ -33,10 +33,11 @@ _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class ModelOptions(TypedDict, total=False):
-    """A model: a preset as `model`, or sizes, or both; the sizes replace the preset's.
+    """A model: the name of a preset as `model`, or sizes, or both.
 
-    Alternatively: a name that `teralog models` lists as `model`; a `config.json` or its folder as
-    `config`; or a file with Megatron's arguments.
+    If both are given, the sizes replace those of the preset. Alternatively, `model` is a name that
+    `teralog models` lists, `config` is a `config.json` or its folder, or `megatron_arguments` is a
+    file with Megatron's arguments.
     """
 
     model: str
@@ -72,7 +73,8 @@ class AdapterOptions(ModelOptions, total=False):
 class FlopsOptions(AdapterOptions, total=False):
     """A model, one iteration of its training, and how fast it is.
 
-    conventions: whether to return what other programs would print, and why they differ.
+    conventions: whether to also return the FLOPs that other programs would count, and why they
+    differ.
     """
 
     conventions: bool

@@ -1,7 +1,8 @@
 """Explain size labels of models, such as `52B`, next to the exact size.
 
 Early scripts divided the number of parameters by 2**30 and called the result B. Such labels are 7 %
-too low and still appear in names: the 7B of BigScience's scripts is called 7.5B on its page.
+too low and still appear in names. For example, BigScience's scripts call a model 7B, and its page
+calls the same model 7.5B.
 """
 
 import re
@@ -23,8 +24,8 @@ class LabelUnit(StrEnum):
 def label_unit(label: str, parameters: int) -> LabelUnit | None:
     """Return the unit in which `label` agrees with the parameters; None if it contains no size.
 
-    The unit is 10**9 or, in older labels, 2**30. The unit with the smaller difference is chosen, if
-    the difference is at most 3.5 %.
+    The unit is 10**9 or, in older labels, 2**30. The unit with the smaller difference is chosen. If
+    its difference is more than 3.5 %, the result is `LabelUnit.NEITHER`.
     """
     match = _LABEL.fullmatch(label)
     if match is None:

@@ -150,14 +150,14 @@ def _of_iterations(training: KnownTraining, step_seconds: float) -> Duration:
 
 
 def durations_table(all_durations: Sequence[Duration]) -> Table:
-    """Return the table of the durations; equal ones have one row."""
+    """Return the table of the durations; equal durations share a row."""
     several = len({duration.label for duration in all_durations}) > 1
     rows = distinct(all_durations, lambda duration: replace(duration, label=""))
     return make_table((*([_RUN] if several else []), *_COLUMNS), rows)
 
 
 def derivations(all_durations: Sequence[Duration]) -> list[str]:
-    """Return how each duration was computed, after a blank line; equal derivations appear once."""
+    """Return how each duration was computed, after a blank line; equal texts appear once."""
     derived = dict.fromkeys(
         f"{duration.formula} = {duration.numbers} = {duration.seconds:,.6g} s"
         for duration in all_durations

@@ -31,7 +31,10 @@ LOCAL = "local"
 
 
 def _written_as(pattern: str, what: str) -> AfterValidator:
-    """Return a check that a text has Slurm's form; `what` describes it, with examples."""
+    """Return a validator that checks whether a text matches `pattern`, a form of Slurm.
+
+    what: a description of the form for the error message, with examples.
+    """
 
     def check(value: str) -> str:
         if re.fullmatch(pattern, value) is None:
@@ -238,10 +241,10 @@ class Cluster:
         return self.gpus_per_node != 0
 
     def peak_tflops(self, precision: str, device: str | None = None) -> Figure | None:
-        """Return the peak of the cluster's GPU, or None if the profile names no GPU.
+        """Return the peak of the cluster's GPU, or None if its GPU is not known or it has none.
 
-        device: the GPU's name in a log, if the log has it. It is preferred, because the profile
-        names only the requested GPU.
+        device: the GPU's name in a log, if the log has it. It takes precedence, because the profile
+        names only the requested GPU. A peak in the profile takes precedence over both.
         """
         name = device or self.gpu
         if device == "cpu" or not self.has_gpus:

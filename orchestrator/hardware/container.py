@@ -42,10 +42,11 @@ def _mounts(mounts: list[str]) -> list[str]:
 class Container:
     """The container in which a run's launchers and ranks run.
 
-    image: in the form that its runtime needs: a file, or the name of an image; for uenv the
-    environment's definition, a .toml file or its name.
+    image: a file, or the name of an image, in the form that the runtime needs. For uenv it is the
+    definition of an environment: a .toml file, or the name of an environment.
     mounts: SOURCE, SOURCE:TARGET or SOURCE:TARGET:ro (or rw). A run's folder is always mounted.
-    runtime: `pyxis` and `uenv` are options of srun; the others are commands before each task.
+    runtime: the program that starts the container. `pyxis` and `uenv` work through options of srun;
+    the other runtimes are commands that start each task.
     """
 
     image: Annotated[
@@ -84,7 +85,7 @@ def container_problems(container: Any, profile: Mapping[str, Any]) -> Iterator[s
 
 
 def option_problem(line: object) -> str | None:
-    """Return why an option for srun contradicts a profile's container; None if it does not."""
+    """Return why an option of srun contradicts the container of a profile; None if it does not."""
     match = _OPTION.match(line) if isinstance(line, str) else None
     return match and f"--{match[1]}: the key container of the cluster profile gives it; remove one"
 

@@ -1,4 +1,4 @@
-"""Check the options of sbatch and srun that a profile or a campaign adds to teralog's own."""
+"""Check the options of sbatch and srun that a profile or a campaign adds to teralog's options."""
 
 import json
 import re
@@ -110,7 +110,7 @@ def free_line_problem(command: str, line: str) -> str | None:
 
 
 def checked_lines(command: str) -> AfterValidator:
-    """Return a check of whether all given options may be added to a command."""
+    """Return a validator that checks whether options may be added to a command."""
 
     def check(lines: list[str]) -> list[str]:
         problems = [problem for line in lines if (problem := free_line_problem(command, line))]
@@ -122,7 +122,10 @@ def checked_lines(command: str) -> AfterValidator:
 
 
 def together(profile: Sequence[str] | None, run: Sequence[str]) -> list[str]:
-    """Return the options of a profile and a run; a run's option replaces one of the same name."""
+    """Return the options of a profile and a run.
+
+    An option of the run replaces an option of the profile with the same name.
+    """
     names = {line.partition("=")[0] for line in run}
     return [*(line for line in profile or () if line.partition("=")[0] not in names), *run]
 
@@ -151,13 +154,16 @@ def _reserved(command: str, name: str) -> str | None:
 
 
 def _kind(command: str, name: str) -> str | None:
-    """Return whether an option takes a value: `optional` if it may; None if that is unknown."""
+    """Return whether an option needs a value, has no value, or may have one (`optional`).
+
+    Returns None if the command has no such option.
+    """
     return _record()[command].get(name) or _site_options(command).get(name)
 
 
 @cache
 def _record() -> Mapping[str, Mapping[str, str]]:
-    """Return the options of each command and their forms, recorded from Slurm's manual."""
+    """Return the options of each command, and whether they take a value, from Slurm's manual."""
     text = (files("orchestrator.hardware") / "slurm_options.json").read_text(encoding="utf-8")
     kinds: dict[str, dict[str, list[str]]] = json.loads(text)
     return {
@@ -168,9 +174,9 @@ def _record() -> Mapping[str, Mapping[str, str]]:
 
 @cache
 def _site_options(command: str) -> Mapping[str, str]:
-    """Return the options that a command lists on this machine, with their forms.
+    """Return the options that `COMMAND --help` lists on this machine, each as `optional`.
 
-    Returns none if the command is missing.
+    Returns an empty mapping if the command is missing or does not answer in time.
     """
     try:
         done = subprocess.run(

@@ -1,8 +1,8 @@
 """Look up GPUs by name: peak TFLOPs, memory and compute capability.
 
-Drivers, programs and people name GPUs differently. A name that may mean several GPUs has a value
-only if all of them have the same. An unknown name has no value, because a utilization relative to a
-guessed peak would look like a measurement.
+Drivers, programs and people name GPUs differently. If a name may mean several GPUs, it has a value
+only if all of them have the same value. An unknown name has no value, because a utilization
+relative to a guessed peak would look like a measurement.
 """
 
 import re
@@ -19,13 +19,13 @@ Capability = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
-    """One GPU as a program sees it, i.e. one die of a card that has several.
+    """One GPU as a program sees it. A card with several dies has one GPU per die.
 
-    words: words that its names may contain, in upper case, in addition to maker, model, form factor
-    and memory. memory_gib: the memory sizes of one die, as sold; a program gets slightly less.
-    peak_tflops: by precision, without sparsity, of one die; for fp32 without tensor cores. dies:
-    how many GPUs one card has. checked: a second source for the 16-bit peak, or None.
-    compute_capability: None for other makers' GPUs, which have no such number.
+    words: further words, in upper case, that names of the GPU may contain, besides its maker,
+    model, form factor and memory. memory_gib: the memory sizes of one die, as sold; a program gets
+    slightly less. peak_tflops: the peak of one die by precision, without sparsity; fp32 is without
+    tensor cores. dies: how many dies a card has. checked: a second source for the 16-bit peak, or
+    None. compute_capability: NVIDIA's number for the GPU; None for GPUs of other makers.
     """
 
     model: str
@@ -126,8 +126,8 @@ def _sizes(gpu: Gpu, name: str) -> tuple[int, ...]:
 def matching(name: str) -> list[Gpu]:
     """Return the GPUs that `name` may mean: those whose names may contain all its words.
 
-    For example, `V100` may be two GPUs, and `Tesla V100-SXM2-32GB` is one. A MIG slice is none, and
-    an A100 with an unknown memory size is none.
+    For example, `V100` may mean two GPUs, and `Tesla V100-SXM2-32GB` means one. The result is empty
+    for a MIG slice, and for an A100 with an unknown memory size.
     """
     words = _words(name) - _MAKERS
     return [gpu for gpu in GPUS if gpu.model in words and words <= _own_words(gpu)]
@@ -136,7 +136,7 @@ def matching(name: str) -> list[Gpu]:
 def lacks_bf16(name: str) -> bool:
     """Return whether the GPU called `name` cannot compute in bf16.
 
-    Only the model in the name matters: no form and no memory size of a V100 has bf16.
+    Only the model in the name matters, e.g. `V100`, not the form factor or the memory size.
     """
     gpus = _of_model(name)
     return bool(gpus) and not any("bf16" in gpu.peak_tflops for gpu in gpus)
@@ -145,7 +145,8 @@ def lacks_bf16(name: str) -> bool:
 def compute_capability(name: str) -> Capability | None:
     """Return the compute capability of the GPU called `name`, or None if it is unknown.
 
-    Only the model in the name matters. If the name may mean several GPUs, the highest counts.
+    Only the model in the name matters. If the name may mean several GPUs, the result is the highest
+    of their compute capabilities.
     """
     capabilities = (gpu.compute_capability for gpu in _of_model(name))
     return max((capability for capability in capabilities if capability is not None), default=None)

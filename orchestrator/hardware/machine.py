@@ -14,9 +14,9 @@ _GPU_NAME = re.compile(r"[0-9]+|(GPU|MIG)-[0-9A-Za-z/-]+")
 def visible_gpus() -> tuple[str, ...]:
     """Return the GPUs this process may use, named as in CUDA_VISIBLE_DEVICES.
 
-    If the variable is set, the GPUs are its entries up to the first that names no GPU, which is how
-    CUDA reads it. Otherwise they come from the driver's device files. No driver call and no library
-    is needed, so it is fast.
+    If the variable is set, the GPUs are its entries before the first entry that names no GPU; CUDA
+    reads the variable in the same way. Otherwise they come from the device files of the driver.
+    The function calls neither the driver nor a library, so it is fast.
     """
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
     if chosen is not None:

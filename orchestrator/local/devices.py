@@ -39,7 +39,7 @@ class Devices:
     folder: Path
 
     def require(self, ranks: int) -> None:
-        """Raise UserError if there are fewer GPUs than ranks; then waiting cannot help."""
+        """Raise UserError if there are fewer GPUs than ranks, so that waiting would not help."""
         if self.kind == "gpu" and ranks > len(self.names):
             raise UserError(
                 f"gpus_per_node={ranks}, but this machine has {counted(len(self.names), 'GPU')} "
@@ -49,8 +49,8 @@ class Devices:
     def lease(self, ranks: int) -> Lease | None:
         """Return devices for `ranks` ranks, or None if too few are free at the moment.
 
-        More ranks than cores need all cores, unless ranks are GPUs. Raises the same UserError as
-        `require`.
+        On cores, a run with more ranks than this machine has cores gets all cores. Raises the same
+        UserError as `require`.
         """
         self.require(ranks)
         wanted = min(ranks, len(self.names))

@@ -1,9 +1,10 @@
 """Run jobs on this machine through submitit's LocalExecutor, as many as fit at once.
 
-submitit's own local jobs have no queue, share the same GPUs, are identified only by their pid, and
-leave their children running when they are cancelled. So this executor starts the task process
-itself, under teralog's own id. It passes locks to it, and a lifeline: a pipe that closes when the
-submit ends. `supervise` and `run_all` handle queueing, limits and ends.
+submitit's own local jobs have no queue, share the same GPUs, and are identified only by their pid.
+Their children continue to run when the job is cancelled. So `RunExecutor` starts the task process
+itself, under an id from teralog. It passes two things to the process: the locks of its devices, and
+a lifeline. The lifeline is a pipe that closes when the submit ends. `run_all` and `supervise`
+handle queueing, limits and ends.
 """
 
 import os
@@ -55,7 +56,7 @@ END_SECONDS = 2 * GRACE_SECONDS + 10
 
 
 class Places(Protocol):
-    """Resources that runs use: a machine's devices, or parts of nodes."""
+    """The resources that runs use: the devices of a machine, or parts of Slurm nodes."""
 
     @property
     def what(self) -> str:
@@ -65,7 +66,7 @@ class Places(Protocol):
         """Raise UserError if a run needs more resources than exist."""
 
     def lease(self, run: Run, script: Path) -> Lease | None:
-        """Return the resources for a run with this job script, or None if too few are free."""
+        """Reserve the resources for a run with this job script; return None if too few are free."""
 
     def environment(self, lease: Lease, script: Path) -> dict[str, str]:
         """Return the variables that confine a job script to its resources."""
@@ -86,7 +87,7 @@ class Places(Protocol):
 class Refusal:
     """Why a run is not started, as the end of a sentence.
 
-    of_all: whether no run at all can be started.
+    of_all: whether the reason applies to all runs.
     """
 
     why: str
@@ -107,7 +108,10 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A run to start, the number of its earlier attempts, and its place among the other runs."""
+    """A run that waits to be started.
+
+    attempts: the number of its earlier attempts. position: its place among the other runs.
+    """
 
     planned: PlannedRun
     folder: RunFolder
@@ -124,7 +128,10 @@ class _Job:
 
 
 class RunExecutor(LocalExecutor):
-    """A LocalExecutor for one attempt: it starts one process, with locks and a lifeline."""
+    """A LocalExecutor that starts one process for one attempt, with locks and a lifeline.
+
+    The module's docstring explains both.
+    """
 
     def __init__(self, folder: Path, job_id: str, inherited: Sequence[int]) -> None:
         super().__init__(folder)
@@ -172,10 +179,13 @@ def run_all(
 ) -> dict[str, str]:
     """Run all of `runs` in order, as many at once as places and `slots` allow.
 
-    A run of a series waits for the runs before it, and is given up if one of them fails. `tell` is
-    called at every start and end, and once if other runs leave no free devices. When this function
-    ends, by a return, an exception or a signal, none of the runs goes on. Returns the runs that the
-    places refused to start: the reason by run id.
+    places: the resources for runs. slots: the largest number of runs at the same time; None for no
+    limit. A run of a series waits for the runs before it, and is given up if one of them fails.
+    `tell` is called at every start and end. It is also called once if other submits use so many
+    devices that no run can start.
+
+    When this function ends, by a return, an exception or a signal, it stops all its runs. Returns
+    the reason for each run that the places refused to start, by run id.
     """
     waiting = list(runs)
     running: list[_Job] = []
@@ -228,8 +238,8 @@ def _start_what_fits(
 ) -> Waiting | None:
     """Start the runs for which devices are free: move them from `waiting` to `running`.
 
-    Returns the first run that must wait for devices, or None. Runs that the places refuse go to
-    `left`.
+    Returns the first run that must wait for devices, or None. Moves a run that the places refuse to
+    `left`, with the reason.
     """
     while slots is None or len(running) < slots:
         first = _first_ready(waiting, running, left)
@@ -398,7 +408,10 @@ def _signal_supervisor(folder: RunFolder) -> bool:
 
 
 def _refuse_other_host(attempt: Attempt) -> None:
-    """Raise UserError if an attempt runs on another machine, where its pid belongs."""
+    """Raise UserError if an attempt was started on another machine.
+
+    A process can be found by its pid only on its own machine.
+    """
     here = socket.gethostname()
     if attempt.started is not None and attempt.started.host != here:
         raise UserError(

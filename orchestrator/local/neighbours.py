@@ -11,8 +11,8 @@ from orchestrator.common import locks
 class Neighbours:
     """Registers a run on this machine, and counts how many other runs are active at the same time.
 
-    The count is the largest one seen. Each run holds the lock of its own file, which the kernel
-    frees when the run's supervisor ends.
+    `most` is the largest count so far. Each run holds the lock of its own file. When the run's
+    supervisor ends, the kernel frees the lock.
     """
 
     presence: Path
@@ -21,7 +21,7 @@ class Neighbours:
 
     @classmethod
     def join(cls, folder: Path, token: str) -> "Neighbours | None":
-        """Register a run in the folder of locks; return None if the disk refuses."""
+        """Register a run in the folder of locks; return None if its file cannot be created."""
         begun, presence = folder / f".run-{token}", folder / f"run-{token}.lock"
         try:
             descriptor = locks.acquire(begun)

@@ -1,9 +1,9 @@
 """Supervise one attempt of a run on this machine, in a separate Python process.
 
 It starts the job script, enforces the time limit, ends remaining processes, and records how the
-attempt ended. It stops the job on SIGTERM (the run was cancelled) and when the submit that started
-it is gone: its standard input is a pipe whose other end only that submit holds, and which the
-kernel closes however the submit ends.
+attempt ended. It stops the job in two cases: if it gets SIGTERM, because the run was cancelled, and
+if the submit that started it is gone. To notice the latter, its standard input is a pipe whose
+other end only the submit holds. When the submit ends, for any reason, the kernel closes the pipe.
 """
 
 import os
@@ -42,8 +42,9 @@ _LAST_BYTES = 2**14
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """An attempt to start: script, folder of the log, limits, additions to the environment.
+    """An attempt to start.
 
+    attempt: the folder of the attempt, for the log. environment: additions to the environment.
     position: the attempt's place among the other runs; None if not given. allocation: the id of the
     Slurm job on whose nodes the attempt runs; None on this machine. cores: how many cores of this
     machine the runs share; None if they do not share cores. ranks: how many processes the attempt
@@ -62,7 +63,10 @@ class Order:
 
 
 class _Stop:
-    """A request to stop, set only once, and the state in which the attempt then ends."""
+    """A request to stop the attempt, and the state in which the attempt then ends.
+
+    Only the first request sets the state.
+    """
 
     def __init__(self) -> None:
         self._event = threading.Event()
@@ -78,7 +82,7 @@ class _Stop:
 
 
 def supervise(order: Order) -> None:
-    """Run an attempt until it ends, and record its end. Called in the run's own process."""
+    """Run an attempt until it ends, and record its end. Called in the supervisor's process."""
     stop = _Stop()
     signal.signal(signal.SIGTERM, lambda number, frame: stop.set(CANCELLED))
     signal.signal(signal.SIGINT, lambda number, frame: stop.set(INTERRUPTED))

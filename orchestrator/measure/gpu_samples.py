@@ -18,8 +18,8 @@ class GpuSamples:
     """GPU memory and use over all devices of a run, on all its nodes; absent values are None.
 
     memory_gib: the highest use of one device, including the driver and other programs.
-    utilization_percent: the median of the samples between the first and the last in which a device
-    is busy. The program starts before and ends after them, which would lower the median of a short
+    utilization_percent: the median of the samples. For each device, only samples from its first to
+    its last busy sample count. The idle time before and after would lower the median of a short
     run.
     """
 
@@ -53,7 +53,10 @@ def by_device(records: Iterable[Record]) -> Iterable[Sequence[Usage]]:
 
 
 def utilization_percent(devices: Iterable[Sequence[Usage]]) -> float | None:
-    """Return the median use of devices, in percent, each from its first to its last busy sample."""
+    """Return the median use of devices in percent; None if no sample is busy.
+
+    For each device, only the samples from its first to its last busy sample count.
+    """
     busy = [percent for device in devices for percent in _while_busy(device)]
     return statistics.median(busy) if busy else None
 

@@ -20,15 +20,17 @@ class Summary:
     reports: how many step reports are averaged: those after the warm-up, without skipped updates.
     skipped_reports: how many more reports after the warm-up include a skipped update.
     step_seconds_mean, _median, _spread: of the averaged reports; the spread is the sample standard
-    deviation. If no report contains a time, the mean is that of the whole run, warm-up included, by
-    the program's own samples per second.
-    tflops_per_gpu: hardware FLOPs per second, at the median step, or at the mean without a median.
-    model_tflops_per_gpu: the same with model FLOPs.
+    deviation. If no report contains a time, the mean is computed from the samples per second that
+    the program prints for the whole run. It then includes the warm-up.
+    tflops_per_gpu: hardware FLOPs per second, at the median step time; at the mean if there is no
+    median. model_tflops_per_gpu: the same with model FLOPs.
     samples_per_second: of the last report after the warm-up. running_samples_per_second: the mean
-    that the program itself computes (DeepSpeed), or else global batch / mean step.
+    that the program itself computes (DeepSpeed); otherwise the global batch divided by the mean
+    step time.
     memory_allocated_gib: of the last report. max_memory_allocated_gib: the highest reported.
     final_loss: of the last iteration; may be nan or inf, as in the log.
-    parameters_logged: the program's own count; `parameters` is computed by the size formula.
+    parameters_logged: the program's own count of parameters. The `parameters` of a report is
+    different: the size formula gives it.
     device: the GPU's name, or `cpu`, as the program reports it.
     device_memory_gib, gpu_utilization_percent: sampled during the training; see `gpu_samples`.
     """
@@ -53,12 +55,12 @@ class Summary:
 
 
 def configured(run: Run) -> Configured:
-    """Return the configured values of a run, with which its log is compared."""
+    """Return the values of a run's configuration that its log is compared with."""
     return Configured(run.training.train_iters, run.batch.global_batch_size)
 
 
 def record_reports(run: Run, records: Iterable[Record], warmup: Warmup) -> RunReports:
-    """Return the step reports of one launch, and for each whether it counts in averages."""
+    """Return the step reports of one launch, each with whether averages include it."""
     return RunReports((launch_reports(merged_steps(records), warmup, configured(run)),))
 
 
@@ -70,8 +72,7 @@ def summarise_records(
 ) -> Summary:
     """Return the numbers of a run; a number that the run did not reach is None.
 
-    reports: the step reports among the records. samples: the GPU samples of the run, if there are
-    any.
+    reports: the step reports in `records`. samples: the GPU samples of the run, if there are any.
     """
     totals = [record for record in records if isinstance(record, RunTotals)]
     batch = run.batch.global_batch_size
