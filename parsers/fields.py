@@ -17,7 +17,7 @@ _COUNT = re.compile(COUNT)
 def parse_number(text: str) -> float | None:
     """Convert a text that matches NUMBER to a number, which may be nan or inf.
 
-    Returns None if the number is too large for a float, because it is not infinite.
+    Returns None for a finite number that is too large for a float: Python would make it infinite.
     """
     value = float(text)
     return None if math.isinf(value) and text[-1] != "f" else value
@@ -30,7 +30,10 @@ def finite(text: str | None) -> float | None:
 
 
 def parse_json(text: str) -> object:
-    """Return a value of JSON; None for other text, and for numbers too large for a float."""
+    """Parse a text as JSON, and return its value; None for other text.
+
+    A number in it that is too large for a float becomes None.
+    """
     try:
         return json.loads(text, parse_float=parse_number)
     except (ValueError, RecursionError):
@@ -72,14 +75,17 @@ _QUOTED = re.compile(LABELS + r"\s*(?:#|\++ )")
 
 
 def is_quoted(text: str) -> bool:
-    """Return whether a text only quotes a report, e.g. a script's `# iteration 1/ 10 | …`."""
+    """Return whether a text is a script's comment, or a command printed by `set -x`.
+
+    A report in such a text does not count, e.g. `# iteration 1/ 10 | …`.
+    """
     return ("#" in text or "+ " in text) and _QUOTED.match(text) is not None
 
 
 def line_parts(line: str) -> Iterator[str]:
     """Yield the parts of a line between carriage returns, which progress bars write.
 
-    Parts that only quote a report are left out.
+    Comments and printed commands are left out, see `is_quoted`.
     """
     for part in line.split("\r"):
         if part and not is_quoted(part):

@@ -17,21 +17,21 @@ class Step:
     iteration: number of the iteration, counted as the line counts.
     iterations: the number of iterations of the run.
     step_seconds: duration of an iteration, or the mean over several.
-    log_interval: over how many iterations that is the mean, this one being the last. It is 1 if a
-        program times each iteration separately. Otherwise lines do not contain it, and
+    log_interval: the number of iterations, up to this one, over which `step_seconds` is the mean.
+        It is 1 if a program times each iteration separately. Otherwise lines do not contain it, and
         `merged_steps` computes it from the reports before and after.
     samples_per_second, tokens_per_second: of this report, over all ranks.
     running_samples_per_second: mean since the program's own warm-up, over all ranks.
     consumed_samples, consumed_tokens: since the beginning of training.
     global_batch_size: sequences per iteration.
     loss: may be nan or inf. learning_rate, loss_scale, grad_norm: as printed.
-    skipped: how many iterations were left out so far, mostly for overflowing gradients (DeepSpeed).
+    skipped: how many updates were skipped so far, mostly because gradients overflowed (DeepSpeed).
     skipped_iterations, nan_iterations: how many since the previous report (Megatron).
-    tokens_per_second_per_gpu: as tokens_per_second, but per rank. train_seconds: since the training
-        began.
+    tokens_per_second_per_gpu: like tokens_per_second, but per rank.
+    train_seconds: since the training began.
     reported_tflops_per_gpu, reported_mfu: claims of the program; the MFU is a fraction of 1.
     memory_allocated_gib, max_memory_allocated_gib: now and at the peak, of the reporting rank.
-    max_memory_reserved_gib: the memory of its allocator at the peak.
+    max_memory_reserved_gib: the most memory that this rank's allocator has reserved.
     energy_joules_per_gpu, power_watts_per_gpu: of an iteration, the mean over GPUs.
     timestamp: ISO 8601, in the log's own time zone, which is unknown.
     end_to_end: True if the report is about the whole iteration of a program with several engines,

@@ -14,8 +14,8 @@ includes generating the answers and training on them, for all models. Samples pe
 all ranks.
 
 Each engine, e.g. the actor's, also has a throughput timer. It measures only the training of that
-engine, which is several times as fast. Steps count from 0 in each epoch. Only the first epoch is
-read, because no line contains the number of steps of an epoch.
+engine, so its rate is several times as high. Steps count from 0 in each epoch. Only the first
+epoch is read, because no line contains the number of steps of an epoch.
 """
 
 import re

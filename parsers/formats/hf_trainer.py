@@ -19,10 +19,10 @@ These facts are from trainer.py, trainer_utils.py and trainer_callback.py of tra
   So it becomes a separate record, with `per_gpu`.
 * Since 5.0, four significant digits are printed, in quotes.
 
-**Copies.** The first rank of each node prints the dictionary, and the first rank of all also prints
-the block. So a training on 16 nodes prints its result 17 times, and each is a record. Copies follow
-one another, and no other run starts between them. Each node stops its own clock, so train_seconds
-differs by fractions of a second, and a rate in its last digit.
+**Copies.** The first rank of each node prints the dictionary, and rank 0 also prints the block. So
+a training on 16 nodes prints its result 17 times, and each copy becomes a record. No other run
+starts between the copies. Each node stops its own clock, so train_seconds differs by fractions of a
+second, and a rate in its last digit.
 
 **Reports before the result**, printed every `logging_steps`:
 
@@ -224,9 +224,10 @@ def _exact_numbers(values: Mapping[str, str]) -> dict[str, float]:
 
 
 def _goes_on(before: re.Match[str] | None, behind: re.Match[str]) -> bool:
-    """Return whether the bar after a report can be the bar before it, drawn again.
+    """Return whether the progress bars before and after a report can be the same bar.
 
-    before, behind: the bars before and after the report.
+    before, behind: the two bars; `before` is None if there is none. The same bar has the same
+    number of steps, and its step never decreases.
     """
     step, steps = int(behind["step"]), int(behind["steps"])
     if not 0 < step <= steps:

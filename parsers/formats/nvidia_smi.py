@@ -19,8 +19,9 @@ including the driver and other processes. MiB are 2**20 bytes, and so are dmon's
 * Scripts often call plain nvidia-smi before the program starts. Then the first rows of a log are
   those of idle devices, and do not show a run's use. Such a row does not name its device; the line
   above it does.
-* A row of `nounits` has no end mark, and a row with a single number has no second one to show its
-  form. If the log ends within that number, a smaller number is read.
+* With `nounits`, nothing marks the end of a row's last number. If a row has only one number, no
+  other number shows whether units are printed. In both cases, if the log ends within the last
+  number of a row, a smaller number is read.
 """
 
 import re

@@ -45,7 +45,10 @@ from parsers.scan.reader import AnyFormat, LogFormat
 
 
 def _reported_as(log_format: LogFormat, report: str) -> LogFormat:
-    """Return the format with another `report`, because other formats share its anchors."""
+    """Return the format with `report` as the pattern of lines that count as its reports.
+
+    The pattern is needed because other formats have the same anchors.
+    """
     return replace(log_format, report=re.compile(report))
 
 

@@ -1,10 +1,10 @@
 """Find the lines that announce a program's start, and whether a new launch begins.
 
-Many lines announce one launch: the launcher on each node, each node's first process, the first
-process of all. Some nodes are slower, so such a line may still come when other nodes have gone on.
+Many lines announce one launch: those of the launcher on each node, of each node's first process,
+and of rank 0. Some nodes are slower, so such a line may come when other nodes already train.
 A line begins another launch in four cases:
 
-* if training has made progress, or has ended, before: training begins only after all ranks are
+* if training has already made progress, or has ended. Training begins only after all ranks are
   there and have loaded their checkpoint;
 * if a line that is printed once per launch comes again;
 * if a launcher reports that it starts failed processes again;
@@ -39,7 +39,7 @@ class LaunchKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class LaunchSign:
-    """What a line means for a launch.
+    """A text on a line that announces a program's start: its kind and its anchor.
 
     iteration: the iteration of the checkpoint, for a line of kind RESUMED.
     """

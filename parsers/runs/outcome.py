@@ -75,9 +75,10 @@ class EndDetector:
         self._introduced: tuple[int, Introduction] | None = None  # where such a line ends
 
     def read(self, candidate: Candidate) -> bool:
-        """Process a line; return whether the line is about an end.
+        """Process a line; return whether it shows an end.
 
-        Only lines with one of END_ANCHORS can be.
+        A line without any of END_ANCHORS never does. A traceback in a thread does not count,
+        because the run may continue.
         """
         is_end = False
         for weight, outcome in self._evidence(candidate):
@@ -87,7 +88,10 @@ class EndDetector:
         return is_end
 
     def read_step(self, step: Step, candidate: Candidate) -> None:
-        """Process a step of the run and its line; the run's last step means that it completed."""
+        """Process a step of the run and its line.
+
+        If it is the run's last step, the run is complete.
+        """
         # Megatron counts losses of nan and inf, and prints none.
         not_finite = step.loss is None and step.nan_iterations
         self.read_loss(math.nan if not_finite else step.loss, candidate)

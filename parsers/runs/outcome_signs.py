@@ -1,7 +1,7 @@
 """Messages that show how a run ended, and the weight of each.
 
-They are messages of PyTorch's allocators and process groups, of NCCL, slurmstepd, srun and salloc,
-of bash, of torchrun's agent and DeepSpeed's launcher, and of training programs, old and new.
+The messages are printed by PyTorch's allocators and process groups, NCCL, slurmstepd, srun, salloc,
+bash, torchrun's agent, DeepSpeed's launcher, and old and new training programs.
 """
 
 import re

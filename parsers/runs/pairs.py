@@ -41,11 +41,12 @@ def read_pair(
     processes: int | None = None,
     tell: Callable[[int], None] = lambda count: None,
 ) -> list[LogRun]:
-    """Return the runs of two logs, as `parsers.runs.reading` does for one.
+    """Return the runs of an output log and an error log that belong together.
 
     If each log contains one launch, they are the same launch. Then their contents are combined, and
-    the outcome contains the log's name. Otherwise the parts cannot be matched, and the runs of both
-    logs are returned one after the other. Raises OSError.
+    the outcome contains the name of the log that shows it. Otherwise the parts cannot be matched,
+    and the runs of both logs are returned one after the other. The other arguments are those of
+    `parsers.runs.reading.read`. Raises OSError.
     """
     runs = [
         read(

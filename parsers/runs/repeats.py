@@ -59,7 +59,7 @@ class Reported:
         )
 
     def begins_anew(self, step: Step) -> bool:
-        """Return whether a step belongs to another launch than these steps."""
+        """Return whether a step shows that another launch has begun."""
         if step.iteration >= self._highest:
             return False
         reported = self._known()

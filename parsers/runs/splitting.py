@@ -74,7 +74,7 @@ class RunSplitter:
         self._echoed_from: int | None = None
 
     def read(self, line: ReadLine) -> None:
-        """Process a line. The search that found it must include MARKS among its anchors."""
+        """Process a line. The search for lines must include MARKS among its anchors."""
         candidate, readings = line
         if not _MARKS.isdisjoint(candidate.anchors):
             place = 0
@@ -125,7 +125,10 @@ class RunSplitter:
         ]
 
     def _begin(self, offset: int) -> None:
-        """Begin another launch; settings that its script printed before belong to it."""
+        """Begin another launch at a byte of the log.
+
+        Settings that the script of this launch printed before that byte are moved to the launch.
+        """
         before, launch = self._launches[-1], _Launch(offset)
         if self._echoed_from is not None:
             launch.begin = self._echoed_from
@@ -242,9 +245,9 @@ def _is_counted(log_format: AnyFormat) -> bool:
 
 
 def _all_parts(launch: _Launch) -> list[Part]:
-    """Return the records of a launch.
+    """Return the records of a launch, including the steps on lines without an iteration number.
 
-    Steps whose iterations were only counted are left out if another program prints iterations.
+    Those steps are numbered from 1. They are left out if another program prints iteration numbers.
     """
     numbered = any(isinstance(part, Step | StepBlock) for part in launch.parts)
     if numbered or not launch.counted_steps:
@@ -258,7 +261,7 @@ def _all_parts(launch: _Launch) -> list[Part]:
 
 
 def _numbered(part: Step | StepBlock, first: int) -> Step | StepBlock:
-    """Return steps with iterations from `first` on, in place of those that were counted."""
+    """Return steps with new iteration numbers, from `first` on."""
     if isinstance(part, Step):
         return replace(part, iteration=first)
     return StepBlock({**part.columns, "iteration": range(first, first + len(part))})

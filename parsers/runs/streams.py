@@ -31,9 +31,9 @@ def is_stream(name: str) -> bool:
 def with_stream(
     console: LogPath, runs: Sequence[LogRun], streamed: Sequence[LogRun]
 ) -> list[LogRun]:
-    """Return the runs of a console log; one of them also has the contents of a stream.
+    """Return the runs of a console log; the matching run also has the contents of a stream.
 
-    If the stream may belong to no run, or to several, the stream's own runs follow them instead.
+    If no run matches the stream, or several do, the stream's own runs are added at the end.
     """
     launches = [launch for run in streamed for launch in _launches(run)]
     combined = {
@@ -60,7 +60,7 @@ def _launches(run: LogRun) -> list[LogRun]:
 
 
 def _with_launches(console: LogPath, run: LogRun, streamed: Sequence[LogRun]) -> LogRun | None:
-    """Return a run with the launches of a stream; None if they belong to another run.
+    """Return a run with the contents of a stream; None if the stream belongs to another run.
 
     A program that was restarted begins its stream again, or appends to it.
     """
@@ -74,7 +74,7 @@ def _with_launches(console: LogPath, run: LogRun, streamed: Sequence[LogRun]) ->
 
 
 def _is_same(run: LogRun, stream: LogRun) -> bool:
-    """Return whether a run in a console log is the same run as that of a stream."""
+    """Return whether a run in a console log and a run in a stream are the same run."""
     # If a step was done twice, a stream may contain only the last report of it.
     steps = [*{step.iteration: step for step in run.steps}.values()]
     streamed = stream.steps
@@ -111,7 +111,11 @@ def _alike(a: float | None, b: float | None) -> bool:
 
 
 def _combined(console: LogPath, run: LogRun, stream: LogRun) -> LogRun:
-    """Return a run with the records of its stream, each in the launch that made the step."""
+    """Return the run of a console log with the records of its stream added to its launches.
+
+    A step is added to the last launch that begins at the step's iteration or before. All other
+    records are added to the first launch.
+    """
     (source,) = stream.segments
     left = [*source.records]
     segments = []

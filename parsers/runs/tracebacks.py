@@ -35,7 +35,7 @@ _BOX_SIDE, _BOX_END = "│", "╰"
 
 
 class Introduction(Enum):
-    """What a line directly before a traceback means for it."""
+    """What a line directly before a traceback shows: how serious the exception is."""
 
     HARMLESS = "only reported: raised by a destructor or a logging call"
     THREAD = "ended a thread of the process"
@@ -98,5 +98,8 @@ def _names_exception(text: str) -> bool:
 
 
 def introduction(line: str) -> Introduction | None:
-    """Return what a line without its label means for a traceback below it; None for other lines."""
+    """Return what a line shows about a traceback directly below it; None if it shows nothing.
+
+    line: the line without its label.
+    """
     return next((kind for text, kind in _INTRODUCTIONS.items() if line.startswith(text)), None)

@@ -3,8 +3,10 @@
 All anchors are searched for in one pass by Teddy, a vectorised search of the Rust crate
 aho-corasick, which lets other threads run meanwhile. Teddy accepts up to 64 strings and is fastest
 with fewer. It uses their first three bytes, so a single shorter string would slow down all others.
-Its matches do not overlap, so a match of one anchor may hide another anchor. For every anchor it is
-known which others these are, and only they are searched for again, on the match's line.
+
+Teddy's matches do not overlap, so a match of one anchor may hide another anchor. The anchors that
+each match can hide are computed in advance. After a match, its line is searched again, but only for
+these anchors.
 """
 
 import re
@@ -135,12 +137,14 @@ def anchor_search(
 
 
 def _hidden(anchors: tuple[bytes, ...]) -> list[tuple[int, dict[int, int]]]:
-    """Return for each anchor the anchors that its match may hide on the same line.
+    """Return for each anchor the other anchors that its match may hide on the same line.
 
-    A hidden anchor overlaps with the match: it begins at the match's end, contains the match, or is
-    contained in it. The result has a bit for each anchor's number. The first number has the anchors
-    that are possible after any byte. The mapping has the others, by the byte that follows the
-    match.
+    A hidden anchor overlaps with the match: it contains the match, is contained in it, or begins
+    with the match's last bytes.
+
+    Each result is a pair. The first part is the set of anchors that may be hidden whatever byte
+    follows the match. The second part has the further anchors that may be hidden, by the byte after
+    the match. A set is a number with one bit per anchor.
     """
     beginning: dict[bytes, set[int]] = {}
     for number, anchor in enumerate(anchors):

@@ -82,7 +82,7 @@ class Pass:
             self._tell(window.next_line - begin)
 
     def _search_lines(self, window: Window, place: int) -> Generator[Candidate, None, int | None]:
-        """Yield candidates from a place on.
+        """Yield candidates from a place in the window on.
 
         If the anchors change, return the place from which the new anchors must be searched for.
         """
@@ -120,7 +120,7 @@ class Pass:
     ) -> Iterator[tuple[_Several | None, AnchoredLine]]:
         """Yield the contents of many lines together, with the first of these lines.
 
-        A line that must be read on its own is yielded with None.
+        For a line that must be read alone, yield None and the line.
         """
         for columns, group in self._like_ones(lines):
             at = alone = 0
@@ -142,7 +142,10 @@ class Pass:
     def _like_ones(
         self, lines: Sequence[AnchoredLine]
     ) -> Iterator[tuple[ReadColumns | None, Sequence[AnchoredLine]]]:
-        """Yield groups of consecutive lines: those that can be read as columns, and the others."""
+        """Yield groups of consecutive lines, each with the function that reads them as columns.
+
+        A group of lines that cannot be read as columns comes with None.
+        """
         others: list[AnchoredLine] = []
         for columns, group in groupby(lines, key=self._columns):
             like = [*group]
@@ -163,7 +166,10 @@ class Pass:
     def _steps(
         self, window: Window, block: StepBlock, lines: Sequence[AnchoredLine]
     ) -> Iterator[tuple[_Several | None, AnchoredLine]]:
-        """Yield steps that continue the launch, with their first line; yield other lines singly."""
+        """Yield blocks of steps that continue the launch, each with its first line.
+
+        Yield the other lines as `_batch` does.
+        """
         begin = 0
         while begin < len(block):
             end = max(block.going_on(begin), begin + 1)
@@ -178,7 +184,10 @@ class Pass:
     def _batch(
         self, window: Window, lines: Sequence[AnchoredLine]
     ) -> Generator[tuple[_Several | None, AnchoredLine], None, int]:
-        """Yield the contents of the first lines together, or the first line; return how many."""
+        """Yield the contents of the first lines together; return the number of these lines.
+
+        If that is not possible, yield None and the first line, and return 1.
+        """
         reader = self._wanted.read_lines(lines[0][2])
         if reader and (text := self._text(window, lines)):
             offsets_and_anchors = [(window.offset + begin, anchors) for begin, _, anchors in lines]

@@ -45,7 +45,7 @@ class _GzipMember:
 
     @property
     def rest(self) -> bytes | None:
-        """The bytes after the member; None until the member's end was read."""
+        """The bytes after this compressed part of the file; None until the part's end was read."""
         return self._decoder.unused_data if self._decoder.eof else None
 
 
@@ -112,7 +112,11 @@ def compression(head: bytes) -> _Member | None:
 def decompressed(
     member: _Member, read: Callable[[memoryview], int], notes: list[str]
 ) -> Iterator[bytes]:
-    """Yield the decompressed bytes of `read`, and add problems to `notes`."""
+    """Yield the decompressed bytes of a file.
+
+    member: makes a decompressor for each compressed part of the file. read: reads compressed bytes
+    into a buffer. notes: gets a sentence if the bytes are damaged or end too early.
+    """
     pieces = _pieces(read, member.input_bytes)
     data = next(pieces, b"")
     while data:

@@ -45,18 +45,18 @@ class LogFormat:
     parse: takes the offset of a line with an anchor and its text (see `decode`), yields the line's
         records. It never raises: a malformed line is not a record.
     only: a pattern that each line of this kind also matches, for anchors that are common words. To
-        reject a line by it takes a tenth of the time of parsing it.
+        test a line with this pattern takes a tenth of the time of parsing the line.
     following: how many further lines belong to a line with an anchor; `parse` receives them too,
         joined by newlines, if they are within the next 64 KiB of the log.
-    report: the form of a line that should contain a record, to count those that could not be
-        parsed. Without it, each line with an anchor and a digit after the anchor counts.
+    report: a pattern for lines that should contain a record. Such lines are counted if they could
+        not be parsed. Without it, each line with an anchor and a digit after the anchor counts.
     ordered: whether the iteration numbers of one run only ever rise.
     counted: whether lines have no iteration number. Then it is the number of such lines so far,
         unless another format reports iterations.
-    parse_lines: parses many lines at once that contain only this format's anchors: takes their
-        offsets and their text, each with its newline. Returns the one step that each of the first
-        lines reports, while they differ only in numbers. The other lines are parsed one by one, and
-        so are all lines if it returns None.
+    parse_lines: parses many lines at once. Takes the offsets and the text of lines that contain
+        only this format's anchors; each line ends with a newline. Returns a block of steps, one for
+        each of the first lines that differ only in numbers. The lines after them are parsed one by
+        one. If it returns None, all lines are parsed one by one.
     """
 
     name: str
@@ -83,7 +83,7 @@ class TableFormat:
     name: the name that users see.
     header: a byte string that the header line contains, and no row.
     anchors: byte strings; each row contains at least one. They may be as common as a comma, because
-        rows are searched for only after a header, and not after thousands of lines without rows.
+        rows are searched for only after a header, and until thousands of lines contain no row.
     row: takes the text of a header line, and returns a parser of rows, in the form of
         `LogFormat.parse`. Returns None if the line is not a header. A later header replaces an
         earlier one.
@@ -101,7 +101,7 @@ AnyFormat = LogFormat | TableFormat
 class ReadLine(NamedTuple):
     """A line with an anchor, and the records of each of its formats.
 
-    It may also be a block of steps, or a batch of lines.
+    It may also be several lines that were read together, see `Candidate`.
     """
 
     candidate: Candidate
@@ -147,7 +147,10 @@ class LineReader:
         self.wanted = Wanted(self._anchors(), self._read_lines, self._only())
 
     def read(self, candidates: Iterator[Candidate]) -> Iterator[ReadLine]:
-        """Yield the candidates of a pass that searches for `wanted`, parsed."""
+        """Parse the candidates of a pass, and yield each with its records.
+
+        The pass must search for `wanted`.
+        """
         for candidate in candidates:
             if candidate.batch is not None:
                 yield ReadLine(candidate, [*candidate.batch.readings])
@@ -167,7 +170,7 @@ class LineReader:
             yield ReadLine(candidate, readings)
 
     def _concerned(self, key: tuple[bytes, ...]) -> tuple[list[LogFormat], list[TableFormat]]:
-        """Return the formats that may read lines with these anchors, except formats of rows."""
+        """Return the formats that have one of these anchors, and the tables with such a header."""
         if (formats := self._known.get(key)) is None:
             anchors = set(key)
             formats = self._known[key] = (
@@ -198,7 +201,10 @@ class LineReader:
         return ReadLines(columns, self._read_batch)
 
     def _read_columns(self, log_format: LogFormat) -> ReadColumns | None:
-        """Return the function that reads steps of a format as columns, always the same one."""
+        """Return the function that reads steps of a format as columns; None if there is none.
+
+        Each call for the same format returns the same function, so that functions can be compared.
+        """
         parse_lines = log_format.parse_lines
         if parse_lines is None:
             return None
@@ -225,7 +231,10 @@ class LineReader:
         return LineBatch(readings, len(lines))
 
     def _only(self) -> dict[bytes, re.Pattern[bytes]]:
-        """Return the patterns that a line must match, for anchors that only one format uses."""
+        """Return the patterns that a line must match, by anchor.
+
+        Anchors that several formats use are left out.
+        """
         users = Counter(anchor for log_format in self._log_formats for anchor in log_format.anchors)
         users.update(self._more_anchors)
         users.update(anchor for table in self._tables for anchor in (table.header, *table.anchors))
@@ -239,9 +248,9 @@ class LineReader:
     def _read_tables(
         self, candidate: Candidate, text: str, headed: list[TableFormat]
     ) -> Iterator[tuple[AnyFormat, list[Record]]]:
-        """Yield the rows on a line, for the tables that are open.
+        """Yield the rows on a line, for each table whose header was read before.
 
-        headed: tables whose header is on this line; they are left out.
+        headed: tables whose header is on this line; they yield no rows.
         """
         before = set(self._open)
         for table in headed:

@@ -43,8 +43,8 @@ class ReadState:
 class Appended:
     """The records that were added to a log since the last call.
 
-    state: the value to pass to the next call. restarted: why the log was read from its beginning
-    although it had been read before, as the end of a sentence that begins with its name.
+    state: the value to pass to the next call. restarted: why a log that had been read before was
+    read from its beginning; the text ends a sentence that begins with the log's name.
     """
 
     records: tuple[Record, ...]

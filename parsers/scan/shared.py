@@ -1,8 +1,8 @@
 """Read one large file in several processes, because parsing keeps a core busy.
 
-Each process takes segments of the file in turn, and sends back the content of the lines that begin
-in them. This process puts the contents in order. A line that opens a table changes the anchors to
-search for, so from such a line on this process reads alone.
+Each process takes segments of the file in turn. It sends back the content of the lines that begin
+in them, and the calling process puts the contents in order. The header line of a table changes the
+anchors to search for. From such a line on, the calling process reads the rest of the file alone.
 """
 
 import threading
@@ -148,9 +148,9 @@ class SharedPass:
         return ReadLine(candidate, readings)
 
     def _alone(self, first: Candidate, lines: int) -> Iterator[ReadLine]:
-        """Yield the content of the lines from a line on, read in this process.
+        """Yield the content of all lines from the line `first` on, read in the calling process.
 
-        lines: the number of lines before its segment.
+        lines: the number of lines before the segment that contains `first`.
         """
         reader = LineReader(self._file.formats, self._file.more_anchors)
         before = lines + first.number - 1 if first.number else 0

@@ -47,9 +47,9 @@ _HEAD_BYTES = 2**12
 class Source:
     """The bytes of one log, to be read from the beginning to the end.
 
-    name: the log's name. descriptor: that of a plain file, which can be read at any position;
-    otherwise None. notes: problems of the bytes, as ends of a sentence that begins with the name;
-    the list is complete once all is read.
+    name: the log's name. descriptor: the file descriptor of a plain file, which can be read at any
+    position; None for any other source. notes: problems of the bytes, as ends of a sentence that
+    begins with the name; the list is complete once all is read.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Source:
     def read_from(self, offset: int) -> Read:
         """Return a function that reads from a byte on.
 
-        Only for a plain file can several such functions be used at the same time.
+        Several such functions can be used at the same time only if the source is a plain file.
         """
         if self.descriptor is not None:
             return file_reader(self.descriptor, offset)
@@ -193,7 +193,7 @@ def _source(name: str, read: Read, file: int | None) -> Source:
 
 
 def _chained(pieces: Iterator[bytes], then: Read | None = None) -> Read:
-    """Return a function that first returns some pieces, and then reads with `then`."""
+    """Return a function that reads the bytes of `pieces`, and after them reads with `then`."""
     piece = memoryview(b"")
 
     def read(view: memoryview) -> int:

@@ -57,7 +57,8 @@ class ReadLines(NamedTuple):
 class Wanted:
     """The anchors to search for, each with the number of following lines to return.
 
-    They can be changed during a pass. A change applies from the line after the last returned one.
+    The anchors can be changed during a pass. A change applies to the lines after the last candidate
+    that the pass has returned.
     """
 
     def __init__(

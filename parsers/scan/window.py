@@ -47,11 +47,11 @@ def _buffer(size: int) -> bytearray:
 class Window:
     """A buffer with a part of a log; its bytes `[begin, end)` are whole lines to be searched.
 
-    used: set it to less than `end` to get the lines from there on again, with more after them.
-    settled: whether no more lines can follow these, because the log ends (`at_end`) or continues
-    with a line that is left out (`within_line`). offset: the offset in the log of the buffer's
-    first byte. filled: the end of the buffer's bytes; those after `end` are other lines, or a part
-    of one.
+    used: how many bytes of the buffer were searched. Set it to less than `end` to get the lines
+    after it again, with more lines below them. settled: whether no more lines can follow these,
+    because the log ends (`at_end`) or continues with a line that is left out (`within_line`).
+    offset: the offset in the log of the buffer's first byte. filled: the end of the buffer's bytes;
+    those after `end` are other lines, or a part of one.
     """
 
     def __init__(

@@ -1,6 +1,7 @@
 """Store many step reports as columns, and make a Step only if the caller needs one.
 
-To make a record takes some microseconds; to make one number of a column takes a tenth of one.
+To make a record takes some microseconds. To make one number of a column takes a tenth of a
+microsecond.
 """
 
 import math
@@ -22,8 +23,8 @@ _values = attrgetter(*STEP_FIELDS)
 class StepBlock:
     """Step reports in the order of their log.
 
-    columns: for each field of Step that any report has, its values; always for `iteration` and
-    `offset`. All columns are equally long.
+    columns: the values of each field of Step that at least one report has. The columns `iteration`
+    and `offset` always exist. All columns are equally long.
     """
 
     columns: Mapping[str, Sequence[Any]]

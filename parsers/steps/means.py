@@ -1,4 +1,4 @@
-"""Find over how many iterations the time in a report is the mean.
+"""Find the number of iterations over which a report's time is the mean.
 
 Most programs time the iterations since their previous report, and divide by their number. No line
 contains this number. It is computed from the neighbouring reports and the configuration.
@@ -80,8 +80,9 @@ def _first_interval(
 ) -> int | None:
     """Return the number of iterations up to the first report; None if it cannot be determined.
 
-    Programs report at multiples of their interval. If no checkpoint is known, a launch began at the
-    beginning if its first report is about iteration n, and the next one about 2n.
+    Programs report at multiples of their interval. So if no checkpoint is known, a first report
+    about iteration n and a second one about 2n show that the launch did not continue from a
+    checkpoint.
     """
     if not iterations:
         return None
@@ -103,7 +104,7 @@ def _configured_interval(records: Iterable[Part]) -> int | None:
 def _extra(
     iterations: Sequence[int], configured: int | None, resumed_from: int | None
 ) -> int | None:
-    """Return the iteration of a line that is printed in addition to the interval's, or None."""
+    """Return the iteration of a first line that Megatron prints outside its interval, or None."""
     if len(iterations) < 2:
         return None
     first, second = iterations[:2]

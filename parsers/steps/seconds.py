@@ -60,7 +60,7 @@ class StepSeconds:
 
 
 def is_sound(value: float) -> bool:
-    """Return whether a number in a log can be used in computations: not nan, inf or absurd."""
+    """Return whether a number can be used: it is not nan, inf, or extremely large or small."""
     return value == 0 or 1 / _MAGNITUDE < abs(value) < _MAGNITUDE
 
 

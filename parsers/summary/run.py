@@ -40,7 +40,8 @@ class RunSummary:
     """The numbers of one run; absent values are None.
 
     path, run: its log, and the number of the run in it, from 0.
-    formats: the formats of its reports, those of speed first, without those of its configuration.
+    formats: names of the formats of its reports, formats that report speed first. Formats of the
+        configuration are left out.
     launches: every step report, by launch. Below, "counting reports" are those that numbers use.
     warmup_source: what decided the warm-up, if it was not the caller of `summarise`.
     dropped, skipped: how many reports are left out, as warm-up and because of a skipped update.
@@ -51,9 +52,9 @@ class RunSummary:
     peak_memory_gib: the highest allocated memory in these reports, or else the highest reserved.
         Without reports, the highest use of a device in nvidia-smi's samples.
     samples_per_second, tokens_per_second: of the counting reports, over all GPUs. If there are
-        none, the program's own figure for the whole run, or for all of it so far.
-    tokens_per_second_per_gpu: the same per GPU, if the program reports it.
-    reported_tflops_per_gpu, reported_mfu: the same, as the program claims them.
+        none, the program's own figure for the whole run, or for the run so far.
+    tokens_per_second_per_gpu: of the same reports, or else of the loss reports.
+    reported_tflops_per_gpu, reported_mfu: of the same reports, as the program claims them.
     engine_samples_per_second: of single engines, if the other rates are end to end.
     global_batch_size, world_size, parameters: the set-up, as the caller or the log states it. The
         batch may also be computed from reports with seconds and samples per second.
@@ -217,8 +218,9 @@ def _formats(run: LogRun) -> tuple[str, ...]:
 def _samples_per_second(reports: RunReports, batch: int | None) -> float | None:
     """Return all samples divided by all seconds of the reports that the numbers use.
 
-    If that is impossible, return the mean of the reported rates. A reported rate may be wrong, or
-    the mean since the start, but the batch is reliable.
+    The samples are the global batches. If they or the seconds are not known, return the mean of the
+    reported rates. Reported rates are less reliable: they may be wrong, or be means since the
+    start.
     """
     sizes = (size or batch for size in reports.column("global_batch_size"))
     sized = [*filter(all, zip(sizes, reports.column("step_seconds"), strict=True))]
@@ -231,7 +233,7 @@ def _samples_per_second(reports: RunReports, batch: int | None) -> float | None:
 def _mean_rate(reports: RunReports, name: str) -> float | None:
     """Return the mean over time of a reported rate: all work divided by all seconds.
 
-    If the seconds are not known, each report counts as the same work, which is the harmonic mean.
+    If the seconds are not known, return the harmonic mean, as if each report covered the same work.
     """
     rates = list(reports.column(name))
     timed = [
@@ -246,7 +248,10 @@ def _mean_rate(reports: RunReports, name: str) -> float | None:
 
 
 def _rate_of_losses(run: LogRun) -> float | None:
-    """Return the mean rate of reports without an iteration, except the first one."""
+    """Return the mean tokens per second and GPU in loss reports, without the first one.
+
+    These reports contain no iteration. The mean is harmonic.
+    """
     rates = (
         report.tokens_per_second_per_gpu for report in run.reports if isinstance(report, LossReport)
     )

@@ -128,8 +128,8 @@ def _steady_state(step_seconds: Sequence[float | None]) -> tuple[int, bool]:
 def steady_state(observations: Sequence[float]) -> tuple[int, bool]:
     """Return how many first observations MSER-5 leaves out, and whether the others are steady.
 
-    At most half of them are left out. Fewer than 50 observations are not averaged in fives, as in
-    the rule that was first published.
+    At most half of them are left out. If there are fewer than 50 observations, they are used singly
+    (MSER) and not as means of five (MSER-5).
     """
     size = _BATCH if len(observations) >= _BATCH * _FEWEST_BATCHES else 1
     whole = len(observations) // size * size

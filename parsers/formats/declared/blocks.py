@@ -38,9 +38,11 @@ class ReadField:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A line and its parts: its head, its fields, and the text that shows that it is whole.
+    """An example line, and the places of its parts.
 
-    counts: the names of the head's groups, in order.
+    head, whole: regular expressions for the start of a report, and for text that only an untorn
+    line contains. head_begin, whole_begin: where their matches begin. counts: the names of the
+    groups in `head`, in order. fields: the fields that were read.
     """
 
     line: str

@@ -103,7 +103,10 @@ def line_format(declaration: Declaration) -> LogFormat:
 
 @dataclass(frozen=True, slots=True)
 class DeclarationReader:
-    """Reads the lines of a declaration. It is a class, because processes cannot send closures."""
+    """A callable that reads the lines of a declaration.
+
+    It is a class, because a closure cannot be sent to another process.
+    """
 
     declaration: Declaration
     head: re.Pattern[str]
@@ -113,7 +116,11 @@ class DeclarationReader:
     line_patterns: LinePatterns = field(default_factory=LinePatterns)
 
     def read_lines(self, offsets: Sequence[int], text: str) -> StepBlock | None:
-        """Return the steps of the first lines, up to one that differs in more than numbers."""
+        """Return the steps of the first lines, up to a line that differs in more than numbers.
+
+        Returns None if the lines must be read one by one. text: the lines. offsets: one for each
+        line.
+        """
         text = text.replace("\r\n", "\n")
         if "\r" in text or "#" in text or "+ " in text or self.never.search(text):
             return None
@@ -206,7 +213,10 @@ class DeclarationReader:
 
 
 def _spread_interval(values: dict[str, Any]) -> None:
-    """Convert the time of an interval to that of a step, by the line's steps per second."""
+    """Replace the time of an interval by the time of one step, in place.
+
+    The interval's number of steps is its time multiplied by the line's steps per second.
+    """
     seconds = values.pop("interval_seconds", None)
     rate = values.pop("steps_per_second", None)
     if seconds is not None:
@@ -275,7 +285,10 @@ def _spread_intervals(columns: dict[str, Sequence[Any]]) -> None:
 
 
 def _only(declaration: Declaration) -> re.Pattern[bytes] | None:
-    """Return a pattern for the lines to read, without lines that have other kinds of reports."""
+    """Return a pattern for lines without the declaration's text `never`; None if it has none.
+
+    Lines with a carriage return or a terminal's code match, too.
+    """
     if declaration.never == _NEVER:
         return None
     return re.compile(rf"^(?!.*(?:{declaration.never}))|[\r\x1b]".encode(), re.MULTILINE)

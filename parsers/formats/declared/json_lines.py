@@ -40,7 +40,10 @@ Json = dict[str, Any]
 
 
 def json_object(text: str) -> Json | None:
-    """Return the JSON object on a line, after labels such as a rank's; None if there is none."""
+    """Return the JSON object on a line; None if there is none.
+
+    Labels before the object are skipped, e.g. a rank's `[rank0]: `.
+    """
     match = None if is_quoted(text) else _OBJECT.match(text)
     value = parse_json(match["object"]) if match else None
     return value if isinstance(value, dict) else None
@@ -87,13 +90,16 @@ class JsonLines:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _ObjectReader:
-    """Reads the lines of a format. It is a class, because processes cannot send closures."""
+    """A callable that reads the lines of a format.
+
+    It is a class, because a closure cannot be sent to another process.
+    """
 
     declared: JsonLines
     line_patterns: LinePatterns = field(default_factory=LinePatterns)
 
     def read_lines(self, offsets: Sequence[int], text: str) -> StepBlock | None:
-        """Return the steps of the first lines, up to one that differs in more than numbers."""
+        """Return the steps of the first lines, up to a line that differs in more than numbers."""
         keys = {"step": ("iteration", 1.0), **self.declared.fields}
         make = partial(json_pattern, keys=keys, parse=self)
         columns = self.line_patterns.columns(text, len(offsets), make)

@@ -16,9 +16,10 @@ A line with a step that has no metrics below it reports nothing.
 OLMo-core (from console_logger.py and speed_monitor.py of versions 1 to 3): `TPS` is tokens per
 second and device of this step, and `(actual avg)` is the mean since the second step. `MFU` is in
 percent of a peak; for GPUs that the program does not know, that is an A100's peak. Peaks of memory
-are of this step; `active` is what is allocated, or freed and still in use. Numbers have thousands
-commas, and large ones a letter from B to E. OLMo, the program before it, has other names; its
-tokens/s are the mean of a window of steps, and its memory is in 10**6 bytes.
+are of this step; `active` is what is allocated, or freed and still in use. Numbers have commas
+between thousands. A large number ends with a letter: B is 10**9, T is 10**12, P is 10**15 and E is
+10**18. OLMo, the predecessor of OLMo-core, has other names; its tokens/s are the mean of a window
+of steps, and its memory is in 10**6 bytes.
 
 Composer: rates are means of a window of batches, and memory is in 10**9 bytes. If the duration is
 in epochs, its line contains `[epoch=0]` and counts batches within the epoch, so it is not read.

@@ -24,8 +24,7 @@ _DIGITS_TEXT = re.compile(r"[0-9]*")
 def parse_value(text: str) -> float:
     """Convert a printed value to a number, which may be nan or inf.
 
-    Raises ValueError if `text` is not a number, or is a number too large for a float, because that
-    number is not infinite.
+    Raises ValueError if `text` is not a number, or is a finite number too large for a float.
     """
     if _PLAIN.issuperset(text):
         number, value = text, float(text)  # most values; three times as fast as the pattern
@@ -131,7 +130,7 @@ Fields = dict[str, tuple[str, Callable[[str], float | None]]]
 
 
 def _spelt(fields: Fields) -> Fields:
-    """Return these fields, and the same with underscores instead of spaces in their names."""
+    """Return these fields under their names, and under names with underscores instead of spaces."""
     return {name.replace(" ", "_"): field for name, field in fields.items()} | fields
 
 
@@ -190,7 +189,10 @@ NANOTRON_FIELDS = _spelt(
 
 
 def closed_fields(report: str) -> dict[str, str]:
-    """Return the fields of a report that end with a bar (`|`); if a name is repeated, the first."""
+    """Return the fields of a report, by name; only fields that end with a bar (`|`).
+
+    If a name is repeated, the first field counts.
+    """
     # abci's fork puts two fields between its bars: | iteration time: 270.125 s samples/sec: 3.8 |
     report = report.replace(" s samples/sec:", "|samples per second:")
     closed: dict[str, str] = {}
@@ -217,12 +219,19 @@ def step_values(fields: Fields, closed: Mapping[str, str]) -> dict[str, Any]:
 
 
 def is_mended(names: Collection[str]) -> bool:
-    """Return whether a report with fields of these names may have a rate that must be corrected."""
+    """Return whether a report with fields of these names may have a wrong rate.
+
+    The wrong rates are those that `_mend_rate` corrects.
+    """
     return "elapsed time per iteration (ms)" in names and "samples per second" in names
 
 
 def _mend_rate(values: dict[str, Any]) -> None:
-    """Correct samples per second that are samples per millisecond, printed with three decimals."""
+    """Correct a rate that is in samples per millisecond instead of samples per second, in place.
+
+    Such a rate equals a thousandth of the global batch size divided by the step time. It is printed
+    with three decimals.
+    """
     rate, seconds = values["samples_per_second"], values["step_seconds"]
     if rate and seconds and (samples := values.get("global_batch_size")):
         right = abs(rate - samples / seconds) < 6e-4

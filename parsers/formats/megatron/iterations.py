@@ -8,21 +8,23 @@ ones are ignored. What the numbers mean, according to `training_log` of these pr
   them. nanotron times the reported iteration alone. Since core 0.16 there is an additional line for
   the first iteration, and the line after it still includes that iteration. So an average must leave
   out one of the two lines.
-* The unit of the time is in parentheses: milliseconds in NVIDIA's, Microsoft's and EleutherAI's
-  lines, seconds in BigScience's since January 2022 and in forks of that.
-* In the eight weeks before that, BigScience's lines were in milliseconds, and `samples per second`
+* The unit of the time is in parentheses. The programs of NVIDIA, Microsoft and EleutherAI print
+  milliseconds. BigScience's program prints seconds since January 2022, and so do its forks.
+* In the eight weeks before, BigScience's program printed milliseconds, and its `samples per second`
   were samples per millisecond: 1000 times too small. They are corrected if the line shows it.
 * A loss is the mean over the iterations that were not skipped, and is missing if all were skipped.
   With DeepSpeed the loss scale is -1.0, as printed.
 * AMD's Primus prints `{value of this line}/{running mean}`; the first is read.
 * TFLOPs are the program's own claim, and formulas differ: Megatron core and nanotron do not count
-  recomputation, Megatron-DeepSpeed and gpt-neox do. ALCF prints two; the first is read.
+  recomputation, Megatron-DeepSpeed and gpt-neox do. ALCF's fork prints two; the first is read.
 * nanotron rounds its numbers to three digits, with K for 1000 and so on.
 
 Every version closes a field with a bar, except that nanotron does not close the last one. A value
-that is not closed may be torn and is not read. A report is whole if it has the counts of skipped or
-nan iterations, with which the lines of all versions once ended, or the field that replaces them in
-a dialect without them. Other reports are torn and make no steps.
+that is not closed may be torn and is not read.
+
+A report is whole if it contains the number of skipped or of nan iterations, because these once
+ended the lines of all versions. A few programs print neither number, so another of their fields
+shows that the report is whole. Other reports are torn and make no steps.
 """
 
 import re

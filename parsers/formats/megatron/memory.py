@@ -3,8 +3,8 @@
 The first rank of each data-parallel group prints one report. The ranks print independently, so one
 line may contain several reports. "MB" is 2**20 bytes. Up to core 0.15, each number is an exact
 count of bytes divided by 2**20; since 0.16 it is rounded to two decimals. If the last number of a
-line is neither, the line was torn. Versions without pipeline parallelism (Megatron up to 1.1.5,
-gpt-neox) print only the report of the first rank, without the rank's number.
+line has neither form, the line was torn. Versions without pipeline parallelism (Megatron up to
+1.1.5, gpt-neox) print only the report of the first rank, without the rank's number.
 """
 
 import re

@@ -1,9 +1,14 @@
 """Parse Megatron's timers and DeepSpeed's wall-clock breakdown: parts of an iteration.
 
-All values are milliseconds with two decimals. Megatron's are means over the iterations since the
-previous report. Up to August 2022 they are those of one rank, on one line; since then they are of
-all ranks, on lines below a title. DeepSpeed's, with `wall_clock_breakdown`, are of rank 0: of a
-micro-step, and of a step. If the last number has fewer decimals, it was torn and is left out.
+All values are milliseconds with two decimals. If the last number has fewer decimals, it was torn
+and is left out.
+
+Megatron's timers are means over the iterations since the previous report. Up to August 2022,
+Megatron printed the timers of one rank on one line. Since then it prints a title, and the timers of
+all ranks on lines below.
+
+DeepSpeed prints its timers with `wall_clock_breakdown`, on rank 0. Some are of a micro-step, others
+of a whole step.
 """
 
 import re
@@ -82,10 +87,11 @@ def _rows(line: str) -> list[tuple[str, str]]:
 
 
 def _parse_ranks(offset: int, text: str) -> Iterator[Timers]:
-    """Yield the timers of the slowest rank, if the lines of all ranks are there.
+    """Yield the timers below a title, each with the time of its slowest rank.
 
-    The last line may be torn, and then its timer may lack the slowest rank. So the last line is not
-    read, and a timer is used only if a line follows that is not about a rank.
+    Each timer is a name and, below the name, one line per rank. The last line may be torn, or lines
+    of more ranks may be missing after it. So the last line is not read, and a timer is used only if
+    another line follows the lines of its ranks.
     """
     first, *below = text.split("\n")[:-1] or [text]
     if not _title(_ALL_RANKS, first):
