@@ -40,7 +40,7 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the slowest tests first, so that the tests that end last are short.
 
-    A worker process without tests left takes over half of the remaining tests of another.
+    If a worker process has no tests left, it takes tests that another worker has not started.
     """
     items.sort(key=_costs, reverse=True)
 

@@ -102,7 +102,7 @@ def modules_loaded(*command: str | Path, folder: Path) -> set[str]:
 def test_plan_without_results_loads_no_log_formats_and_no_descriptions(tmp_path: Path) -> None:
     """`teralog plan` without results does not import the log formats: they have many patterns.
 
-    Nor does it import the descriptions of models: most models are counted from their sizes alone.
+    It does not import `orchestrator.model` either: most models are counted from their sizes alone.
     """
     campaign = ROOT / "examples/colossalai-gpt-sweep.yaml"
     loaded = modules_loaded("plan", campaign, folder=tmp_path)
@@ -144,7 +144,7 @@ def test_the_wheel_ships_every_source_template_and_record(wheel: zipfile.ZipFile
 
 
 def test_the_wheel_finds_its_own_packages(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
-    """An installed teralog imports its own packages, even if others of these names come first."""
+    """An installed teralog imports its own `parsers`, even if PYTHONPATH has another one first."""
     wheel.extractall(tmp_path / "site")
     (tmp_path / "parsers").mkdir()
     (tmp_path / "parsers" / "__init__.py").write_text("")

@@ -30,7 +30,10 @@ _MODULE = re.compile(
 
 
 def section(title: str) -> list[list[str]]:
-    """Return the rows of a section's table without its header, each as a list of cells."""
+    """Return the rows of the table in a section of docs/architecture.md, without the header.
+
+    Each row is a list of cells. title: the title of the section.
+    """
     (text,) = re.findall(rf"^## {title}\n(.*?)(?=^## |\Z)", DOCUMENT, re.MULTILINE | re.DOTALL)
     rows = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in row] for row in rows[2:]]
@@ -47,13 +50,13 @@ def is_module_or_name_in_one(dotted: str) -> bool:
 
 
 def test_every_package_is_on_the_map() -> None:
-    """Each package has one row, and each row is a package."""
+    """The table "Packages" of docs/architecture.md has one row per package, and no other rows."""
     assert sorted(row[0].strip("`") for row in section("Packages")) == PACKAGES
 
 
 @pytest.mark.parametrize("root", ["orchestrator", "parsers"])
 def test_packages_are_in_the_order_of_the_layers(root: str) -> None:
-    """The map shows the layers of pyproject.toml from top to bottom."""
+    """docs/architecture.md lists packages in the order of pyproject.toml's layers, top first."""
     pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text())
     (layers,) = (
         contract["layers"]
@@ -78,7 +81,7 @@ def test_every_row_names_a_place_that_exists() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_a_page_names_only_files_and_modules_that_exist(page: Path) -> None:
-    """No page names a file that was renamed or removed."""
+    """Each file and module that a page names exists; it was not renamed or removed."""
     text = page.read_text()
     paths = {match[0] for match in _PATH.finditer(text)}
     assert {path for path in paths if not (ROOT / path).exists()} == set()

@@ -39,7 +39,7 @@ _NUMBER = re.compile(r"\d[\d.,]*(e[-+]\d+)?")
 
 
 def masked(text: str) -> list[str]:
-    """Return the lines of an output with measured values replaced: numbers, checksums, order."""
+    """Return the sorted lines of an output, with numbers, dates and checksums replaced by `#`."""
     without = re.sub(r"sha256 [0-9a-f]+", "sha256 #", text)
     without = re.sub(r"\d{4}-\d\d-\d\d", "#", without)
     lines = (re.sub(r"[ -]+", " ", _NUMBER.sub("#", line)) for line in without.splitlines())
@@ -49,7 +49,10 @@ def masked(text: str) -> list[str]:
 @pytest.mark.train
 @pytest.mark.timeout(1800)
 def test_the_commands_print_what_the_pages_show() -> None:
-    """The test runs every command in README, tutorial and how-to, in order, in an empty folder."""
+    """The commands on the pages of `record_output.PAGES` print the output that the pages show.
+
+    The commands run in order, in one folder. Measured values may differ, see `masked`.
+    """
     pytest.importorskip("deepspeed")
     shown = [
         pair for page in record_output.PAGES for pair in record_output.outputs(page.read_text())
@@ -65,7 +68,7 @@ def test_the_commands_print_what_the_pages_show() -> None:
 
 
 def test_the_demo_is_what_the_readme_runs() -> None:
-    """`make demo` submits and reports the same campaign as the commands of the README."""
+    """`make demo` runs two teralog commands with an example, and the README contains both."""
     command = ["make", "--dry-run", "demo"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     demo = [
@@ -82,7 +85,7 @@ def test_the_readme_is_short() -> None:
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_a_page_is_short_and_its_lines_fit(path: Path) -> None:
-    """Each page is short, and its lines of prose fit a page; tables and output may be wider."""
+    """Each page is short, and no line of prose is too long; tables and output may be wider."""
     lines = path.read_text().splitlines()
     assert len(lines) <= PAGE_LINES
     assert [line for line in prose_lines(lines) if len(line) > PROSE_WIDTH] == []
@@ -100,7 +103,7 @@ def prose_lines(lines: list[str]) -> Iterator[str]:
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_a_relative_link_leads_to_a_file(path: Path) -> None:
-    """No link leads to a missing file."""
+    """Every relative link on a page leads to an existing file."""
     for link in _LINK.finditer(path.read_text()):
         assert (path.parent / link["target"]).exists(), link["target"]
 
@@ -122,7 +125,7 @@ def test_a_generated_page_is_up_to_date(path: Path) -> None:
 
 
 def test_generated_pages_contain_every_key() -> None:
-    """The generated pages have a row for every key."""
+    """The generated pages have a row for every campaign key and every framework parameter."""
     keys = (REFERENCE / "campaign-keys.md").read_text()
     for kind in (CampaignFile, CommonParameters):
         assert {field.name for field in fields(kind) if f"| `{field.name}` |" not in keys} == set()

@@ -1,4 +1,4 @@
-"""The git hooks run the same checks as `make lint types`, with the same tools."""
+"""Check the configuration of the git hooks."""
 
 import subprocess
 import sys
@@ -11,13 +11,16 @@ CONFIG = ROOT / ".pre-commit-config.yaml"
 
 
 def test_pre_commit_accepts_its_configuration() -> None:
-    """`pre-commit install` and `git commit` work in a new checkout."""
+    """`pre-commit validate-config` accepts .pre-commit-config.yaml."""
     command = [sys.executable, "-m", "pre_commit", "validate-config", CONFIG]
     subprocess.run(command, check=True, timeout=60)
 
 
 def test_hooks_run_tools_of_the_environment() -> None:
-    """Git hooks run the installed tools, so only pyproject.toml sets the version of each tool."""
+    """Each git hook runs a tool that is installed in .venv.
+
+    So only pyproject.toml sets the version of each tool.
+    """
     repositories = yaml.safe_load(CONFIG.read_text())["repos"]
     assert [repository["repo"] for repository in repositories] == ["local"]
     beside_python = Path(sys.executable).parent

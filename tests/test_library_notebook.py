@@ -1,4 +1,4 @@
-"""Check docs/library.ipynb: its cells, executed again, print their recorded outputs."""
+"""Check docs/library.ipynb: its cells print their recorded outputs when they are executed again."""
 
 import ast
 import json
@@ -40,7 +40,10 @@ def recorded(cell: dict[str, Any]) -> str:
 
 
 def test_the_notebook_s_cells_print_their_recorded_outputs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The cells are executed in order, in one process, in the folder of the docs."""
+    """Each cell prints its recorded output if all cells are executed again in order.
+
+    The cells run in one process, in the folder of the docs.
+    """
     pd = pytest.importorskip("pandas")
     monkeypatch.chdir(DOCS)
     names: dict[str, Any] = {"__name__": "notebook"}
@@ -51,6 +54,6 @@ def test_the_notebook_s_cells_print_their_recorded_outputs(monkeypatch: pytest.M
 
 
 def test_the_notebook_has_been_executed_from_top_to_bottom() -> None:
-    """No cell was left out or executed twice."""
+    """The recorded outputs are of one execution, in which each cell ran once and in order."""
     assert [cell["execution_count"] for cell in CELLS] == [*range(1, len(CELLS) + 1)]
     assert sum(bool(cell["outputs"]) for cell in CELLS) > len(CELLS) // 2

@@ -49,7 +49,10 @@ def test_a_public_name_is_defined_in_one_module() -> None:
 
 
 def test_repeated_names_are_found(tmp_path: Path) -> None:
-    """Repeated public names are found, but not methods, or functions that frameworks require."""
+    """`repeated_names` returns each public class or function that two modules define.
+
+    It ignores methods, private functions, and the functions in HOOKS if frameworks define them.
+    """
     modules = {
         "orchestrator/one.py": "class Same: pass\ndef problems(): pass\ndef _private(): pass\n",
         "orchestrator/frameworks/a.py": "def problems(): pass\ndef other(): pass\n",

@@ -152,7 +152,7 @@ def _docstrings(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def _text(node: ast.Constant | ast.JoinedStr) -> str | None:
-    """Return a literal's text, with placeholders as written; None if it is not a text."""
+    """Return the text of a string literal, with placeholders as written; None for others."""
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else None
     return "".join(_placeholder(part) for part in node.values)

@@ -140,7 +140,7 @@ def case(values: dict[str, Any]) -> Run:
 
 
 def measured(run: Run, folder: Path) -> dict[str, int]:
-    """Start a run, and return the bytes that its rank 0 uses at rest and at its peak."""
+    """Start a run, and return the bytes of tensors on its rank 0: at the end and at the peak."""
     names = Settings.__dataclass_fields__
     chosen = {name: value for name, value in sizes(run).items() if name in names}
     configs = FRAMEWORKS[run.framework].start.files_on(run, gpus=False)

@@ -79,9 +79,9 @@ def known_keys() -> dict[str, list[str]]:
 
 
 def renamed_keys() -> dict[str, dict[str, str]]:
-    """Return today's name of each key that DeepSpeed accepts under another name, by section.
+    """Return, by section, each alternative name of a key that DeepSpeed accepts, with today's name.
 
-    The other names are deprecated, or are field names for which the key is the alias.
+    An alternative name is deprecated, or is the name of a pydantic field whose alias is the key.
     """
     from deepspeed.runtime.precision_config import BFLOAT16, BFLOAT16_OLD
 

@@ -1,8 +1,8 @@
 """Run the commands that the README and some docs pages show, and write their output there.
 
 Part of `make record`. In a block marked `console`, a line that begins with `$ ` is a command, and
-the lines up to the next one are its output. The commands of all pages run in order, in one empty
-folder that contains `examples/`.
+the lines up to the next command are its output. The commands of all pages run in order, in one
+temporary folder that contains `examples/`.
 """
 
 import os

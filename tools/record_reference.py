@@ -165,7 +165,7 @@ def _rows(kind: type) -> Iterator[str]:
 
 
 def _values(schema: dict[str, Any]) -> str:
-    """Return the values that a key accepts: a list of a few, or their type and limits."""
+    """Return the values that a key accepts: a list of values, or their type and limits."""
     if "anyOf" in schema:
         accepted = [option for option in schema["anyOf"] if option.get("type") != "null"]
         return " or ".join(dict.fromkeys(_values(option) for option in accepted))

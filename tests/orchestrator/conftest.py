@@ -67,7 +67,10 @@ def campaign_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[st
 def problems_of(
     campaign_of: Callable[[str], Campaign], tmp_path: Path
 ) -> Callable[[str], list[str]]:
-    """Return a function that returns the problems of a campaign file, without the file's name."""
+    """Return a function that loads a campaign text and returns its errors.
+
+    The errors do not contain the file's name.
+    """
 
     def sentences(text: str) -> Iterator[str]:
         with pytest.raises(UserError) as caught:
@@ -81,7 +84,11 @@ def problems_of(
 
 @pytest.fixture(scope="session")
 def attempt_in() -> Callable[..., Attempt]:
-    """Return a function that makes an attempt in a run's folder, ended if a state is given."""
+    """Return a function that makes an attempt in a run's folder.
+
+    log: the text of its log. ended: values of the record of its end, e.g. the state; without them,
+    the attempt has not ended.
+    """
 
     def make(folder: RunFolder, log: str | None = None, **ended: Any) -> Attempt:
         attempt = folder.new_attempt()
@@ -107,9 +114,11 @@ def attempt_in() -> Callable[..., Attempt]:
 def reported(
     campaign_of: Callable[[str], Campaign], attempt_in: Callable[..., Attempt], tmp_path: Path
 ) -> Callable[..., tuple[Campaign, list[Collected], Report]]:
-    """Return a function that makes the report of a campaign whose runs had these attempts.
+    """Return a function that makes a campaign with attempts, and returns it with its report.
 
-    The campaign is STAGES with some additional lines. None means a run that has not started.
+    The campaign file is STAGES with additional lines. For each run, the function takes the
+    arguments of `attempt_in`, or None for a run that has not started. It returns the campaign, the
+    collected runs and the report.
     """
 
     def make(

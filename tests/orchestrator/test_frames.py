@@ -1,4 +1,4 @@
-"""Return steps and runs as pandas frames."""
+"""Check the pandas frames of runs and steps."""
 
 import math
 import re
@@ -33,7 +33,7 @@ def runs(reported: Callable[..., Any]) -> Any:
 
 
 def test_a_frame_of_steps_has_a_row_for_each_report(runs: Any):
-    """The rows include the warm-up, and mark it."""
+    """A frame of steps has a row per step report; the column `warmup` marks the warm-up."""
     _, collected = runs
     frame = collected_steps_frame(collected)
     assert frame["iteration"].tolist() == [1, 2, 3]
@@ -44,7 +44,10 @@ def test_a_frame_of_steps_has_a_row_for_each_report(runs: Any):
 
 
 def test_a_frame_of_steps_has_its_columns_without_a_report_too(runs: Any):
-    """A script with these columns works before the campaign has run."""
+    """A frame of steps without any report has the same columns as a frame with reports.
+
+    So a script that uses these columns works before the campaign has run.
+    """
     _, collected = runs
     full, empty = (collected_steps_frame(some) for some in (collected, collected[1:]))
     assert len(empty) == 0
@@ -52,7 +55,10 @@ def test_a_frame_of_steps_has_its_columns_without_a_report_too(runs: Any):
 
 
 def test_a_frame_of_runs_has_a_row_for_each_run(runs: Any):
-    """A row has the sizes of the run, its outcome and its numbers."""
+    """A frame of runs has a row per run, with its label, its state and its numbers.
+
+    A run that has not started has a row, too.
+    """
     _, collected = runs
     frame = collected_runs_frame(collected)
     assert frame["label"].tolist() == ["seed=1", "seed=2"]
@@ -81,7 +87,10 @@ def test_a_column_of_numbers_is_one_of_numbers_too_where_all_are_absent(
 
 @pytest.fixture
 def saved(reported: Callable[..., Any], tmp_path: Path) -> Any:
-    """Return the campaign of `runs`, with its file and folder as a submit leaves them."""
+    """Save the campaign of `runs` and its results folder, as `submit` does.
+
+    Return the campaign, and its runs without logs and attempts.
+    """
     lines = "matrix: {seed: [1, 2]}\n"
     campaign, collected, _ = reported(lines, {"log": LOG, "state": "COMPLETED"}, None)
     (tmp_path / "results").rename(tmp_path / "stages")
@@ -95,7 +104,10 @@ def saved(reported: Callable[..., Any], tmp_path: Path) -> Any:
 def test_a_line_gives_the_frames_of_a_campaign_file(
     saved: Any, tmp_path: Path, as_text: bool
 ) -> None:
-    """The frames equal those that `collect` writes; the path may be a string or a Path."""
+    """`frames.runs` and `frames.steps` return the frames of a campaign file's collected runs.
+
+    The path of the file may be a string or a Path.
+    """
     _, collected = saved
     source, results = tmp_path / "campaign.yaml", tmp_path
     given = (str(source), str(results)) if as_text else (source, results)
@@ -104,7 +116,10 @@ def test_a_line_gives_the_frames_of_a_campaign_file(
 
 
 def test_a_line_gives_the_frames_of_a_folder_without_its_file(saved: Any, tmp_path: Path) -> None:
-    """The frames have the started runs, with the campaign's warm-up."""
+    """Without the campaign file, the frames of a results folder contain the started runs.
+
+    Their numbers exclude the warm-up that the campaign file had set.
+    """
     campaign, collected = saved
     campaign.path.unlink()
     frame = frames.runs(tmp_path / "stages")
@@ -114,7 +129,10 @@ def test_a_line_gives_the_frames_of_a_folder_without_its_file(saved: Any, tmp_pa
 
 
 def test_the_docstring_names_every_column(runs: Any) -> None:
-    """The docstring leaves out columns of a single framework."""
+    """The docstrings of `teralog.runs` and `teralog.steps` name all columns of their frames.
+
+    Only parameters of a single framework may be missing.
+    """
     _, collected = runs
     own = option_names("gpt") | {"zero_stage", "activation_checkpointing", "model"}
     pairs = [

@@ -1,4 +1,4 @@
-"""Start the daemons of a practice cluster, each after those it depends on."""
+"""Start the daemons of a practice cluster, in the order of their dependencies."""
 
 import os
 import pwd

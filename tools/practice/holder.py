@@ -1,8 +1,8 @@
-"""The process that holds a practice cluster: it starts the daemons, and ends all of them.
+"""Keep a practice cluster running: start its daemons, and end all of its processes.
 
-There are two processes, and each cleans up if the other is killed. The outer one waits, and the
-inner one has the daemons as its children. The inner process also adopts daemons and jobs that go
-into the background, so no process must be searched for by name.
+There are two processes, and each cleans up if the other is killed. The outer process waits. The
+daemons are children of the inner process, which also adopts daemons and jobs that go into the
+background. So no process must be searched for by name.
 """
 
 import contextlib
@@ -100,7 +100,10 @@ def _tell(message: Mapping[str, Any]) -> None:
 
 
 def _let_go_of_output() -> None:
-    """Close stdout and stderr, because the starter of the cluster may wait for their end."""
+    """Redirect stdout and stderr to /dev/null.
+
+    The process that started the cluster may read them until they are closed.
+    """
     with Path(os.devnull).open("wb") as nowhere:
         os.dup2(nowhere.fileno(), 1)
         os.dup2(nowhere.fileno(), 2)

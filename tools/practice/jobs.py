@@ -78,9 +78,10 @@ def let_time_run_out(cluster: Cluster, job: str) -> None:
 def fail_node(cluster: Cluster, node: str) -> None:
     """Take a node down with its jobs; the node stays down until `clear`, or `state=resume`.
 
-    A node that is only set to down becomes usable again as soon as it answers. It may then get the
-    job that it lost before it has cleaned up. Slurm then holds that job permanently ("launch failed
-    requeued held"). Raises PracticeError, with scontrol's message, if scontrol fails.
+    The node is drained before it is set to down. Otherwise it would become usable again as soon as
+    it answers. Slurm might then give it the job that it lost, before the node has cleaned up, and
+    would hold that job permanently ("launch failed requeued held"). Raises PracticeError, with
+    scontrol's message, if scontrol fails.
     """
     for word in ("drain", "down"):
         _update(cluster, f"nodename={node}", f"state={word}", "reason=test")

@@ -80,9 +80,9 @@ def _is_there(sign: str) -> bool:
 
 
 def _as_root() -> list[str] | None:
-    """Return the first words of a command run as root, or None if that is impossible.
+    """Return the first words of a command that runs as root; None if that is impossible.
 
-    It is impossible if it needs a password, or if apt is missing.
+    It is impossible if sudo is missing or needs a password, or if apt is missing.
     """
     if shutil.which("apt-get", path=SEARCH_PATH) is None:
         return None

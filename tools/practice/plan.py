@@ -21,13 +21,13 @@ class Plan:
     """A practice cluster.
 
     folder: contains everything, and is removed with the cluster.
-    nodes_32g, nodes_16g: how many nodes have the feature v100-32g, and v100-16g.
+    nodes_32g: how many nodes have the feature v100-32g. nodes_16g: the same for v100-16g.
     max_array_size: Slurm's MaxArraySize: an array's indices are smaller than this.
-    with_accounting: whether slurmdbd and MariaDB run, so that sacct answers and accounts, QOS and
-        their limits are enforced.
+    with_accounting: whether slurmdbd and MariaDB run. Then sacct answers, and Slurm enforces
+        accounts, QOS and their limits.
     min_job_age_seconds: after this time Slurm forgets an ended job if there is no accounting. It is
         Slurm's MinJobAge, which Slurm checks at most every ten seconds.
-    timeout_seconds: how long a node, the controller or a message may be silent.
+    timeout_seconds: how long Slurm waits for a node, the controller, or the answer to a message.
     slow_to_accept: whether a plug-in delays each submitted job by the seconds in the file
         `submit_seconds`.
     """
@@ -123,7 +123,7 @@ def files(plan: Plan, host: Host) -> Mapping[str, str]:
 
 
 def accounts(user: str) -> str:
-    """Return the commands for sacctmgr that create the cluster, two QOS, an account and users."""
+    """Return the commands for sacctmgr that create the cluster, two QOS, an account and a user."""
     return f"""\
 add cluster practice
 add qos dev MaxWall=2:00:00 Flags=DenyOnLimit Priority=100
@@ -263,7 +263,10 @@ end
 
 
 def _task_prolog(plan: Plan) -> str:
-    """Return a script for jobs: the host name is the node's name, and other nodes are found."""
+    """Return the script that Slurm runs before each task of a job.
+
+    It makes programs see the node's name as host name, and find the addresses of other nodes.
+    """
     return f"""\
 #!/bin/sh
 echo "export SLURM_CONF={plan.slurm_conf}"

@@ -15,8 +15,8 @@ _PORTS = range(10_000, 20_000)
 def reserved_ports(count: int) -> Iterator[tuple[int, ...]]:
     """Yield ports of 127.0.0.1 that no other program, and no other call of this function, gets.
 
-    Each port is bound without SO_REUSEADDR, which fails if another program uses it. Then the port
-    is opened to programs that listen and set SO_REUSEADDR, e.g. Slurm's daemons.
+    Each port is bound without SO_REUSEADDR; this fails if another program uses the port. Then the
+    port is opened to programs that listen and set SO_REUSEADDR, e.g. Slurm's daemons.
     """
     with ExitStack() as stack:
         yield tuple(islice(_free_ports(stack), count))
