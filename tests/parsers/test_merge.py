@@ -26,9 +26,10 @@ def log_interval(value: str) -> Setting:
 
 
 def test_of_two_programs_the_one_that_reports_the_end_is_believed() -> None:
-    """If Megatron and DeepSpeed's pipeline engine report a step, Megatron's values count.
+    """If Megatron and DeepSpeed's pipeline engine report the same step, Megatron's values count.
 
-    Megatron prints more digits. The rate, which only the engine prints, is kept.
+    Megatron prints more digits. The samples per second are the engine's, because only the engine
+    prints them.
     """
     pipeline = Step(
         iteration=1, step_seconds=150.471, samples_per_second=6.805, loss=12.79, offset=0
@@ -67,7 +68,7 @@ def test_megatrons_extra_first_line_does_not_count(records: list[Record], kept: 
 
 
 def result(seconds: float, rate: float, **values: Any) -> RunTotals:
-    """Return the result that one node prints at the end."""
+    """Return the record of a result that a node prints at the end of a training."""
     return RunTotals(train_seconds=seconds, samples_per_second=rate, offset=0, **values)
 
 
@@ -94,15 +95,15 @@ TOTALS = {
 
 @pytest.mark.parametrize(("records", "count"), TOTALS.values(), ids=TOTALS)
 def test_a_result_that_every_node_prints_counts_once(records: list[RunTotals], count: int) -> None:
-    """The result that each node prints counts once, although nodes measure slightly other times."""
+    """The result that each node prints counts once, although the nodes' times differ slightly."""
     assert len(merge_totals(records)) == count
     assert merge_totals(records)[0] == records[0]
 
 
 def test_the_program_is_believed_before_the_script() -> None:
-    """A value that the program prints counts more than the script's, and the first value counts.
+    """If a script and a program print a setting, the program's value counts; of several, its first.
 
-    Hosts and GPUs are collected in lists.
+    All hosts and GPUs are kept, as lists.
     """
     facts = [
         ("micro_batch_size", "4", "echo"),

@@ -108,14 +108,14 @@ def test_other_lines_with_the_word_are_not_headers(line: str) -> None:
 
 
 def test_a_query_of_memory_alone_is_a_table_of_its_own() -> None:
-    """CSV output with only memory has its own format; other CSV output is not read twice."""
+    """CSV output without utilization has its own format, which reads no other CSV output."""
     row = rows(NVIDIA_SMI_MEMORY_CSV, "index, memory.used [MiB], memory.total [MiB]")
     assert list(row(7, "3, 4096 MiB, 81920 MiB")) == [MEMORY_ONLY]
     assert NVIDIA_SMI_MEMORY_CSV.row(HEADER) is None
 
 
 def test_a_row_without_an_end_mark_is_read_as_far_as_it_goes() -> None:
-    """A torn row of `nounits` is read without its last number, which may lack digits."""
+    """A torn row without units is read as it is: digits of its last number may be missing."""
     (usage,) = rows(NVIDIA_SMI_CSV, "index, utilization.gpu [%], memory.used [MiB]")(7, "3, 85, 40")
     assert isinstance(usage, Usage)
     assert usage.memory_allocated_gib == 40 / 1024

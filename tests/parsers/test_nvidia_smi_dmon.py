@@ -76,7 +76,10 @@ SAMPLES = {
 def test_a_sample_of_dmon_is_read_by_the_names_of_its_columns(
     header: str, row: str, records: list[Record]
 ) -> None:
-    """Columns are recognized by their titles: `mem` is not the used memory, and `-` is None."""
+    """Columns are recognized by their titles.
+
+    The column `mem` is a utilization and not the used memory. A value `-` is None.
+    """
     assert list(rows(header)(7, row)) == records
 
 
@@ -92,7 +95,7 @@ def test_a_sample_of_dmon_is_read_by_the_names_of_its_columns(
     ],
 )
 def test_other_lines_with_a_gpu_are_not_headers_of_dmon(line: str) -> None:
-    """The header of dmon's list of processes does not count as a header of samples."""
+    """Other lines with the word gpu, e.g. the header of dmon's processes, are not headers."""
     assert NVIDIA_SMI_DMON.row(line) is None
 
 
@@ -131,5 +134,5 @@ TABLE = {
 
 @pytest.mark.parametrize(("line", "records"), TABLE.values(), ids=TABLE.keys())
 def test_a_device_s_row_in_the_table_is_read(line: str, records: list[Record]) -> None:
-    """Tables of earlier and current drivers are read; rows of processes are not."""
+    """The rows of GPUs in the tables of old and new drivers are read; rows of processes are not."""
     assert list(NVIDIA_SMI_TABLE.parse(7, line)) == records

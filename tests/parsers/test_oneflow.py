@@ -102,7 +102,7 @@ def test_a_table_s_row_is_a_step(header: str, row: str, records: list[Record]) -
 
 @pytest.mark.parametrize("header", ["", "| micro_batches |", HEADER[:40], HEADER.replace("|", "")])
 def test_other_lines_with_the_word_are_not_headers(header: str) -> None:
-    """Other lines with the word micro_batches, e.g. lists of arguments, are not headers."""
+    """Incomplete headers and other lines with the word micro_batches do not count as headers."""
     assert ONEFLOW_TABLE.row(header) is None
 
 
@@ -168,9 +168,9 @@ TOLD = {
 
 @pytest.mark.parametrize("before", ["", "0: ", "[rank0]: ", "[default7]:"])
 def test_arguments_are_reported_up_to_the_rule(before: str) -> None:
-    """Arguments are read up to the line that ends their list.
+    """Arguments are read up to the horizontal rule that ends their list.
 
-    Names are translated to the project's; values are texts, and keep their spaces.
+    They get teralog's names for settings. Their values are texts, and keep their spaces.
     """
     text = "\n".join(before + line for line in ARGUMENTS)
     assert list(ONEFLOW_ARGUMENTS.parse(7, text)) == [
@@ -181,6 +181,9 @@ def test_arguments_are_reported_up_to_the_rule(before: str) -> None:
 
 @pytest.mark.parametrize("lines", [(), ARGUMENTS[1:], ARGUMENTS[:4], (*ARGUMENTS[:2], "x = 5")])
 def test_an_argument_that_may_be_cut_is_not_reported(lines: tuple[str, ...]) -> None:
-    """An argument that may be cut off is not read: on the last line, or in a list without title."""
+    """An argument on the last line is not read, because it may be cut off.
+
+    A list without its title is not read at all.
+    """
     names = [setting.name for setting in ONEFLOW_ARGUMENTS.parse(7, "\n".join(lines))]
     assert names == (["dataset"] if len(lines) == 4 else [])

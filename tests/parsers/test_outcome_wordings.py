@@ -308,9 +308,9 @@ NO_ENDS = (
 def test_a_line_shows_how_the_run_ended(
     outcome: Read, line: str, expected: tuple[OutcomeKind, float | None], before: str
 ) -> None:
-    """The outcome has its line without rank label and progress bar, and the line's place.
+    """The outcome contains its line, without rank label and progress bar, and the line's offset.
 
-    If the line contains a requested memory size, the outcome has this size.
+    If the line contains a requested memory size, so does the outcome.
     """
     kind, requested_gib = expected
     run_end = outcome(f"noise\n{before}{line}\r\nnoise\n")

@@ -90,9 +90,9 @@ def test_an_empty_log_of_errors_changes_nothing(logs: tuple[Path, Path]) -> None
 def test_steps_of_a_pair_decide_the_outcome_as_in_one_log(
     logs: tuple[Path, Path], output_text: str, errors_text: str, kind: OutcomeKind, line: int | None
 ) -> None:
-    """The steps of a pair of files determine the outcome in the same way as those of one log.
+    """For a pair of files, steps determine the outcome in the same way as for one log.
 
-    Cases are the last step, a NaN loss, and steps after a failure.
+    The tests have the last planned step, a NaN loss, and steps after an error.
     """
     output, errors = logs
     output.write_text(output_text)
@@ -103,9 +103,9 @@ def test_steps_of_a_pair_decide_the_outcome_as_in_one_log(
 
 
 def test_a_log_of_errors_may_contain_the_whole_run(logs: tuple[Path, Path]) -> None:
-    """If a program prints everything to stderr, that file gives the whole run.
+    """If a program prints everything to stderr, the stderr file gives the whole run.
 
-    While the program prints, the run has no outcome.
+    While the program is still running, the run has no outcome.
     """
     output, errors = logs
     output.write_text("hello\n")
@@ -118,7 +118,7 @@ def test_a_log_of_errors_may_contain_the_whole_run(logs: tuple[Path, Path]) -> N
 
 
 def test_two_logs_that_contain_nothing_are_of_no_run(logs: tuple[Path, Path]) -> None:
-    """Two empty files give no run, and are not reported as cut off."""
+    """Two files without training output give the outcome UNKNOWN, and not TRUNCATED."""
     output, errors = logs
     output.write_text("hello\n")
     (run,) = read_pair(output, errors)

@@ -43,7 +43,10 @@ NOISE = ("", "noise\n", "\n\n", "\u2588\x1b[1mloading\x1b[0m shard 3 of 64\n", "
 
 
 def mangled(printed: Printed, random: Random, *, label: str, end: str) -> str:
-    """Return a log with a report; its lines get some label, colour and line ending."""
+    """Return a log with a report, and with other lines before or after it.
+
+    Each line of the report gets this label and line end, and the report some colour codes.
+    """
     colour = random.choice(["", "\x1b[92m", "\x1b[1;31m"])
     report = (
         ("" if printed.alone else random.choice(IN_FRONT))
@@ -57,7 +60,7 @@ def mangled(printed: Printed, random: Random, *, label: str, end: str) -> str:
 
 
 def of_one_place(records: list[Record]) -> list[str]:
-    """Return records as texts without their offsets; in a text, nan equals nan."""
+    """Return records as texts that can be compared: offsets are 0, and as a text nan equals nan."""
     return [repr(replace(record, offset=0)) for record in records]
 
 
@@ -97,7 +100,7 @@ def test_a_printed_report_is_read_back(
 def test_a_report_is_understood_whole_and_by_its_own_format(
     name: str, printer: Printer, random: Random
 ) -> None:
-    """A report is read completely by its own format, and by no other format."""
+    """A report is read completely by its own format, and no other format reads anything in it."""
     printed = printer(random)
     (run,) = read(io.BytesIO(f"{printed.log}\n".encode()))
     assert run.not_understood == ()
@@ -106,7 +109,7 @@ def test_a_report_is_understood_whole_and_by_its_own_format(
 
 
 def facts(record: Record) -> Iterator[tuple[str, str]]:
-    """Yield the names and values in a record; a record of several timers gives each timer."""
+    """Yield the name and value of each field of a record as texts, and of each timer."""
     if isinstance(record, Timers):
         yield from ((name, repr(seconds)) for name, seconds in record.seconds)
         return

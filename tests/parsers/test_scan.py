@@ -83,13 +83,13 @@ def test_a_line_with_the_anchors_of_two_formats_is_read_by_both(tmp_path: Path) 
 
 
 def test_an_empty_log_contains_nothing(tmp_path: Path) -> None:
-    """An empty log gives no records and no error; it may be of a run that has not yet written."""
+    """An empty log gives no records and no error: perhaps its run has not printed yet."""
     (tmp_path / "log").touch()
     assert list(read_records(tmp_path / "log", FORMATS)) == []
 
 
 def test_decoding_leaves_out_colours_and_replaces_invalid_utf_8() -> None:
-    """Parsers get text without colour codes, with invalid UTF-8 replaced."""
+    """Parsers get text without colour codes; bytes that are not UTF-8 are replaced by U+FFFD."""
     assert decode(b"\x1b[92m\x1b[1mstep=1\x1b[0m \xff \xe2\x96\x88") == "step=1 \ufffd █"
 
 

@@ -92,7 +92,7 @@ NUMBERS = re.compile(r"(?=(([0-9]{1,30})(?:\.[0-9]{1,30})?(?:[eE][-+]?[0-9]{1,3}
 
 
 def digits(value: float) -> str:
-    """Return the leading digits of a number, without its power of ten and its rounding error."""
+    """Return eleven digits of a number, without sign and power of ten."""
     return f"{abs(value):.10e}".partition("e")[0]
 
 
@@ -131,7 +131,10 @@ class Text:
         self.digits = {digits(value) for value in self.values}
 
     def holds(self, value: float) -> bool:
-        """Return whether the text contains a number, perhaps times a power of 1000 or of 1024."""
+        """Return whether the text contains a number, possibly in another unit.
+
+        Units differ by a power of 1000 or of 1024.
+        """
         if not math.isfinite(value):
             return str(value).strip("-") in self.text.lower()
         # A number halfway between two numbers of that many digits may be rounded to either.

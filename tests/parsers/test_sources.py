@@ -48,7 +48,10 @@ PACKS: dict[str, Pack] = {
 
 
 def plain(log: LogPath, piece: int = 2**16) -> tuple[bytes, list[str]]:
-    """Return all decompressed bytes of a log, and its problems."""
+    """Return the decompressed bytes of a log, and the notes about its problems.
+
+    piece: how many bytes are read at a time.
+    """
     content = bytearray()
     view = memoryview(bytearray(piece))
     with open_source(log) as source:
@@ -105,14 +108,17 @@ def test_the_beginning_of_a_truncated_log_counts(tmp_path: Path, pack: Pack) -> 
 
 @pytest.mark.parametrize("pack", [gzip.compress, zstd])
 def test_the_beginning_of_a_damaged_log_counts(pack: Pack) -> None:
-    """The readable beginning of a damaged compressed log is read, whatever bytes follow it."""
+    """If invalid bytes follow the compressed data of a log, the data before them are read."""
     text, notes = plain(io.BytesIO(pack(LOG) + b"no member at all"))
     assert text == LOG
     assert notes == ["is damaged: its compressed data cannot be read to the end"]
 
 
 def test_a_damaged_log_loses_few_lines(tmp_path: Path) -> None:
-    """A damaged log loses only a few lines, and is not reported as empty."""
+    """A compressed log with a wrong checksum still gives all its steps.
+
+    If no bytes can be decompressed, a note reports damage, and not an empty log.
+    """
     packed = bytearray(gzip.compress(LOG + bytes(range(33, 127)) * 1000))
     packed[-6] ^= 255
     log = tmp_path / "log"

@@ -62,7 +62,7 @@ def runs_of(log: str) -> list[LogRun]:
 
 
 def iterations(runs: Sequence[LogRun]) -> list[list[list[int]]]:
-    """Return the iterations reported in each segment of each run."""
+    """Return the iterations of each launch (a segment of a run) of each run."""
     return [
         [
             [record.iteration for record in segment.records if isinstance(record, Step)]
@@ -167,12 +167,15 @@ SPLITS = {
 
 @pytest.mark.parametrize(("log", "expected"), SPLITS.values(), ids=SPLITS)
 def test_runs_and_restarts_are_distinguished(log: str, expected: list[list[list[int]]]) -> None:
-    """A run begins with the lines of a launch, or with iterations that start over."""
+    """A new run begins with the lines of a launch, or if iterations start over.
+
+    A launch that continues from a checkpoint is a restart of the same run.
+    """
     assert iterations(runs_of(log)) == expected
 
 
 def test_every_byte_belongs_to_one_segment() -> None:
-    """A segment of a log goes from a launch's first line to the next launch's first line."""
+    """Each byte of a log belongs to one run; a run begins at the first line of its launch."""
     first, second = "noise\n" + START + megatron(10, 20) + KILL, START + megatron(10) + "noise\n"
     first_run, second_run = runs_of(first + second)
     assert (first_run.index, first_run.begin, first_run.end) == (0, 0, len(first))

@@ -1,4 +1,7 @@
-"""Check that steps that are read many at once (in blocks) equal steps read line by line."""
+"""Check that steps that are read many at once give the same records as line by line.
+
+Such steps are stored together in a `StepBlock`, which tests here call a block.
+"""
 
 import io
 import math
@@ -68,14 +71,14 @@ FRONTS = ("", "0: ", "[default7]:", " [2026-01-02 03:04:05.123456]", "\x1b[92m",
 
 
 def line(layout: str, iteration: int, **values: object) -> str:
-    """Return a report of an iteration, in this layout and with these values."""
+    """Return a report of an iteration: the template `layout`, filled with these values."""
     usual = {"front": "", "of": 10**6, "ms": f"{1000 + iteration % 7}.5", "loss": "2.5E+00"}
     fields = {"samples": 512 * iteration, "skipped": 0, **usual, **values}
     return layout.format(iteration=iteration, **fields)
 
 
 def learn() -> None:
-    """Make the reader learn all layouts (orders of fields) of the test's lines."""
+    """Let the parser learn the layouts (orders of fields) of all lines of these tests."""
     for layout in LAYOUTS:
         runs_of("\n".join([line(layout, at) for at in (1, 2, 3)]).encode())
 
@@ -99,7 +102,10 @@ def read_values(runs: Sequence[LogRun]) -> str:
 
 @st.composite
 def stretches(draw: st.DrawFn) -> list[str]:
-    """Draw adjacent reports that mostly differ only in their numbers; a few are unusual."""
+    """Draw lines of consecutive reports, which mostly differ only in their numbers.
+
+    A few reports are unusual, e.g. with a nan loss, and another line may be between them.
+    """
     layout, front = draw(st.sampled_from(LAYOUTS)), draw(st.sampled_from(FRONTS))
     first = draw(st.integers(0, 60))
     mixed = st.lists(st.sampled_from([1, 1, 1, 1, 2, 2, 0, -1, -9]), max_size=12)
@@ -186,9 +192,10 @@ def test_usual_reports_are_read_at_once(layout: str, newline: str, front: str) -
     ids=str,
 )
 def test_reports_are_read_at_once_around_an_odd_one(odd: dict[str, Any], at_once: int) -> None:
-    """Reports before and after an unusual one are read many at once.
+    """Reports before and after an unusual one are read many at once, with the usual records.
 
-    The last planned report, a NaN loss, and the first report of a launch are read alone.
+    Some reports are always read alone: the last planned one, one with a NaN loss, and the first of
+    a launch.
     """
     learn()
     values: list[dict[str, Any]] = [{"iteration": at} for at in range(5, 25)]
@@ -201,7 +208,7 @@ def test_reports_are_read_at_once_around_an_odd_one(odd: dict[str, Any], at_once
 
 
 def test_a_launch_that_begins_within_a_block_begins_at_its_line() -> None:
-    """If iteration numbers start over among steps that are read at once, a launch begins there."""
+    """If iterations start over within lines that are read at once, a launch begins at that line."""
     learn()
     first = [line(CORE, at, samples=7) for at in range(1, 9)]
     log = "\n".join([*first, NOISE[1], *(line(CORE, at) for at in range(5, 15))]).encode()
@@ -239,7 +246,7 @@ def test_records_behave_like_a_sequence() -> None:
 
 
 def test_blocks_are_joined_by_field() -> None:
-    """If blocks of steps are joined, a field that one block lacks is None for its steps."""
+    """If steps with different fields are joined, a field that a step lacks is None."""
     steps = [Step(iteration=1, loss=2.5, offset=0), Step(iteration=2, grad_norm=1.0, offset=9)]
     assert joined_steps([StepBlock.of(steps[:1]), *steps[1:]]).steps() == steps
     assert joined_steps([]).steps() == []
@@ -291,7 +298,10 @@ def test_rising_lines_of_a_declaration_are_read_at_once(name: str) -> None:
 
 
 def test_reports_without_an_iteration_are_numbered_across_blocks_and_single_lines() -> None:
-    """Reports without an iteration number are counted, whether read many at once or alone."""
+    """Reports without an iteration number are numbered in their order.
+
+    The numbers continue if some reports are read many at once, and others alone.
+    """
     plain = "Step Time : {}.25s GPU utilization: 1085.8MODEL_TFLOP/s/GPU\n"
     odd = "Step Time : {}.25s ! GPU utilization: 1085.8TFLOP/s/GPU\n"
     forms = [plain] * 9 + [odd] + [plain] * 40

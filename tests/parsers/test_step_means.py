@@ -26,9 +26,11 @@ def duration_ms(iteration: int) -> float:
 
 
 def core_016(interval: int, start: int, end: int, *, dump: bool) -> str:
-    """Return the output of Megatron core 0.16 for the iterations after `start` up to `end`.
+    """Return Megatron core 0.16's output for the iterations `start + 1` to `end`.
 
-    The mean of the next line also covers the iteration of the extra first line.
+    Megatron prints an extra line after the first iteration of a launch, and then a mean per
+    `interval` iterations. The first mean also covers the first iteration. dump: whether the output
+    has the list of arguments.
     """
     text = DUMP.format(interval) if dump else "using torch.float16 for parameters ...\n"
     if start:
@@ -87,7 +89,7 @@ def test_each_iteration_is_counted_once(interval: int, reports: int, start: int,
 @pytest.mark.parametrize("dump", [True, False])
 @pytest.mark.parametrize("start", [0, 500])
 def test_the_first_iteration_s_line_counts_where_it_is_the_only_one(start: int, dump: bool):
-    """If a run ended before its first log interval, the first iteration's line counts."""
+    """If a run ended before its first mean, the extra line of the first iteration counts."""
     (step,) = run_of(core_016(100, start, start + 7, dump=dump)).steps
     assert (step.iteration, step.log_interval) == (start + 1, 1)
     assert total_ms([step]) == pytest.approx(duration_ms(start + 1))
@@ -168,18 +170,18 @@ INTERVALS: dict[str, tuple[list[Record], int | None, list[int | None]]] = {
 def test_a_mean_s_interval_follows_from_the_reports_around_it(
     records: list[Record], resumed_from: int | None, intervals: list[int | None]
 ):
-    """The number of iterations that a mean covers follows from three sources.
+    """The number of iterations that a mean covers is known from three sources.
 
-    These are the report before, the configuration and the checkpoint.
+    These are the previous report, the printed log interval, and the checkpoint at the start.
     """
     steps = merged_steps(records, resumed_from=resumed_from).steps()
     assert [step.log_interval for step in steps] == intervals
 
 
 def test_of_two_means_the_more_precise_keeps_its_own_interval():
-    """If two programs report a mean time, the kept mean keeps the interval of its own program.
+    """If two programs report mean times of a step, the more precise mean counts.
 
-    If that interval is unknown, it is None.
+    Its number of iterations is that of its own program: None if unknown.
     """
     records = [pipeline(35), pipeline(40), megatron(40)]
     assert [step.log_interval for step in merged_steps(records).steps()] == [None, None]

@@ -21,7 +21,7 @@ def _itself(runs: list[LogRun]) -> list[LogRun]:
 
 
 def read_together(*logs: Path) -> list[LogRun]:
-    """Return the runs of logs that may belong to one run."""
+    """Return the runs of files that may be parts of one run."""
     paths: LogPaths = logs
     ((_, runs),) = read_each([paths], _itself)
     assert not isinstance(runs, OSError)
@@ -83,10 +83,9 @@ def test_a_stream_with_other_losses_is_another_run(console: Path) -> None:
 def test_after_a_restart_the_stream_is_that_of_both_launches(
     tmp_path: Path, appended: bool
 ) -> None:
-    """After a restart, the metrics file belongs to both launches of the console log.
+    """If a run was restarted, its metrics file gives values to the steps of both launches.
 
-    Repeated steps are twice in the console log. They are twice in the metrics file only if both
-    launches write to it.
+    The console log has repeated steps twice. The metrics file has them twice or once.
     """
     console, stream = tmp_path / "slurm-1.out", tmp_path / "metrics.jsonl"
     first = [(at, 9 - at / 8) for at in range(1, 9)]
@@ -166,5 +165,5 @@ def test_an_interrupted_console_of_a_finished_state_is_complete(tmp_path: Path) 
     ],
 )
 def test_streams_are_known_by_their_names(name: str, stream: bool) -> None:
-    """A metrics file is recognized by its name; its contents decide to which run it belongs."""
+    """Metrics files are recognized by their names: metrics.jsonl and trainer_state.json."""
     assert is_stream(name) is stream

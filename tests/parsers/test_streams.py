@@ -90,9 +90,9 @@ def test_olmo_has_other_names_for_its_metrics() -> None:
 
 
 def test_composer_counts_batches_of_an_epoch_apart() -> None:
-    """Composer's number of a batch within an epoch is not read as an iteration.
+    """A report of Composer with a number of a batch within an epoch gives no step.
 
-    A metric that is not a number does not end the report.
+    A metric that is not a number does not end a report.
     """
     run = run_of(
         "[batch=2/9]:",
@@ -143,9 +143,10 @@ AXOLOTL = {
 def test_keys_of_integrations_are_read_with_and_without_a_bar(
     line: str, expected: tuple[float | None, ...]
 ) -> None:
-    """Keys of tools such as LLaMA-Factory and TRL are read, with and without a progress bar.
+    """Throughput and memory that axolotl adds to the Trainer's reports are read.
 
-    LLaMA-Factory's throughput is a mean since the start; TRL's step time lacks the update.
+    LLaMA-Factory's throughput is not read as a rate, because it is a mean since the start. TRL's
+    step time is not read, because it does not include the update of the weights.
     """
     names = ("tokens_per_second_per_gpu", "max_memory_allocated_gib", "max_memory_reserved_gib")
     (report,) = run_of(line).records
@@ -183,7 +184,7 @@ SWIFT = (swift(10, 3.0, "30s"), swift(20, 2.5, "50s"), swift(40, 2.25, "1m 30s")
 
 @pytest.mark.parametrize("as_json", [True, False])
 def test_mean_speeds_since_the_start_give_the_time_of_each_interval(as_json: bool) -> None:
-    """If a program prints mean speeds since the start, the time of each interval is computed.
+    """If a program prints mean speeds since the start, their differences give step times.
 
     In the test, 10, 10 and 20 steps take 30, 20 and 40 seconds.
     """
@@ -195,7 +196,10 @@ def test_mean_speeds_since_the_start_give_the_time_of_each_interval(as_json: boo
 
 
 def test_mean_speeds_of_a_resumed_training_give_no_time() -> None:
-    """Mean speeds of a resumed training give no step time, because they cover fewer steps."""
+    """If a training continues from a checkpoint, mean speeds give no time since the start.
+
+    They cover only the steps after the checkpoint, but the step number counts all steps.
+    """
     lines = [json.dumps(swift(30, 3.0, "30s")), json.dumps(swift(40, 2.5, "50s"))]
     assert [step.train_seconds for step in run_of(*lines).steps] == [None, None]
 
@@ -261,9 +265,9 @@ RESULT = {
 
 
 def test_a_trainer_state_is_read_as_a_log() -> None:
-    """The file trainer_state.json is read like a log: evaluations in it give no steps.
+    """The file trainer_state.json gives steps, the final result and the planned number of steps.
 
-    Its batch size is that of one device.
+    Evaluations in the file give no steps.
     """
     run = run_of(trainer_state(result=RESULT))
     assert [(step.iteration, step.loss) for step in run.steps] == [(10, 2.5), (20, 2.0)]
@@ -300,7 +304,7 @@ TITAN = {
 
 
 def test_metrics_of_torchtitan_are_read_and_those_of_a_validation_are_not() -> None:
-    """Metrics of torchtitan's training are read; those of its validation, with a step, are not."""
+    """JSON metrics of torchtitan's training give steps; those of a validation give none."""
     validation = {"step": 10, "validation_metrics/throughput(tps)": 9.0}
     (step,) = run_of(json.dumps(TITAN), json.dumps(validation)).steps
     assert step == Step(
@@ -331,7 +335,7 @@ def test_events_of_torchtitan_give_the_time_of_each_step() -> None:
 
 
 def test_verl_writes_its_metrics_as_json_too() -> None:
-    """The JSON metrics of verl give steps, but a line of a validation gives no step time."""
+    """JSON metrics of verl give steps; a line that contains only a validation gives no step."""
     metrics = {"timing_s/step": 48.5, "timing_s/gen": 16.0, "perf/throughput": 3283.5}
     lines = [{"step": 0, "data": {"val/reward": 0.5}}, {"step": 1, "data": metrics}]
     (step,) = run_of(*map(json.dumps, lines)).steps
@@ -392,6 +396,6 @@ def test_a_number_of_json_that_no_float_can_hold_is_not_infinite() -> None:
     [("3.120e+14", "312"), ("312000000000001", "312.000000000001"), ("95371441969135e+14", None)],
 )
 def test_a_peak_for_the_mfu_has_all_its_digits(text: str, tflops: str | None) -> None:
-    """The peak FLOPs for the MFU are not read from a torn line."""
+    """The peak TFLOPs that torchtitan uses for the MFU are not read if digits are missing."""
     run = run_of(f"[titan] INFO - Peak FLOPS used for computing MFU: {text}")
     assert run.config.get("mfu_peak_tflops") == tflops

@@ -1,4 +1,4 @@
-"""Summarize a run: choose the reports that count, and compute derived values."""
+"""Summarize a run: choose the step reports that count, and compute values from them."""
 
 import json
 import os
@@ -71,7 +71,10 @@ def test_warm_up_and_skipped_updates_are_left_out(
 
 
 def test_the_statistics_are_those_of_a_sample() -> None:
-    """Statistics are those of a sample; with too few values, a statistic is None."""
+    """The standard deviation is that of a sample (n - 1).
+
+    Statistics of too few values are None.
+    """
     assert StepSeconds.of([2.0, 1.0, 4.0, 1.0]) == StepSeconds(
         n=4, mean=2.0, median=1.5, std=pytest.approx(2**0.5), min=1.0, max=4.0, first=2.0
     )
@@ -85,7 +88,7 @@ def test_the_statistics_are_those_of_a_sample() -> None:
     ids=["negative", "huge", "tiny"],
 )
 def test_a_damaged_time_is_absent(log: Path, times: list[float]) -> None:
-    """Step times that are damaged are None, because they cannot be added up."""
+    """Step times that are negative, huge or tiny are None, because the line must be damaged."""
     text = "".join(
         line(at, 1).replace("(ms): 1.0", f"(ms): {ms!r}") for at, ms in enumerate(times, start=1)
     )
@@ -104,7 +107,10 @@ def test_the_mean_of_equal_times_is_that_time() -> None:
 
 @pytest.mark.parametrize("size", ["9" * 5000, "9" * 30, "0", "\N{SUPERSCRIPT TWO}"])
 def test_a_damaged_size_is_absent(log: Path, size: str) -> None:
-    """An unreadable size in the list of arguments is None; a report's own batch still counts."""
+    """If sizes in the list of arguments are unreadable, they are None.
+
+    The batch size that a step report prints still counts.
+    """
     names = ("seq_length", "global_batch_size", "log_interval")
     dump = "".join(f"  {name} ..... {size}\n" for name in names)
     run_summary = summary(log, dump + line(1, 1000), "none")
@@ -124,9 +130,9 @@ def test_samples_are_divided_by_the_seconds_that_they_took(log: Path) -> None:
 
 
 def test_rates_without_a_batch_are_each_of_as_many_samples(log: Path) -> None:
-    """If the batch size is unknown, each rate counts for the same number of samples.
+    """If the batch size is unknown, the mean rate is the same as with a known batch size.
 
-    So the mean is the same as with a known batch size: 3 batches of 8 in 0.1 + 0.1 + 0.4 s.
+    Each rate is taken to cover the same number of samples: here 3 * 8 in 0.1 + 0.1 + 0.4 s.
     """
     steps = "".join(
         "[2023-09-15 00:09:01,317] [INFO] [timer.py:260:stop] epoch=0/micro_step=2/"
@@ -140,7 +146,10 @@ def test_rates_without_a_batch_are_each_of_as_many_samples(log: Path) -> None:
 
 
 def test_rates_are_weighed_by_their_seconds(log: Path) -> None:
-    """Each rate is weighted by the duration of its step, even if the rounded rate is 0."""
+    """In the mean of reported TFLOPs, each value is weighted by the seconds of its step.
+
+    A value that is rounded to 0 counts, too.
+    """
     claimed = "throughput per GPU (TFLOP/s/GPU): {} | "
     steps = "".join(
         line(at, ms, extra=claimed.format(tflops))
@@ -225,7 +234,7 @@ SAMPLES = (
 def test_the_peak_of_a_device_is_one_of_the_training(
     log: Path, before: int, after: int | None, peak_mib: int | None
 ) -> None:
-    """The peak memory of a device is that during the training; earlier samples do not count.
+    """The peak memory of a device is from samples taken after the training has begun.
 
     A peak of 0 is None.
     """
@@ -251,9 +260,9 @@ def test_formats_are_those_of_reports(log: Path) -> None:
 
 
 def test_the_first_format_is_the_one_with_the_most_about_speed(log: Path) -> None:
-    """The first format of a summary is the one with the most information about speed.
+    """The first format in a summary is the one that reports most about speed.
 
-    Megatron is before DeepSpeed, and DeepSpeed's pipeline engine is before samples of nvidia-smi.
+    Megatron is before DeepSpeed; DeepSpeed's pipeline engine is before nvidia-smi.
     """
     progress = "[2026-01-02 03:04:05,678] [INFO] [x.py:1:y] [Rank 0] step=1, skipped=0, lr=[1], "
     pipeline = "steps: 1 loss: 6.5 iter time (s): 9.000 samples/sec: 1.778\n"
@@ -269,7 +278,7 @@ def test_the_first_format_is_the_one_with_the_most_about_speed(log: Path) -> Non
 
 
 def test_the_object_of_a_run_keeps_the_contract(log: Path) -> None:
-    """The JSON object of a run has the documented names, on which other programs rely."""
+    """The JSON object of a run has the documented names, because other programs use them."""
     record = run_object(summary(log, line(1, 9000) + line(2, 1000)))
     assert {
         "path",
@@ -341,9 +350,9 @@ def test_reports_of_memory_are_a_frame(log: Path) -> None:
 
 
 def test_runs_and_steps_are_frames(log: Path) -> None:
-    """Runs and steps are DataFrames with the names of the JSON rows as columns.
+    """Runs and steps can be read as DataFrames, with the names of the JSON rows as columns.
 
-    The steps that count give the numbers of the run.
+    The mean over the counted steps is the mean in the run's row.
     """
     log.write_text("".join(line(at, 1000 * at) for at in (1, 2, 3)))
     runs, steps = runs_frame(read(log)), steps_frame(read(log))
@@ -367,7 +376,7 @@ def test_runs_and_steps_are_frames(log: Path) -> None:
 def test_seconds_and_samples_per_second_give_the_batch(
     log: Path, reports: list[tuple[float, float]], batch: int | None
 ) -> None:
-    """Seconds times samples per second give the batch size, if all products fit one integer."""
+    """The batch size is seconds times samples per second, if most reports agree on one integer."""
     lines = (
         f"steps: {n} loss: 0.0625 iter time (s): {seconds:.3f} samples/sec: {rate:.3f}\n"
         for n, (seconds, rate) in enumerate(reports, 1)

@@ -1,4 +1,4 @@
-"""Read rows of a table below its header, and blocks of lines after a line with a search string."""
+"""Read rows of a table below its header, and blocks: lines that follow a line with an anchor."""
 
 import pickle
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ ParseLine = Callable[[int, str], Iterator[Record]]
 
 
 def _column(header: str) -> ParseLine | None:
-    """Return a parser for the column `rank` below this header, with cells separated by commas."""
+    """Return a parser of the column `rank` below this header; None if there is no such column."""
     titles = header.strip().split(",")
     if "rank" not in titles:
         return None
@@ -38,7 +38,7 @@ class InThisProcess(Executor):
     """An executor that runs its tasks immediately, in this process."""
 
     def __init__(self, file: SharedFile) -> None:
-        """Initialize this process in the same way as a pool initializes its processes."""
+        """Prepare this process as a pool prepares its processes: for reading this file."""
         prepare(file)
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
@@ -125,7 +125,7 @@ def texts(log: Path, *formats: LogFormat) -> list[str]:
 
 
 def test_each_format_is_given_the_lines_that_it_asks_for(tmp_path: Path) -> None:
-    """Each format gets as many following lines as it requests, even if another requests more."""
+    """If two formats have the same anchor, each gets as many following lines as it needs."""
     log = tmp_path / "log"
     log.write_text("a\nBEGIN b\nc\nd\ne\nf\ng\n")
     assert texts(log, BLOCK, LONG_BLOCK) == ["BEGIN b\nc\nd", "BEGIN b\nc\nd\ne\nf"]
@@ -139,7 +139,7 @@ def test_lines_of_a_block_are_plain_text(tmp_path: Path) -> None:
 
 
 def test_blocks_may_overlap(tmp_path: Path) -> None:
-    """A line with a search string is parsed, even if it is a following line of another one."""
+    """A line with an anchor begins a block, even if it is within the block of an earlier line."""
     log = tmp_path / "log"
     log.write_text("BEGIN a\nBEGIN b\nc")
     assert texts(log, BLOCK) == ["BEGIN a\nBEGIN b\nc", "BEGIN b\nc"]

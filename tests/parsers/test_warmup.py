@@ -1,4 +1,8 @@
-"""Check which iterations each kind of warm-up leaves out, and the steady state by MSER-5."""
+"""Check which iterations each kind of warm-up leaves out.
+
+The warm-up `auto` finds the steady state by MSER-5, a rule that chooses how many first values to
+leave out, so that the mean of the others is most precise.
+"""
 
 import contextlib
 import random
@@ -32,7 +36,10 @@ WARMUPS = {
 
 @pytest.mark.parametrize("value", WARMUPS)
 def test_a_warm_up_ends_with_an_iteration(value: int | str) -> None:
-    """A warm-up ends with an iteration: a percentage of all, rounded down, or the first report."""
+    """Each form of a warm-up gives the last iteration that it leaves out.
+
+    A percentage is of all iterations, rounded down.
+    """
     train_iters, last, words = WARMUPS[value]
     warmup = Warmup.parse(value)
     assert warmup.end([10, 20], [1.0, 1.0], train_iters=train_iters) == WarmupEnd(last)
@@ -60,7 +67,7 @@ def test_an_invalid_warm_up_is_refused(value: int | str) -> None:
 
 @given(st.integers(0, 99), st.integers(1, 10**6))
 def test_a_percentage_always_leaves_something(percent: int, train_iters: int) -> None:
-    """A percentage below 100 % leaves at least one iteration to measure."""
+    """A percentage below 100 % never leaves out all iterations."""
     assert 0 <= Warmup.parse(f"{percent}%").least_iterations(train_iters) < train_iters
 
 
@@ -135,13 +142,16 @@ def test_auto_leaves_out_the_slow_beginning(
 
 
 def test_auto_ignores_reports_without_a_time() -> None:
-    """Reports without a time are left out with the slow ones around them."""
+    """Reports without a time at the slow beginning are left out with the slow reports."""
     times = [None, 9.0, None, None, 8.0, None, *[1.0] * 12]
     assert reports_left_out(times) == (5, True)
 
 
 def test_a_run_that_never_settles_is_reported_as_unsteady() -> None:
-    """If step times fall until the end, half of the reports are left out, and a note reports it."""
+    """If step times fall until the end, half of the reports are left out.
+
+    The result also says that the run is not steady.
+    """
     falling = [10.0 - 0.01 * number for number in range(400)]
     assert steady_state(falling) == (200, False)
 
@@ -153,9 +163,10 @@ def test_the_automatic_warm_up_leaves_out_none_of_a_few_reports(count: int) -> N
 
 
 def squared_errors(observations: list[float]) -> list[float]:
-    """Return the values that MSER minimizes, one per number of left-out observations.
+    """Return the values that MSER minimizes: one for each possible number of left-out values.
 
-    They are computed directly from MSER's definition.
+    Value k is the sum of squared deviations from the mean without the first k values, divided by
+    the square of their number.
     """
     errors = []
     for left_out in range(len(observations) - 5 + 1):
@@ -167,9 +178,9 @@ def squared_errors(observations: list[float]) -> list[float]:
 
 @given(st.lists(st.integers(1, 1000).map(float), min_size=10, max_size=49, unique=True))
 def test_the_truncation_is_that_of_the_definition(observations: list[float]) -> None:
-    """The warm-up `auto` leaves out as many reports as the definition of MSER-5.
+    """For fewer than fifty reports, the warm-up `auto` leaves out as many as MSER's definition.
 
-    With fewer than fifty reports, each report is an observation.
+    If the minimum is in the second half, it leaves out half, and the run is not steady.
     """
     errors = squared_errors(observations)
     half = len(observations) // 2
@@ -183,7 +194,7 @@ def test_the_truncation_is_that_of_the_definition(observations: list[float]) -> 
 
 @given(st.lists(st.integers(1, 1000).map(float), min_size=10, max_size=40, unique=True))
 def test_five_equal_reports_weigh_as_their_mean(means: list[float]) -> None:
-    """With fifty reports or more, MSER-5 takes means of five reports as observations."""
+    """From fifty reports on, the warm-up `auto` uses the means of five reports each."""
     times = [time for mean in means for time in (mean - 0.5, mean, mean, mean, mean + 0.5)]
     left_out, steady = steady_state(means)
     assert steady_state(times) == (5 * left_out, steady)
