@@ -78,24 +78,24 @@ def runs(campaign: str | PathLike[str], results: str | PathLike[str] | None = No
     - framework and cluster; the framework's own parameters, e.g. strategy; precision, train_iters,
       learning_rate, seed, repeat and similar ones of the campaign file.
     - num_layers, hidden_size, num_attention_heads, ffn_hidden_size, vocab_size, seq_length:
-      the model's; padded_vocab_size, parameters, parameters_billions (10**9): derived sizes;
+      sizes of the model; padded_vocab_size, parameters, parameters_billions (10**9): derived sizes;
       num_key_value_heads, head_dim, gated_mlp, untied_head, position_table, biases, norm,
       num_experts, num_experts_per_token, expert_ffn_hidden_size: variants of its layers;
       model_choice: how the campaign file chose the model, None without such a choice.
     - nodes, gpus_per_node, world_size, tensor_parallel_size, pipeline_parallel_size,
       context_parallel_size, data_parallel_size: in ranks, except nodes.
     - micro_batch_size, global_batch_size: sequences; num_microbatches: per optimizer step and rank.
-    - time_limit_seconds, gpu_hours: what is asked for; sbatch, srun: further options of these
-      commands, a list, or None.
+    - time_limit_seconds, gpu_hours: as requested; sbatch, srun: further options of these commands,
+      a list, or None.
     - state, outcome: see docs/reference/results-folder.md; outcome is None before the end.
     - what was measured after the warm-up, the fields of `Summary`: reports
       (how many), skipped_reports (how many more, with skipped updates), last_iteration,
       step_seconds_mean, step_seconds_median, step_seconds_spread (sample standard deviation),
       samples_per_second, running_samples_per_second,
-      tflops_per_gpu (recomputation counts), model_tflops_per_gpu (it does not),
+      tflops_per_gpu (with recomputation), model_tflops_per_gpu (without recomputation),
       memory_allocated_gib, max_memory_allocated_gib, final_loss, parameters_logged, device,
       device_memory_gib, gpu_utilization_percent.
-    - measures that only the framework has.
+    - measures that only some frameworks have.
 
     Raises ValueError if the file has mistakes, or the folder contains no run.
     """
@@ -119,8 +119,8 @@ def steps(
     - samples_per_second, tokens_per_second, running_samples_per_second: over all ranks.
     - consumed_samples, consumed_tokens: since the beginning; global_batch_size: sequences.
     - loss, learning_rate, loss_scale, grad_norm: as printed; the loss may be nan or inf.
-    - skipped: iterations without an update so far; skipped_iterations, nan_iterations: those since
-      the report before.
+    - skipped: iterations without an update so far; skipped_iterations, nan_iterations: how many
+      since the previous report.
     - tokens_per_second_per_gpu; train_seconds: since the training began.
     - reported_tflops_per_gpu, reported_mfu: what the program claims.
     - memory_allocated_gib, max_memory_allocated_gib: now and at the peak, of the reporting rank;

@@ -133,7 +133,7 @@ def read_campaign_file(path: Path) -> Checked:
 
 
 def _readable(data: Mapping[str, Any]) -> tuple[CampaignFile, bool]:
-    """Return the valid keys of a file, and whether all parameters of the file are among them."""
+    """Return the valid keys of a file, and whether the parameters of all runs could be read."""
     values = {
         name: value
         for name, value in data.items()
@@ -170,7 +170,7 @@ def _empty_lists(data: Mapping[str, Any]) -> Iterator[str]:
 
 
 def frameworks_in_play(data: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the frameworks that the values of a file name; all frameworks if it names none."""
+    """Return the frameworks that a campaign file names; all frameworks if it names none."""
     defaults, matrix, include = (data.get(key) for key in ("defaults", "matrix", "include"))
     named: list[Any] = []
     if isinstance(defaults, dict):

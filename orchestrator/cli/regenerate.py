@@ -143,7 +143,7 @@ def regenerate_tflops(
 
 
 def _column_name(text: str) -> tuple[str, str]:
-    """Return the title and the name of an option --column."""
+    """Split the value of an option --column, TITLE=NAME, into the title and the name."""
     from orchestrator.markdown.meaning.columns import COLUMN_NAMES, title_key
 
     title, _, name = (part.strip() for part in text.rpartition("="))

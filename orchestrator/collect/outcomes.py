@@ -94,7 +94,10 @@ def outcome(state: str, log_outcome: Outcome | None) -> RunOutcome | None:
 
 
 def decided_by(state: str, word: RunOutcome | None) -> str | None:
-    """Return the source of a run's outcome: its scheduler or its log; None before its end."""
+    """Return the source of a run's outcome: `scheduler` or `log`; None if there is no outcome.
+
+    None also for the outcome `unknown`.
+    """
     if word is None or word == RunOutcome.UNKNOWN:
         return None
     return "scheduler" if _BY_STATE.get(state) == word else "log"

@@ -64,10 +64,10 @@ class Change:
 def fewest_on_a_side(n: int) -> int | None:
     """Return how many of n numbers the test needs on each side of a change, to show the change.
 
-    Suppose that m numbers are on one side. An order of the numbers shows the same change if these m
-    numbers are its first or its last. So 2 · m! (n - m)! of all n! orders show the same change,
-    and the p-value is at least this share. Returns None if the share exceeds `LEVEL` for every m,
-    i.e. for fewer than `FEWEST` numbers.
+    Suppose that m numbers are on one side. An order of the numbers shows an equally clear change if
+    these m numbers are its first or its last. This holds for 2 · m! (n - m)! of all n! orders, so
+    the p-value is at least this share. Returns None if the share exceeds `LEVEL` for every m, i.e.
+    for fewer than `FEWEST` numbers.
     """
     possible = range(1, n // 2 + 1)
     return next((m for m in possible if 2 / math.comb(n, m) <= LEVEL), None)

@@ -36,10 +36,10 @@ class NoiseSource:
 
 @dataclass(frozen=True, slots=True)
 class NoisePage:
-    """The sources of noise, from steps to allocations and beyond, and the runs without a step time.
+    """The sources of noise (steps, runs, allocations, repeats, hours, nodes).
 
-    runs: the number of runs with a step time. crowded: a sentence that names the crowded runs, if
-    there are any.
+    runs: the number of runs with a step time. troubled: the runs without a step time. crowded: a
+    sentence that names the crowded runs, if there are any.
     """
 
     sources: tuple[NoiseSource, ...]

@@ -121,7 +121,7 @@ def _logged_versions(records: Iterable[Record]) -> Iterator[tuple[str, str]]:
 
 
 def _when(run: PastRun) -> tuple[float, str, str, int]:
-    """Return a sort key by time; a time without a zone is that of this machine's clock."""
+    """Return a sort key by time; a time without a zone counts as this machine's local time."""
     return (_timestamp(run.started_at), run.campaign, run.run_id, run.attempt)
 
 

@@ -16,7 +16,7 @@ Tell = Callable[[Event], None]
 def show_progress(total: int, devices: str) -> Iterator[Tell]:
     """Provide a function that shows on stderr each start, end and wait of `total` runs.
 
-    devices: a description of the devices on which the runs are.
+    devices: a description of the devices that the runs use.
     """
     print(f"{counted(total, 'run')} to start on {devices}", file=sys.stderr, flush=True)
     if sys.stderr.isatty():
