@@ -156,7 +156,7 @@ class Setting:
     """A value of the run's configuration in the log, as text: `hidden_size` is `8192`.
 
     source: where it appears: "arguments" (the program's own dump), "echo" (`set -x` of the
-        script), "report" (a sentence of the program), "host".
+        script), "report" (a sentence of the program), "host" (the name of a host or GPU).
     """
 
     name: str

@@ -58,7 +58,7 @@ def step_of(text: object) -> tuple[int, int] | None:
 def integration_fields(
     numbers: Mapping[str, float], elapsed: object, step: int | None
 ) -> dict[str, Any]:
-    """Return the fields of a Step from the keys that such tools add.
+    """Return the fields of a Step from keys that tools based on Hugging Face's Trainer add.
 
     numbers: the numbers of a report, by key. elapsed: the time since the start, as text. step: the
     step of the report.

@@ -105,7 +105,7 @@ def merge_skipped(records: Iterable[Part]) -> list[SkippedStep]:
 
 
 def merge_totals(records: Iterable[Part]) -> list[RunTotals]:
-    """Return the totals of a run in the lines of one launch, without copies.
+    """Return the totals of a run that the lines of one launch report, without copies.
 
     Each node prints the run's result with its own times. Times of the same result differ by less
     than a second, or by less than two percent.
@@ -118,7 +118,7 @@ def merge_totals(records: Iterable[Part]) -> list[RunTotals]:
 
 
 def merge_settings(records: Iterable[Part]) -> dict[str, str]:
-    """Return the configuration in the lines of a run: one value per name.
+    """Return the configuration that the lines of a run contain: one value per name.
 
     If there are several values, the first one from the most reliable source counts. Hosts and GPUs
     are listed, with commas.

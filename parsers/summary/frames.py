@@ -62,7 +62,10 @@ def usage_frame(runs: Iterable[LogRun]) -> "pd.DataFrame":
 
 
 def with_numbers(frame: "pd.DataFrame", record: type) -> "pd.DataFrame":
-    """Return a frame with numeric columns for the numbers of a record, even if all are absent."""
+    """Return a frame in which the columns of a record's number fields are numeric.
+
+    They are numeric even if all their values are absent.
+    """
     import pandas as pd
 
     numbers = (int, float, int | None, float | None)

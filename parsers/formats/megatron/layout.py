@@ -70,7 +70,10 @@ class Layout:
             return None
 
     def read_lines(self, text: str, count: int) -> dict[str, Sequence[Any]] | None:
-        """Return the first of `count` lines as columns of values; None if their layout differs."""
+        """Return the first lines of a text as columns of values; None if they have another layout.
+
+        count: how many lines the text has.
+        """
         rows = self._rows(text)
         if len(rows) != count:
             rows = rows[: sum(1 for _ in takewhile(self._match, text.split("\n")))]
@@ -100,14 +103,20 @@ class KnownLayouts:
         return None
 
     def read_lines(self, text: str, count: int) -> dict[str, Sequence[Any]] | None:
-        """Return the first of `count` lines as columns of values; None if no known layout fits."""
+        """Return the first lines of a text as columns of values; None if no known layout fits.
+
+        count: how many lines the text has.
+        """
         layout = next(
             (candidate for candidate in self._layouts.values() if candidate.begins(text)), None
         )
         return layout.read_lines(text, count) if layout else None
 
     def learn(self, report: str) -> None:
-        """Add the layout of a report, given the text after its header, unless it is known."""
+        """Add the layout of a report if the previous report had the same fields.
+
+        report: the text after the header of the report.
+        """
         heads = _heads(report)
         if heads and heads == self._before and heads not in self._layouts:
             layout = Layout(self._header, self._in_front, heads, self._fields)
