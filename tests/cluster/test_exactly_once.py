@@ -124,7 +124,7 @@ def seeds_started(play) -> dict[str, list[str]]:
 
 
 def test_two_submits_at_once_start_each_run_once(play) -> None:
-    """The second submit waits for the first, and finds nothing left to do."""
+    """If two submits start at the same time, one waits for the other, and then starts no run."""
     slow_sbatch(play, 0.5, 0.5)
     both = [play.start("submit", "campaign.yaml") for _ in range(2)]
     outputs = [process.communicate(timeout=60)[0] for process in both]
@@ -259,7 +259,10 @@ def test_a_run_never_submitted_has_no_attempt(play) -> None:
 
 
 def test_sbatch_is_not_called_again_if_it_fails_after_it_created_the_job(play) -> None:
-    """After `Socket timed out`, teralog calls no second sbatch: it finds the job by its name."""
+    """If sbatch creates a job, but fails with `Socket timed out`, no run is submitted again.
+
+    teralog finds the job by its name.
+    """
     folder = play.path / "bin"
     slow_sbatch(play, 0, 0)
     script = (folder / "sbatch").read_text()

@@ -80,7 +80,7 @@ class Archive:
 
 @pytest.fixture
 def archive(tmp_path: Path, slurm: Cluster) -> Archive:
-    """Return a folder of logs: large, compressed, paired, damaged and empty ones.
+    """Return a folder of logs: large, compressed, cut off and empty ones, and a stdout/stderr pair.
 
     The folder also has files that are not logs.
     """

@@ -205,7 +205,7 @@ OVERRULING = {
 
 
 def test_variables_of_sbatch_change_no_job_and_are_named(playground, slurm) -> None:
-    """A message names each SBATCH_ variable that would override the #SBATCH lines of a script."""
+    """SBATCH_ variables that would override #SBATCH lines are not used; a message names them."""
     playground.environment |= {**slurm.environment, **OVERRULING, "SEEN_BY_THE_JOB": "yes"}
     playground.write_slurm_campaign('echo "seen: $SEEN_BY_THE_JOB"', matrix="seed: [1]")
     estimated = playground.teralog("submit", "campaign.yaml", "--test-only")

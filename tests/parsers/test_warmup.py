@@ -1,7 +1,7 @@
 """Check which iterations each kind of warm-up leaves out.
 
-The warm-up `auto` finds the steady state by MSER-5, a rule that chooses how many first values to
-leave out, so that the mean of the others is most precise.
+The warm-up `auto` finds the steady state by the rule MSER-5. The rule leaves out as many first
+values as make the mean of the other values most precise.
 """
 
 import contextlib
