@@ -1,9 +1,10 @@
-"""Simulate how often a comparison errs, and how often it finds a real difference.
+"""Simulate how often a comparison is wrong, and how often it finds a real difference.
 
-On the simulated cluster, one allocation is up to 40 % faster or slower than another. Its speed
-drifts during use, and two equal runs differ by 2 %. Each design of an experiment is tried TRIALS
-times without a difference between A and B, and TRIALS times with a difference. `python
-tests/benchmarks/compare_simulation.py [TRIALS]` prints the table of docs/background/compare.md.
+On the simulated cluster, the speed of allocations varies by 40 %, and the speed of equal runs by
+2 % (standard deviations). The speed of an allocation also drifts from run to run. Each design of an
+experiment is tried TRIALS times without a difference between A and B, and TRIALS times with each of
+two differences. `python tests/benchmarks/compare_simulation.py [TRIALS]` prints the table of
+docs/background/compare.md.
 """
 
 import math
@@ -25,7 +26,10 @@ Sides = tuple[list[Timing], list[Timing]]
 
 
 def normal(spread: float) -> Noise:
-    """Return a normally distributed noise with this standard deviation, in logarithms of speed."""
+    """Return a function that makes normally distributed noise of the logarithm of the speed.
+
+    spread: the standard deviation.
+    """
     return lambda chance: chance.gauss(0, spread)
 
 
@@ -34,7 +38,10 @@ _OF_ALLOCATIONS = normal(ALLOCATION), normal(ALLOCATION)
 
 
 def heavy(spread: float) -> Noise:
-    """Return noise with a few values ten times as large, as if a neighbour disturbed the run."""
+    """Return noise as `normal` does, but with ten times the spread for one value in ten.
+
+    This is as if another job disturbed the run.
+    """
     return lambda chance: chance.gauss(0, spread * (10 if chance.random() < 0.1 else 1))
 
 
@@ -56,7 +63,11 @@ def still(chance: random.Random) -> Callable[[], float]:
 
 @dataclass(frozen=True)
 class Design:
-    """A design of an experiment: runs that compare A and B on a simulated cluster."""
+    """A design of an experiment: runs that compare A and B on a simulated cluster.
+
+    make: simulates the experiment from a random generator and the logarithm of A's gain; it returns
+    the runs of A and the runs of B.
+    """
 
     name: str
     make: Callable[[random.Random, float], Sides]

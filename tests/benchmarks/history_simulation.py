@@ -1,4 +1,4 @@
-"""Simulate how often `teralog history` errs, and how often it finds a real change.
+"""Simulate how often `teralog history` is wrong, and how often it finds a real change.
 
 `python tests/benchmarks/history_simulation.py [TRIALS]` prints the table of
 docs/background/history.md. It makes TRIALS trials without a change, and a sixteenth as many with
@@ -75,7 +75,7 @@ def heavy(chance: random.Random, runs: int) -> list[float]:
 
 
 def in_allocations(together: int) -> Callable[[random.Random, int], list[float]]:
-    """Return a noise: 2 % per run, plus 40 % that `together` runs in one allocation share."""
+    """Return a noise: 2 % per run, and 40 % per allocation, which `together` runs share."""
 
     def noise(chance: random.Random, runs: int) -> list[float]:
         levels = [chance.gauss(0, ALLOCATION) for _ in range(-(-runs // together))]

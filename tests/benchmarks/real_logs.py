@@ -4,8 +4,8 @@ Each log is repeated up to a given size, as if many runs followed one another. `
 all columns and the outcome of each run. perl and ripgrep print the step time or the rate of each
 step report, or the result of the whole run if the program logs nothing else. All methods take
 turns. The table contains medians of wall time, as multiples of perl's speed: on two cores (`two`)
-and pinned to one core (`one`). With `--before CHECKOUT` it also contains another version of
-teralog, on two cores and on one. Interpreters start before their clock does.
+and pinned to one core (`one`). With `--before CHECKOUT` the table also contains another version of
+teralog, on two cores and on one. The times of teralog do not include the start of Python.
 
 The logs are those in ../shared, or the project's own samples if that folder is absent.
 """

@@ -1,8 +1,8 @@
 """Time the making of a report from 10,000 runs, and the opening of its page with 1,000 runs.
 
 The logs are generated. A report needs a planned campaign and parsed logs; both times are printed
-separately. A browser's time is the best of several rounds. The processor time is printed too, for a
-busy machine.
+separately. A browser's time is the best of several rounds. The processor time is printed too,
+because it is more reliable on a busy machine.
 """
 
 import argparse

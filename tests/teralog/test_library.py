@@ -48,7 +48,7 @@ def test_four_functions_are_public() -> None:
 
 
 def test_import_loads_the_standard_library_alone() -> None:
-    """Only a function that needs pandas imports it."""
+    """`import teralog` loads only teralog and the standard library, for example not pandas."""
     loaded = set(in_new_process("import teralog; print(*sys.modules)").split())
     before = set(in_new_process("print(*sys.modules)").split())
     roots = {name.partition(".")[0] for name in loaded - before}
@@ -129,7 +129,7 @@ def test_estimate_takes_a_campaign_as_the_command_does(what: Any) -> None:
 def test_mistakes_are_value_errors(
     what: Any, campaign: Path | None, options: dict[str, Any], message: str
 ) -> None:
-    """The exception has the message that the command would print."""
+    """If an argument is wrong, a ValueError has the message that the command would print."""
     with pytest.raises(ValueError, match=re.escape(message)):
         teralog.estimate(what, campaign, **options)
 

@@ -27,8 +27,8 @@ def train_forked(
     """Run a training program once per command line, on two ranks; return the results in order.
 
     main: the program's function, e.g. "orchestrator.workloads.gpt:gpt_main". load: modules to
-    import before the ranks are forked. The exit code is the larger of both ranks'. The output is
-    that of rank 0, then that of rank 1.
+    import before the ranks are forked. A result has the larger one of the two exit codes. Its
+    output is that of rank 0, then that of rank 1.
     """
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(

@@ -75,7 +75,10 @@ def start(command: Sequence[str], **variables: str) -> subprocess.Popen[str]:
 
 
 def finish(process: subprocess.Popen[str]) -> Finished:
-    """Wait for a process to end; the first process also builds DeepSpeed's extensions."""
+    """Wait for a process to end, and return its result.
+
+    The time limit is long, because the first process also builds DeepSpeed's extensions.
+    """
     try:
         stdout, stderr = process.communicate(timeout=400)
     finally:

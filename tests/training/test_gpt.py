@@ -54,7 +54,7 @@ def arguments(strategy: str = "ddp", **changes: object) -> list[str]:
 
 
 def deepspeed_config(path: Path, stage: int, **changes: object) -> Path:
-    """Write a DeepSpeed JSON file with the optimizer of ddp and with all timers switched on."""
+    """Write a DeepSpeed JSON file with the optimizer of strategy ddp, and with all timers on."""
     adam = {"betas": [0.9, 0.95], "eps": 1e-8, "weight_decay": 0.01, "torch_adam": True}
     config = {
         "train_micro_batch_size_per_gpu": 4,
@@ -118,8 +118,8 @@ def settings(**changes: Any) -> Settings:
 def reference_loss() -> float:
     """Return the final loss of a plain loop over the tokens of both ranks, without a strategy.
 
-    The fixture asserts that this loss is far from the untrained model's. Otherwise a loss near it
-    would mean nothing.
+    The fixture asserts that this loss differs much from the first loss. Otherwise an untrained
+    model would have nearly the same loss.
     """
     losses = plain_losses(settings(), ranks=2)
     assert abs(losses[-1] - losses[0]) > 50 * TOLERANCE
@@ -144,7 +144,11 @@ def test_the_parameter_count_is_that_of_the_formula(
     seq_length: int,
     parameters: int,
 ) -> None:
-    """The formula l(4h² + 4h + 2hf + f + h + 4h) + vh + sh + 2h gives GPT-2's published sizes."""
+    """The formula l(4h² + 4h + 2hf + f + h + 4h) + vh + sh + 2h gives GPT-2's published sizes.
+
+    l: layers; h: hidden size; f: hidden size of the feed-forward layers; v: vocabulary size; s:
+    sequence length.
+    """
     shape = settings(
         num_layers=num_layers,
         hidden_size=hidden_size,
@@ -161,9 +165,10 @@ def test_the_parameter_count_is_that_of_the_formula(
 
 @pytest.mark.parametrize("activation_checkpointing", [False, True])
 def test_the_flop_counter_agrees_with_the_formula(activation_checkpointing: bool) -> None:
-    """A pass costs 72·B·s·l·h²(1 + s/6h + v/12lh) FLOPs, as the formula has it.
+    """A pass costs 72·B·s·l·h²(1 + s/(6h) + v/(12lh)) FLOPs: forward and backward together.
 
-    Recomputation adds 24·B·s·l·h²(1 + s/6h).
+    Recomputation adds 24·B·s·l·h²(1 + s/(6h)). B: sequences of a micro-batch; s: sequence length;
+    l: layers; h: hidden size; v: vocabulary size.
     """
     checkpointing = {"activation_checkpointing": True} if activation_checkpointing else {}
     shape = settings(**checkpointing)
@@ -194,7 +199,7 @@ def test_a_copy_of_the_folder_is_all_that_is_needed(program: str, tmp_path: Path
 
 
 def test_tokens_differ_between_ranks_iterations_and_seeds_only() -> None:
-    """Ranks, iterations and seeds have different tokens; micro-batch sizes change no token."""
+    """Tokens depend on the rank, the iteration and the seed, but not on the micro-batch size."""
     tokens = gpt_model.dummy_tokens(settings(), 1, 0)
     cut = gpt_model.dummy_tokens(settings(micro_batch_size=2, num_microbatches=2), 1, 0)
     others = [
@@ -207,7 +212,7 @@ def test_tokens_differ_between_ranks_iterations_and_seeds_only() -> None:
 
 
 def test_every_strategy_reports_its_start_and_its_end(strategy: str, trained: Finished) -> None:
-    """The first and the last line have the documented form."""
+    """With every strategy, the first and the last line of the log have the documented form."""
     version = "" if strategy == "ddp" else r" \| deepspeed \S+"
     assert re.fullmatch(
         rf"\[teralog\] start \| strategy {strategy.partition('-')[0]} \| world_size 2"
@@ -224,7 +229,7 @@ def test_every_strategy_reports_its_start_and_its_end(strategy: str, trained: Fi
 
 
 def test_every_strategy_has_the_same_loss(trained: Finished, reference_loss: float) -> None:
-    """Every strategy ends with the loss of a plain loop, partitioned or not."""
+    """Every strategy, also with partitioned or offloaded states, has the loss of a plain loop."""
     assert trained.final_loss == pytest.approx(reference_loss, abs=TOLERANCE)
 
 
@@ -271,7 +276,7 @@ def test_bf16_trains(name: str, all_trained: dict[str, Finished], reference_loss
 
 
 def free_job_id() -> int:
-    """Return a job number for which the derived port is free."""
+    """Return a job id for which the port (20,000 plus the id) is free."""
     for job_id in range(4_321, 10_000):
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", 20_000 + job_id)):
@@ -280,7 +285,10 @@ def free_job_id() -> int:
 
 
 def slurm_tasks(folder: Path, *command: str) -> list[Finished]:
-    """Run two plain processes as srun would; a stand-in for scontrol expands the host list."""
+    """Run two processes with the variables that srun sets; return their results.
+
+    A fake scontrol expands the host list.
+    """
     job_id = str(free_job_id())
     scontrol = folder / "scontrol"
     hosts = '[ "$*" = "show hostnames node[1-2]" ] && printf "127.0.0.1\\nnode2\\n"'
@@ -427,7 +435,7 @@ def test_an_unreadable_json_is_one_sentence(
 @pytest.mark.usefixtures("rank_0")
 @pytest.mark.skipif(torch.cuda.is_available(), reason="CUDA is there")
 def test_missing_cuda_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
-    """If the user asks for CUDA without a GPU, one sentence reports it; no CPU is used instead."""
+    """If the user asks for CUDA without a GPU, one sentence reports it; the CPU is not used."""
     assert gpt.gpt_main(arguments(device="cuda")) == 1
     assert "--device cuda: torch finds no CUDA device here" in capsys.readouterr().err
 
@@ -435,7 +443,7 @@ def test_missing_cuda_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> Non
 def test_a_host_list_that_cannot_be_read_is_one_sentence(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """Without MASTER_ADDR and without scontrol, the message names the variable to set."""
+    """Without MASTER_ADDR and without scontrol, one sentence asks the user to set MASTER_ADDR."""
     for name in ("RANK", "MASTER_ADDR", "MASTER_PORT"):
         monkeypatch.setenv(name, "")  # so that it is put back afterwards
         monkeypatch.delenv(name)

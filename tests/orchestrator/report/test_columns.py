@@ -52,7 +52,11 @@ COLUMNS: dict[str, tuple[str, int, list[str]]] = {
 def test_a_column_appears_if_it_distinguishes_runs(
     reported: Callable[..., Reported], text: str, runs: int, columns: list[str]
 ):
-    """The framework's own columns always appear; the label does if no other column differs."""
+    """A column appears if it distinguishes runs.
+
+    The framework's own columns and the measured columns always appear. The label appears if the
+    runs differ, but no column shows how.
+    """
     _, _, report = reported(text, *[None] * runs)
     assert list(report.table.names) == [
         *columns,
@@ -64,7 +68,7 @@ def test_a_column_appears_if_it_distinguishes_runs(
 
 
 def test_runs_of_two_frameworks_share_a_table(reported: Callable[..., Reported]):
-    """The table has the columns of both, with a dash for values that one framework lacks."""
+    """The table has the columns of both frameworks, with a dash if a framework lacks a value."""
     text = "include: [{strategy: zero3}, {framework: deepspeed, script: a/train.py}]\n"
     _, _, report = reported(text, None, None)
     rows = as_records(report.table)

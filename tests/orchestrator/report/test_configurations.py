@@ -46,7 +46,10 @@ def rows(reported: Callable[..., Reported]) -> Callable[..., list[dict[str, Any]
 
 
 def test_a_configuration_is_a_row_of_medians(rows: Callable[..., list[dict[str, Any]]]) -> None:
-    """Seed and repeat have no columns, and the range is that of the TFLOPs."""
+    """The row of a configuration has the medians of its runs, and the range of their TFLOPs.
+
+    Seed and repeat have no columns.
+    """
     attempts = [ended(seconds) for seconds in (1, 2, 4, 5, 3, 3, 3, 3)]
     ddp, zero1 = rows(MATRIX, *attempts)
     assert [row["strategy"] for row in (ddp, zero1)] == ["ddp", "zero1"]
@@ -60,7 +63,7 @@ def test_a_configuration_is_a_row_of_medians(rows: Callable[..., list[dict[str, 
 
 
 def test_only_completed_runs_count(rows: Callable[..., list[dict[str, Any]]]) -> None:
-    """The row reports the outcomes of the other runs."""
+    """If a run completed, only completed runs count; the row reports the outcomes of all runs."""
     attempts = (ended(1), ended(1, "FAILED"), ended(3), None, *[ended(3, "FAILED")] * 4)
     ddp, zero1 = rows(MATRIX, *attempts)
     assert ddp["step_seconds_median"] == pytest.approx(2)
@@ -79,7 +82,7 @@ def test_runs_are_listed_singly(
 
 
 def test_rows_are_sorted_by_what_they_show(rows: Callable[..., list[dict[str, Any]]]) -> None:
-    """Rows are sorted by their shown medians, not by the fastest run of each."""
+    """Rows are sorted by the medians that they show, not by the fastest run of a configuration."""
     attempts = [ended(seconds) for seconds in (1, 9, 9, 9, 3, 3, 3, 3)]
     shown = rows(MATRIX, *attempts, by="-tflops_per_gpu")
     assert [row["strategy"] for row in shown] == ["zero1", "ddp"]
@@ -88,7 +91,7 @@ def test_rows_are_sorted_by_what_they_show(rows: Callable[..., list[dict[str, An
 def test_a_campaign_without_repeats_has_a_row_for_each_run(
     reported: Callable[..., Reported],
 ) -> None:
-    """Each row has one id."""
+    """Without repeats, each run has a row, and each row has one id."""
     campaign, runs, report = reported("matrix: {strategy: [ddp, zero1]}\n", ended(1), ended(2))
     shown = report_for_people(campaign, report, runs)
     assert [row[1:] for row in shown.table.rows] == list(report.table.rows)

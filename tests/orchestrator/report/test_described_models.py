@@ -1,4 +1,4 @@
-"""Runs of models with experts, Mamba-2 and windows, from `plan` to `report`, `compare`, `parse`."""
+"""Report, parse and compare runs of described models: Mixtral, and Nemotron-H with Mamba-2."""
 
 import json
 from collections.abc import Callable
@@ -129,13 +129,16 @@ def finished(
 
 
 def expected(model: Model, vocabulary: int, again: bool) -> tuple[float, float]:
-    """Return the model and hardware FLOPs of an iteration by the description."""
+    """Return the model FLOPs and the hardware FLOPs of an iteration, counted by the description.
+
+    again: whether the iteration recomputes activations.
+    """
     counted = count_flops(model.with_vocabulary(vocabulary), sequences=BATCH, recomputed=again)
     return counted.model, counted.hardware
 
 
 def test_report_counts_described_models(finished: tuple[Campaign, list[Path]]) -> None:
-    """Model FLOPs, MFU, HFU and tokens per second are those of the description."""
+    """`report` computes FLOPs, MFU, HFU and tokens per second from the model's description."""
     campaign, _ = finished
     report = json.loads(call("report", "models.yaml", "--format", "json"))
     assert len(report["runs"]) == 6
@@ -156,7 +159,7 @@ def test_report_counts_described_models(finished: tuple[Campaign, list[Path]]) -
 
 
 def test_parse_counts_the_same_from_the_log(finished: tuple[Campaign, list[Path]]) -> None:
-    """The log's arguments describe the model, so that its numbers are those of the report."""
+    """`parse` reads the model from the log's arguments, and gives the same numbers as `report`."""
     report = json.loads(call("report", "models.yaml", "--format", "json"))
     _, logs = finished
     for row, log in zip(report["runs"], logs, strict=True):
@@ -170,7 +173,7 @@ def test_parse_counts_the_same_from_the_log(finished: tuple[Campaign, list[Path]
 
 
 def test_compare_knows_described_models(finished: tuple[Campaign, list[Path]]) -> None:
-    """Recomputation slows each model down; its two runs are compared."""
+    """`compare` compares the two runs of each model: without and with recomputation."""
     compared = json.loads(
         call("compare", "models.yaml", "--by", "activation_checkpointing", "--json")
     )

@@ -129,7 +129,7 @@ def test_without_logs_there_is_no_checksum(reported: Callable[..., Reported]):
 
 
 def test_the_page_has_the_table_its_making_and_what_failed(reported: Callable[..., Reported]):
-    """Text from logs and labels stays text on the page."""
+    """The page has the table, how its numbers were computed, and the failures; text is escaped."""
     failed = {"log": OOM, "state": "FAILED"}
     campaign, runs, report = reported(
         "matrix: {deepspeed: [{}, {comet: {name: '<b>|x`'}}], strategy: [zero1]}\n",
@@ -152,7 +152,7 @@ def test_the_page_has_the_table_its_making_and_what_failed(reported: Callable[..
 def test_a_page_of_completed_runs_does_not_mention_failures(
     reported: Callable[..., Reported],
 ):
-    """The page does not mention removed or unstarted runs either."""
+    """If no run failed, the page does not mention failures, nor removed or unstarted runs."""
     campaign, runs, report = reported("matrix: {seed: [1, 2]}\n", COMPLETED, None)
     assert report_markdown(campaign, report, runs, []).count("\n\n") == 2
 
@@ -167,7 +167,7 @@ def test_a_very_long_line_of_a_log_is_cut(reported: Callable[..., Reported]):
 
 
 def test_the_json_has_every_size_and_every_number(reported: Callable[..., Reported]):
-    """Sizes have the values of run.json, whatever the table shows."""
+    """The JSON has all sizes of run.json and all numbers, also those that the table lacks."""
     campaign, runs, report = reported(
         "matrix: {activation_checkpointing: [true, false]}\n", COMPLETED, None
     )
@@ -188,7 +188,7 @@ def test_the_json_has_every_size_and_every_number(reported: Callable[..., Report
 def test_a_loss_of_nan_or_infinity_is_shown_and_is_text_in_json(
     reported: Callable[..., Reported], loss: str, text_of_loss: str
 ):
-    """A loss of nan or inf is shown, and is text in JSON, which has no number for it."""
+    """A loss of nan or inf is shown; in JSON it is text, because JSON has no such number."""
     campaign, runs, report = reported("", {"log": log(1.0, 1.0, loss=loss), "state": "COMPLETED"})
     assert f" {text_of_loss} " in report_markdown(campaign, report, runs, [])
     text = json.dumps(report_json(campaign, report, runs), allow_nan=False)
@@ -210,9 +210,9 @@ def on_gpus(folder: Path, profile: str) -> str:
 
 
 def test_a_known_gpu_gives_an_mfu(reported: Callable[..., Reported], tmp_path: Path):
-    """MFU is model FLOPs over the peak for the run's precision.
+    """MFU is model FLOPs per second over the GPU's peak for the run's precision.
 
-    Without a peak, it is a dash with the reason.
+    If this peak is unknown, MFU is a dash, and a sentence gives the reason.
     """
     text = on_gpus(tmp_path, "gpu: V100-SXM2-32GB")
     campaign, runs, report = reported(text, COMPLETED, COMPLETED)
@@ -241,7 +241,7 @@ def test_a_known_gpu_gives_an_mfu(reported: Callable[..., Reported], tmp_path: P
 
 
 def test_the_gpu_is_the_one_that_the_log_names(reported: Callable[..., Reported], tmp_path: Path):
-    """The driver's name of the GPU may be more precise than the profile's."""
+    """MFU uses the GPU's name from the log, which may be more precise than that of the profile."""
     named = {"log": START.format("Tesla V100-PCIE-32GB") + FULL, "state": "COMPLETED"}
     _, _, report = reported(on_gpus(tmp_path, "gpu: V100"), named, None)
     assert as_records(report.table)[0]["mfu_percent"] == pytest.approx(
@@ -253,7 +253,7 @@ def test_the_gpu_is_the_one_that_the_log_names(reported: Callable[..., Reported]
 def test_without_a_known_mfu_the_reason_replaces_the_column(
     reported: Callable[..., Reported], tmp_path: Path
 ):
-    """Without a known MFU, a reason names the unknown GPU, so that the user can give its peak."""
+    """If the GPU is unknown, a sentence replaces the MFU column, and asks for the GPU's peak."""
     campaign, runs, report = reported(on_gpus(tmp_path, "gpu: Foo"), COMPLETED, COMPLETED)
     assert "mfu_percent" not in report.table.names
     assert report.provenance.count("'Foo' is not in the table of GPUs; give gpu_peak_tf") == 1
@@ -263,7 +263,7 @@ def test_without_a_known_mfu_the_reason_replaces_the_column(
 def test_without_tflops_nothing_is_reported_about_mfu(
     reported: Callable[..., Reported], tmp_path: Path
 ):
-    """A run without a step time has no MFU, whatever its GPU's peak."""
+    """If no run has a step time, nothing is reported about MFU."""
     _, _, report = reported(on_gpus(tmp_path, "gpu: Foo"), None, None)
     assert "MFU" not in report.provenance
     assert "Narayanan" in report.provenance
@@ -272,7 +272,7 @@ def test_without_tflops_nothing_is_reported_about_mfu(
 def test_only_columns_in_the_table_are_explained(
     reported: Callable[..., Reported], monkeypatch: pytest.MonkeyPatch
 ):
-    """A framework's own column replaces the common one, and has its own explanation."""
+    """If a framework's own columns replace common columns, only the own columns are explained."""
     own = (
         "tflops_per_gpu",
         "running_samples_per_second",

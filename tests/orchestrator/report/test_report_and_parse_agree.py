@@ -83,7 +83,7 @@ def log_of(
 
 
 def assert_alike(row: dict[str, Any], run: dict[str, Any]) -> None:
-    """Assert that a run of the report equals a run of parse."""
+    """Assert that a run of `report` and a run of `parse` have the same step times."""
     times = run["step_seconds"]
     assert (times["mean"], times["median"], times["std"], times["n"]) == (
         row["step_seconds_mean"],
@@ -98,7 +98,10 @@ def assert_alike(row: dict[str, Any], run: dict[str, Any]) -> None:
 def test_report_and_parse_give_the_same_step_times(
     text: str, warmup: str, log_of: Callable[[str, str, str], str]
 ) -> None:
-    """`report` and `parse` use the campaign's warm-up, or the same one from the command line."""
+    """`parse` uses the campaign's warm-up, as `report` does.
+
+    The same warm-up on the command line gives the same numbers.
+    """
     log = log_of(text, warmup, LOGS[text])
     [row] = call("report", "mine.yaml", "--format", "json")[0]["runs"]
     [run], messages = call("parse", log, "--format", "json")
@@ -149,7 +152,7 @@ SEVERAL_LAUNCHES = {
 def test_report_and_parse_agree_on_several_launches(
     case: str, log_of: Callable[[str, str, str], str]
 ) -> None:
-    """The report has the last launch of a log that trained, and each launch has a warm-up."""
+    """`report` uses the last launch that trained; every launch has a warm-up of its own."""
     text, left = SEVERAL_LAUNCHES[case]
     log = log_of(DEEPSPEED, "5", text)
     [row] = call("report", "mine.yaml", "--format", "json")[0]["runs"]

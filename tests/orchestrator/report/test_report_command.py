@@ -53,7 +53,7 @@ def campaign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attempt_in: Callab
 
 
 def report(*options: str, code: int = 0) -> Result:
-    """Run teralog in the folder of the campaign."""
+    """Run `teralog report` on the campaign; assert that it exits with `code`."""
     result = CliRunner().invoke(main, ["report", "mine.yaml", *options])
     assert result.exit_code == code, result.output
     return result
@@ -86,7 +86,7 @@ def on_terminal(*options: str, columns: int = 60, **environment: str) -> str:
 
 
 def test_on_a_terminal_the_table_has_colors_and_step_times(campaign: Path) -> None:
-    """Titles are bold, and a run out of memory is red."""
+    """On a terminal, titles are bold, a run out of memory is red, and step times are drawn."""
     sent = on_terminal("--runs", columns=200)
     assert "\x1b[1mrun id" in sent
     (red,) = [line for line in sent.splitlines() if "\x1b[31m" in line]
@@ -100,7 +100,7 @@ def test_on_a_terminal_the_table_has_colors_and_step_times(campaign: Path) -> No
 def test_a_report_is_no_wider_than_the_terminal(
     campaign: Path, columns: int, environment: dict[str, str]
 ) -> None:
-    """The outcome is shown, whatever other columns are left out."""
+    """If the terminal is too narrow, columns are left out, but never the outcome."""
     shown = re.sub(r"\x1b\[[0-9;]*m", "", on_terminal(columns=columns, **environment))
     assert max(map(len, shown.splitlines())) <= columns
     assert "OOM" in shown
@@ -115,7 +115,7 @@ def test_without_colors_a_wide_terminal_gets_the_same_text_as_a_pipe(campaign: P
 
 
 def test_each_format_goes_to_stdout_alone(campaign: Path) -> None:
-    """`--write` writes files, and reports them on stderr."""
+    """Only the requested format is on stdout; --write reports the written files on stderr."""
     folder = campaign.parent / "results" / "mine"
     for layout in ("text", "markdown", "csv", "json", "latex"):
         printed = report("--format", layout, "--write")
@@ -133,7 +133,7 @@ def test_each_format_goes_to_stdout_alone(campaign: Path) -> None:
 
 
 def test_what_is_sorted_and_filtered_is_printed_and_written_so(campaign: Path) -> None:
-    """Sort and filter apply to output and files; a hyphen before a column is not an option."""
+    """--sort and --filter apply to written files too; `--sort -seed` sorts in descending order."""
     folder = campaign.parent
     for name in ("some.csv", "some.json", "some.md"):
         done = report("--sort", "-seed", "--filter", "strategy == 'zero1'", "-o", name)
@@ -173,9 +173,9 @@ def test_looking_writes_nothing(campaign: Path, options: list[str]) -> None:
 
 @pytest.mark.parametrize("option", ["--write", "--html"])
 def test_a_table_of_some_runs_never_replaces_that_of_all(campaign: Path, option: str) -> None:
-    """If a table of some runs would replace the full report, a message names the option to use.
+    """A table of only some runs never replaces the full report.
 
-    Any other file is accepted.
+    `report` refuses to write it there, and names the option for another file.
     """
     report("--write")
     before = files(campaign.parent)
@@ -197,7 +197,7 @@ FILES = {
 
 @pytest.mark.parametrize(("layout", "name"), FILES.items())
 def test_a_file_has_the_format_of_its_suffix(campaign: Path, layout: str, name: str) -> None:
-    """--format takes precedence over the suffix; the content is the same as on stdout."""
+    """A file has the format of its suffix, or of --format; its content is the same as on stdout."""
     printed = report("--format", layout).stdout
     report("-o", name)
     assert (campaign.parent / name).read_text() == printed
@@ -216,14 +216,17 @@ WRONG_FILES = {
 def test_a_file_that_cannot_be_written_is_a_sentence(
     campaign: Path, name: str, code: int, message: str
 ) -> None:
-    """After the message, no file is left."""
+    """If a file cannot be written or its format is unknown, a message reports it.
+
+    No file is left.
+    """
     before = files(campaign.parent)
     assert message in report("-o", name, code=code).stderr
     assert files(campaign.parent) == before
 
 
 def test_values_missing_in_the_table_are_reported(campaign: Path) -> None:
-    """The report names logs without steps, missing logs, and runs removed from the file."""
+    """`report` names logs without steps, missing logs, and runs removed from the campaign file."""
     assert "no step" not in report().stderr
     logs = campaign.parent.glob("results/*/*/*/*.log")
     [log] = [path for path in logs if "step" in path.read_text()]
@@ -273,7 +276,7 @@ SKIPPED = (
 def test_reports_with_skipped_updates_are_left_out_and_reported(
     playground, skips: tuple[int, ...], mean: float | None, warning: str | None
 ) -> None:
-    """A step whose gradients overflowed does less work; `parse` leaves it out too."""
+    """Step reports with skipped updates are left out of the numbers, and notes report this."""
     times = (9000.0, 1000.0, 2000.0)
     lines = [SKIPPED.format(at + 1, times[at], count) for at, count in enumerate(skips)]
     playground.write_campaign(
@@ -336,7 +339,7 @@ def test_a_page_of_the_user_is_updated(campaign: Path) -> None:
 
 
 def test_a_page_without_its_place_stays_as_it_is(campaign: Path) -> None:
-    """A message shows the marks to paste, and no file is written, not even the report's."""
+    """If a page lacks the marks for the table, a message shows them, and no file is written."""
     page = campaign.parent / "page.md"
     page.write_text("# Mine\n")
     result = report("--update", "page.md", code=1)
@@ -356,5 +359,5 @@ def test_a_page_without_its_place_stays_as_it_is(campaign: Path) -> None:
 
 @pytest.mark.parametrize("option", ["--html", "--sort=seed", "--filter=", "--write", "-o=a.md"])
 def test_the_table_of_nodes_goes_with_none_of_the_others(campaign: Path, option: str) -> None:
-    """The options of the run table are refused, because the table of nodes is another table."""
+    """With --by-node (a table of nodes), options for the table of runs are refused."""
     assert "--by-node" in report("--by-node", option, code=2).stderr

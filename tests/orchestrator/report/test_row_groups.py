@@ -32,12 +32,15 @@ GROUPS: dict[str, tuple[list[tuple[Cell, ...]], set[int]]] = {
 def test_a_group_begins_where_the_value_changes(
     rows: list[tuple[Cell, ...]], breaks: set[int]
 ) -> None:
-    """The third column is measured, so it forms no groups."""
+    """A group begins where the value of the first suitable column changes.
+
+    The third column is measured, so it forms no groups.
+    """
     assert group_breaks(make_table(COLUMNS, rows), 2) == breaks
 
 
 def test_a_page_shows_a_row_without_text_between_groups_and_a_terminal_does_not() -> None:
-    """People separate groups with blank rows on their pages too."""
+    """Between groups, a markdown table has an empty row; a table on a terminal does not."""
     table = make_table(COLUMNS[:2], [(1, "x"), (1, "y"), (2, "x")])
     parted = replace(table, breaks=frozenset({2}))
     assert as_markdown(parted).splitlines() == [

@@ -74,7 +74,7 @@ def test_rows_are_sorted_by_columns(four: Reported, by: str, order: list[str]) -
 
 
 def test_in_the_campaign_s_order_rows_are_in_groups(four: Reported) -> None:
-    """Rows are grouped by strategy, because the seed changes with every row."""
+    """Unsorted rows are grouped by strategy, because the seed changes with every row."""
     campaign, runs, report = four
     assert report.table.breaks == {2}
     assert arranged(campaign, report, runs) == (report, runs)

@@ -1,4 +1,4 @@
-"""Show step times as blocks: even steps are flat, and an outlier is always visible."""
+"""Draw step times as block characters: equal times are flat, and an outlier is always visible."""
 
 import math
 
@@ -24,13 +24,13 @@ LINES: dict[str, tuple[list[float], str | None]] = {
 
 @pytest.mark.parametrize(("seconds", "line"), LINES.values(), ids=LINES)
 def test_times_are_blocks(seconds: list[float], line: str | None) -> None:
-    """The blocks are in the order of the steps."""
+    """Each step time is a block, in the order of the steps; a slower step has a higher block."""
     assert sparkline(seconds) == line
 
 
 @given(st.lists(st.floats(0, 1e300), min_size=1, max_size=60), st.integers(1, 20))
 def test_the_line_has_as_many_blocks_as_fit(seconds: list[float], width: int) -> None:
-    """The slowest step is always one of the highest blocks."""
+    """If not all steps fit, a block stands for several; the slowest step has the highest block."""
     line = sparkline(seconds, width)
     assert line is not None
     assert len(line) == min(width, len(seconds))

@@ -14,7 +14,10 @@ def column(page: Any, title: str) -> list[str]:
 
 
 def until(holds: Callable[[], bool], page: Any) -> None:
-    """Wait until a condition holds; the page's policy forbids the browser's own way of waiting."""
+    """Check again and again until a condition holds, for about a minute.
+
+    The page's Content-Security-Policy forbids the browser's own way of waiting.
+    """
     for _ in range(600):
         if holds():
             return
@@ -28,7 +31,7 @@ def wait_for_rows(page: Any, rows: int) -> None:
 
 
 def points(page: Any, title: str) -> int:
-    """Return how many points a plot has drawn, without its lines."""
+    """Return how many points (markers) a plot has drawn; the points of lines do not count."""
     plot = page.locator(
         "figure", has=page.locator("h3", has_text=re.compile(f"^{re.escape(title)}$"))
     )
@@ -47,7 +50,7 @@ def background(page: Any) -> int:
 
 
 def tab_to(page: Any, selector: str) -> None:
-    """Press the tab key until an element has the focus, which must be visible."""
+    """Press the tab key until an element has the focus; assert that the focus is visible."""
     for _ in range(60):
         page.keyboard.press("Tab")
         if page.evaluate("selector => document.activeElement.matches(selector)", selector):

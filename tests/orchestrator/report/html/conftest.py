@@ -29,7 +29,8 @@ def _needed(what: str, there: object, remedy: str) -> None:
 def written(reported: Callable[..., Any], tmp_path: Path) -> Callable[..., Path]:
     """Return a function that writes the page of a campaign, and returns the page's path.
 
-    It takes the arguments of `reported`: lines of the campaign, and an attempt of each run.
+    The function takes the arguments of `reported`: lines of the campaign, and an attempt of each
+    run.
     """
     _needed("plotly", importlib.util.find_spec("plotly"), "pip install 'teralog[html]'")
 
@@ -65,7 +66,7 @@ def published(tmp_path: Path) -> Callable[..., Path]:
 def browser() -> Iterator[Any]:
     """Start Chromium without a window.
 
-    It is closed early, because it keeps an event loop running.
+    Chromium is closed after each test module, because it keeps an event loop running.
     """
     program = next(filter(None, map(shutil.which, BROWSERS)), None)
     _needed("Chromium", program, "apt-get install chromium")
@@ -80,10 +81,10 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def opened(browser: Any) -> Iterator[Callable[..., Any]]:
-    """Return a function that opens a page, at an address within it, in a browser with options.
+    """Return a function that opens a page in a new context of the browser.
 
-    At the end, the page must have requested no other address, and none of its scripts may have
-    failed.
+    place: an address within the page, e.g. `#run-<id>`. options: the options of the context. At the
+    end, the fixture asserts that the page requested no other address, and that no script failed.
     """
     asked: list[str] = []
     failed: list[str] = []

@@ -39,7 +39,7 @@ def as_json(value: Any) -> Any:
 @settings(max_examples=40)
 @given(VALUES)
 def test_json_in_html_is_json_and_has_no_markup(value: Any):
-    """Any text is read back unchanged from the JSON."""
+    """JSON for an HTML page contains no markup, and any value can be read back from it."""
     text = json_in_html(value)
     assert not set("<>&") & set(text)
     assert text.isascii()
@@ -49,7 +49,7 @@ def test_json_in_html_is_json_and_has_no_markup(value: Any):
 @settings(max_examples=40)
 @given(VALUES)
 def test_packed_json_is_letters_and_comes_back(value: Any):
-    """The test unpacks the JSON with the same steps as a browser."""
+    """Packed JSON contains no markup; the steps of a browser unpack it to the same value."""
     text = packed(value)
     assert not set("<>&\"'") & set(text)
     assert json.loads(zlib.decompress(base64.b64decode(text))) == as_json(value)
@@ -108,7 +108,10 @@ def page_called(name: str) -> Page:
 
 
 def parsed(name: str) -> Elements:
-    """Return the elements of a page with a given name; its library contains that name too."""
+    """Return the elements of a page with a given name.
+
+    The script of the page's plot library contains the name too.
+    """
     elements = Elements()
     elements.feed(document(page_called(name), [], f"let text = {json.dumps(name)};"))
     elements.close()
@@ -117,12 +120,12 @@ def parsed(name: str) -> Elements:
 
 @given(TEXTS.filter(lambda text: "\ud800" not in text))
 def test_text_never_becomes_an_element(text: str):
-    """The campaign's name, file names and the library's source do not become markup."""
+    """The campaign's name, file names and the source of the plot library never become markup."""
     assert parsed(text).tags == parsed("plain").tags
 
 
 def test_the_page_loads_nothing_from_elsewhere():
-    """The library's source contains addresses, but the page requests none."""
+    """Apart from the plot library, a page contains no web address; its policy forbids requests."""
     text = document(page_called("plain"), [], "")
     assert "http://" not in text
     assert "https://" not in text

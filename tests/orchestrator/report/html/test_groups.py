@@ -93,9 +93,10 @@ def test_runs_are_grouped_if_all_other_sizes_are_equal(
     expected: list[int | None],
     way: str,
 ):
-    """Runs form a group if they are equal in all sizes but one.
+    """Runs form a group if they are equal in all sizes except one.
 
-    Sizes that follow from it may change in one of two ways, and the group has the name of the way.
+    Sizes that depend on the varying size may differ too. `way` describes how they differ, e.g. as
+    in weak or in strong scaling.
     """
     grouping = groups([sizes(run_of(**values)) for values in given], size)
     assert list(grouping.of) == expected
@@ -103,9 +104,9 @@ def test_runs_are_grouped_if_all_other_sizes_are_equal(
 
 
 def test_efficiency_is_relative_to_the_fewest_gpus(run_of: Callable[..., Run]):
-    """The median of runs with the fewest GPUs is 100 %.
+    """The median of the runs with the fewest GPUs is 100 %.
 
-    Runs without a number or a partner have no efficiency.
+    A run without a number, or without a run to compare it with, has no efficiency.
     """
     runs = [sizes(run_of(gpus_per_node=gpus, repeat=n)) for n, gpus in enumerate((1, 1, 2, 4), 1)]
     assert efficiencies(runs, [0, 0, 0, 0], [9.0, 11.0, 8.0, None]) == (90.0, 110.0, 80.0, None)
@@ -114,13 +115,13 @@ def test_efficiency_is_relative_to_the_fewest_gpus(run_of: Callable[..., Run]):
 
 
 def test_the_fewest_gpus_that_have_a_number_are_the_base(run_of: Callable[..., Run]):
-    """If the runs with fewer GPUs failed, the next number of GPUs is the base."""
+    """If the runs with the fewest GPUs have no number, the next number of GPUs counts as 100 %."""
     runs = [sizes(run_of(gpus_per_node=gpus)) for gpus in (1, 2, 4)]
     assert efficiencies(runs, [0, 0, 0], [None, 10.0, 9.0]) == (None, 100.0, 90.0)
 
 
 def test_crowded_runs_are_left_out_of_scaling_efficiency(run_of: Callable[..., Run]):
-    """Crowded runs are left out, because with them more ranks would look better than they are."""
+    """Crowded runs are left out: they are slow, so efficiency relative to them is too high."""
     rows = [sizes(run_of(gpus_per_node=ranks)) for ranks in (1, 2, 4)]
     reached = {TFLOPS: ("TFLOPs/GPU", (2.0, 10.0, 9.0))}
     shown = {

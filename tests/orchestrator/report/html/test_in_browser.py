@@ -52,7 +52,7 @@ def stages(written: Written) -> Path:
 
 
 def test_the_summary_counts_runs_by_outcome_and_names_the_best(stages: Path, opened: Opened):
-    """The summary also explains how the numbers were computed."""
+    """The summary counts runs by outcome, names the best run, and explains the numbers."""
     page = opened(stages)
     text = page.locator("#summary").inner_text()
     assert "6 runs on cluster local" in text
@@ -67,7 +67,7 @@ def test_the_summary_counts_runs_by_outcome_and_names_the_best(stages: Path, ope
 
 
 def test_clicks_on_a_heading_sort_then_reverse_then_undo(stages: Path, opened: Opened):
-    """A first click sorts, a second reverses the order, and absent values stay last."""
+    """A first click sorts, a second reverses, and a third restores the order; dashes stay last."""
     page = opened(stages)
     heading = page.locator("#table thead button", has_text="step mean")
     heading.click()
@@ -81,7 +81,7 @@ def test_clicks_on_a_heading_sort_then_reverse_then_undo(stages: Path, opened: O
 
 
 def test_words_filter_the_runs_and_the_plots(stages: Path, opened: Opened):
-    """A run is shown if it contains every word."""
+    """A run is shown, in the table and in the plots, if its row contains every word."""
     page = opened(stages)
     assert points(page, "TFLOPs/GPU against GPUs") == 4
     page.locator("#words").fill("zero2 completed")
@@ -108,7 +108,7 @@ def test_values_of_columns_filter_the_runs(stages: Path, opened: Opened):
 
 
 def test_scaling_is_compared_to_the_fewest_gpus(stages: Path, opened: Opened):
-    """Runs are in groups that are equal in all other sizes."""
+    """Efficiency compares runs that are equal in all other sizes; the fewest GPUs have 100 %."""
     page = opened(stages)
     assert points(page, "Scaling efficiency") == 4
     values = page.get_by_role("img", name="Scaling efficiency").evaluate(
@@ -131,7 +131,7 @@ def test_scaling_is_compared_to_the_fewest_gpus(stages: Path, opened: Opened):
 def test_repeats_have_one_colour_until_another_is_chosen(
     written: Written, opened: Opened, matrix: str, colour: str
 ):
-    """By default repeats share a colour; a chosen parameter then distinguishes the runs."""
+    """By default, repeats share a colour; the reader can choose to colour runs by `repeat`."""
     page = opened(written(f"{matrix}\nrepeats: 2\n", *[done(1.0)] * 4))
     select = page.locator("#colour")
     assert select.evaluate("select => select.selectedOptions[0].textContent") == colour
@@ -161,7 +161,7 @@ PLOTS = [
 
 
 def test_a_configuration_has_its_median_its_runs_and_their_range(written: Written, opened: Opened):
-    """Median, runs and range have the chosen colour, and the value is also shown as text."""
+    """A plot shows each configuration's runs and median; the median and the range are also text."""
     matrix = "matrix: {strategy: [ddp, zero1], seed: [1, 2, 3]}\n"
     page = opened(written(matrix, *map(done, (1.0, 4.0, 2.0, 8.0, 8.0, 8.0))))
     for title in PLOTS:
@@ -192,7 +192,10 @@ def test_curves_have_the_colour_that_is_chosen_and_missing_ones_are_counted(
 
 @pytest.mark.parametrize("width", [1400, 1000])
 def test_the_ends_of_runs_are_never_cut(stages: Path, opened: Opened, width: int):
-    """Minor columns are hidden instead, and a button shows them again."""
+    """In a narrow window, minor columns are hidden, so that the outcome is not cut off.
+
+    A button shows the hidden columns.
+    """
     page = opened(stages, viewport={"width": width, "height": 900})
     until(lambda: page.locator(".ended:visible").count() > 0, page)
     scroller = page.locator("#scroller").bounding_box()
@@ -208,7 +211,7 @@ def test_the_ends_of_runs_are_never_cut(stages: Path, opened: Opened, width: int
 def test_how_many_forecasts_of_memory_held_is_reported_of_one_run_too(
     written: Written, opened: Opened
 ):
-    """The page reports how many memory forecasts held, for any number of runs."""
+    """A note reports how many runs stayed within their memory forecast, also for one run."""
     page = opened(written("", done(1.0)))
     note = page.locator("figcaption", has_text="within the forecast")
     note.scroll_into_view_if_needed()
@@ -242,7 +245,7 @@ def test_a_run_has_a_view_of_its_own(stages: Path, opened: Opened):
 def test_a_deleted_log_differs_from_one_that_was_never_written(
     written: Written, opened: Opened, attempt: dict[str, Any] | None, sentence: str
 ):
-    """A run that has ended had a log, which may have been deleted since."""
+    """The view of an ended run reports a missing log file; an unstarted run has an empty log."""
     page = opened(written("", attempt))
     page.locator("#table tbody a").click()
     page.locator("#run h1").wait_for()
@@ -250,7 +253,7 @@ def test_a_deleted_log_differs_from_one_that_was_never_written(
 
 
 def test_an_address_opens_its_run(stages: Path, opened: Opened, tmp_path: Path):
-    """The view of a run has its curves, its script if it has one, its sizes and its neighbours."""
+    """The address of a run opens its view, with its sizes and links to its neighbours."""
     first = min(path for path in (tmp_path / "results").iterdir() if path.is_dir())
     page = opened(stages, f"#run-{first.name}")
     page.locator("#run h1").wait_for()
@@ -262,14 +265,17 @@ def test_an_address_opens_its_run(stages: Path, opened: Opened, tmp_path: Path):
 
 
 def test_an_address_of_no_run_shows_all_runs(stages: Path, opened: Opened):
-    """A link may be older than the campaign, so an unknown run opens the page of all runs."""
+    """The address of an unknown run opens the page of all runs.
+
+    A link may be older than the campaign.
+    """
     page = opened(stages, "#run-000000000000")
     page.locator("#table").wait_for()
     assert len(column(page, "strategy")) == 6
 
 
 def test_curves_shade_the_warm_up_and_name_what_they_leave_out(written: Written, opened: Opened):
-    """For a long run only the extremes are drawn, and a note reports that."""
+    """A plot shades the warm-up. For a long run it draws only extremes, and a note reports that."""
     page = opened(written("", {"log": log(1.0, steps=2000), "state": "COMPLETED"}))
     page.locator("#table tbody a").click()
     plot = page.locator("#run .plot").first
@@ -288,7 +294,7 @@ def test_curves_shade_the_warm_up_and_name_what_they_leave_out(written: Written,
 
 
 def test_markup_in_logs_and_labels_stays_text(written: Written, opened: Opened):
-    """The test looks at the table, the view of the run and the plots."""
+    """Markup in logs and labels stays text in the table, in the view of the run and in plots."""
     name = json.dumps(MARKUP)
     path = written(
         f"matrix: {{deepspeed: [{{}}, {{comet: {{name: {name}}}}}], strategy: [zero1]}}\n",
@@ -311,7 +317,10 @@ def test_markup_in_logs_and_labels_stays_text(written: Written, opened: Opened):
 def test_the_page_is_as_dark_as_its_reader_likes_it(
     stages: Path, opened: Opened, scheme: str, is_dark: bool
 ):
-    """The system's setting counts until the reader presses the button; the choice is stored."""
+    """The page is dark if the system is, until the reader presses a button.
+
+    The reader's choice is stored.
+    """
     page = opened(stages, color_scheme=scheme)
     assert (background(page) < 128) == is_dark
     page.locator("#theme").click()
@@ -323,7 +332,7 @@ def test_the_page_is_as_dark_as_its_reader_likes_it(
 
 
 def test_on_paper_the_page_is_light_and_has_no_buttons(stages: Path, opened: Opened):
-    """On paper, content that scrolls in a window is not cut off."""
+    """A printed page is light, has no filters, and does not cut off content that scrolls."""
     page = opened(stages, color_scheme="dark")
     assert points(page, "TFLOPs/GPU against GPUs") == 4
     page.emulate_media(media="print")
@@ -361,7 +370,7 @@ def test_plots_fit_on_paper_whether_they_were_in_view_or_not(stages: Path, opene
 def test_on_a_phone_nothing_but_tables_and_logs_scrolls_sideways(
     stages: Path, opened: Opened, view: str
 ):
-    """The page fits into a width of 375 pixels."""
+    """On a screen of 375 pixels, only tables and logs scroll sideways."""
     page = opened(stages, **PHONE)
     points(page, "TFLOPs/GPU against GPUs")
     if view == "run":
@@ -426,7 +435,7 @@ def test_without_scripts_the_page_shows_where_the_table_is(stages: Path, opened:
 
 
 def test_a_campaign_without_a_number_is_a_page_too(written: Written, opened: Opened):
-    """The plots show a note that there are no values."""
+    """If no run has a number, each plot has a note in place of its values."""
     page = opened(written("matrix: {seed: [1, 2]}\n", None, None))
     assert page.locator("#same").inner_text() == (
         "In all runs: strategy ddp, precision fp32, ended not started."

@@ -46,7 +46,10 @@ def ended(seconds: float, state: str = "COMPLETED", device: str = "cpu") -> dict
 
 
 def page_of(reported: Reported, *gone: str) -> Page:
-    """Return the HTML page of a report."""
+    """Return the HTML page of a report.
+
+    gone: the labels of runs that are no longer in the campaign.
+    """
     campaign, runs, report = reported
     return make_page(campaign, report, runs, gone)
 
@@ -83,7 +86,7 @@ def test_the_best_run_is_the_fastest_that_completed(reported: Callable[..., Repo
 
 
 def test_the_best_configuration_has_the_best_median(reported: Callable[..., Reported]):
-    """The median of a configuration's runs counts, and the run in the middle is shown."""
+    """The configuration with the best median is the best; the page names its middle run."""
     attempts = map(ended, (1.0, 4.0, 4.0, 2.0, 1.9, 2.1))
     matrix = "matrix: {strategy: [ddp, zero1], seed: [1, 2, 3]}\n"
     assert page_of(reported(matrix, *attempts)).best == 3
@@ -136,7 +139,7 @@ def test_strong_scaling_has_a_speed_up_and_its_ideal(reported: Callable[..., Rep
 def test_more_than_ideal_efficiency_is_warned_of(
     reported: Callable[..., Reported], seconds: float, warned: bool
 ):
-    """The page warns only if noise does not explain the efficiency."""
+    """The page warns of an efficiency above 100 % only if noise does not explain it."""
     page = page_of(reported("matrix: {gpus_per_node: [1, 2]}\n", ended(1.0), ended(seconds)))
     (plot,) = (candidate for candidate in page.plots if candidate.title == "Scaling efficiency")
     assert ("Above 100 %" in plot.note) == warned
@@ -144,7 +147,7 @@ def test_more_than_ideal_efficiency_is_warned_of(
 
 
 def test_facts_are_those_of_the_runs(reported: Callable[..., Reported]):
-    """Repeats are one configuration, and boxes show the steps after the warm-up."""
+    """Repeats belong to one configuration; box plots show the step times after the warm-up."""
     matrix = "matrix: {strategy: [ddp, zero1]}\nrepeats: 2\n"
     facts = page_of(reported(matrix, *[ended(2.0)] * 3, None)).facts
     assert facts.configuration == (0, 0, 1, 1)
@@ -188,12 +191,12 @@ PLOTS: dict[str, tuple[str, int, list[str]]] = {
 def test_there_is_a_plot_for_each_size_that_varies(
     reported: Callable[..., Reported], text: str, runs: int, expected: list[str]
 ):
-    """If GPUs vary, there is also a plot of efficiency, for runs equal in all else."""
+    """There is a plot for each size that varies; if GPUs vary, there is also one of efficiency."""
     assert titles(page_of(reported(text, *[ended(1.0)] * runs))) == expected
 
 
 def test_mfu_is_plotted_where_it_is_known(reported: Callable[..., Reported], tmp_path: Path):
-    """The plot of MFU is next to the plot of TFLOPs."""
+    """If the peak of the GPU is known, the page has a plot of MFU."""
     (tmp_path / "gpus.yaml").write_text("gpus_per_node: 2\ngpu: V100-SXM2-32GB\n")
     on_gpus = ended(1.0, device="Tesla V100-SXM2-32GB")
     text = "cluster: gpus.yaml\nmatrix: {num_microbatches: [1, 2], precision: [fp16]}\n"
@@ -202,7 +205,7 @@ def test_mfu_is_plotted_where_it_is_known(reported: Callable[..., Reported], tmp
 
 
 def test_a_peak_is_next_to_its_forecast(reported: Callable[..., Reported], tmp_path: Path):
-    """The peak of a process, or of a GPU's tensors, is shown next to the forecast of the same."""
+    """Peak memory is shown next to its forecast: of the process on a CPU, of tensors on a GPU."""
     made = reported("matrix: {seed: [1, 2]}\n", ended(1.0), None)
     forecast = made[1][0].planned.memory
     assert forecast is not None
@@ -222,7 +225,7 @@ def test_a_peak_is_next_to_its_forecast(reported: Callable[..., Reported], tmp_p
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_every_framework_s_campaign_is_a_page(example: Path, tmp_path: Path):
-    """The page works with any columns; no run of the examples has started here."""
+    """A page can be made of every example campaign, although none of its runs has started."""
     campaign = load_campaign(example)
     runs = collect_campaign(campaign, CampaignStore(tmp_path))
     page = make_page(campaign, make_report(campaign, runs, "2026-01-02"), runs, [])
@@ -232,7 +235,7 @@ def test_every_framework_s_campaign_is_a_page(example: Path, tmp_path: Path):
 
 
 def test_tflops_of_a_framework_s_own_are_plotted(tmp_path: Path, attempt_in: Callable[..., Any]):
-    """ColossalAI's benchmarks print TFLOPs for each phase, and log no steps."""
+    """The TFLOPs that ColossalAI's benchmarks print are plotted, although they log no steps."""
     path = tmp_path / "campaign.yaml"
     path.write_text(
         "name: phases\ndefaults: {framework: colossalai_gpt, model: s, source: .}\n"
@@ -268,7 +271,7 @@ def test_a_run_shows_its_node_and_its_attempts(reported: Callable[..., Reported]
 def test_the_curve_leaves_out_reports_with_a_skipped_update(
     reported: Callable[..., Reported],
 ):
-    """Reports with a skipped update are drawn separately, during the warm-up and after it."""
+    """The curve leaves out reports with a skipped update; they are drawn separately."""
     campaign, (run,), _ = reported("", ended(1.0))
     skips = (1, 0, 1, 0)
     steps = [
@@ -283,7 +286,7 @@ def test_the_curve_leaves_out_reports_with_a_skipped_update(
 
 @pytest.mark.parametrize("runs", [0, 1, 1000, 3000, 10_000, 100_000])
 def test_a_page_of_many_runs_has_less_of_each(runs: int):
-    """The page shortens each part of a run, and leaves no part out."""
+    """The more runs a page has, the fewer steps and log lines it has per run, but at least 10."""
     held = limits(runs)
     assert held.steps >= 10
     assert held.lines >= 10
@@ -293,7 +296,7 @@ def test_a_page_of_many_runs_has_less_of_each(runs: int):
 def test_the_command_writes_the_page_where_it_is_asked_to(
     reported: Callable[..., Reported], tmp_path: Path
 ):
-    """The page is next to the other reports by default."""
+    """`report` writes the page only with --html, next to the other reports."""
     pytest.importorskip("plotly")
     reported("", None)
     command = ["report", str(tmp_path / "campaign.yaml"), "--results", str(tmp_path / "results")]
@@ -309,9 +312,9 @@ def test_the_command_writes_the_page_where_it_is_asked_to(
 def test_a_campaign_s_page_and_one_of_tables_do_not_replace_each_other(
     reported: Callable[..., Reported], tmp_path: Path
 ):
-    """The two pages have the same name if the tables are those of report.md.
+    """A campaign's page and the page of the tables in report.md do not replace each other.
 
-    Each may replace itself.
+    Both have the name report.html. Each can be written again.
     """
     pytest.importorskip("plotly")
     reported("", None)
@@ -336,7 +339,7 @@ def test_a_campaign_s_page_and_one_of_tables_do_not_replace_each_other(
 def test_a_page_of_another_author_is_not_replaced_by_a_campaign_s(
     reported: Callable[..., Reported], tmp_path: Path
 ):
-    """If the other page would be replaced, no file is written."""
+    """If teralog did not write the existing report.html, `report --html` writes no file."""
     reported("", None)
     place = tmp_path / "results" / "stages" / "report.html"
     place.parent.mkdir(parents=True, exist_ok=True)

@@ -11,14 +11,14 @@ FINITE = st.floats(-1e6, 1e6).map(lambda value: float(f"{value:.6g}"))
 
 
 def test_a_short_curve_is_whole():
-    """The shortened curve also contains how many points were left out: none."""
+    """A curve with fewer points than the limit keeps all points that have a value."""
     curve = series([(1, 0.5), (2, None), (3, 0.25)], 4)
     assert (curve.x, curve.y) == ((1, 3), (0.5, 0.25))
     assert (curve.reports, curve.every, curve.not_finite) == (2, 1, 0)
 
 
 def test_a_thinned_curve_keeps_its_outliers():
-    """One slow step among a thousand stays visible."""
+    """In a shortened curve, one slow step among a thousand stays visible."""
     points = [(place, 9.0 if place == 500 else 1.0) for place in range(1, 1001)]
     curve = series(points, 10)
     assert (500, 9.0) in zip(curve.x, curve.y, strict=True)
@@ -33,7 +33,7 @@ def test_values_that_are_not_numbers_are_counted():
 
 @given(st.lists(FINITE, max_size=200), st.integers(1, 20).map(lambda half: 2 * half))
 def test_a_thinned_curve_holds_reports_only_and_few_of_them(values: list[float], limit: int):
-    """A thinned curve has its ends, its lowest and its highest report, in their order."""
+    """A shortened curve keeps its first, last, lowest and highest report, in their order."""
     points = list(enumerate(values))
     curve = series(points, limit)
     kept = list(zip(curve.x, curve.y, strict=True))

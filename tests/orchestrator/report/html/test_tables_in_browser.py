@@ -28,7 +28,7 @@ def gpt2(published: Published) -> Path:
 def test_all_rows_of_all_tables_are_in_one(
     published: Published, opened: Opened, name: str, rows: int
 ):
-    """The rows are in the order of their lines in the source."""
+    """One table has the rows of all tables, in the order of their lines in the source."""
     page = opened(published(name))
     lines = [int(line.removesuffix(" ★")) for line in column(page, "line")]
     assert len(lines) == rows
@@ -59,7 +59,7 @@ def test_a_number_that_compares_is_sorted_by_itself(published: Published, opened
 
 
 def test_tables_and_outcomes_filter_rows_and_plots(gpt2: Path, opened: Opened):
-    """The test chooses one table, and then its out-of-memory rows."""
+    """The filters by table and by outcome apply to the rows and to the plots."""
     page = opened(gpt2)
     page.locator(".choice > summary", has_text="table").first.click()
     page.get_by_role("checkbox", name="scattered embeddings").check()
@@ -99,7 +99,7 @@ def test_a_row_has_a_view_of_its_own(gpt2: Path, opened: Opened):
 
 
 def test_an_address_opens_its_row(gpt2: Path, opened: Opened):
-    """The view shows the outcome of the row, and a link leads to the next row."""
+    """The address of a row opens its view, with its outcome and a link to the previous row."""
     page = opened(gpt2, "#line-149")
     page.locator("#run h1").wait_for()
     assert page.locator("#run .ended").inner_text() == "OOM"
@@ -120,7 +120,7 @@ def test_a_page_without_plots_has_no_place_for_them(published: Published, opened
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_page_is_as_dark_as_its_reader_likes_it(gpt2: Path, opened: Opened, scheme: str):
-    """The system's setting counts until the reader presses the button."""
+    """The page is dark if the system is, until the reader presses a button."""
     page = opened(gpt2, color_scheme=scheme)
     assert (background(page) < 128) == (scheme == "dark")
     page.locator("#theme").click()
@@ -170,7 +170,7 @@ def test_the_keyboard_alone_filters_sorts_and_opens(gpt2: Path, opened: Opened):
 
 
 def test_a_plot_has_no_button_that_sends_it_away(gpt2: Path, opened: Opened):
-    """The buttons of a plot only move and save it, without Plotly's cloud."""
+    """The buttons of a plot only move and zoom it; none sends it to Plotly's cloud."""
     page = opened(gpt2)
     assert points(page, "TFLOPs against GPUs") > 50
     titles = (
@@ -182,7 +182,7 @@ def test_a_plot_has_no_button_that_sends_it_away(gpt2: Path, opened: Opened):
 
 
 def test_a_click_on_a_point_opens_its_row(gpt2: Path, opened: Opened):
-    """Each point of a plot contains the number of its row."""
+    """A click on a point of a plot opens the row of this point."""
     page = opened(gpt2)
     points(page, "TFLOPs against GPUs")
     plot = page.get_by_role("img", name="TFLOPs against GPUs")
@@ -211,6 +211,6 @@ def test_markup_in_a_page_stays_text(published: Published, opened: Opened):
 
 
 def test_without_scripts_the_page_names_its_source(gpt2: Path, opened: Opened):
-    """A reader without scripts can open the source, which needs none."""
+    """Without scripts, the page names its markdown source, which needs no scripts."""
     page = opened(gpt2, java_script_enabled=False)
     assert "gpt2-experiments.md next to it" in page.locator("noscript").inner_text()

@@ -1,4 +1,4 @@
-"""The data of a published page's rows on the HTML page."""
+"""The HTML page of a published markdown page: the data of its rows."""
 
 import sys
 from collections.abc import Callable
@@ -61,7 +61,7 @@ def test_a_row_has_its_table_and_its_cells_as_printed():
 
 
 def test_rows_that_ran_out_of_memory_are_counted_and_kept():
-    """A row that contains no outcome does not count as ended."""
+    """Rows that ran out of memory are counted and kept; rows without an outcome are not counted."""
     page, _ = made(f"{TABLE}| 8 | 7B | 64 | 30 | — |\n| 8 | 7B | 128 | — | OOM |\n")
     assert page.ended == (("OOM", 1),)
     assert [run.ended for run in page.runs] == ["", "OOM"]
@@ -69,7 +69,7 @@ def test_rows_that_ran_out_of_memory_are_counted_and_kept():
 
 
 def test_measured_columns_have_no_filter():
-    """A filter offers columns that distinguish rows, whether teralog understands them or not."""
+    """Measured columns, e.g. TFLOPs, have no filter; all other columns have one."""
     page, _ = published("gpt2-experiments")
     unfiltered = [column.title for column in page.columns if not column.filter]
     assert unfiltered == ["Step time (s)", "TFLOPs", "TFLOPs (recomputed)", "Memory (GB)"]
@@ -88,7 +88,10 @@ def test_plots_have_the_tflops_as_printed():
 
 
 def test_rates_are_plotted_if_a_page_has_no_tflops():
-    """In these tables, the number of GPUs may follow from the number of nodes."""
+    """If a page has no TFLOPs, the plot shows throughput.
+
+    The number of GPUs may follow from the number of nodes.
+    """
     page, _ = published("oneflow-megatron-lm")
     (plot,) = page.plots
     assert plot.title == "Throughput (samples/s) against GPUs"
@@ -115,7 +118,7 @@ def test_scaling_compares_rows_that_differ_only_in_gpus():
 
 
 def test_without_a_batch_nothing_is_reported_about_scaling():
-    """Without a batch there is no plot of scaling, because only the batch shows its kind."""
+    """Without a global batch there is no plot of scaling: it could be weak or strong scaling."""
     page, _ = made("| GPUs | TFLOPs |\n|---|---|\n| 8 | 30 |\n| 16 | 27 |\n")
     (plot,) = page.plots
     assert plot.note == "Lines join rows that are equal in everything else."
@@ -133,7 +136,7 @@ def test_without_a_batch_nothing_is_reported_about_scaling():
     ids=["one number", "another size", "an unknown column", "another day", "another table"],
 )
 def test_rows_that_differ_in_anything_else_are_not_compared(page: str):
-    """An unknown column may matter too, so too few rows are compared rather than too many."""
+    """Rows are compared only if all other columns are equal, also those teralog does not know."""
     assert "Scaling efficiency" not in [plot.title for plot in made(page)[0].plots]
 
 
@@ -152,7 +155,7 @@ def test_the_view_of_a_row_shows_its_line_and_its_findings():
 
 
 def test_a_page_without_a_contradiction_has_no_column_of_them():
-    """A sentence reports that there is no contradiction."""
+    """If check-tables finds no contradiction, a sentence reports that, and there is no column."""
     page, details = published("deepspeed-cifar")
     assert page.columns[-1].name != "findings"
     assert "finds no contradiction" in page.provenance
@@ -174,7 +177,7 @@ def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_command_writes_the_page_next_to_its_source_and_reports_it(page: Path):
-    """The command replaces an older page, and writes no other file."""
+    """The command writes the page next to its source, replaces an older page, and reports it."""
     pytest.importorskip("plotly")
     for _ in range(2):
         done = report("speed.md", "--html")
@@ -208,7 +211,7 @@ def test_a_page_of_another_author_is_not_overwritten(page: Path):
     ],
 )
 def test_options_that_a_page_cannot_use_are_refused(page: Path, options: list[str], message: str):
-    """The message about an option that a page cannot use names the options that apply."""
+    """If --html is missing, or if an option applies only to campaigns, no page is written."""
     done = report("speed.md", *options)
     assert done.exit_code == 2
     assert message in done.stderr
