@@ -53,7 +53,7 @@ def test_samples_in_a_log_are_taken_as_those_next_to_it(tmp_path: Path, run_of: 
 
 
 def test_every_node_has_a_file_and_its_own_device_0(tmp_path: Path):
-    """An idle node does not change the numbers of another node."""
+    """The samples of all nodes count; device 0 of one node is not device 0 of another node."""
     written(tmp_path, "node1", TICKS)
     written(tmp_path, "node2", [("100 %", "1024 MiB"), ("100 %", "[N/A]")])
     assert read_gpu_samples(tmp_path) == GpuSamples(memory_gib=1.0, utilization_percent=90)
@@ -72,7 +72,7 @@ def test_every_node_has_a_file_and_its_own_device_0(tmp_path: Path):
     ids=["empty", "no GPU", "only the header", "nothing known", "never busy", "cut off"],
 )
 def test_unknown_values_are_absent(tmp_path: Path, text: str, samples: GpuSamples | None):
-    """An unknown number is None, never 0."""
+    """A value that the samples do not contain is None, never 0."""
     (tmp_path / "gpus-here.csv").write_text(text)
     assert read_gpu_samples(tmp_path) == samples
 
@@ -133,7 +133,10 @@ def assert_ended(calls: Path) -> None:
 
 
 def test_the_samples_of_a_run_are_in_its_table(playground: Any, calls: Path):
-    """A separate file has samples of the run's own GPUs only; no sampler is left at the end."""
+    """The report has the samples of the run's own GPUs, which are in a file next to the log.
+
+    No sampler is left when the run has ended.
+    """
     write_campaign(playground, WAIT_FOR_SAMPLES)
     done = playground.teralog("submit", "campaign.yaml")
     assert done.returncode == 0, done.stderr
@@ -153,7 +156,7 @@ def test_the_samples_of_a_run_are_in_its_table(playground: Any, calls: Path):
 
 
 def test_sampling_ends_with_a_run_that_is_cancelled(playground: Any, calls: Path):
-    """No sampler is left, however a run ends."""
+    """If a run is cancelled, its sampler ends too."""
     write_campaign(playground, "sleep 100")
     submit = playground.start("submit", "campaign.yaml")
     wait_for(calls)
@@ -167,7 +170,10 @@ def test_sampling_ends_with_a_run_that_is_cancelled(playground: Any, calls: Path
 def test_sampling_ends_with_a_script_that_was_started_by_hand(
     playground: Any, calls: Path, number: signal.Signals | None
 ):
-    """A script that a user started by hand ends normally or by a signal."""
+    """If a user starts a job script by hand, its sampler ends when the script ends.
+
+    The script ends normally, by SIGTERM or by SIGINT.
+    """
     # If its child ends by itself at SIGINT, bash goes on, because it waits for the child first.
     began = playground.ledger.with_name("ledger.began")
     body = ': > "$LEDGER.began"; sleep 100' if number else WAIT_FOR_SAMPLES
@@ -214,7 +220,7 @@ def test_sampling_ends_with_a_script_that_ends_as_it_starts(playground: Any, cal
 
 
 def test_without_nvidia_smi_nothing_is_sampled(playground: Any):
-    """A run on GPUs trains without samples."""
+    """If nvidia-smi is missing, a run on GPUs trains, and has no samples."""
     folder = playground.path / "bin"
     folder.mkdir()
     for tool in ("bash", "basename", "dirname", "flock", "hostname", "timeout", "rm", "cat", "env"):

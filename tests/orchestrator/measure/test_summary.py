@@ -61,7 +61,7 @@ FLOPS = 2 * 226_492_416
 
 
 def at_median(seconds: float) -> dict[str, Any]:
-    """Return the numbers that follow from the median step of the run TINY."""
+    """Return the expected numbers of the run TINY that follow from this median step time."""
     tflops = pytest.approx(FLOPS / seconds / 2 / 1e12)
     return {
         "step_seconds_median": seconds,
@@ -197,7 +197,7 @@ SUMMARIES: dict[str, tuple[list[Record], dict[str, Any]]] = {
 def test_a_summary_has_what_the_log_shows_and_nothing_else(
     run_of: RunOf, records: list[Record], expected: dict[str, Any]
 ):
-    """Numbers that the log does not give are absent."""
+    """The summary has the numbers that the log gives; all its other fields are empty."""
     summary = dataclasses.asdict(summary_of(run_of(**TINY), records, Warmup(2)))
     assert summary == dataclasses.asdict(Summary()) | expected
 
@@ -230,7 +230,7 @@ def test_the_gpu_is_what_the_log_calls_it(run_of: RunOf):
 
 
 def test_a_run_of_unknown_shape_has_times_and_no_tflops(run_of: RunOf):
-    """The table has a dash for TFLOPs, not a zero."""
+    """If the model's shape is unknown, the summary has step times, and None for TFLOPs."""
     run = run_of(framework="deepspeed", script="a", model={}, train_iters=6)
     summary = summary_of(run, timed(9.0, 9.0, 2.0), Warmup(2))
     assert (summary.step_seconds_mean, summary.tflops_per_gpu) == (2.0, None)
@@ -238,7 +238,7 @@ def test_a_run_of_unknown_shape_has_times_and_no_tflops(run_of: RunOf):
 
 @given(st.lists(st.floats(1e-3, 1e3), max_size=8), st.integers(0, 8))
 def test_the_median_is_between_the_extremes(run_of: RunOf, seconds: list[float], warmup: int):
-    """The averages cover the step reports after the warm-up."""
+    """The median is between the smallest and the largest step time after the warm-up."""
     summary = summary_of(run_of(train_iters=8), timed(*seconds), Warmup(warmup))
     counted = seconds[warmup:]
     assert summary.reports == len(counted)

@@ -34,7 +34,7 @@ def test_frameworks_are_calibrated_apart():
 
 
 def test_a_calibrated_forecast_is_the_interval_of_the_logged_peaks():
-    """A calibrated interval is that of the logged peaks, extended by 5 %."""
+    """A calibrated interval is from the lowest to the highest logged peak, extended by 5 %."""
     calibrated = calibrations(measured(9, 10, 11))["gpt"].apply(FORECAST)
     assert calibrated.tensors.low_gib == pytest.approx(10 * 0.9 * 0.95)
     assert calibrated.tensors.high_gib == pytest.approx(10 * 1.1 * 1.05)
@@ -44,6 +44,9 @@ def test_a_calibrated_forecast_is_the_interval_of_the_logged_peaks():
 
 
 def test_the_peak_of_a_process_without_a_gpu_includes_all_its_memory():
-    """The peak of such a process includes Python and torch, so the whole forecast is compared."""
+    """Without a GPU, a logged peak includes the memory of Python and torch.
+
+    So it is compared with the whole forecast, not only with the forecast for tensors.
+    """
     calibrated = calibrations(measured(12, 12, 12, whole_process=True))["gpt"].apply(FORECAST)
     assert (calibrated.low_gib, calibrated.high_gib) == pytest.approx((12 * 0.95, 12 * 1.05))

@@ -16,7 +16,10 @@ from orchestrator.run.described import described_shape
 
 
 def rank(split_run: RunOf, name: str, *, experts: int = 1, **split: int) -> Rank:
-    """Return the first rank of a named model in a split, with experts over this many ranks."""
+    """Return the first rank of a named model.
+
+    experts: over how many ranks the experts are divided. split: the parallel sizes of the run.
+    """
     model = named_model(name).model(4096)
     run = split_run(described_shape(model), 64, vocab_size_multiple=1, **split)
     tensor = split.get("tensor", 1)
@@ -58,14 +61,20 @@ def needs(split_run: RunOf, name: str) -> MemoryForecast:
 
 
 def test_layers_whose_kernels_are_not_known_never_surely_fit(split_run: RunOf) -> None:
-    """The memory of Mamba layers depends on kernels; that of attention and MLPs is known."""
+    """A model with Mamba layers gets the verdict `maybe`, because their memory depends on kernels.
+
+    A model of attention and MLPs can get the verdict `yes`.
+    """
     room = Capacity(10**6, "a GPU")
     assert fits(needs(split_run, "nemotron3-nano"), room) == "maybe"
     assert fits(needs(split_run, "llama3-8b"), room) == "yes"
 
 
 def test_bf16_optimizer_adds_gradients_up_in_fp32(split_run: RunOf) -> None:
-    """DeepSpeed's BF16_Optimizer keeps undivided fp32 gradients, and divides states in stage 0."""
+    """DeepSpeed's BF16_Optimizer keeps all gradients in fp32 on each rank.
+
+    It divides the optimizer's states as ZeRO-1 does, even if the configuration has stage 0.
+    """
     run = split_run("1.3B", 64)
     ends = []
     for sure in (True, False):

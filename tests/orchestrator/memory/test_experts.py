@@ -21,7 +21,7 @@ MIXTRAL = ModelShape(
 
 
 def experts(ranks: int = 1, tensor_ranks: int = 1, layers: int = 32) -> ExpertPlacement:
-    """Return Mixtral's experts over this many ranks, in the first `layers` layers."""
+    """Return Mixtral's experts, divided over `ranks` ranks, in the first `layers` of 32 layers."""
     return ExpertPlacement(
         number=8,
         top_k=2,
@@ -58,7 +58,11 @@ def test_layers_without_experts_keep_their_mlp(split_run: RunOf) -> None:
 
 
 def test_zero_divides_experts_over_the_ranks_that_share_them(split_run: RunOf) -> None:
-    """Of 64 ranks with TP 2 and PP 4, 8 hold copies of a stage, and EP 4 leaves 2 per expert."""
+    """ZeRO divides the states of experts over the ranks that hold the same experts.
+
+    Of 64 ranks with TP 2 and PP 4, 8 ranks hold copies of a stage. If the experts are divided over
+    4 ranks (EP 4), 2 ranks hold the same experts.
+    """
     run = split_run(MIXTRAL, 64, tensor=2, pipeline=4)
     rank = Rank(run, MIXTRAL, 32_000, placed(experts(4, 2)), 0)
     assert (rank.shards(1), rank.expert_shards(1), rank.expert_shards(2)) == (8, 2, 1)
@@ -72,14 +76,20 @@ def needs(split_run: RunOf, some: ExpertPlacement | None) -> MemoryForecast:
 
 
 def test_experts_need_more_than_one_mlp(split_run: RunOf) -> None:
-    """With 8 experts on 4 ranks, each rank has 2 experts, and each token uses 2."""
+    """Experts need at least 1.5 times the memory of a model with one MLP per layer.
+
+    With 8 experts on 4 ranks, each rank holds 2 experts, and each token uses 2 experts.
+    """
     with_experts, without = needs(split_run, experts(4, 2)), needs(split_run, None)
     assert with_experts.low_gib > 1.5 * without.low_gib
     assert with_experts.high_gib > 1.5 * without.high_gib
 
 
 def test_a_model_that_is_partly_unknown_never_fits(split_run: RunOf) -> None:
-    """The verdict is that it may fit; a low end above the memory still does not fit."""
+    """If part of a model is unknown, the verdict is never `yes`, but `maybe`.
+
+    The verdict is `no` if even the low end of the forecast is above the memory.
+    """
     run = split_run(MIXTRAL, 64, tensor=2, pipeline=4)
     some = forecast(run, replace(placed(None), may_hold_more=True))
     assert fits(some, Capacity(1000.0, "a GPU")) == "maybe"

@@ -1,4 +1,4 @@
-"""Whether a run fits: the memory of a rank, and what plan and submit decide."""
+"""Decide whether a run fits the memory of a rank, and what `plan` and `submit` do if not."""
 
 import json
 from pathlib import Path
@@ -48,7 +48,10 @@ CAPACITIES: dict[str, tuple[Cluster, float | None]] = {
 def test_a_rank_can_have_its_gpu_or_its_share_of_this_machine(
     run_of: RunOf, cluster: Cluster, gib: float | None
 ):
-    """A rank on a GPU has that GPU's memory, one on this machine its share; else unknown."""
+    """A rank on a GPU has the GPU's memory; a rank on this machine's CPUs has its share of memory.
+
+    If the GPU is unknown, or other machines have no GPUs, the memory is unknown.
+    """
     room = capacity(run_of(gpus_per_node=2), cluster)
     assert (room and room.gib) == gib
 
@@ -64,7 +67,7 @@ def test_only_an_interval_wholly_above_the_memory_does_not_fit(gib: float, verdi
 
 
 def test_without_forecast_or_capacity_there_is_no_verdict():
-    """The verdict None does not mean that the run fits."""
+    """Without a forecast or a known memory, the verdict is None, which does not mean `yes`."""
     assert fits(None, Capacity(1, "a GPU")) is None
     assert fits(FORECAST, None) is None
     assert memory_problem(FORECAST, None) is None
@@ -83,7 +86,10 @@ def test_one_sentence_explains_why_a_run_does_not_fit():
 
 @pytest.mark.parametrize("name", FRAMEWORKS)
 def test_every_framework_that_places_a_run_gives_a_forecast(name: str):
-    """The test uses the runs of the framework's recorded campaign."""
+    """If a framework describes how a run's memory is placed, each run with a model has a forecast.
+
+    The test uses the runs of the framework's recorded campaign.
+    """
     campaign = load_campaign(SCRIPTS / f"{name}-v100.yaml")
     for planned in campaign.runs:
         placed = FRAMEWORKS[name].model.placement(planned.run) is not None
@@ -92,7 +98,7 @@ def test_every_framework_that_places_a_run_gives_a_forecast(name: str):
 
 
 def test_a_script_without_a_model_has_no_forecast(campaign_of: CampaignOf):
-    """The size of the script's model is not known, so there is no forecast."""
+    """A run of a user's script has no forecast, because the size of its model is unknown."""
     campaign = campaign_of("name: a\ndefaults: {framework: deepspeed, script: a.py}\n")
     assert [planned.memory for planned in campaign.runs] == [None]
 
@@ -115,7 +121,10 @@ ZERO: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 def test_the_placement_is_that_of_deepspeed_s_configuration(
     run_of: RunOf, section: dict[str, Any], expected: dict[str, Any]
 ):
-    """Each key sets its part of the placement; other checks refuse invalid values."""
+    """Each key of DeepSpeed's `zero_optimization` changes its part of the run's placement.
+
+    Invalid values are not tested here, because other checks refuse them.
+    """
     run = run_of(strategy="zero3", deepspeed={"zero_optimization": section})
     placed = FRAMEWORKS["gpt"].model.placement(run)
     assert {name: getattr(placed, name) for name in expected} == expected
@@ -133,7 +142,10 @@ matrix: {strategy: [zero2, zero3]}
 def test_a_plan_refuses_runs_that_do_not_fit_and_separates_impossible_ones(
     campaign_of: CampaignOf, tmp_path: Any
 ):
-    """ZeRO-2 of 52B on 64 V100 is refused only because of its memory."""
+    """A run that does not fit is refused because of its memory, not as an impossible run.
+
+    E.g. ZeRO-2 of the 52B model on 64 V100 GPUs.
+    """
     (tmp_path / "v100.yaml").write_text("{gpus_per_node: 4, gpu: V100-SXM2-32GB}")
     zero2, zero3 = campaign_of(LARGE).runs
     assert zero2.problems == zero3.problems == zero3.refusals == ()
@@ -180,7 +192,10 @@ def test_submit_refuses_what_does_not_fit_unless_it_is_forced(playground: Any) -
 
 
 def test_a_plan_shows_how_many_finished_runs_calibrate_it(playground: Any) -> None:
-    """Only runs that completed and logged a peak count."""
+    """A plan shows how many finished runs correct its memory forecasts.
+
+    Only runs that completed and logged a peak count.
+    """
     peak = (
         "[teralog] finished | iterations 20 | train_seconds 1.5 | final_loss 6.2"
         " | max_memory_allocated_gib 3.0"

@@ -42,7 +42,7 @@ shapes = st.builds(
 
 
 def made(run: Run, placement: Placement = FP16, **changed: Any) -> MemoryForecast:
-    """Return the forecast of a run with this change of its placement."""
+    """Return the forecast of a run after these changes to its placement."""
     memory = forecast(run, replace(placement, **changed))
     assert memory is not None
     return memory
@@ -55,7 +55,10 @@ def part(memory: MemoryForecast, name: str) -> tuple[float, float]:
 
 
 def test_a_shared_sequence_is_a_share_of_the_activations(split_run: RunOf):
-    """Weights stay whole; ZeRO also divides states over the ranks that share a sequence."""
+    """If 4 ranks share a sequence (context parallelism), each holds a quarter of the activations.
+
+    The weights stay whole. ZeRO divides the optimizer's states over these ranks too.
+    """
     whole, shared = split_run(MODEL, 4), split_run(MODEL, 4)
     shared = replace(shared, parallelism=replace(shared.parallelism, context_parallel_size=4))
     placement = replace(FP16, zero_stage=1)
@@ -74,7 +77,7 @@ def test_one_rank_has_every_parameter(model: ModelShape):
 def test_the_stages_of_a_pipeline_have_every_parameter_and_a_copy_of_the_tied_embedding(
     model: ModelShape, pipeline: int
 ):
-    """Only the tied embedding is on two stages."""
+    """Each parameter is on one stage of a pipeline, except a tied embedding, which is on two."""
     model = replace(model, num_layers=pipeline * model.num_layers)
     stages = range(pipeline)
     held = sum(rank_parameters(model, 96, Parallelism(1, pipeline), stage) for stage in stages)
@@ -133,9 +136,10 @@ BYTES = {
 def test_the_states_that_stay_are_those_of_the_published_tables(
     split_run: RunOf, placement: Placement, each: float
 ):
-    """The states that stay in memory have the sizes of the published tables.
+    """Weights, gradient copies and optimizer states have the published bytes per parameter.
 
-    Sources: ZeRO paper, section 3.1 and figure 1; Megatron's 18, and 6 + 12 / DP bytes.
+    Sources: ZeRO paper, section 3.1 and figure 1; Megatron's tables with 18 bytes, and with
+    6 + 12 / DP bytes (DP: data-parallel size).
     """
     run = split_run(MODEL, 8)
     memory = made(run, placement)
@@ -146,7 +150,7 @@ def test_the_states_that_stay_are_those_of_the_published_tables(
 
 @pytest.mark.parametrize("stage", [1, 2, 3])
 def test_each_zero_stage_needs_less_than_the_one_before(split_run: RunOf, stage: int):
-    """From stage to stage, both ends of the forecast decrease, except for a stage's buffers."""
+    """Without buffers, each ZeRO stage lowers both ends of the forecast."""
     run = split_run("7.5B", 64, micro_batches=2)
     free = {"buckets": (0, 0), "live_elements": 0, "recomputation": "full"}
     before, after = (
@@ -213,9 +217,9 @@ def test_full_recomputation_needs_less_than_selective_and_that_less_than_none(
 def test_activations_are_those_of_korthikanti_table_2(
     split_run: RunOf, mode: str, sequence_parallel: bool, each: float
 ):
-    """Activations are in bytes per layer and hidden element, in fp16.
+    """Activations need the bytes per layer and hidden element of Korthikanti et al., table 2.
 
-    The high end includes dropout masks.
+    These bytes, in fp16 and with dropout masks, are the high end of the forecast.
     """
     run = split_run("52B", 4, tensor=4)
     memory = made(run, recomputation=mode, sequence_parallel=sequence_parallel)
@@ -236,7 +240,10 @@ def test_activations_are_those_of_korthikanti_table_2(
 def test_the_first_stage_keeps_as_many_micro_batches_as_the_warm_up_is_long(
     split_run: RunOf, pipeline: int, micro_batches: int, flight: tuple[int, int]
 ):
-    """If no micro-batch follows the first, the stage keeps one less at the low end."""
+    """The first stage keeps the activations of min(stages, micro-batches) micro-batches.
+
+    If the step has no further micro-batches, the low end is one micro-batch less, but at least one.
+    """
     run = split_run(MODEL, pipeline, pipeline=pipeline, micro_batches=micro_batches)
     low, high = part(made(run), "activations")
     hidden = 512 * 512 * 2
@@ -258,7 +265,10 @@ def test_the_first_stage_keeps_as_many_micro_batches_as_the_warm_up_is_long(
 def test_an_interleaved_schedule_keeps_more_micro_batches(
     split_run: RunOf, pipeline: int, virtual: int, micro_batches: int, flight: tuple[float, float]
 ):
-    """Virtual stages lengthen the warm-up, so more activations wait for their backward pass."""
+    """Virtual stages make the pipeline's start-up longer.
+
+    So more activations wait for their backward pass.
+    """
     run = split_run(MODEL, pipeline, pipeline=pipeline, micro_batches=micro_batches)
     low, high = part(made(run, virtual_stages=virtual), "activations")
     hidden, layers = 512 * 512 * 2, 8 // pipeline
@@ -275,7 +285,10 @@ def test_the_heavier_end_of_a_pipeline_counts(split_run: RunOf):
 
 
 def test_without_a_gpu_offloaded_states_stay_in_host_memory(split_run: RunOf):
-    """The host is the only memory then, and only the used part of a bucket counts."""
+    """Without a GPU, offloaded states count, because host memory is the only memory.
+
+    Only the used part of a bucket counts.
+    """
     run = split_run(MODEL, 2)
     offloaded = replace(
         deepspeed_placement("fp32", 3), offload_optimizer=True, offload_parameters=True

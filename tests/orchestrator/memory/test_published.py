@@ -1,6 +1,6 @@
-"""Compare the forecast with published runs: their logged peaks, and which of them ran.
+"""Compare the forecast with published runs: logged peaks, and whether a run had enough memory.
 
-The figures are those of BigScience's GPT2 experiments on V100 (2021) and of OneFlow's GPT-2 tests
+The numbers are those of BigScience's GPT2 experiments on V100 (2021) and of OneFlow's GPT-2 tests
 (2020). docs/background/memory-accuracy.md has the same comparison, in the lines that `logged_lines`
 and `page_lines` write.
 """
@@ -53,7 +53,10 @@ MODEL_22B = ModelShape(48, 6144, 32, 50257, 1024)
 
 @dataclass(frozen=True, slots=True)
 class Logged:
-    """A run and its logged peak in GiB, of torch's allocator or of the whole device."""
+    """A run and its logged peak in GiB.
+
+    whole_device: whether the peak is that of the whole device, or of torch's allocator.
+    """
 
     name: str
     model: str
@@ -148,7 +151,7 @@ WITH_LOG = [logged for logged in LOGGED if logged.log]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of the page: a run, the GB of its GPUs, and whether it had enough memory."""
+    """A row of a published page: a run, its GPUs' memory, and whether it had enough memory."""
 
     name: str
     model: str | ModelShape
@@ -173,9 +176,10 @@ class Row:
 
 
 def _megatron(*rows: tuple[Any, ...], memory_gib: int = 32) -> Iterator[Row]:
-    """Yield rows (model, GPUs, PP of the page, chunks, micro-batch), all with TP 4.
+    """Yield a Row for each tuple of a Megatron-LM run, all with TP 4.
 
-    Six rows have fewer GPUs than four times their stages: Megatron-LM 2 lowers PP.
+    rows: model, number of GPUs, PP on the page, micro-batches per step ("chunks") and their size.
+    Six rows have fewer GPUs than four times their PP. For these, Megatron-LM 2 uses a smaller PP.
     """
     for model, gpus, pipeline, chunks, micro_batch in rows:
         given = Parallelism(tensor_parallel_size=4, pipeline_parallel_size=pipeline)
@@ -299,7 +303,7 @@ def error(logged: Logged, split_run: RunOf) -> float:
 
 
 def logged_lines(split_run: RunOf) -> Iterator[str]:
-    """Yield the lines of the documentation's table of logged peaks."""
+    """Yield the lines of the table in the docs that compares logged peaks with the forecast."""
     for logged in LOGGED:
         memory = logged.forecast(split_run)
         counted = "device" if logged.whole_device else "tensors"
@@ -309,7 +313,7 @@ def logged_lines(split_run: RunOf) -> Iterator[str]:
 
 
 def page_lines(split_run: RunOf) -> Iterator[str]:
-    """Yield the lines of the documentation's table of the page's rows."""
+    """Yield the lines of the table in the docs that compares the page's rows with the forecast."""
     for row in ROWS:
         memory = row.forecast(split_run)
         ends = f"{memory.low_gib:.1f} | {memory.high_gib:.1f}"
@@ -327,7 +331,7 @@ def test_a_logged_peak_is_within_the_forecast(split_run: RunOf, logged: Logged):
 
 @pytest.mark.parametrize("row", RAN, ids=lambda row: row.name)
 def test_runs_that_completed_are_not_forecast_as_impossible(split_run: RunOf, row: Row):
-    """The low end of a run that ran is below the memory of its GPU."""
+    """If a published run completed, the low end of its forecast is below the memory of its GPU."""
     assert row.fits(split_run) != "no"
 
 

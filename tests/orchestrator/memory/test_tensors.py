@@ -68,7 +68,10 @@ CHANGES = [
 def test_a_layer_keeps_the_low_end_of_the_forecast(
     run_of: RunOf, changed: dict[str, int], checkpointing: bool
 ):
-    """Forecast and real layer agree within 3 %; the rest is statistics of norms and softmax."""
+    """The forecast's low end and the real layer agree within 3 %.
+
+    The remaining difference is the statistics of norms and softmax.
+    """
     two, six = (
         run_of(
             **{

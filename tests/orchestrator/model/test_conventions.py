@@ -70,7 +70,10 @@ def test_convention_is_what_the_program_counts(name: str, convention: str):
 @pytest.mark.parametrize("convention", CONVENTIONS.values(), ids=CONVENTIONS)
 @pytest.mark.parametrize("recomputed", [False, True])
 def test_reasons_add_up_to_the_difference(convention, recomputed: bool):
-    """Each difference has a reason, and so does each model that is not counted."""
+    """The reasons why a convention differs add up to its difference from the exact FLOPs.
+
+    A model that a convention cannot count has a reason too.
+    """
     for named in named_models().values():
         model = replace(named.model(), adapters=Adapters(rank=8, targets=("query", "MLP up")))
         for counted_model in (named.model(), model):
@@ -108,7 +111,7 @@ SHAPES = st.builds(
 @settings(max_examples=200, deadline=None)
 @given(shape=SHAPES, padded=st.integers(0, 50), recomputed=st.booleans())
 def test_formulas_and_parts_count_the_same(shape: ModelShape, padded: int, recomputed: bool):
-    """The formulas of a shape and the parts of its description give the same FLOPs."""
+    """The formulas for a shape and the count over the parts of its model give the same FLOPs."""
     vocabulary = shape.vocab_size + padded
     described = description(shape, vocabulary)
     other = described_shape(described)
@@ -137,7 +140,7 @@ def trained_and_frozen() -> tuple[Model, Model]:
 def test_frozen_matrices_cost_no_gradients_of_weights():
     """A frozen matrix costs one product in the backward pass instead of two.
 
-    Products of attention have no weights, and keep both.
+    Products within attention have no weights, so each still costs two in the backward pass.
     """
     model, frozen = (count_flops(described, sequences=1) for described in trained_and_frozen())
     kinds = {term.part.name: term for term in model.terms}

@@ -18,7 +18,7 @@ TINY = "--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 128
 
 
 def model_of(more: str = ""):
-    """Return the model that a few small sizes and further arguments describe."""
+    """Return the model of a few small sizes and these further Megatron arguments."""
     return model_of_megatron(named_arguments(f"{TINY} {more}".split()))
 
 
@@ -38,7 +38,10 @@ IMPOSSIBLE = {
 
 @pytest.mark.parametrize("name", named_models())
 def test_arguments_build_the_model_that_they_are_from(name: str):
-    """If a part of the model has no argument, a sentence names that part."""
+    """The arguments that are written for a model give the same model when they are read.
+
+    If Megatron has no argument for a part of the model, the error names that part.
+    """
     model = named_model(name).model()
     if name in IMPOSSIBLE:
         with pytest.raises(ConfigError, match="Megatron core has no arguments for"):
@@ -50,7 +53,10 @@ def test_arguments_build_the_model_that_they_are_from(name: str):
 
 
 def test_defaults_are_those_of_megatron():
-    """The defaults give GPT-2's layers; with SwiGLU, the MLP has two thirds of the usual width."""
+    """Megatron's defaults give GPT-2's layers.
+
+    With `--swiglu`, the MLP has two thirds of the usual width, which is four times the hidden size.
+    """
     model = model_of()
     assert model.tied_head
     assert model.position_rows == 128
@@ -96,7 +102,7 @@ def test_an_argument_changes_attention(arguments: str, changed: dict[str, object
     ],
 )
 def test_only_learned_positions_have_a_table(arguments: str, rows: int | None):
-    """Only learned positions have parameters; the type `none` is not the same as no option."""
+    """Only learned positions have a table with parameters; the type `none` has no positions."""
     assert model_of(arguments).position_rows == rows
 
 
@@ -111,23 +117,26 @@ def test_only_learned_positions_have_a_table(arguments: str, rows: int | None):
     ],
 )
 def test_pattern_of_experts(arguments: str, sparse: str):
-    """A number n gives experts to every n-th layer, from the first layer on."""
+    """`--moe-layer-freq n` gives experts to every n-th layer, from the first layer on.
+
+    A list gives experts to the layers with a 1.
+    """
     model = model_of(f"--num-experts 8 --moe-ffn-hidden-size 32 {arguments}")
     pattern = "".join(str(int(isinstance(layer.mlp, Experts))) for layer in model.layers)
     assert pattern == sparse
 
 
 def test_windows_skip_every_nth_layer():
-    """A number n gives all layers but every n-th an attention window."""
+    """`--window-attn-skip-freq n` gives an attention window to all but every n-th layer."""
     model = model_of("--window-size 31,0 --window-attn-skip-freq 2")
     windows = [layer.mixer.window for layer in model.layers if isinstance(layer.mixer, Attention)]
     assert windows == [32, None, 32, None]
 
 
 def test_deepseek_v3_with_its_prediction_layer():
-    """DeepSeek-V3's arguments give 671 B parameters without its prediction layer.
+    """DeepSeek-V3's arguments give 671 B parameters without its multi-token prediction layer.
 
-    That layer shares the embedding and the head.
+    The prediction layer uses the embedding and the head of the model.
     """
     arguments = words_of(megatron_arguments(named_model("deepseek-v3").model()))
     sizes = ["--seq-length", "4096", "--padded-vocab-size", "129280", "--mtp-num-layers", "1"]
@@ -141,7 +150,7 @@ def test_deepseek_v3_with_its_prediction_layer():
 
 
 def test_hybrid_pattern_has_one_block_per_letter():
-    """In a hybrid pattern a letter is a layer, a bar separates stages, and a slash is the end."""
+    """In `--hybrid-layer-pattern`, each letter is a layer, and a bar separates pipeline stages."""
     model = model_of("--hybrid-layer-pattern M-|M* --mamba-num-heads 8 --num-layers 4")
     assert [type(layer.mixer or layer.mlp) for layer in model.layers] == [
         *(Mamba2, Mlp, Mamba2, Attention)
@@ -176,7 +185,7 @@ def test_a_mistake_is_a_sentence(arguments: str, message: str):
 
 @given(st.lists(st.integers(0, 1), min_size=1, max_size=100))
 def test_patterns_are_read_as_written(pattern: list[int]):
-    """Patterns of any length are read."""
+    """A list for `--moe-layer-freq` of any length is read as written."""
     more = f"--num-layers {len(pattern)} --num-experts 4 --moe-layer-freq {list_text(pattern)}"
     model = model_of(more)
     assert [int(isinstance(layer.mlp, Experts)) for layer in model.layers] == pattern

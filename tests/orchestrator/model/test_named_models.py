@@ -25,9 +25,9 @@ EXACT = {
 
 @pytest.mark.parametrize("named", MODELS.values(), ids=MODELS)
 def test_sizes_are_the_published_ones(named: NamedModel):
-    """Sizes agree with the published ones within 3 %.
+    """Parameters agree with the published number within 3 %.
 
-    For sizes per token, embeddings may be counted or not.
+    A published number of active parameters (per token) may include or exclude the embeddings.
     """
     model = named.model()
     assert parameters(model) / 1e9 == pytest.approx(named.size, rel=0.03)

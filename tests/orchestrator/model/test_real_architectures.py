@@ -1,17 +1,18 @@
-"""Counts are those of the real classes of transformers: parameters, and the products torch sees.
+"""Compare parameters and FLOPs with the real model classes of transformers, as torch counts them.
 
-Attention is eager, which multiplies each query with all keys (`keys="full"`). Experts are a loop
-over those that received tokens; their products together are top-k per token, whatever the router
-chooses. Differences from that are corrected here:
+Attention is the "eager" kind, which multiplies each query with all keys (`keys="full"`). The class
+runs each expert on the tokens that it received. Together these products are top-k per token,
+whatever the router chooses. The tests correct these differences from torch's count:
 
-- a depthwise convolution's backward pass: the counter ignores its groups. Convolutions are compared
-  forward only, where the class computes `kernel - 1` positions more and drops them;
-- the plain path of Mamba-2 passes states between chunks with a product over all pairs of chunks,
-  which kernels do with a scan: `_pairs_of_chunks`;
-- the plain path of the gated delta rule solves triangular systems, which the counter does not see:
-  here they are products with an inverse. Its first chunk reads a state of zeros, which needs no
-  gradient, and the state after the last is never read: `_ends_of_chunks`;
-- windows: `test_windows_...` runs attention that multiplies each query with its own keys only.
+- A depthwise convolution's backward pass: torch's counter ignores its groups. So convolutions are
+  compared in the forward pass only. The class computes `kernel - 1` more positions and drops them.
+- Mamba-2 without kernels passes states between chunks with a product over all pairs of chunks.
+  Kernels do this with a scan: `_pairs_of_chunks`.
+- The gated delta rule without kernels solves triangular systems, which the counter does not see.
+  So the tests replace them by products with an inverse. The first chunk reads a state of zeros,
+  which needs no gradient, and the state after the last chunk is never read: `_ends_of_chunks`.
+- Attention windows: `test_windows_...` runs attention that multiplies each query only with the
+  keys in its window.
 """
 
 from collections.abc import Iterator
@@ -282,7 +283,10 @@ def test_parameters_are_those_of_the_real_class(transformers: Any, name: str):
 
 
 def counted(transformers: Any, name: str, *, recomputed: bool, attention: str) -> tuple[int, Model]:
-    """Return the description, and the FLOPs that torch counts in products of an iteration."""
+    """Return the FLOPs that torch counts in an iteration's products, and the model's description.
+
+    The FLOPs are corrected as this module's docstring describes.
+    """
     import torch
     from torch.utils.flop_counter import FlopCounterMode
 
@@ -302,7 +306,7 @@ def counted(transformers: Any, name: str, *, recomputed: bool, attention: str) -
 
 
 def _pairs_of_chunks(model: Model, recomputed: bool) -> int:
-    """Return the FLOPs with which Mamba-2's plain path passes states between chunks."""
+    """Return the FLOPs with which Mamba-2 without kernels passes states between chunks."""
 
     def of(mixer: Mamba2) -> int:
         states = -(-LENGTH // mixer.chunk) + 1
@@ -328,7 +332,7 @@ def _ends_of_chunks(model: Model) -> int:
 
 
 def ours(model: Model, *, recomputed: bool = False, keys: Keys = "full") -> int:
-    """Return teralog's FLOPs of the same iteration, without convolutions."""
+    """Return teralog's FLOPs of an iteration of the same model, without convolutions."""
     flops = count_flops(model, sequences=SEQUENCES, recomputed=recomputed, keys=keys)
     return sum(
         term.forward + term.backward + term.recomputed
@@ -338,7 +342,10 @@ def ours(model: Model, *, recomputed: bool = False, keys: Keys = "full") -> int:
 
 
 def as_computed(kind: str, model: Model) -> Model:
-    """Return the description of the model as its class computes it."""
+    """Return the description of the model as its class computes it.
+
+    The class of Llama 4 sends every token to every expert.
+    """
     if kind not in DENSE_EXPERTS:
         return model
     return replace(model, layers=tuple(_all_experts(model)))

@@ -60,7 +60,7 @@ COUNTED = {
 
 @pytest.mark.parametrize(("sizes", "step", "recomputed"), COUNTED.values(), ids=COUNTED)
 def test_exact_products_are_what_torch_counts(sizes: tuple[int, ...], step: int, recomputed: int):
-    """The test contains the recorded counts of torch, so it does not need torch."""
+    """The FLOPs of `model` and `hardware` equal torch's counts, which this test has as numbers."""
     layers, hidden, vocab, seq, sequences = sizes
     model = ModelShape(layers, hidden, 1, vocab, seq)
     assert flops("model", model, global_batch_size=sequences) == step
@@ -71,9 +71,10 @@ def test_exact_products_are_what_torch_counts(sizes: tuple[int, ...], step: int,
 
 @pytest.mark.parametrize("model", SHAPES.values(), ids=SHAPES)
 def test_equation_3_of_narayanan_2021(model: ModelShape):
-    """With recomputation the FLOPs are those of the printed equation.
+    """With recomputation, the FLOPs are those of equation 3 of Narayanan et al. 2021.
 
-    Without it, the vocabulary is divided by 12lh instead of 16lh.
+    Without recomputation, the vocabulary is divided by 12lh instead of 16lh (l: layers, h: hidden
+    size).
     """
     layers, h, vocab, s = model.num_layers, model.hidden_size, model.vocab_size, model.seq_length
     for recomputed, factor in ((True, 96), (False, 72)):
@@ -88,10 +89,9 @@ def test_equation_3_of_narayanan_2021(model: ModelShape):
 
 @pytest.mark.parametrize("model", SHAPES.values(), ids=SHAPES)
 def test_the_approximation_of_bigscience(model: ModelShape):
-    """The FLOPs are those of BigScience's line of code.
+    """The FLOPs are those of BigScience's formula, with 3 instead of 4 without recomputation.
 
-    It is parameters in billions * 4 * 2 * seq * global batch / 1e3, with 3 instead of 4 without
-    recomputation.
+    TFLOPs per step: parameters in billions * 4 * 2 * sequence length * global batch / 1e3.
     """
     parameters = model.parameters(model.vocab_size)
     for recomputed, factor in ((True, 4), (False, 3)):
@@ -102,7 +102,11 @@ def test_the_approximation_of_bigscience(model: ModelShape):
 
 @pytest.mark.parametrize("model", SHAPES.values(), ids=SHAPES)
 def test_appendix_b_of_palm(model: ModelShape):
-    """PaLM's convention is 6N + 12LHQT per token; N excludes the table of positions."""
+    """PaLM's convention is 6N + 12LHQT per token.
+
+    N: parameters without the table of positions, L: layers, H: heads, Q: head size,
+    T: sequence length.
+    """
     size = model.hidden_size // model.num_attention_heads
     per_head = 12 * model.num_layers * model.num_attention_heads * size * model.seq_length
     n = model.parameters(model.vocab_size) - model.seq_length * model.hidden_size
@@ -111,7 +115,7 @@ def test_appendix_b_of_palm(model: ModelShape):
 
 @pytest.mark.parametrize("model", SHAPES.values(), ids=SHAPES)
 def test_megatron_core_takes_half_of_attention_off(model: ModelShape):
-    """The scores and values of future tokens do not count; all other products do."""
+    """Megatron core's convention leaves out attention to future tokens: half of attention."""
     attention = 12 * 3 * model.seq_length**2 * model.num_layers * model.hidden_size
     assert flops("megatron-core", model) == flops("model", model) - attention // 2
 
@@ -130,7 +134,7 @@ APART = {
 
 @pytest.mark.parametrize("name", APART)
 def test_conventions_differ_by_what_they_leave_out(name: str):
-    """Conventions differ by up to a fifth if sequences are long or models small."""
+    """Conventions differ by known ratios: by up to a fifth for long sequences or small models."""
     model = SHAPES[name]
     exact = flops("model", model)
     again = flops("bigscience", model, recomputed=True) / flops("hardware", model, recomputed=True)
@@ -184,7 +188,10 @@ def test_every_field_of_a_shape_counts_where_it_should(
     ids=["padding", "batch", "recomputation"],
 )
 def test_padding_batch_and_recomputation_count(changed: dict[str, Any], expected: frozenset[str]):
-    """Recomputation counts only in conventions that include it."""
+    """The padded vocabulary and the global batch count in every convention.
+
+    Recomputation counts only in conventions that include it.
+    """
     plain, other = iteration_of(TINY), iteration_of(TINY, **changed)
     more = {
         convention.name
@@ -213,7 +220,10 @@ shapes = st.builds(
 
 @given(shapes, st.booleans())
 def test_hardware_does_no_less_than_the_model_needs(model: ModelShape, recomputed: bool):
-    """A causal mask keeps at least half of attention, so MFU <= HFU for any model."""
+    """Hardware FLOPs are never below model FLOPs, so MFU <= HFU.
+
+    Megatron core's FLOPs, with a causal mask, are at least half of the model FLOPs.
+    """
     exact = flops("model", model, recomputed=recomputed)
     assert exact // 2 <= flops("megatron-core", model, recomputed=recomputed) <= exact
     hardware = flops("hardware", model, recomputed=recomputed)
@@ -254,7 +264,10 @@ def test_every_argument_of_equation_3_counts(changed: dict[str, Any]):
 
 
 def test_equation_3_is_not_for_every_model():
-    """For other models, the convention states its assumption and gives no number."""
+    """The convention `narayanan` gives no number unless the MLP is two matrices 4h wide.
+
+    The convention states this assumption (h: hidden size).
+    """
     convention = CONVENTIONS["narayanan"]
     assert flops_by(convention, iteration_of(replace(TINY, gated_mlp=True))) is None
     assert "an MLP of two matrices 4h wide" in convention.assumes
@@ -333,7 +346,10 @@ def test_without_model_or_batch_there_are_no_flops(run_of: RunOf):
 def test_tflops_are_shared_over_ranks_and_seconds(
     flops: int | None, seconds: float | None, world_size: int, expected: float | None
 ):
-    """A missing number gives None, never zero or infinity."""
+    """TFLOPs per GPU are the FLOPs divided by ranks and seconds.
+
+    A missing number gives None, never zero or infinity.
+    """
     assert tflops_per_gpu(flops, seconds, world_size) == expected
 
 
@@ -351,7 +367,8 @@ def test_utilization_is_a_part_of_the_peak(
 def test_a_training_takes_8tp_over_nx():
     """GPT-3 on 300 B tokens takes 34 days on 1024 A100s at 140 TFLOP/s, by 8TP/(nX).
 
-    The numbers are those of Narayanan et al. 2021, section 5.1.
+    T: tokens, P: parameters, n: GPUs, X: FLOP/s per GPU. The numbers are those of Narayanan et al.
+    2021, section 5.1.
     """
     training: dict[str, Any] = {
         "tokens": 300 * 10**9,

@@ -20,19 +20,19 @@ SYMBOLS = {"B": 4, "s": 64, "l": 2, "h": 8, "V": 100}
     ],
 )
 def test_a_formula_is_a_sum_of_products(formula: str, number: int, numbers: str):
-    """The letters in a formula may be squared."""
+    """A formula is a sum of products of numbers and letters; a letter may be squared."""
     assert value(formula, SYMBOLS) == number
     assert substitute_numbers(formula, SYMBOLS) == numbers
 
 
 def test_an_unknown_letter_is_an_error():
-    """An unknown letter does not count as 1."""
+    """A letter without a value raises KeyError."""
     with pytest.raises(KeyError, match="q"):
         value("2·q", SYMBOLS)
 
 
 def test_the_letters_of_a_formula_are_reported():
-    """Each letter is listed once, in the order of the symbols."""
+    """`symbols_used` returns each letter of a formula once, in the order of SYMBOLS."""
     assert symbols_used("h·s + h²", SYMBOLS) == {"s": 64, "h": 8}
 
 

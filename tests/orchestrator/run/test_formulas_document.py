@@ -19,9 +19,10 @@ APART = re.findall(r"^\| ([^|]+) \| (\d+), (\d+), (\d+), (\d+) \| (.+) \|$", TEX
 
 @pytest.mark.parametrize("row", APART, ids=lambda row: row[0])
 def test_conventions_are_as_far_apart_as_it_says(row: tuple[str, ...]):
-    """The page's numbers on how far conventions differ are those that the code gives.
+    """The page's ratios between conventions are those that the code gives.
 
-    8P is relative to `hardware`, and the others are relative to `model`.
+    8P (BigScience's convention with recomputation) is relative to `hardware`.
+    The other conventions are relative to `model`.
     """
     layers, hidden, seq, vocab = (int(size) for size in row[1:5])
     model = ModelShape(layers, hidden, 1, vocab, seq)

@@ -21,7 +21,7 @@ from orchestrator.run.model import Parallelism, size_names, sizes
 def test_the_vocabulary_is_padded_to_a_multiple_for_each_tensor_parallel_rank(
     run_of: RunOf, vocab_size: int, multiple: int, tensor_parallel_size: int, padded: int
 ):
-    """The embedding has the padded vocabulary."""
+    """The vocabulary is padded to a multiple of `vocab_size_multiple` * `tensor_parallel_size`."""
     run = dataclasses.replace(
         run_of(vocab_size=vocab_size),
         vocab_size_multiple=multiple,

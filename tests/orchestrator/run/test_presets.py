@@ -68,9 +68,9 @@ SHORT_OPT = {
 
 @pytest.mark.parametrize(("key", "shape"), [*SHAPES.items(), *SHORT_OPT.items()])
 def test_a_preset_has_the_published_numbers(key: str, shape: tuple[int, ...]):
-    """A preset has the numbers of the published table that its benchmark is named after.
+    """A preset has the sizes of the published table.
 
-    The MLP has the usual width.
+    Its MLP is four times as wide as the hidden size.
     """
     model = preset(key)
     assert (
@@ -90,7 +90,7 @@ def test_no_preset_is_unknown_here():
 
 @pytest.mark.parametrize("key", PRESETS)
 def test_the_heads_of_a_preset_divide_its_hidden_size(key: str):
-    """A published shape can be trained, so its heads divide its hidden size."""
+    """The hidden size of a preset is a multiple of its number of heads."""
     assert preset(key).hidden_size % preset(key).num_attention_heads == 0
 
 

@@ -171,7 +171,7 @@ def test_published_models_have_the_parameters_they_are_published_with(
 def test_published_models_are_so_in_transformers(
     transformers: Any, name: str, shape: ModelShape, published: int
 ):
-    """The real class of transformers has the published number of parameters.
+    """The real class in transformers has the published number of parameters.
 
     It is built at full size on the meta device, which stores no values.
     """
@@ -234,7 +234,7 @@ def test_every_variant_costs_the_flops_that_torch_counts(
 
 
 def small_of(shape: ModelShape, changed: dict[str, Any]) -> ModelShape:
-    """Return a small model of the same kind."""
+    """Return this shape with small sizes and these changes."""
     own_groups = shape.num_key_value_heads == 1
     sizes = {"ffn_hidden_size": None, "num_key_value_heads": 1 if own_groups else None}
     return replace(shape, **{**SMALL, **sizes, **changed})
@@ -258,9 +258,9 @@ SHAPES = [
 def test_the_model_we_train_costs_the_flops_that_torch_counts(
     sizes: tuple[int, ...], recomputed: bool
 ):
-    """The FLOPs agree for any size, with and without recomputation.
+    """The FLOPs of the framework gpt's model are torch's, with and without recomputation.
 
-    Narayanan's equation agrees if f = 4h.
+    Narayanan's equation agrees if the MLP's width is four times the hidden size.
     """
     torch = pytest.importorskip("torch")
     from torch.nn.attention import SDPBackend, sdpa_kernel

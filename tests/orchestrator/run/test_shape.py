@@ -29,13 +29,13 @@ PARAMETERS = {
 def test_parameters_are_those_that_transformers_counts(
     shape: tuple[int, int, int, int], expected: int
 ):
-    """The formula is exact, not an estimate."""
+    """The formula for parameters gives exactly the number that transformers counts."""
     layers, hidden, vocab, seq = shape
     assert ModelShape(layers, hidden, 16, vocab, seq).parameters(vocab) == expected
 
 
 def test_an_mlp_of_another_width_has_its_own_number_of_parameters():
-    """Each unit of the MLP's width adds 2h + 1 parameters."""
+    """Each unit of the MLP's width adds 2h + 1 parameters per layer (h: hidden size)."""
     usual = ModelShape(3, 64, 4, 512, 64)
     wider = dataclasses.replace(usual, ffn_hidden_size=257)
     assert wider.parameters(512) - usual.parameters(512) == 3 * (2 * 64 + 1)
@@ -43,7 +43,10 @@ def test_an_mlp_of_another_width_has_its_own_number_of_parameters():
 
 @pytest.mark.parametrize("shape", [shape for shape, _ in PARAMETERS.values()], ids=PARAMETERS)
 def test_the_parts_are_l_12h2_13h_vh_sh_2h(shape: tuple[int, int, int, int]):
-    """The well-known formula is the sum of the parts."""
+    """The parts of GPT-2's parameters add up to l·(12·h² + 13·h) + V·h + s·h + 2·h.
+
+    l: layers, h: hidden size, V: vocabulary, s: sequence length.
+    """
     layers, hidden, vocab, seq = shape
     model = ModelShape(layers, hidden, 16, vocab, seq)
     quoted = layers * (12 * hidden**2 + 13 * hidden) + vocab * hidden + seq * hidden + 2 * hidden
@@ -94,7 +97,7 @@ def test_the_padding_of_the_vocabulary_counts():
     ids=str,
 )
 def test_tables_are_looked_up_and_multiply_nothing(changed: dict[str, Any], looked_up: int):
-    """Embeddings are only looked up, except a token embedding that is also the head."""
+    """Embeddings are only looked up, except a token embedding that is also the output head."""
     assert dataclasses.replace(TINY, **changed).looked_up_parameters(512) == looked_up
 
 
@@ -117,7 +120,7 @@ def test_tables_are_looked_up_and_multiply_nothing(changed: dict[str, Any], look
 def test_a_shape_knows_whether_formulas_for_gpt_2_are_its_own(
     changed: dict[str, Any], is_gpt2: bool, has_gpt2_layers: bool
 ):
-    """A shape shows whether formulas for GPT-2 apply: to all parameters, or to its layers."""
+    """A shape shows whether GPT-2's formulas hold for all of the model, or for its layers."""
     shape = dataclasses.replace(TINY, **changed)
     assert (shape.is_gpt2, shape.has_gpt2_layers) == (is_gpt2, has_gpt2_layers)
 
