@@ -100,9 +100,9 @@ def test_a_run_that_is_asked_for_twice_is_planned_once(campaign_of: CampaignOf):
 
 
 def test_another_time_limit_alone_does_not_make_another_run(campaign_of: CampaignOf):
-    """Runs that differ only in time limit are one run.
+    """Runs that differ only in their time limit are one run.
 
-    The first limit stays, and a message reports it.
+    It keeps the time limit of the first, and a message reports that.
     """
     campaign = campaign_of(f"{HEAD}include: [{{time_limit: 5}}, {{time_limit: 10}}]\n")
     assert [planned.run.resources.time_limit_seconds for planned in campaign.runs] == [300]
@@ -112,7 +112,7 @@ def test_another_time_limit_alone_does_not_make_another_run(campaign_of: Campaig
 
 
 def test_an_impossible_run_stays_in_the_plan_with_its_problems(campaign_of: CampaignOf):
-    """The plan reports an impossible run, and does not drop it."""
+    """An impossible run stays in the plan, with its problems."""
     campaign = campaign_of(f"{HEAD}matrix: {{num_attention_heads: [12, 7]}}\n")
     possible, impossible = campaign.runs
     assert possible.problems == ()

@@ -34,9 +34,9 @@ WIDE = "{num_layers: 2, hidden_size: 64, num_attention_heads: 8, vocab_size: 512
 def test_labels_are_short(
     campaign_of: Callable[[str], Campaign], matrix: str, expected: list[str]
 ) -> None:
-    """A label abbreviates parameters as engineers do.
+    """A label abbreviates parameters, e.g. "mb2" for a micro-batch size of 2.
 
-    It names a model by its size if that is unique.
+    A model without a name is shown by its size, or by its shape if two models have the same size.
     """
     text = f"name: c\ndefaults: {{framework: gpt, model: {SMALL}}}\nmatrix: {{{matrix}}}\n"
     labels = [planned.label for planned in campaign_of(text).runs]

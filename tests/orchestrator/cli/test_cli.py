@@ -111,7 +111,7 @@ def test_a_key_of_another_deepspeed_is_a_warning_if_the_user_says_so(tmp_path: P
 
 
 def test_all_mistakes_of_a_file_are_reported_at_once(tmp_path: Path) -> None:
-    """The user can correct all mistakes of a file after one call."""
+    """`plan` reports all mistakes of a campaign file at once, one per line."""
     path = tmp_path / "campaign.yaml"
     path.write_text(
         "name: a b\nrepeats: 0\nwarmup: lots\nmatrix: {nodes: []}\nexclude: ['x > 1']\n"
@@ -185,7 +185,7 @@ def test_impossible_runs_are_left_out_on_request(campaign: Path) -> None:
 
 
 def test_commands_that_read_work_before_anything_has_run(campaign: Path) -> None:
-    """A campaign that has not started has a status, and a report without numbers."""
+    """`status`, `report` and `collect` also work for a campaign that has not started."""
     status = run(campaign.parent, "status", str(campaign), "--json")
     assert [entry["state"] for entry in json.loads(status.stdout)] == ["NOT_STARTED"] * 2
     report = run(campaign.parent, "report", str(campaign))

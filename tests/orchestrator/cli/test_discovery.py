@@ -206,7 +206,10 @@ def test_a_campaign_with_mistakes_completes_nothing(folder: Path) -> None:
 
 
 def test_bash_inserts_a_label_as_one_word(folder: Path) -> None:
-    """The test runs the documented completion script in a real bash."""
+    """In bash, a completed label is one word: its spaces are escaped.
+
+    The test runs the documented completion script in a real bash.
+    """
     script = f"""
     PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH
     eval "$(_TERALOG_COMPLETE=bash_source teralog)"

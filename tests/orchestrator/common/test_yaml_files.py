@@ -93,7 +93,10 @@ def test_a_plain_value_is_what_it_looks_like(folder: Path, text: str):
 def test_a_number_among_arguments_stays_as_it_is_written(
     folder: Path, text: str, arguments: object
 ):
-    """A program gets its arguments as the file has them; true and null are refused as arguments."""
+    """A number among the arguments of a program becomes text, exactly as the file spells it.
+
+    The values true and null stay as they are; a later check refuses them.
+    """
     path = folder / "some.yaml"
     path.write_text(f"{text}\nother: [30]\n")
     data = read_yaml(path, "a campaign file", arguments=frozenset({"arguments"}))

@@ -239,9 +239,9 @@ def test_the_batch_can_be_compared_if_both_sides_have_several(folder: Folder) ->
 
 
 def test_a_parameter_that_only_some_runs_set_can_be_compared(folder: Folder) -> None:
-    """A parameter can be compared if only some runs set it.
+    """`compare --by` accepts a parameter that only some runs set.
 
-    A value that equals the default counts as not set.
+    It is then refused because no two of these runs are equal in everything else.
     """
     folder.campaign(
         "include:\n  - {}\n  - {strategy: zero1, ffn_hidden_size: 128}\n"
@@ -266,7 +266,10 @@ def test_runs_with_other_differences_are_not_compared(folder: Folder) -> None:
 
 
 def test_what_differs_between_two_campaigns_is_reported(folder: Folder) -> None:
-    """The sides have the names of their campaigns, or their paths if the names are equal."""
+    """The output lists the parameters in which two campaigns differ.
+
+    The sides have the names of their campaigns, or their paths if the names are equal.
+    """
     folder.campaign("repeats: 4\n", lambda planned: 1.0, name="old")
     folder.campaign(
         "repeats: 4\ninclude: [{precision: bf16, nodes: 2}]\n", lambda planned: 1.0, name="new"
@@ -305,7 +308,7 @@ def test_campaigns_may_be_called_a_and_b(folder: Folder) -> None:
 def test_equal_sides_get_different_names_and_a_note(
     folder: Folder, arguments: str, named: tuple[str, str]
 ) -> None:
-    """No setting explains a difference between equal sides, and a note reports that."""
+    """If A and B have the same parameters, a note reports that, and their names still differ."""
     folder.campaign("repeats: 2\n", lambda planned: 1.0)
     (comparison,) = folder.compared("made-up.yaml", *arguments.split())
     kind = comparison["a"].removeprefix("A: ").removesuffix(" repeat=2")

@@ -210,9 +210,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
 
 
 def test_campaigns_of_other_names_count_and_repeats_and_seeds(folder: Folder) -> None:
-    """Runs with other seeds, repeats or campaign names count, ordered by time.
+    """`history` shows the runs of one configuration in the order of time, from all campaigns.
 
-    Runs that differ in anything else do not count.
+    Runs with other seeds, repeats or time limits count. Runs with any other difference do not.
     """
     june = folder.campaign("june", "repeats: 2\n", 0.1, 0.2)
     folder.campaign("may", "matrix: {seed: [5, 6]}\n", 0.3, 0.4)

@@ -116,7 +116,11 @@ def test_the_rank_of_lora_is_at_most_the_width_of_the_model(run_of: RunOf):
 
 
 def test_precision_is_the_strategys_and_batches_are_per_gpu(run_of: RunOf):
-    """The learning batch is the micro-batch; the experience batch is the same by default."""
+    """The precision follows from the strategy, and batch sizes are per GPU.
+
+    The micro-batch is the batch of the learning phase. The batch for generating experience has the
+    same size by default.
+    """
     run = gpt(run_of, strategy="colossalai_gemini", micro_batch_size=8, gpus_per_node=4, nodes=2)
     assert run.training.precision == "fp16"
     assert gpt(run_of).training.precision == "fp32"
@@ -167,7 +171,10 @@ def test_the_report_shows_what_the_benchmark_prints_per_gpu(
 def test_a_throughput_of_all_gpus_is_divided_by_their_number(
     tmp_path: Path, attempt_in: Callable[..., Attempt]
 ):
-    """Since 0.3.0 the throughput is of all GPUs; the TFLOPS are always of one GPU."""
+    """Since ColossalAI 0.3.0, the printed throughput is that of all GPUs, so teralog divides it.
+
+    The printed TFLOPS are always those of one GPU.
+    """
     _, _, report = campaign_with(LOGS / "colossalai_opt_lora.log", tmp_path, attempt_in)
     row = as_records(report.table)[0]
     assert row["lora_rank"] == 4
@@ -183,7 +190,10 @@ def sweep() -> Campaign:
 
 
 def test_the_sweep_has_all_of_gpus_strategies_models_and_batches(sweep: Campaign):
-    """All 4 · 5 · 9 · 9 runs are possible, in 180 series that end at their first failure."""
+    """The sweep has 4 numbers of GPUs, 5 strategies, 9 models and 9 batches; all runs are possible.
+
+    Runs that differ only in the batch form one of 180 series. A series ends at its first failure.
+    """
     assert len(sweep.runs) == 4 * 5 * 9 * 9 == 1620
     assert not any(planned.refusals for planned in sweep.runs)
     series = {planned.series for planned in sweep.runs}

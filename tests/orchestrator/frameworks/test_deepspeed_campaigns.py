@@ -36,10 +36,10 @@ def left_to_the_program(content: dict[str, Any]) -> bool:
 
 
 def filled_in(run: Run, content: dict[str, Any]) -> dict[str, Any]:
-    """Return a configuration whose "auto" values Hugging Face's own code has filled in.
+    """Return a configuration after Hugging Face's own code has replaced its "auto" values.
 
-    Its TrainingArguments are those in the run's script. Raises ValueError if the two contradict
-    each other, as the Trainer does.
+    The code gets the TrainingArguments of the run's script. Raises ValueError if these arguments
+    contradict the configuration, as the Trainer does.
     """
     from transformers.integrations.deepspeed import HfTrainerDeepSpeedConfig
 
@@ -135,7 +135,10 @@ def test_deepspeed_accepts_every_way_to_run_the_trainer(
 
 @pytest.mark.train
 def test_another_batch_than_that_of_its_ranks_would_be_refused(monkeypatch: pytest.MonkeyPatch):
-    """A wrong batch is refused, so the test above can fail."""
+    """DeepSpeed refuses a batch that is not micro-batch * accumulation steps * ranks.
+
+    This shows that the tests above can fail.
+    """
     pytest.importorskip("deepspeed", reason="needs the train extra")
     from deepspeed.runtime import config as deepspeed_config
 

@@ -23,7 +23,10 @@ def config(run: Run) -> dict[str, Any]:
 
 
 def test_a_configuration_is_complete(run_of: RunOf):
-    """A configuration has batch, optimizer, ZeRO and a throughput line for every step."""
+    """A configuration sets the batch, the optimizer and ZeRO.
+
+    It also lets DeepSpeed print a line for every step.
+    """
     run = run_of(
         strategy="zero3",
         gpus_per_node=2,
@@ -130,7 +133,7 @@ def test_the_user_s_settings_are_merged_into_the_configuration(
 
 
 def test_the_record_has_every_section_that_is_written(run_of: RunOf):
-    """Every section that teralog writes is in the record, so that its keys are checked."""
+    """The record of DeepSpeed's keys has every section and every key that teralog writes."""
     run = run_of(strategy="zero3", precision="fp16", offload_param="cpu", offload_optimizer="cpu")
     written = config(run)
     assert written.keys() <= set(RECORD["sections"][""])
@@ -162,7 +165,7 @@ def every_run(run_of: RunOf) -> list[Run]:
 
 @pytest.mark.train
 def test_deepspeed_accepts_every_configuration_of_every_framework(run_of: RunOf):
-    """DeepSpeed's real parser accepts them, with the planned batch."""
+    """DeepSpeed's own parser accepts every run's configuration, and reads the planned batch."""
     pytest.importorskip("deepspeed", reason="needs the train extra")
     from deepspeed.runtime.config import DeepSpeedConfig
 

@@ -1,4 +1,7 @@
-"""The keys of DeepSpeed's configuration that it knows, has renamed or refuses, as recorded."""
+"""Check the keys of DeepSpeed's configuration against a record of the keys that DeepSpeed has.
+
+The record also has old names of keys, and keys that only earlier versions have.
+"""
 
 import importlib.util
 import json
@@ -168,12 +171,12 @@ RENAMED: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 @pytest.mark.parametrize(("written", "problems"), RENAMED.values(), ids=RENAMED)
 def test_a_key_that_has_a_new_name_is_refused(written: dict[str, Any], problems: list[str]):
-    """An old name of a key that teralog writes is refused, because DeepSpeed refuses both names."""
+    """A configuration with an old name of a key is refused, and the message has the new name."""
     assert list(renamed_keys(written)) == problems
 
 
 def test_a_name_that_an_early_deepspeed_uses_is_kept():
-    """For an early DeepSpeed, only those old names are kept that it reads."""
+    """For an early version of DeepSpeed, an old name is accepted only if that version uses it."""
     written = {"zero_optimization": {"stage3_gather_fp16_weights_on_model_save": False}}
     kept = ["zero_optimization.stage3_gather_fp16_weights_on_model_save"]
     assert not list(renamed_keys(written, kept))
@@ -202,7 +205,7 @@ TODAYS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 @pytest.mark.parametrize(("written", "today"), TODAYS.values(), ids=TODAYS)
 def test_a_key_gets_the_name_that_it_has_today(written: dict[str, Any], today: dict[str, Any]):
-    """A key gets today's name, unless its value would have to change too."""
+    """An old name of a key is replaced by today's name, unless the value would change too."""
     assert with_todays_names(written) == today
     assert with_todays_names(today) == today
 
@@ -239,7 +242,10 @@ EARLIER = [
 def test_a_key_of_an_earlier_deepspeed_is_only_a_warning(
     run_of: RunOf, values: dict[str, Any], written: dict[str, Any]
 ):
-    """The cluster may have an earlier DeepSpeed, so such a key is not an error."""
+    """A key that only earlier versions of DeepSpeed have gives a warning, not an error.
+
+    The cluster may have an earlier version.
+    """
     framework = FRAMEWORKS[values["framework"]]
     run = run_of(**values, deepspeed=written)
     assert list(framework.checks.problems(run)) == []
@@ -269,7 +275,10 @@ def test_deepspeed_itself_refuses_or_ignores_what_only_earlier_versions_have():
 
 @pytest.mark.train
 def test_deepspeed_itself_refuses_two_names_of_one_key():
-    """The user's name of a key must replace the name that teralog would write."""
+    """DeepSpeed refuses a configuration with both the old and the new name of a key.
+
+    So if the user gives one name, teralog must not write the other.
+    """
     pytest.importorskip("deepspeed", reason="needs the train extra")
     from deepspeed.runtime.config import DeepSpeedConfig
 
@@ -305,10 +314,7 @@ def test_a_recording_dictionary_is_a_dictionary(recorder: ModuleType):
 
 @pytest.mark.train
 def test_deepspeed_itself_refuses_the_misspelt_key_today():
-    """DeepSpeed refuses the key if it validates that section.
-
-    Teralog also suggests the right key.
-    """
+    """Both teralog and DeepSpeed refuse a misspelt key of the section `zero_optimization`."""
     pytest.importorskip("deepspeed", reason="needs the train extra")
     from deepspeed.runtime.config import DeepSpeedConfig
 

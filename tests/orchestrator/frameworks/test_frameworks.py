@@ -41,7 +41,7 @@ every_framework = pytest.mark.parametrize("entry", FRAMEWORKS.values(), ids=FRAM
 
 
 def fitting(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
-    """Return values that fit a JSON schema of the kinds that options have."""
+    """Generate values that fit the JSON schema of an option."""
     if "anyOf" in schema:  # None is also possible, by leaving the option out
         return fitting(next(choice for choice in schema["anyOf"] if choice != {"type": "null"}))
     if "enum" in schema:
@@ -70,7 +70,7 @@ def fitting(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
 
 @functools.cache
 def options(framework_name: str) -> st.SearchStrategy[dict[str, Any]]:
-    """Return options of a framework, including all that it requires."""
+    """Generate options of a framework; those that it requires are always included."""
     entry = FRAMEWORKS[framework_name]
     needed, free = {}, {}
     for field in dataclasses.fields(entry.options):
@@ -99,7 +99,7 @@ common = st.fixed_dictionaries(
 
 @st.composite
 def choices(draw: st.DrawFn) -> dict[str, Any]:
-    """Return the values that a campaign file may give to a run of any framework."""
+    """Generate parameters of a run of any framework, as a campaign file may give them."""
     name = draw(st.sampled_from([*FRAMEWORKS]))
     return {"framework": name, **draw(common), **draw(options(name))}
 
@@ -153,7 +153,7 @@ def test_description_is_one_line(entry: Framework):
 
 @every_framework
 def test_options_that_label_a_run_are_options(entry: Framework):
-    """A label shows the values of these options without their names."""
+    """The options whose values label a run are options of the framework."""
     assert set(entry.labelled_by) <= set(field_types(entry.options))
 
 
@@ -178,7 +178,10 @@ def test_a_log_can_be_read(entry: Framework):
 
 @every_framework
 def test_a_sample_log_shows_how_fast_the_run_was(entry: Framework):
-    """Each step has its seconds or a rate; otherwise the whole run has a rate."""
+    """In a framework's sample log, every step has its seconds or a rate.
+
+    A log with fewer than three steps has a rate for the whole run.
+    """
     log = LOGS / f"{entry.name}.log"
     records = list(read_records(log, entry.log.formats, complete=True))
     steps = merged_steps(records).steps()
@@ -190,7 +193,7 @@ def test_a_sample_log_shows_how_fast_the_run_was(entry: Framework):
 
 @every_framework
 def test_columns_have_titles_and_names_of_their_own(entry: Framework):
-    """The columns of all frameworks can appear in one table."""
+    """No two columns of a framework's report have the same title or the same name."""
     assert len({column.title for column in entry.report.chosen}) == len(entry.report.chosen)
     assert len({column.name for column in entry.report.chosen}) == len(entry.report.chosen)
     assert all(column.title and column.name.isidentifier() for column in entry.report.chosen)
@@ -223,7 +226,10 @@ def test_warnings_are_sentences_too(run_of: RunOf, values: dict[str, Any]):
 
 @every_framework
 def test_the_options_that_are_paths_are_options(entry: Framework):
-    """The files that a run opens follow from these options."""
+    """The paths of a framework are options of the framework.
+
+    The path of every file that a run opens begins with one of them.
+    """
     names = field_types(entry.options)
     assert set(entry.start.paths) <= set(names)
     for path in entry.start.files({name: f"/{name}" for name in entry.start.paths}):
@@ -309,9 +315,10 @@ def strings(path: Path) -> list[str]:
 
 
 def test_only_the_package_of_frameworks_names_them() -> None:
-    """Other code reads the table of frameworks, so a new framework needs no change there.
+    """Code outside orchestrator/frameworks/ contains no framework's name, with listed exceptions.
 
-    The programs in workloads/ do not use frameworks: their names are those of Python packages.
+    So a new framework needs no change there. The programs in workloads/ are not checked: they name
+    Python packages.
     """
     name = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, FRAMEWORKS))})(?![\w-])")
     package = ROOT / "orchestrator"

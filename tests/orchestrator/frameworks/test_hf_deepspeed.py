@@ -194,7 +194,7 @@ def config(run: Run) -> dict[str, Any]:
 
 
 def test_what_the_trainer_knows_is_left_to_it(run_of: RunOf):
-    """Values that the Trainer sets itself are "auto", because it refuses different values."""
+    """Values that the Trainer sets itself are "auto", because the Trainer refuses other values."""
     values = trainer(zero_stage=3, offload_optimizer="cpu", offload_param="cpu", precision="fp16")
     assert config(run_of(**values)) == {
         "train_batch_size": "auto",
@@ -228,7 +228,10 @@ def test_a_stage_gets_no_settings_of_a_higher_one(run_of: RunOf, stage: int):
 
 
 def test_the_forecast_knows_what_the_trainer_fills_in(run_of: RunOf):
-    """The forecast's buckets follow the model's width, not DeepSpeed's default size."""
+    """The memory forecast uses the bucket size that the Trainer computes from the hidden size.
+
+    A bucket size that the user gives takes precedence.
+    """
     given = {"zero_optimization": {"reduce_bucket_size": 1000}}
     for overlay, elements in (({}, 1600**2), (given, 1000)):
         placed = HF.model.placement(run_of(**trainer(zero_stage=2, model="xl", deepspeed=overlay)))
@@ -302,7 +305,10 @@ def test_the_run_that_failed_on_the_page_does_not_fit(run_of: RunOf):
 
 @pytest.mark.train
 def test_transformers_makes_the_model_that_run_clm_gets():
-    """The sizes are those in the script. Only shapes are built: the weights would be 25 billion."""
+    """From the sizes in the script, transformers makes a model with the planned parameters.
+
+    The test creates only the shapes of the weights, because there are 25 billion weights.
+    """
     pytest.importorskip("transformers", reason="needs the hf extra")
     import torch
     from transformers import AutoModelForCausalLM, GPT2Config
@@ -338,9 +344,9 @@ include:
 
 
 def test_a_run_with_only_a_total_time_has_a_step_time_and_tflops(reported: Reported):
-    """If only the whole run is timed, a step is the global batch over train_samples_per_second.
+    """If a log has only the rate of the whole run, the step time is the global batch / this rate.
 
-    The first steps are included, and a note explains that.
+    The time includes the first steps, and a note explains that.
     """
     _, [run], report = reported(RUN_CLM, {"log": RUN_CLM_LOG, "state": COMPLETED})
     summary = run.summary
@@ -366,7 +372,7 @@ memory_allocated_gib 0.400 | max_memory_allocated_gib 0.500
 
 
 def test_step_times_count_before_the_time_of_the_whole_run(reported: Reported):
-    """If single steps are timed, the warm-up can be left out."""
+    """If a log has times of single steps, the time of the whole run is not used."""
     _, [run], report = reported(
         "include: [{framework: hf_deepspeed}]\n", {"log": OUR_LOG, "state": COMPLETED}
     )
@@ -376,7 +382,10 @@ def test_step_times_count_before_the_time_of_the_whole_run(reported: Reported):
 
 
 def test_a_table_has_each_size_in_one_column(reported: Reported):
-    """A size has the framework's title if all rows are of that framework, else the common title."""
+    """A table of one framework has the framework's titles for sizes, e.g. "Mic-BS".
+
+    A table of several frameworks has the common titles, e.g. "micro-batch".
+    """
     rows = "include:\n  - {framework: hf_deepspeed}\n  - {micro_batch_size: 2, framework: "
     alone = reported(rows + "hf_deepspeed}\n", None, None)[2]
     mixed = reported(rows + "gpt}\n", None, None)[2]

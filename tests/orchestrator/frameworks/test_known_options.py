@@ -199,7 +199,10 @@ def test_the_records_of_our_own_programs_equal_their_parsers(name: str):
 
 @pytest.mark.train
 def test_the_record_of_run_clm_equals_transformers_parser():
-    """The record equals the parser if transformers has the recorded version."""
+    """The recorded options of run_clm equal those of its parser.
+
+    This is tested only if the installed transformers has the recorded version.
+    """
     pytest.importorskip("transformers", reason="needs the hf extra")
     pytest.importorskip("accelerate", reason="needs the hf extra")
     from record_options_of_parsers import PROGRAMS

@@ -397,13 +397,19 @@ def test_unusual_settings_are_reported_as_warnings(
 
 @pytest.mark.parametrize(("tensor", "padded"), [(1, 50304), (2, 50432), (4, 50688)])
 def test_the_vocabulary_is_padded_as_megatron_does_it(run_of: RunOf, tensor: int, padded: int):
-    """Megatron pads to a multiple of 128 and of the tensor-parallel size, e.g. 50688 on four."""
+    """Megatron pads the vocabulary to a multiple of 128 times the tensor-parallel size.
+
+    E.g. it has 50304 tokens with size 1 and 50688 with size 4.
+    """
     run = run_of(**core(gpus_per_node=4, tensor_parallel_size=tensor))
     assert run.padded_vocab_size == padded
 
 
 def test_the_files_that_a_run_opens_follow_from_its_paths():
-    """One prefix of tokens stands for two files that Megatron opens."""
+    """A `data_path`, e.g. /d/tokens, stands for two files that Megatron opens.
+
+    These are /d/tokens.bin and /d/tokens.idx.
+    """
     paths = {"source": "/m", "data_path": "/d/tokens", "vocab_file": "/v", "merge_file": "/e"}
     assert list(MEGATRON.start.files(paths)) == [
         "/m/pretrain_gpt.py",
@@ -436,7 +442,10 @@ def low(run: Run) -> float:
     ids=str,
 )
 def test_an_option_that_saves_memory_lowers_the_forecast(run_of: RunOf, option: dict[str, Any]):
-    """The option keeps fewer states, or divides them among ranks."""
+    """An option that saves memory lowers the memory forecast.
+
+    Such an option divides states or activations among ranks, or keeps fewer activations.
+    """
     usual = core(
         gpus_per_node=8,
         tensor_parallel_size=4,
@@ -461,7 +470,10 @@ def test_an_option_that_saves_memory_lowers_the_forecast(run_of: RunOf, option: 
 def test_the_forecast_accounts_for_recomputed_scores(
     run_of: RunOf, arguments: list[str], expected: str | None
 ):
-    """The forecast is lower if attention's scores are recomputed, but not for other modules."""
+    """If only attention's scores are recomputed, the forecast assumes selective recomputation.
+
+    If other modules are recomputed too, the kind of recomputation is None: it is not known.
+    """
     run = run_of(**core(extra_args=arguments))
     assert list(MEGATRON.checks.problems(run)) == []
     placement = MEGATRON.model.placement(run)
@@ -494,7 +506,11 @@ def test_whole_layers_are_recomputed_by_the_parameter(
 
 
 def test_a_run_of_2021_is_forecast_as_those_that_logged_their_peaks(run_of: RunOf):
-    """The forecast covers the logged peaks in docs/background/memory-accuracy.md."""
+    """The forecast for Megatron-LM 2 assumes full recomputation and no fused attention.
+
+    The runs in docs/background/memory-accuracy.md, which logged their peaks, are forecast like
+    this.
+    """
     run = run_of(**of_2021(precision="fp16", activation_checkpointing=True))
     assert MEGATRON.model.placement(run) == replace(
         megatron_placement("fp16"), recomputation="full", fused_attention=False
@@ -514,9 +530,9 @@ def test_a_run_of_2021_is_forecast_as_those_that_logged_their_peaks(run_of: RunO
 def test_a_run_that_skips_nearly_all_its_updates_gives_a_warning(
     run_of: RunOf, options: dict[str, Any], *, warned: bool
 ):
-    """A run that is too short for the loss scale to fall from 2**32 gives a warning.
+    """A run gets a warning if it is too short for the loss scale to fall from 2**32.
 
-    Megatron-LM skips the update and halves the scale at each overflow.
+    At each overflow, Megatron-LM skips the update and halves the loss scale.
     """
     sentences = [
         warning
@@ -529,7 +545,10 @@ def test_a_run_that_skips_nearly_all_its_updates_gives_a_warning(
 def test_a_report_has_the_columns_of_the_page(
     campaign_of: Callable[[str], Campaign], attempt_in: Callable[..., Attempt], tmp_path: Path
 ):
-    """The report shows how the model is split and the batch is made, from log to TFLOPs."""
+    """The first columns of a report are the page's: the split of the model, then its batch.
+
+    The test starts from a log, and checks the report's numbers up to the TFLOPs.
+    """
     campaign = campaign_of(
         "name: page\ndefaults: {framework: megatron, source: m, model: 18B, gpus_per_node: 16, "
         "tensor_parallel_size: 4, pipeline_parallel_size: 4, num_microbatches: 4, train_iters: 8, "

@@ -262,7 +262,10 @@ def test_a_warm_up_ends_before_the_training(run_of: RunOf, program: dict[str, An
 
 
 def test_a_value_that_is_not_a_number_breaks_no_rule(run_of: RunOf):
-    """The check against the program's options reports the value, so the rules ignore it."""
+    """These rules ignore a value that is not a number.
+
+    Another check, against the program's options, reports such a value.
+    """
     run = run_of(**{**CORE, "extra_args": [EXPERT_PARALLEL, "many"]})
     assert problems_of(run) == []
 
@@ -356,7 +359,10 @@ BLEND = "needs a weight before each prefix, for instance [--data-path, 0.3, /dat
 def test_megatron_2_takes_weights_and_prefixes_in_turn(
     run_of: RunOf, program: dict[str, Any], words: list[Any], *, refused: bool
 ):
-    """Megatron 2 takes a list of weights and prefixes as an argument in place of data_path."""
+    """In Megatron 2, the argument --data-path can be weights and data prefixes in turn.
+
+    E.g. `0.3 a 0.7 b`. The run then has no parameter `data_path`.
+    """
     files = {name: value for name, value in DATA.items() if name != "data_path"}
     arguments = ["--data-path", *map(str, words)]
     run = run_of(**program, **files, source="m", model="s", precision="fp16", extra_args=arguments)

@@ -1,4 +1,4 @@
-"""What Megatron core cannot do on older GPUs, and the memory that it then needs."""
+"""Settings of Megatron core that older GPUs do not support, and their memory forecasts."""
 
 from typing import Any
 
@@ -87,7 +87,7 @@ def test_settings_that_need_a_newer_gpu_are_reported_before_the_run(
 
 
 def test_experts_in_one_product_need_a_gpu_with_bf16(run_of: RunOf):
-    """Grouped products of experts need a GPU with bf16, and the precision bf16."""
+    """The option --moe-grouped-gemm needs a GPU of compute capability 8.0 or more, e.g. an A100."""
     run = run_of(**{**CORE, "precision": "bf16", "extra_args": EXPERTS})
     assert problems_on("V100", run) == [
         "precision=bf16 is not supported by V100; try fp16",
@@ -128,7 +128,11 @@ def low_gib(gpu: str | None, run: Run) -> float:
 
 
 def test_a_gpu_without_fused_attention_keeps_the_scores(run_of: RunOf):
-    """Megatron's own layers and the unfused backend keep the scores on all GPUs."""
+    """Without fused attention, the memory forecast includes attention's scores.
+
+    A V100 has no fused attention. On any GPU, Megatron's own layers and the unfused backend have
+    none.
+    """
     values = {**CORE, "micro_batch_size": 8}
     fused, local = run_of(**values), run_of(**values, transformer_impl="local")
     unfused = run_of(**values, extra_args=["--attention-backend", "unfused"])

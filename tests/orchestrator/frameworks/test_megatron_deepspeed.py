@@ -344,7 +344,10 @@ def config(run: Run) -> dict[str, Any]:
 
 
 def test_sizes_of_zero_3_follow_from_the_hidden_size(run_of: RunOf):
-    """The sizes are those of the configuration of 2021, with its misspelt key corrected."""
+    """The sizes for ZeRO stage 3, e.g. of buckets, follow from the hidden size, as in 2021.
+
+    The configuration of 2021 misspelt a key, which is corrected.
+    """
     assert config(run_of(**zero(micro_batch_size=48)))["zero_optimization"] == {
         "stage": 3,
         "contiguous_gradients": True,
@@ -357,7 +360,10 @@ def test_sizes_of_zero_3_follow_from_the_hidden_size(run_of: RunOf):
 
 
 def test_lower_stages_have_no_sizes_of_stage_3(run_of: RunOf):
-    """Below ZeRO stage 3, the configuration has no sizes of stage 3, but has offloaded states."""
+    """Below ZeRO stage 3, the configuration has no keys of stage 3.
+
+    It can still offload the optimizer.
+    """
     run = run_of(**zero(zero_stage=2, offload_optimizer="cpu"))
     assert config(run)["zero_optimization"] == {
         "stage": 2,
@@ -368,7 +374,10 @@ def test_lower_stages_have_no_sizes_of_stage_3(run_of: RunOf):
 
 
 def test_a_3d_configuration_accumulates_the_micro_batches(run_of: RunOf):
-    """The pipeline engine takes the number of micro-batches from the configuration."""
+    """In a 3D parallel run, the configuration contains the number of micro-batches.
+
+    DeepSpeed's pipeline engine reads the number there.
+    """
     assert config(run_of(**three_d(micro_batch_size=4))) == {
         "train_micro_batch_size_per_gpu": 4,
         "gradient_accumulation_steps": 256,
@@ -389,7 +398,7 @@ def test_a_3d_configuration_accumulates_the_micro_batches(run_of: RunOf):
 
 
 def test_megatron_alone_has_no_configuration(run_of: RunOf):
-    """Megatron without DeepSpeed would not read a configuration."""
+    """A run of Megatron without DeepSpeed has no DeepSpeed configuration."""
     run = run_of(**three_d(engine="megatron"))
     assert FRAMEWORKS[run.framework].start.config_files(run) == {}
 
@@ -398,7 +407,10 @@ def test_megatron_alone_has_no_configuration(run_of: RunOf):
 def test_a_launcher_that_hands_on_no_local_rank_is_reported_as_a_warning(
     run_of: RunOf, launcher: str
 ):
-    """DeepSpeed of 2021 stops without a local rank; Megatron alone needs none."""
+    """A launcher that does not pass --local_rank gives a warning.
+
+    DeepSpeed of 2021 needs this option; Megatron without DeepSpeed does not.
+    """
     warnings = [
         (
             f"launcher={launcher} does not pass --local_rank, which DeepSpeed of 2021 (0.3) needs; "
@@ -424,13 +436,13 @@ def test_a_launcher_that_hands_on_no_local_rank_is_reported_as_a_warning(
 def test_the_files_that_a_run_opens_follow_from_its_paths(
     values: dict[str, Any], opened: list[str]
 ):
-    """One prefix of tokens stands for two files that the program opens."""
+    """A `data_path` stands for two files: the path with .bin and the path with .idx."""
     paths = {"source": "/m", "data_path": "/t", "vocab_file": "/v.json"}
     assert list(FRAMEWORKS[values["framework"]].start.files(paths)) == opened
 
 
 def test_stages_that_differ_are_reported_as_a_warning(run_of: RunOf):
-    """DeepSpeed distributes layers as evenly as it can; the longest stage sets the pace."""
+    """If the stages cannot have equally many layers, a warning reports that some stages wait."""
     sentence = (
         "num_layers=50 is not divisible by pipeline_parallel_size=16: DeepSpeed gives some stages "
         "one more layer, and the other stages wait for them"
@@ -441,7 +453,10 @@ def test_stages_that_differ_are_reported_as_a_warning(run_of: RunOf):
 
 @pytest.mark.train
 def test_deepspeed_itself_distributes_layers_that_no_number_of_stages_divides():
-    """Stages differ by one layer at most; embedding and loss do not count as layers."""
+    """DeepSpeed distributes 30 layers over 4 stages as evenly as possible: 7, 7, 8 and 8.
+
+    The embedding and the loss do not count as layers.
+    """
     utils = pytest.importorskip("deepspeed.runtime.utils", reason="needs the train extra")
     layers = [0, 0, *[1] * 30, 0, 0, 0]
     bounds = utils.partition_balanced(layers, 4)

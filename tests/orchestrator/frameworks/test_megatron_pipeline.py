@@ -97,7 +97,10 @@ def test_megatron_2_has_only_even_stages(run_of: RunOf):
 def test_chunks_of_uneven_stages_are_reported_by_their_number(
     campaign_of: Callable[[str], Campaign], values: dict[str, Any], option: tuple[str, str]
 ):
-    """A message reports the number of such chunks, and how many layers each has."""
+    """If stages have different numbers of layers, the script gives the number of chunks per stage.
+
+    If all stages are equal, the script gives the number of layers per chunk.
+    """
     campaign = campaign_of(f"name: chunks\ninclude: [{values}]\n")
     words = job_script(campaign.runs[0], campaign, Path("/results/chunks/run")).split()
     assert [pair for pair in pairwise(words) if "-virtual-" in pair[0]] == [option]
@@ -137,7 +140,10 @@ OF_2 = {"version": "2", **DATA}
 def test_older_versions_lower_parallel_sizes_that_are_too_large(
     run_of: RunOf, values: dict[str, Any], split: tuple[int, int]
 ):
-    """The run stores both the sizes used in training and the sizes that the user gave."""
+    """Older versions lower a parallel size that is too large for the number of ranks.
+
+    The run stores both the size that the user gave and the size in training.
+    """
     run = run_of(**four_stages(32, **values))
     parallelism = run.parallelism
     assert (parallelism.tensor_parallel_size, parallelism.pipeline_parallel_size) == split
@@ -149,7 +155,10 @@ def test_older_versions_lower_parallel_sizes_that_are_too_large(
 
 
 def test_a_lowered_run_is_not_the_run_with_the_lower_size(run_of: RunOf):
-    """The command line and the identity of the run have the size that the user gave."""
+    """A run whose parallel size Megatron lowers is not the run for which the user gave this size.
+
+    The two runs have the same sizes in training, but different identities.
+    """
     asked = run_of(**four_stages(32, **{**ON_16, **OF_2}))
     lower = run_of(**four_stages(32, **{**ON_16, **OF_2, "pipeline_parallel_size": 4}))
     assert sizes(asked)["pipeline_parallel_size"] == sizes(lower)["pipeline_parallel_size"] == 4
@@ -158,9 +167,10 @@ def test_a_lowered_run_is_not_the_run_with_the_lower_size(run_of: RunOf):
 
 
 def test_a_number_of_copies_is_compared_with_what_trains(run_of: RunOf):
-    """A given number of copies is compared with the split that trains, after sizes are lowered.
+    """A `data_parallel_size` of the user is compared with the number of copies that will train.
 
-    E.g. 16 ranks with pipeline size 4 and tensor size 4 are one copy of the model.
+    E.g. Megatron lowers the pipeline size of a run on 16 ranks from 8 to 4. With tensor size 4, the
+    run has one copy of the model.
     """
     for copies, contradicted in ((1, None), (2, 2)):
         run = run_of(**four_stages(32, **{**ON_16, **OF_2}, data_parallel_size=copies))
@@ -168,7 +178,7 @@ def test_a_number_of_copies_is_compared_with_what_trains(run_of: RunOf):
 
 
 def test_the_command_line_has_the_size_that_was_given(campaign_of: Callable[[str], Campaign]):
-    """The program itself lowers the size, so the command line has the given one."""
+    """The command line has the pipeline size that the user gave; Megatron itself lowers it."""
     campaign = campaign_of(f"name: lowered\ninclude: [{four_stages(32, **{**ON_16, **OF_2})}]\n")
     words = job_script(campaign.runs[0], campaign, Path("/results/lowered/run")).split()
     assert ("--pipeline-model-parallel-size", "8") in pairwise(words)

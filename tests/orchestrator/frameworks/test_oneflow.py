@@ -76,7 +76,10 @@ def test_what_the_program_cannot_do_is_reported(run_of: RunOf, values: dict[str,
 def test_the_vocabulary_is_padded_and_holds_the_tokens_of_texts(
     run_of: RunOf, vocab_size: int, dataset: str, padded: int, *, warned: bool
 ):
-    """The vocabulary holds GPT-2's tokens, because the program reads texts with them."""
+    """The vocabulary is padded. With a dataset of texts, it should have all 50257 tokens of GPT-2.
+
+    A smaller vocabulary gives a warning, because the program reads texts with these tokens.
+    """
     run = oneflow(run_of, vocab_size=vocab_size, dataset=dataset)
     assert run.padded_vocab_size == padded
     warnings = list(FRAMEWORKS["oneflow_gpt"].checks.warnings(run))
@@ -122,7 +125,10 @@ export ON_NODE; exec "$@"
 
 @pytest.mark.parametrize("on_node", ["n1", "n2", "n3", "login"])
 def test_addresses_are_those_that_other_nodes_use(tmp_path: Path, on_node: str):
-    """The addresses are joined by commas, in the order of the nodes, on every node."""
+    """On every node, the script gets the addresses of all nodes, in the order of the nodes.
+
+    A node's own name may have a loopback address, which other nodes cannot use.
+    """
     text = recorded("oneflow_gpt-v100-nodes4-gpus8-optimizer_placement-on")
     begin, end = text.index("address_of()"), text.index("program=(")
     for name, body in STAND_INS.items():
@@ -157,7 +163,10 @@ def test_the_command_is_that_of_the_page():
 
 
 def log(memory: int, throughput: float) -> str:
-    """Return the output of a run whose devices use this many MiB, with the sampling program."""
+    """Return the output of a run, mixed with samples of its GPUs.
+
+    memory: the highest memory use of a GPU in MiB. throughput: samples per second after step 100.
+    """
     header = "timestamp, index, utilization.gpu [%], memory.used [MiB]\n"
     idle = "2026/01/02 03:04:05.000, 0, 0 %, 3 MiB\n"
     lines = [
@@ -172,7 +181,10 @@ def log(memory: int, throughput: float) -> str:
 def test_the_report_compares_runs_with_those_without_placement(
     tmp_path: Path, attempt_in: Callable[..., Attempt]
 ):
-    """The report has the page's own numbers, with three wrong cells corrected."""
+    """The report shows the change from each run without placement to the run with placement.
+
+    Given the page's measurements, it has the page's cells, with three wrong cells corrected.
+    """
     campaign, store = load_campaign(EXAMPLE), CampaignStore(tmp_path)
     measured = [pair for _, _, *both in PAGE for pair in both]
     for planned, (memory, rate) in zip(campaign.runs, measured, strict=True):
@@ -229,7 +241,7 @@ def test_a_change_is_computed_from_the_numbers_shown(cells: tuple[str, str], exp
 
 @given(st.integers(1, 10**6), st.integers(1, 10**6), st.booleans())
 def test_the_checker_of_tables_finds_nothing_in_a_change(new: int, old: int, difference: bool):
-    """`check-tables` finds no contradiction in the changes that a report shows with arrows."""
+    """`check-tables` accepts the changes that a report shows with arrows, e.g. 89.00(↓14.4%)."""
     cell = f"{new}{change(str(new), str(old), difference=difference)}"
     read, other = read_change(cell), plain_number(str(old))
     assert other is not None

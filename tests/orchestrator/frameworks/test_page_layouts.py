@@ -1,7 +1,8 @@
-"""The report of a campaign in examples/ has the layout of the page's table that it repeats.
+"""A report of a campaign in examples/ has the layout of the published table that it repeats.
 
-The pages are those of results/published. A report has the page's columns in the page's order, with
-others between and after them. Its rows are in the campaign's order, and no row is left out.
+The published tables are in results/published. A report has the columns of such a table in the same
+order, and further columns between and after them. Its rows are in the campaign's order, and no row
+is left out.
 """
 
 import csv
@@ -59,7 +60,7 @@ CAMPAIGNS: dict[str, list[str]] = {
 
 
 def page_columns(table: str) -> list[str]:
-    """Return the columns of a page's table, by the names that a report gives them."""
+    """Return the columns of a published table, with the names that a report uses."""
     with (PAGES / f"{table}.csv").open() as file:
         header = next(csv.reader(file))
     names = [name for name in header if name not in NO_COLUMN]
@@ -85,7 +86,10 @@ def unmeasured(name: str, folder: Path) -> Report:
     ("name", "table"), [(name, table) for name, tables in CAMPAIGNS.items() for table in tables]
 )
 def test_the_columns_of_the_page_come_in_its_order(name: str, table: str, tmp_path: Path) -> None:
-    """Between them are columns that the page has only in words, or not at all."""
+    """A report has the columns of the published table, in the same order.
+
+    The report may have further columns between them.
+    """
     names = unmeasured(name, tmp_path).table.names
     wanted = page_columns(table)
     assert [column for column in names if column in wanted] == wanted
@@ -108,7 +112,7 @@ BREAKS: dict[str, set[int]] = {
 
 @pytest.mark.parametrize("name", BREAKS)
 def test_groups_are_set_apart_where_the_page_s_are(name: str, tmp_path: Path) -> None:
-    """The report has a blank row wherever the page has one, and not after every row."""
+    """A report separates groups of rows by a blank row where the published page does."""
     assert unmeasured(name, tmp_path).table.breaks == BREAKS[name]
 
 

@@ -97,13 +97,13 @@ def test_a_completed_run_has_all_its_numbers(runs: list[dict[str, Any]]) -> None
 
 
 def test_recomputation_counts_in_tflops_and_not_in_model_tflops(runs: list[dict[str, Any]]) -> None:
-    """With activation checkpointing, the GPUs do more FLOPs than the model needs."""
+    """With activation checkpointing, TFLOPs include the recomputation; model TFLOPs do not."""
     assert runs[0]["tflops_per_gpu"] > 1.2 * runs[0]["model_tflops_per_gpu"]
     assert runs[1]["tflops_per_gpu"] == pytest.approx(runs[1]["model_tflops_per_gpu"])
 
 
 def test_a_timed_out_run_still_has_numbers(runs: list[dict[str, Any]]) -> None:
-    """A run that is stopped after good steps still is a result."""
+    """A run that exceeds its time limit has the numbers of the steps that it completed."""
     assert runs[3]["outcome"] == "timeout"
     assert runs[3]["reports"] > 0
     assert runs[3]["tflops_per_gpu"] > 0

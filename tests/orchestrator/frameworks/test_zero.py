@@ -25,7 +25,7 @@ OFFLOADS = {
 def test_a_cell_shows_what_is_offloaded_and_where_to(
     run_of: RunOf, values: dict[str, Any], shown: str | None
 ):
-    """The cell shows what is offloaded, and where to, in the words of the table."""
+    """The cell shows the offloaded states and where they are moved, e.g. "optimizer → cpu"."""
     run = run_of(framework="deepspeed", script="train.py", zero_stage=3, **values)
     cells = {column.name: column.value(run) for column in FRAMEWORKS["deepspeed"].report.chosen}
     assert cells["offload"] == shown
@@ -223,14 +223,17 @@ OVERLAYS: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize(("overlay", "setting"), OVERLAYS.values(), ids=OVERLAYS)
 def test_an_overlay_cannot_contradict_the_run(run_of: RunOf, overlay: dict[str, Any], setting: str):
-    """Otherwise the table would describe a run with other settings than its parameters."""
+    """A run is impossible if its `deepspeed` settings contradict its other parameters.
+
+    Otherwise the table would show other settings than those in use.
+    """
     run = run_of(**gpt(strategy="zero3", deepspeed=overlay))
     [problem] = FRAMEWORKS["gpt"].checks.problems(run)
     assert problem.startswith(f"deepspeed: {setting} contradicts the run's ")
 
 
 def test_an_overlay_may_repeat_settings_of_the_run(run_of: RunOf):
-    """An overlay may have the values of the run, because equal values do not contradict."""
+    """The `deepspeed` settings of a run may repeat its other parameters with equal values."""
     overlay = {"zero_optimization": {"stage": 3}, "train_batch_size": 1}
     assert not list(
         FRAMEWORKS["gpt"].checks.problems(run_of(**gpt(strategy="zero3", deepspeed=overlay)))

@@ -88,7 +88,10 @@ def test_paths_of_a_profile_are_relative_to_it(
     log_folder: str,
     python: str,
 ):
-    """A name of Python without a folder is not a path: the job searches for it on its PATH."""
+    """Paths in a profile are relative to the folder of the profile.
+
+    A `python` without a folder is a name, not a path: the job looks for it on its PATH.
+    """
     monkeypatch.setenv("HOME", "/home/someone")
     monkeypatch.setenv("WORK", "/work")
     (tmp_path / "far").mkdir()
@@ -101,7 +104,7 @@ def test_paths_of_a_profile_are_relative_to_it(
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_profile_loads_and_names_no_account(path: Path):
-    """The peak of the example's GPU is known."""
+    """Every example profile can be loaded, has no account, and has a GPU with a known peak."""
     cluster = load_cluster(path.name, path.parent)
     assert cluster.account is None
     peak = cluster.peak_tflops("fp16")
@@ -114,7 +117,7 @@ def test_an_example_profile_loads_and_names_no_account(path: Path):
     [("gpus_per_node: 0", False), ("gpus_per_node: 4", True), ("nodes: 2", True)],
 )
 def test_a_cluster_without_a_number_of_gpus_has_some(tmp_path: Path, text: str, has_gpus: bool):
-    """A cluster whose profile gives no number of GPUs has GPUs; without GPUs the number is 0."""
+    """A cluster has GPUs unless its profile contains `gpus_per_node: 0`."""
     (tmp_path / "a.yaml").write_text(text)
     assert load_cluster("a.yaml", tmp_path).has_gpus is has_gpus
 
@@ -146,7 +149,7 @@ def test_the_peak_is_the_profile_s_or_that_of_the_gpu_in_the_log(
     [({}, None), ({"gpu": "A100"}, "cpu"), ({"gpu": "A100", "gpus_per_node": 0}, None)],
 )
 def test_without_a_named_gpu_the_peak_is_unknown(profile: dict[str, Any], device: str | None):
-    """A run on a CPU is not compared with the GPUs of its machine."""
+    """The peak is None if the profile names no GPU, or if the run used the CPU."""
     assert Cluster(name="a", **profile).peak_tflops("fp16", device) is None
 
 

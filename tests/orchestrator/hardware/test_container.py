@@ -70,7 +70,10 @@ def loaded(folder: Path, text: str) -> Cluster:
 def test_image_that_is_a_path_is_relative_to_the_profile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, image: str, expected: str
 ) -> None:
-    """A path of an image is relative to the profile; the name of an image stays as it is."""
+    """If a container's image is a path, it is relative to the profile.
+
+    If the image is a name, e.g. docker://…, the name stays unchanged.
+    """
     monkeypatch.setenv("IMAGES", "/images")
     cluster = loaded(tmp_path, f"container: {{image: '{image}', runtime: apptainer}}")
     assert cluster.container is not None

@@ -56,7 +56,10 @@ def test_options_of_slurm_and_of_pyxis_are_taken(command: str, line: str) -> Non
 def test_refused_options_get_a_message_with_what_to_write(
     command: str, line: str, message: str
 ) -> None:
-    """Other options are refused with what to write instead, above all those that teralog sets."""
+    """An option that is invalid, or that teralog sets itself, is refused with a message.
+
+    The message contains what to write instead, if there is anything.
+    """
     assert message in (free_line_problem(command, line) or "")
 
 

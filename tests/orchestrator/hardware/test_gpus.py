@@ -150,7 +150,7 @@ def test_every_gpu_is_found_by_its_own_name_and_has_a_source(gpu):
 
 @pytest.mark.parametrize("name", full_names())
 def test_a_full_name_means_one_gpu(name: str):
-    """A full name of a GPU, which a message suggests, means only that GPU."""
+    """Every full name of a GPU that a message can suggest is known."""
     assert matching(name)
 
 
@@ -173,7 +173,10 @@ def test_a_card_of_two_dies_is_two_gpus():
     ],
 )
 def test_a_compute_capability_goes_by_the_model(name: str, expected: tuple[int, int] | None):
-    """The compute capability is unknown for other makers' GPUs and for unknown GPUs."""
+    """The compute capability follows from the GPU's model, e.g. 7.0 for every V100.
+
+    It is unknown for unknown GPUs, and for GPUs that are not of NVIDIA.
+    """
     assert compute_capability(name) == expected
 
 
@@ -183,7 +186,10 @@ def test_all_of_nvidia_s_gpus_have_a_compute_capability():
 
 @pytest.mark.parametrize("gpu", GPUS, ids=lambda gpu: gpu.name)
 def test_peaks_are_those_of_dense_products(gpu: Gpu) -> None:
-    """Half the bits give at most twice the peak, so no peak is one with sparsity."""
+    """A GPU's fp8 peak is at most twice its 16-bit peak, and its fp4 peak at most four times.
+
+    A higher peak would be one with sparsity.
+    """
     peaks = gpu.peak_tflops
     sixteen = peaks.get("bf16") or peaks["fp16"]
     assert peaks.get("fp8", sixteen) <= 2.05 * sixteen
@@ -204,5 +210,5 @@ def test_peaks_are_those_of_dense_products(gpu: Gpu) -> None:
 def test_names_of_published_pages_have_their_own_peak_or_none(
     name: str, bf16: float | None
 ) -> None:
-    """An unknown name has no peak, and never gets the peak of another GPU."""
+    """A GPU name from a published page has its own peak, or none if the GPU is unknown."""
     assert peak_tflops(name, "bf16").value == bf16

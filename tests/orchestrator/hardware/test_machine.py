@@ -36,7 +36,10 @@ def test_gpus_after_an_invalid_entry_of_the_variable_do_not_count(
 
 
 def in_namespace(shell: str, *arguments: str) -> str:
-    """Run a shell line in a separate mount namespace, and return what it prints."""
+    """Run a shell script in a separate mount namespace, and return its output.
+
+    arguments: of the script. Skips the test if no namespace can be made.
+    """
     for unshare in (["unshare", "--mount"], ["unshare", "--map-root-user", "--mount"]):
         command = [*unshare, "bash", "-ec", "mount -t tmpfs none /mnt\n" + shell, "bash"]
         done = subprocess.run([*command, *arguments], capture_output=True, text=True, check=False)
@@ -46,7 +49,10 @@ def in_namespace(shell: str, *arguments: str) -> str:
 
 
 def test_without_the_variable_the_drivers_device_files_count(tmp_path: Path) -> None:
-    """GPUs are in the order of their device numbers; the driver's other files do not count."""
+    """Without CUDA_VISIBLE_DEVICES, the GPUs are the files /dev/nvidia0, /dev/nvidia1 and so on.
+
+    They are in the order of their numbers. Other files of the driver do not count.
+    """
     program = tmp_path / "program.py"
     program.write_text(
         "from orchestrator.hardware.machine import visible_gpus\nprint(*visible_gpus())\n"

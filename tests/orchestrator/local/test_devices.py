@@ -62,7 +62,10 @@ def test_no_device_is_handed_out_twice(tmp_path: Path) -> None:
 
 
 def test_devices_are_handed_out_until_none_is_left(tmp_path: Path) -> None:
-    """A request that is too large keeps no device, and returned devices are free again."""
+    """A request for more devices than are free gets none.
+
+    Devices that a process has returned are free again.
+    """
     first, second = gpus(tmp_path).lease(1), gpus(tmp_path).lease(1)
     assert first is not None
     assert second is not None
@@ -99,7 +102,7 @@ def test_devices_are_taken_as_long_as_their_heir_lives(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("ranks", "cores"), [(1, 1), (3, 3), (4, 4), (64, 4)])
 def test_processes_may_be_more_than_there_are_cores(tmp_path: Path, ranks: int, cores: int) -> None:
-    """If there are more processes than cores, the run gets all cores."""
+    """If a run has more ranks than the machine has cores, the run gets all cores."""
     lease = Devices("core", ("0", "1", "2", "3"), tmp_path).lease(ranks)
     assert lease is not None
     assert len(lease.devices) == cores
@@ -107,7 +110,7 @@ def test_processes_may_be_more_than_there_are_cores(tmp_path: Path, ranks: int, 
 
 
 def test_more_gpus_than_there_are_is_an_error(tmp_path: Path) -> None:
-    """A request for too many GPUs could never be met, so it raises an error."""
+    """A request for more GPUs than the machine has raises an error."""
     with pytest.raises(UserError, match="gpus_per_node=5, but this machine has 4 GPUs"):
         gpus(tmp_path).lease(5)
 
@@ -128,7 +131,7 @@ def test_a_run_sees_the_gpus_it_was_given_and_no_others(tmp_path: Path) -> None:
 
 @pytest.fixture
 def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the path of the lock folder, separate from the one of the machine's own runs."""
+    """Return the path of a lock folder of the test, so that real runs do not matter."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     return tmp_path / f"teralog-{os.getuid()}"
 
@@ -149,7 +152,7 @@ def test_this_machine_has_gpus_or_else_cores(
     kind: str,
     names: tuple[str, ...] | None,
 ) -> None:
-    """If runs are plain processes, the machine shares out its cores instead of its GPUs."""
+    """A run that does not need GPUs gets cores; so does every run on a machine without GPUs."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     devices = this_machines_devices(gpus_wanted=wanted)
     cores = tuple(str(core) for core in range(len(os.sched_getaffinity(0))))
@@ -165,7 +168,10 @@ def test_the_lock_folder_is_the_users_own(runtime: Path) -> None:
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a folder to another user")
 def test_a_lock_folder_of_another_user_is_refused(runtime: Path) -> None:
-    """The folder's owner could block every device."""
+    """A lock folder that belongs to another user is refused.
+
+    That user could hold all locks, so that no device is ever free.
+    """
     runtime.mkdir()
     os.chown(runtime, 12345, 12345)
     with pytest.raises(UserError, match="is not a folder that belongs to you; move it elsewhere"):
@@ -173,7 +179,10 @@ def test_a_lock_folder_of_another_user_is_refused(runtime: Path) -> None:
 
 
 def test_a_lock_folder_that_is_a_link_is_refused(runtime: Path, tmp_path: Path) -> None:
-    """A link may lead to a folder that other users share."""
+    """A lock folder that is a symbolic link is refused.
+
+    The link may lead to a folder that other users can write to.
+    """
     (tmp_path / "elsewhere").mkdir()
     runtime.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(UserError, match="is not a folder that belongs to you"):

@@ -1,4 +1,4 @@
-"""Find the processes of an attempt by their mark, and end them, wherever they are."""
+"""Find and end the processes of an attempt by their mark: the variable TERALOG_ATTEMPT."""
 
 import os
 import signal
@@ -38,7 +38,7 @@ STUBBORN = {
 
 
 def with_mark(token: str) -> list[int]:
-    """Return the processes that have a mark, according to /proc; a zombie has none."""
+    """Return the ids of the processes that have a mark, from /proc; a zombie has no mark."""
     collected = []
     for path in Path("/proc").glob("[0-9]*/environ"):
         try:
@@ -99,7 +99,10 @@ def test_a_process_is_found_by_its_mark_and_ended(token: str, shell: str) -> Non
 
 @pytest.mark.parametrize("shell", STUBBORN.values(), ids=STUBBORN)
 def test_a_process_that_ignores_sigterm_is_killed_after_the_grace(token: str, shell: str) -> None:
-    """Processes that it started during the grace period are killed too."""
+    """A process that ignores SIGTERM is killed after the grace period.
+
+    Processes that it starts during the grace period are killed too.
+    """
     job = start(token, shell)
     assert job.stdout is not None
     assert job.stdout.readline() == b"\n"
@@ -109,7 +112,7 @@ def test_a_process_that_ignores_sigterm_is_killed_after_the_grace(token: str, sh
 
 
 def test_a_process_is_asked_before_it_is_killed(token: str, tmp_path: Path) -> None:
-    """A process gets SIGTERM first, and the time that it needs to exit in order."""
+    """A process gets SIGTERM first, and then has time to exit by itself."""
     last = tmp_path / "last words"
     leave = f"sleep 0.3; touch '{last}'; exit 7"
     job = start(token, f'trap "{leave}" TERM; echo; while :; do sleep 0.05; done')
@@ -121,7 +124,10 @@ def test_a_process_is_asked_before_it_is_killed(token: str, tmp_path: Path) -> N
 
 
 def test_a_process_without_its_mark_ends_with_its_group(token: str) -> None:
-    """Some programs clear their environment, and so lose the mark."""
+    """A process without the mark is ended if it is in the job's process group.
+
+    A program that clears its environment loses the mark.
+    """
     job = start(token, "env -i sleep 600 & echo $!; wait")
     assert job.stdout is not None
     bare = psutil.Process(int(job.stdout.readline()))
@@ -134,7 +140,10 @@ def test_a_process_without_its_mark_ends_with_its_group(token: str) -> None:
 
 
 def test_a_process_that_is_just_being_started_is_not_missed(token: str) -> None:
-    """A process that is just being started is found, although one listing may lack it."""
+    """Ending an attempt also ends a process that is started during the grace period.
+
+    The test starts this process in a new session, by a program that exits at once.
+    """
     relay = 'trap "setsid --fork setsid --fork sleep 600 & exit" TERM; echo; '
     for _ in range(6):
         job = start(token, f"{relay} while :; do sleep 0.001; done")

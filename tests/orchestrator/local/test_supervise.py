@@ -98,7 +98,7 @@ def test_the_end_of_a_job_is_recorded(
     exit_code: int | None,
     signal_name: str | None,
 ) -> None:
-    """The record has the exit code, or else the signal."""
+    """The record of an attempt has the exit code of its job, or the signal that ended the job."""
     ended = supervised(job).wait().ended
     assert ended is not None
     assert (ended.state, ended.exit_code, ended.signal) == (state, exit_code, signal_name)
@@ -109,7 +109,10 @@ def test_the_end_of_a_job_is_recorded(
 def test_the_supervisor_of_a_running_attempt_is_recorded(
     supervised: Callable[..., Supervised],
 ) -> None:
-    """The job gets its devices, the mark, and the path of its attempt's folder."""
+    """The record of a running attempt has the supervisor's process id and the devices.
+
+    The job runs in the attempt's folder, and gets the devices and the mark as variables.
+    """
     job = supervised('echo "$CUDA_VISIBLE_DEVICES" "$TERALOG_ATTEMPT"; pwd; echo x >&2; sleep 600')
     job.wait_for("x")
     attempt = job.attempt()
@@ -131,7 +134,7 @@ def end_by_interrupt(job: Supervised) -> None:
 
 
 def end_by_leaving(job: Supervised) -> None:
-    """Close the pipe that only the submit holds open, as when the submit is killed."""
+    """Close the supervisor's standard input; this also happens if the `submit` is killed."""
     assert job.process.stdin is not None
     job.process.stdin.close()
 
@@ -151,7 +154,10 @@ def test_a_stopped_job_is_recorded_with_its_state(
     limit: int,
     state: str,
 ) -> None:
-    """No process of the stopped job is left in any session."""
+    """A job that is stopped is recorded as CANCELLED, INTERRUPTED or TIMEOUT.
+
+    None of its processes is left, not even in another session.
+    """
     job = supervised("setsid sleep 600 & echo here; wait", limit)
     job.wait_for("here")
     stop(job)
@@ -173,7 +179,7 @@ def test_processes_left_by_a_job_are_ended(supervised: Callable[..., Supervised]
 def test_no_job_is_started_for_a_submit_that_was_killed(
     supervised: Callable[..., Supervised],
 ) -> None:
-    """The submit was killed before its supervisor started the job, so no job starts."""
+    """If `submit` is killed before its supervisor starts the job, no job starts."""
     job = supervised("echo here")
     end_by_leaving(job)
     attempt = job.wait()

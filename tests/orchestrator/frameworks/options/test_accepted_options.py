@@ -1,4 +1,7 @@
-"""Check further arguments of a run against the user's own source, or against a record."""
+"""Check a run's further arguments against the program's options.
+
+The options come from the user's checkout of the program, or from a record of them.
+"""
 
 import json
 from pathlib import Path
@@ -32,7 +35,7 @@ def findings(run: Run, folder: Path) -> tuple[list[str], list[str]]:
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Cache the options that teralog reads in a folder of the test."""
+    """Let teralog cache the options that it reads in a folder of the test; return this folder."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     record.record_of_source.cache_clear()
     return tmp_path / "cache" / "teralog" / "options"
@@ -40,7 +43,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def fork(tmp_path: Path) -> Path:
-    """Make a checkout of a fork with options of its own."""
+    """Write a checkout of a Megatron fork that has further options; return its folder."""
     arguments = tmp_path / "fork" / "megatron" / "training" / "arguments.py"
     arguments.parent.mkdir(parents=True)
     arguments.write_text(SOURCE)

@@ -17,7 +17,10 @@ Takes = dict[str, Any]
 
 
 def options_of(tmp_path: Path, **files: str) -> dict[str, Takes]:
-    """Return the options of `train.py`, given its files; `__` in a file's name means a folder."""
+    """Write Python files, and return the options that `train.py` defines.
+
+    files: the texts of the files by name, without `.py`; `a__b` is the file b.py in the folder a.
+    """
     for name, text in files.items():
         path = tmp_path / f"{name.replace('__', '/').replace('/init', '/__init__')}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -195,7 +198,10 @@ def test_fields_of_a_dataclass_become_options(
 
 
 def test_nothing_of_the_program_is_run(tmp_path: Path):
-    """An import of the checkout could delete files or take minutes, so teralog only reads it."""
+    """Teralog reads a program's options without running the program.
+
+    Running or importing a program could delete files or take minutes.
+    """
     trap = tmp_path / "ran"
     text = f"{HEAD}open({str(trap)!r}, 'w')\nparser.add_argument('--a')\nwhile True: pass\n"
     assert options_of(tmp_path, train=text) == {"--a": {}}
@@ -243,7 +249,10 @@ def test_options_are_read_as_argparse_defines_them(
 
 
 def test_reading_imports_no_library_that_trains():
-    """Users plan runs on login nodes without torch, so reading must not import it."""
+    """Reading a program's options does not import torch, transformers or deepspeed.
+
+    Users plan runs on login nodes, which may lack these libraries.
+    """
     code = (
         "import sys, orchestrator.frameworks.options.source; "
         "print([name for name in ('torch', 'transformers', 'deepspeed') if name in sys.modules])"
