@@ -1,9 +1,13 @@
 """Forecast activations: what a rank keeps for the backward pass, and uses during it.
 
-The letters are b = micro_batch_size, s = seq_length, h, f, a = hidden_size, MLP width and attention
-heads, and t = tensor_parallel_size. The hidden states of a micro-batch have sbh elements. If
-context_parallel_size divides sequences, s is a rank's part of a sequence, and s² is this part times
-the whole sequence.
+Letters in this module:
+
+- b = micro_batch_size, s = seq_length, t = tensor_parallel_size;
+- h = hidden_size, f = width of the MLP, k = width of all keys (and of all values);
+- a = attention heads, V = padded vocabulary.
+
+The hidden states of a micro-batch have sbh elements. If context_parallel_size divides sequences, s
+is a rank's part of a sequence, and s² is this part times the whole sequence.
 """
 
 from typing import TYPE_CHECKING
@@ -17,11 +21,12 @@ if TYPE_CHECKING:
 
 
 def kept(rank: Rank) -> Size:
-    """Return the activations kept for the backward passes of the micro-batches in flight.
+    """Return the memory of activations kept for backward passes that have not run yet.
 
     Full recomputation keeps the input of each layer, sbh (Korthikanti et al. 2022, section 5), or
-    of every `checkpoint_num_layers`-th layer. If it is offloaded to the host, two inputs stay, one
-    being copied in each direction. A pipeline also keeps the output of a stage.
+    of every `checkpoint_num_layers`-th layer. If these inputs are offloaded to the host, two of
+    them are still on the GPU: one on its way to the host, and one on its way back. With a pipeline,
+    a rank also keeps the output of its stage.
     """
     placement, layers = rank.placement, rank.layers
     layer, scores = _layer_activations(rank), _scores(rank)
@@ -50,10 +55,11 @@ def kept(rank: Rank) -> Size:
 
 
 def layer_work(rank: Rank) -> Size:
-    """Return the memory that the backward pass uses for a layer, or up to a checkpoint.
+    """Return the memory that the backward pass of a layer, or up to the next checkpoint, uses.
 
-    It has recomputed activations and gradients of activations. The gradients are 2 to 8 times sbh
-    elements: for the inner values of the MLP, and for the values before and after it.
+    This memory contains recomputed activations and the gradients of activations. The gradients have
+    2 to 8 times sbh elements: those of the inner values of the MLP, and of the values before and
+    after them.
     """
     flow = _hidden(rank) / (rank.tensor_parallel_size if rank.placement.sequence_parallel else 1)
     layer, scores = _layer_activations(rank), _scores(rank)
@@ -68,10 +74,10 @@ def layer_work(rank: Rank) -> Size:
 
 
 def logits(rank: Rank) -> Size:
-    """Return the logits, their softmax and their gradient, sbV/t elements each.
+    """Return the memory of the logits, their softmax and their gradient, sbV/t elements each.
 
-    The low end is the logits alone, in the precision of activations; the high end adds three more
-    in fp32.
+    The low end has all three in the precision of activations. The high end has the logits in this
+    precision, and three tensors of the same shape in fp32.
     """
     if not rank.is_last:
         return NOTHING, "on the last pipeline stage"
@@ -88,14 +94,15 @@ def _hidden(rank: Rank) -> float:
 def _layer_activations(rank: Rank) -> Range:
     """Return the bytes that a layer keeps for its backward pass.
 
-    Korthikanti et al. 2022 (arXiv 2205.05198), equations 1 and 2, for any width and element size:
+    The formulas are equations 1 and 2 of Korthikanti et al. 2022 (arXiv 2205.05198), for any width
+    and element size:
 
     - whole on each rank, unless sequences are split too: 4sbh elements, the inputs of two norms and
       of the two blocks, and 2sbh bytes of dropout masks;
     - split by t: 2sbh elements of queries and of the attention's output, 2sbk of keys and values,
       2sbf of the MLP's inner values (3 to 4 if it is gated), and the scores.
 
-    With f = 4h and 2 bytes per element the sum is sbh(10 + 24/t + 5as/(ht)).
+    With f = 4h, k = h and 2 bytes per element the sum is sbh(10 + 24/t + 5as/(ht)).
     """
     if rank.described is not None:
         return _described_activations(rank, rank.described)
@@ -110,7 +117,7 @@ def _layer_activations(rank: Rank) -> Range:
 
 
 def _described_activations(rank: Rank, model: "Model") -> Range:
-    """Return the bytes that a layer of a described model keeps: the mean over a stage's layers."""
+    """Return the bytes that a layer of a described model keeps: the mean of a stage's layers."""
     from orchestrator.memory.described import kept_per_token, stage_of
 
     t, each = rank.tensor_parallel_size, rank.placement.activation_bytes
@@ -125,8 +132,8 @@ def _mlp_activations(rank: Rank) -> Range:
     """Return what an MLP or experts keep, in elements per element of the hidden states.
 
     An MLP keeps 2f/h, or 3f/h to 4f/h if it is gated. For experts, f is the width of all experts
-    that a token uses. Each of its top_k copies is kept before and after the experts, up to 4h.
-    Ranks whose experts get more tokens than others keep up to twice as much.
+    that a token uses. Each token is copied for top_k experts, and each copy adds 1 to 4. Ranks
+    whose experts get more tokens than others keep up to twice as much.
     """
     model, experts = rank.model, rank.placement.experts
     each: Range = (3, 4) if model.gated_mlp else (2, 2)
@@ -152,15 +159,17 @@ def _scores(rank: Rank) -> Range:
 
 
 def _in_flight(rank: Rank) -> Range:
-    """Return how many micro-batches wait for their backward pass at the peak.
+    """Return how many micro-batches wait for their backward pass when memory is at its peak.
 
-    In the 1F1B schedule (Narayanan et al. 2021) stage i of p begins with p - i forward passes, or
-    with as many as there are micro-batches. With v virtual stages it begins with 2(p - i - 1) + (v
-    - 1)p + 1 passes, each of a v-th of its layers, so the result is a fraction (section 2.2 there,
-    and forward_backward_pipelining_with_interleaving of Megatron core).
+    In the 1F1B schedule (Narayanan et al. 2021), stage i of p (i from 0) begins with p - i forward
+    passes. It begins with fewer if there are fewer micro-batches. With v virtual stages, it begins
+    with 2(p - i - 1) + (v - 1)p + 1 passes, each through a v-th of its layers, so the result is a
+    fraction. Source: section 2.2 of the paper, and
+    forward_backward_pipelining_with_interleaving of Megatron core.
 
-    All gradients exist from the end of the first backward pass on. In a short batch, the
-    activations of one micro-batch are then freed and no other micro-batch follows. Logs of 2021
+    The low end is at most one less than the number of micro-batches. The reason: all gradients
+    exist only when the first backward pass ends. By then it has freed the activations of one
+    micro-batch, and if there are few micro-batches, no other one takes their place. Logs of 2021
     show this: with 4 micro-batches, the stages with 3 and with 4 in flight have the same peak.
     """
     count = rank.run.num_microbatches or 1

@@ -1,4 +1,4 @@
-"""Correct forecasts by the peaks that finished runs logged."""
+"""Correct memory forecasts with the peaks in the logs of finished runs."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -12,10 +12,10 @@ _MARGIN = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The forecast of a finished run, and its logged peak in GiB.
+    """The forecast of a finished run, and the memory peak in its log in GiB.
 
-    whole_process: whether the peak is that of a whole process without a GPU; otherwise it is that
-    of torch's allocator.
+    whole_process: whether the peak includes all memory of a process without a GPU. Otherwise it
+    includes only the memory of torch's allocator.
     """
 
     framework: str
@@ -25,14 +25,17 @@ class Measured:
 
     @property
     def ratio(self) -> float:
-        """The peak divided by the middle of the run's forecast."""
+        """The logged peak divided by the middle of the run's forecast."""
         expected = self.forecast if self.whole_process else self.forecast.tensors
         return self.peak_gib / expected.middle_gib
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """The logged peaks of `runs` finished runs, each as a ratio to the middle of its forecast."""
+    """The ratios of logged peaks to the middles of their forecasts, over `runs` finished runs.
+
+    lowest, highest: the lowest and the highest ratio. whole_process: see `Measured`.
+    """
 
     runs: int
     lowest: float
@@ -40,7 +43,7 @@ class Calibration:
     whole_process: bool
 
     def apply(self, forecast: MemoryForecast) -> MemoryForecast:
-        """Return the forecast with one more part, which moves its ends to the measured peaks.
+        """Return the forecast with one more part, so that its ends agree with the measured peaks.
 
         The new low end is the middle times the lowest ratio, less 5 %. The new high end is the
         middle times the highest ratio, plus 5 %.
@@ -65,7 +68,7 @@ Calibrations = Mapping[str, Calibration]
 
 
 def calibrations(measured: Iterable[Measured]) -> Mapping[str, Calibration]:
-    """Return a calibration for each framework with three logged peaks or more."""
+    """Return a calibration by framework, for frameworks with at least three finished runs."""
     runs: dict[str, list[Measured]] = {}
     for run in measured:
         runs.setdefault(run.framework, []).append(run)

@@ -1,7 +1,8 @@
-"""Parameters and activations that a rank has of a described model, with layers of any kind.
+"""Count the parameters and activations of a described model that a rank has.
 
-Matrices are split over tensor-parallel ranks, except the router and those that lead into a latent
-space. Vectors (norms, biases) are whole on each rank.
+Layers may be of any kind. Matrices are split over tensor-parallel ranks, except routers and the
+matrices that produce the latent vectors of attention. Vectors (norms, biases) are whole on each
+rank.
 """
 
 from dataclasses import replace
@@ -28,7 +29,8 @@ _ROUTED = "expert "
 def stage_of(model: Model, parallelism: Parallelism, stage: int) -> Model:
     """Return a model with only the layers of one pipeline stage.
 
-    If stages have different numbers of layers, it is the stage with the most.
+    If the stages do not divide the layers evenly, the result has as many layers as the largest
+    stage.
     """
     pipeline = parallelism.pipeline_parallel_size
     size = -(-model.num_layers // pipeline)
@@ -38,7 +40,7 @@ def stage_of(model: Model, parallelism: Parallelism, stage: int) -> Model:
 
 
 def dense_parameters(model: Model, parallelism: Parallelism, stage: int) -> int:
-    """Return the parameters of a rank without routed experts, before ZeRO divides them."""
+    """Return how many parameters a rank has without routed experts, before ZeRO divides them."""
     tensor, last = parallelism.tensor_parallel_size, parallelism.pipeline_parallel_size - 1
     held = stage_of(model, parallelism, stage)
     total = 0
@@ -56,14 +58,18 @@ def dense_parameters(model: Model, parallelism: Parallelism, stage: int) -> int:
 def routed_parameters(
     model: Model, parallelism: Parallelism, stage: int, experts: ExpertPlacement
 ) -> int:
-    """Return the parameters of a rank's routed experts, before ZeRO divides them."""
+    """Return how many parameters a rank's routed experts have, before ZeRO divides them."""
     held = stage_of(model, parallelism, stage)
     routed = sum(part.parameters for part in parts(held) if part.name.startswith(_ROUTED))
     return routed // (experts.ranks * experts.tensor_ranks)
 
 
 def placed_experts(model: Model, *, ranks: int, tensor_ranks: int) -> ExpertPlacement | None:
-    """Return how a described model's experts are placed on `ranks` ranks; None without experts."""
+    """Return how a described model's experts are divided over ranks; None without experts.
+
+    ranks: over how many ranks the experts are divided. tensor_ranks: over how many ranks each
+    expert is split.
+    """
     some = model.experts
     if some is None:
         return None
@@ -79,17 +85,20 @@ def placed_experts(model: Model, *, ranks: int, tensor_ranks: int) -> ExpertPlac
 
 
 def has_unusual_layers(model: Model) -> bool:
-    """Return whether some layers have kernels, e.g. Mamba's, that decide what they keep."""
+    """Return whether a layer has a mixer other than plain attention, e.g. Mamba-2.
+
+    The kernels of such mixers decide which activations they keep.
+    """
     mixers = (layer.mixer for layer in (*model.layers, *model.prediction_heads))
     return any(not isinstance(mixer, Attention | None) for mixer in mixers)
 
 
 def kept_per_token(layers: tuple[Layer, ...], hidden_size: int) -> tuple[float, float, float]:
-    """Return what a layer keeps for its backward pass, in elements per token: the mean over layers.
+    """Return how many elements per token a layer keeps for its backward pass: the mean of `layers`.
 
-    The first number is for the inputs and outputs of its norms, which are whole on each rank unless
-    sequences are split. The others are the least and the most of the values that tensor parallelism
-    splits.
+    The first number is for the inputs and outputs of norms, which are whole on each rank unless
+    sequences are split. The other two numbers are for the values that tensor parallelism splits:
+    the least and the most.
     """
     norms = sum(2 * layer.norms for layer in layers) * hidden_size
     mixers = [_of_mixer(layer.mixer) for layer in layers]
@@ -100,9 +109,10 @@ def kept_per_token(layers: tuple[Layer, ...], hidden_size: int) -> tuple[float, 
 
 
 def _of_mixer(mixer: Mixer | None) -> tuple[float, float]:
-    """Return the elements per token of the inputs and outputs of a mixer's matrix products.
+    """Return how many elements per token the matrix products of a mixer keep: least and most.
 
-    The first number is the least; the second includes copies that some kernels make.
+    The elements are those of inputs and outputs. The second number includes copies that some
+    kernels make.
     """
     match mixer:
         case Attention():
@@ -128,7 +138,7 @@ def _of_mixer(mixer: Mixer | None) -> tuple[float, float]:
 
 
 def _of_mlp(mlp: Mlp | Experts | None, hidden_size: int) -> tuple[float, float]:
-    """Return the inner values of an MLP or of experts per token: the least and the most elements.
+    """Return how many elements per token an MLP or experts keep: the least and the most.
 
     For experts, the copies of tokens that are sent to them are included. A rank whose experts get
     more tokens than others keeps up to twice as much.

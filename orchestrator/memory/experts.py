@@ -1,8 +1,9 @@
-"""Parameters and activations of mixtures of experts on a rank.
+"""Count the parameters of a mixture of experts that a rank has.
 
 With E experts and e expert-parallel ranks, a rank has E/e experts. Each expert is split over e_t
-ranks of its own tensor parallelism. The ranks that have copies of the same experts are (tensor ·
-context · data) / (e · e_t), so ZeRO divides experts over fewer ranks than the rest.
+ranks, which may differ from the tensor-parallel size of other layers. The number of ranks with
+copies of the same experts is (tensor · context · data) / (e · e_t). So ZeRO divides experts over
+fewer ranks than the other parameters.
 """
 
 from dataclasses import dataclass
@@ -15,9 +16,13 @@ from orchestrator.run.shape import ModelShape
 class ExpertPlacement:
     """The experts of a run, and how ranks share them.
 
-    layers: whether each layer has experts, from the first to the last. width: of one expert.
-    shared_width: the width of an MLP that every token also uses; 0 for none. ranks: over how many
-    ranks the experts are divided. tensor_ranks: over how many ranks each expert is split.
+    number: how many experts a layer has.
+    top_k: how many of them a token uses.
+    width: the inner width of one expert.
+    layers: for each layer, from the first to the last, whether it has experts.
+    shared_width: the width of an MLP that every token also uses; 0 if there is none.
+    ranks: over how many ranks the experts are divided.
+    tensor_ranks: over how many ranks each expert is split.
     """
 
     number: int
@@ -29,18 +34,22 @@ class ExpertPlacement:
     tensor_ranks: int = 1
 
     def on_stage(self, parallelism: Parallelism, stage: int) -> int:
-        """Return how many layers of a stage have experts; if stages differ, the largest number."""
+        """Return how many layers of pipeline stage `stage` (from 0) have experts.
+
+        If the stages do not divide the layers evenly, the last stages have fewer layers.
+        """
         size = -(-len(self.layers) // parallelism.pipeline_parallel_size)
         return sum(self.layers[stage * size : (stage + 1) * size])
 
     def rank_parameters(self, model: ModelShape) -> int:
-        """Return the parameters of the routed experts that a rank has in a layer."""
+        """Return how many parameters a rank has of the routed experts of one layer."""
         return self._matrices(model, self.width) * self.number // (self.ranks * self.tensor_ranks)
 
     def beyond_mlp(self, model: ModelShape, tensor_parallel_size: int) -> int:
-        """Return the parameters of a layer's router and shared expert, less those of a dense MLP.
+        """Return a rank's parameters of a router and shared expert, less those of a dense MLP.
 
-        The number is below zero for most models, because such a layer has no dense MLP.
+        Adding this number for a layer corrects a count in which the layer has a dense MLP. The
+        number is below zero for most models.
         """
         dense = self._matrices(model, model.ffn_width)
         if model.biases == "all":
@@ -49,7 +58,10 @@ class ExpertPlacement:
         return split // tensor_parallel_size + self.number * model.hidden_size
 
     def copies(self, ranks: int) -> int:
-        """Return how many of a stage's ranks have the same part of the experts."""
+        """Return how many ranks have the same part of the experts.
+
+        ranks: the number of ranks of a pipeline stage.
+        """
         return max(1, ranks // (self.ranks * self.tensor_ranks))
 
     def active_width(self) -> int:

@@ -39,7 +39,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class MemoryForecast:
-    """The memory of the rank that needs the most; low and high end are sums over the parts."""
+    """The memory of the rank that needs the most; low and high end are sums over the parts.
+
+    is_open: whether the model has parts of unknown size, so that the rank may need more.
+    """
 
     parts: tuple[Part, ...]
     low_gib: float
@@ -48,21 +51,24 @@ class MemoryForecast:
 
     @property
     def middle_gib(self) -> float:
-        """The middle between the ends."""
+        """The mean of the low end and the high end."""
         return (self.low_gib + self.high_gib) / 2
 
     @property
     def tensors(self) -> "MemoryForecast":
-        """The parts from torch's allocator, whose peak programs log."""
+        """The forecast of only the memory in torch's allocator; programs log its peak."""
         return _forecast(part for part in self.parts if part.name not in _NO_TENSORS)
 
 
 def forecast(run: Run, placement: Placement, *, gpu: bool = True) -> MemoryForecast | None:
-    """Return the memory of the rank that needs most: on its GPU, or on its host without a GPU.
+    """Return the memory of the rank that needs the most; None if it cannot be computed.
 
-    Of the pipeline stages, the first keeps most activations and the last has the logits; the larger
-    need is returned. For a program that may save some memory, only the high end is known. None if
-    the model's shape is unknown, or the ranks do not form whole copies of the model.
+    gpu: whether ranks have GPUs; if not, the forecast is for the memory of a process on the host.
+
+    The first pipeline stage keeps the most activations, and the last stage has the logits. The
+    larger of these two needs is returned. If `placement.may_save` is true, only the high end is
+    known. The forecast cannot be computed if the model's shape is unknown, or if the ranks do not
+    form whole copies of the model.
     """
     if run.model is None or run.padded_vocab_size is None or run.data_parallel_size is None:
         return None
@@ -89,7 +95,11 @@ def forecast(run: Run, placement: Placement, *, gpu: bool = True) -> MemoryForec
 
 
 def _of_description(placement: Placement, run: Run) -> Placement:
-    """Return the placement of a described model: its experts, and whether all parts are known."""
+    """Return the placement with what the run's model description adds to it.
+
+    These are the experts, and whether some layers keep an unknown amount of activations. The
+    placement of a model without description is returned unchanged.
+    """
     model = run.model.described if run.model is not None else None
     if model is None:
         return placement
@@ -104,10 +114,10 @@ def _of_description(placement: Placement, run: Run) -> Placement:
 
 
 def _in_host(placement: Placement, parameters: int) -> Placement:
-    """Return the placement for a rank without a GPU, which only has the host's memory.
+    """Return the placement for a rank without a GPU, which has only the host's memory.
 
-    That memory also contains what would be offloaded. Of a bucket, the kernel provides only those
-    parts that are used.
+    This memory also contains what a rank with a GPU would offload. The operating system provides
+    memory only for the used elements of a bucket: at most as many as the model has parameters.
     """
     return replace(
         placement,
@@ -121,9 +131,9 @@ def _in_host(placement: Placement, parameters: int) -> Placement:
 def _parts(rank: Rank) -> Iterable[Part]:
     """Yield the parts of the forecast: the memory of tensors at the peak.
 
-    The peak may be in the backward pass, with the logits or with one layer's work, or while the
-    optimizer steps. Two parts that never exist at the same time are not added: the second one is
-    only its excess over the first.
+    The peak may be in the backward pass, with the logits or with the work of one layer, or in the
+    optimizer's step. Two parts that never exist at the same time are not added: the second part
+    contains only what exceeds the first.
     """
     kept, work = activations.kept(rank), activations.layer_work(rank)
     logits, logits_why = activations.logits(rank)

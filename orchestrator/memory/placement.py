@@ -1,7 +1,7 @@
-"""Describe how a framework stores its states: bytes, split, offloaded, recomputed.
+"""Describe how a framework stores states and activations on each rank.
 
-If a value is two numbers, they are (least, most): versions of a framework differ, and the forecast
-is an interval.
+A value of two numbers is (least, most), because versions of a framework differ and the forecast is
+an interval.
 """
 
 from dataclasses import dataclass, replace
@@ -21,26 +21,26 @@ Recomputation = Literal["none", "selective", "full"]
 class Placement:
     """How the states and activations of a run are placed on a rank.
 
-    weight_bytes, gradient_bytes, optimizer_bytes: per parameter, before ZeRO divides them; master
-        weights count with the optimizer.
-    gradient_copy_bytes: of copies of the gradients that stay from step to step.
+    weight_bytes, gradient_bytes, optimizer_bytes: bytes per parameter, before ZeRO divides them;
+        master weights count with the optimizer.
+    gradient_copy_bytes: bytes per parameter of gradient copies that stay in memory between steps.
     step_bytes: further bytes per parameter while the optimizer steps.
-    activation_bytes: of an element of an activation.
+    activation_bytes: bytes per element of an activation.
     zero_stage: 1 divides the optimizer states over the data-parallel ranks, 2 the gradients too,
-        3 the weights too. None or 0: nothing. Megatron's distributed optimizer is 1.
-    recomputation: of activations; None if not known.
+        3 the weights too. None or 0: nothing. Megatron's distributed optimizer counts as 1.
+    recomputation: which activations are recomputed; None if not known.
     checkpoint_num_layers: layers between two checkpoints under full recomputation.
     virtual_stages: the number of parts of a pipeline stage in an interleaved schedule, else 1.
     fused_attention: True if no matrix of attention scores is kept; None if unknown.
-    fused_since: the compute capability from which on attention is fused; None if on all GPUs.
-    bucket_elements: the size of each buffer through which gradients are reduced. buckets: how many
-        there are.
+    fused_since: the lowest compute capability with fused attention; None if all GPUs have it.
+    bucket_elements: the number of elements of each buffer through which gradients are reduced.
+    buckets: how many of these buffers there are.
     live_elements: the most weights that ZeRO-3 keeps gathered.
     may_save: whether options make the program keep less by an unknown amount; then the low end
-        of a rank's need is unknown.
+        of the forecast is unknown.
     may_hold_more: whether the model has parts of unknown size; then the forecast never says that a
         run fits.
-    experts: mixtures of experts in place of the MLPs, or None.
+    experts: the experts that some layers have in place of an MLP; None without experts.
     """
 
     weight_bytes: Range
@@ -69,17 +69,18 @@ class Placement:
 
 
 def recomputation(activation_checkpointing: bool) -> Recomputation:
-    """Return the recomputation mode for `activation_checkpointing`: whole layers, or none."""
+    """Return the recomputation mode: "full" with activation checkpointing, otherwise "none"."""
     return "full" if activation_checkpointing else "none"
 
 
 def ddp_placement(precision: str) -> Placement:
-    """Return the states of torch's DDP with AdamW, under autocast for lower precision.
+    """Return the placement of states by torch's DDP with AdamW; lower precision is by autocast.
 
     Weights, gradients, momentum and variance are fp32, 4 bytes each. DDP copies gradients into
-    buckets of the same size (`gradient_as_bucket_view` is False by default). Autocast casts each
-    weight once and keeps the result, 2 bytes, for the backward pass. AdamW's `foreach` form, the
-    default on GPUs, needs one more copy while it steps (torch.optim's documentation).
+    buckets, which need as much memory again (`gradient_as_bucket_view` is False by default).
+    Autocast casts each weight once and keeps the result, 2 bytes, for the backward pass. AdamW's
+    `foreach` form, the default on GPUs, needs one more copy of the parameters while it steps
+    (torch.optim's documentation).
     """
     lower = precision != "fp32"
     return Placement(
@@ -93,16 +94,16 @@ def ddp_placement(precision: str) -> Placement:
 
 
 def deepspeed_placement(precision: str, zero_stage: int) -> Placement:
-    """Return the states of DeepSpeed with AdamW.
+    """Return the placement of states by DeepSpeed with AdamW.
 
-    Mixed precision is that of the ZeRO paper (arXiv 1910.02054, section 3.1): 2 bytes for the
-    weight, 2 for the gradient, 12 for master weight, momentum and variance. ZeRO keeps a master
-    copy in fp32 too. Stage 0 in mixed precision makes fp32 copies of all gradients, and flattens
-    them, at each step.
+    In mixed precision, the bytes are those of the ZeRO paper (arXiv 1910.02054, section 3.1): 2 for
+    the weight, 2 for the gradient, 12 for master weight, momentum and variance. In fp32, ZeRO keeps
+    a master copy of the weights as well. Stage 0 in mixed precision makes fp32 copies of all
+    gradients, and flattens them, at each step.
 
     Buckets and gathered weights have DeepSpeed's defaults (runtime/zero/config.py of 0.19).
-    Gradients go through one bucket, or through two if communication overlaps, as it does in stage
-    3. Older versions had no bucket in stage 1.
+    Gradients go through one bucket, or through two if communication overlaps with computation, as
+    it does in stage 3. Older versions had no bucket in stage 1.
     """
     if zero_stage == 0 and precision == "fp32":
         return _states(4, (4, 4), (8, 8), (0, 4), 0)
@@ -122,14 +123,15 @@ def deepspeed_placement(precision: str, zero_stage: int) -> Placement:
 
 
 def bf16_optimizer_placement(zero_stage: int, *, sure: bool) -> Placement:
-    """Return the states of DeepSpeed's BF16_Optimizer.
+    """Return the placement of states by DeepSpeed's BF16_Optimizer.
 
-    sure: whether this optimizer is certainly used. It adds up gradients in fp32 for all parameters
-    of a rank: 4 bytes in addition to the 2 of the bf16 gradients, which it may free at once. It
-    divides master weights, momentum and variance over the data-parallel ranks, in stage 0 too
-    (runtime/bf16_optimizer.py). Whether it is used for a bf16 model in stages 0 and 1 depends on
-    the version and on `data_types.grad_accum_dtype`. If `sure` is false, the low end is what ZeRO
-    needs without it, and the high end covers both cases.
+    This optimizer adds up gradients in fp32 for all parameters of a rank, 4 bytes each. The bf16
+    gradients take 2 bytes in addition, but may be freed at once. Master weights, momentum and
+    variance are divided over the data-parallel ranks, even in stage 0 (runtime/bf16_optimizer.py).
+
+    sure: whether DeepSpeed certainly uses this optimizer. For a bf16 model in stages 0 and 1, that
+    depends on the version and on `data_types.grad_accum_dtype`. If `sure` is false, the result
+    covers both cases, with and without this optimizer.
     """
     usual = deepspeed_placement("bf16", zero_stage)
     if sure:
@@ -150,12 +152,13 @@ def bf16_optimizer_placement(zero_stage: int, *, sure: bool) -> Placement:
 
 
 def megatron_placement(precision: str) -> Placement:
-    """Return the states of Megatron-LM with Adam, without ZeRO or a distributed optimizer.
+    """Return the placement of states by Megatron-LM with Adam, without a distributed optimizer.
 
-    Weights take 2 bytes per parameter, master weights 4, momentum and variance 8. Gradients take 4
-    bytes in a main buffer, which gives 18 bytes in all (theoretical_memory_usage.py of
-    Megatron-LM). Or they take 2 bytes, with an fp32 copy of 4 that stays (20 in all), and 2 more
-    during the backward pass. Logs of 2021 show the latter, at rest and at the peak.
+    In mixed precision, weights take 2 bytes per parameter, master weights 4, and momentum and
+    variance 8. Two cases are known for gradients. In theoretical_memory_usage.py of Megatron-LM
+    they take 4 bytes in a main buffer, 18 bytes in all. In logs of 2021 they take 2 bytes, and an
+    fp32 copy takes 4 bytes that stay in memory, 20 bytes in all; the backward pass needs 2 more.
+    The result covers both cases.
     """
     if precision == "fp32":
         return _states(4, (4, 4), (8, 8), (0, 4), None)

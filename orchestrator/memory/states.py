@@ -1,6 +1,6 @@
 """Forecast a rank's share of weights, gradients and optimizer states.
 
-A `Size` contains the least and the most bytes, and their source.
+A `Size` contains the least and the most bytes, and a text that explains them.
 """
 
 from dataclasses import dataclass
@@ -36,23 +36,26 @@ class Rank:
 
     @property
     def tokens(self) -> float:
-        """The number of tokens of a micro-batch on this rank: its part of each sequence."""
+        """The number of tokens of a micro-batch on this rank.
+
+        If context_parallel_size divides sequences, the rank has only a part of each sequence.
+        """
         sequences = self.run.batch.micro_batch_size / self.run.parallelism.context_parallel_size
         return sequences * self.model.seq_length
 
     @property
     def is_last(self) -> bool:
-        """Whether the rank has the head, i.e. belongs to the last pipeline stage."""
+        """Whether the rank belongs to the last pipeline stage, which has the output head."""
         return self.stage == self.run.parallelism.pipeline_parallel_size - 1
 
     @property
     def layers(self) -> int:
-        """The number of layers on this rank."""
+        """The number of layers on this rank: as many as on the fullest pipeline stage."""
         return stage_layers(self.model, self.run.parallelism)
 
     @property
     def described(self) -> "Model | None":
-        """The model's full description with the padded vocabulary; None if plain sizes suffice."""
+        """The model's description with the padded vocabulary; None if the model has only sizes."""
         description = self.model.described
         return (
             description.with_vocabulary(self.padded_vocab_size) if description is not None else None
@@ -88,15 +91,16 @@ class Rank:
 
     @property
     def largest_matrix(self) -> int:
-        """The elements of the rank's largest matrix, which ZeRO-3 gathers at once."""
+        """The number of elements of the rank's largest matrix, which ZeRO-3 gathers at once."""
         h = self.model.hidden_size
         embedding = self.padded_vocab_size if self.stage == 0 or self.is_last else 0
         return h * max(self.model.ffn_width, embedding, 3 * h) // self.tensor_parallel_size
 
     def shards(self, zero_stage: int) -> int:
-        """Return over how many ranks ZeRO divides a part that it divides from a given stage on.
+        """Return over how many ranks ZeRO divides a kind of state: weights, gradients or optimizer.
 
-        The part is e.g. the gradients, which are divided from stage 2 on.
+        zero_stage: the lowest ZeRO stage that divides this kind, e.g. 2 for gradients. The result
+        is 1 if the run has a lower stage.
         """
         divided = (self.placement.zero_stage or 0) >= zero_stage
         # Ranks that share a sequence have copies of the weights, as those of other sequences do.
@@ -104,7 +108,7 @@ class Rank:
         return copies if divided else 1
 
     def expert_shards(self, zero_stage: int) -> int:
-        """Return the same as `shards`, for the parameters of experts."""
+        """Return over how many ranks ZeRO divides a kind of state of the experts; see `shards`."""
         experts, parallelism = self.placement.experts, self.run.parallelism
         if experts is None or (self.placement.zero_stage or 0) < zero_stage:
             return 1
@@ -117,16 +121,19 @@ def rank_parameters(
 ) -> int:
     """Return how many parameters a rank of pipeline stage `stage` (from 0) has, before ZeRO.
 
-    There are t tensor-parallel ranks; other letters are those of `ModelShape.parameter_formulas`.
-    Of a layer, the matrices and the biases of query, key, value and of the MLP's first matrix are
-    divided by t. The other biases and the norms are whole on each rank. The first stage has the
-    token embedding (Vh/t) and the positions. The last stage has the final norm and the head: a
-    separate one (Vh/t), or a copy of the embedding if it is not also the first stage. If the stages
-    do not divide the layers, the fullest has ceil(l/p).
+    With t tensor-parallel ranks, p pipeline stages and the letters of
+    `ModelShape.parameter_formulas`:
 
-    Megatron-DeepSpeed logs the same for its 52B with t = 4, p = 16: 917,757,952 on the first stage,
-    805,560,320 on a middle one. (It ties the whole embedding on the last stage, so that stage has
-    the positions too.)
+    - In a layer, t divides all matrices, and the biases of query, key, value and of the MLP's first
+      matrix. The other biases and the norms are whole on each rank.
+    - The first stage has the token embedding (Vh/t) and the positions.
+    - The last stage has the final norm and the head (Vh/t). A tied head is a copy of the embedding,
+      and costs nothing if the last stage is also the first.
+    - If p does not divide the l layers, the fullest stage has ceil(l/p) layers.
+
+    Megatron-DeepSpeed logs the same numbers for BigScience's 52B model with t = 4 and p = 16:
+    917,757,952 on the first stage, and 805,560,320 on a middle stage. (It ties the whole embedding
+    on the last stage, so that stage has the positions too.)
     """
     if model.described is not None:
         from orchestrator.memory.described import dense_parameters
@@ -157,14 +164,17 @@ def stage_layers(model: ModelShape, parallelism: Parallelism) -> int:
 
 
 def weights(rank: Rank) -> Size:
-    """Return the weights that are always in memory."""
+    """Return the size of the weights that are always in memory."""
     if rank.placement.offload_parameters:
         return NOTHING, "in the host's memory"
     return _states(rank, rank.placement.weight_bytes, 3)
 
 
 def gradients(rank: Rank) -> Size:
-    """Return the gradients; those of an offloaded optimizer may already be in the host."""
+    """Return the size of the gradients.
+
+    If the optimizer is offloaded, its gradients may already be in the host's memory.
+    """
     sizes, why = _states(rank, rank.placement.gradient_bytes, 2)
     if rank.placement.offload_optimizer:
         return (0.0, sizes[1]), f"{why}, or in the host's memory"
@@ -172,12 +182,12 @@ def gradients(rank: Rank) -> Size:
 
 
 def gradient_copies(rank: Rank) -> Size:
-    """Return the copies of gradients that stay from step to step."""
+    """Return the size of the gradient copies that stay in memory between steps."""
     return _states(rank, rank.placement.gradient_copy_bytes, 2)
 
 
 def optimizer(rank: Rank) -> Size:
-    """Return the optimizer's states and master weights."""
+    """Return the size of the optimizer's states and master weights."""
     if rank.placement.offload_optimizer:
         return NOTHING, "in the host's memory"
     return _states(rank, rank.placement.optimizer_bytes, 1)
@@ -191,7 +201,10 @@ def step(rank: Rank) -> Size:
 
 
 def gathered_weights(rank: Rank) -> Size:
-    """Return the weights that ZeRO-3 has gathered: at least one matrix, at most its limit."""
+    """Return the size of the weights that ZeRO-3 has gathered from other ranks.
+
+    The least is one matrix; the most is the limit `live_elements` of the placement.
+    """
     if rank.shards(3) == 1 and not rank.placement.offload_parameters:
         return NOTHING, "of ZeRO-3 over several ranks"
     least = rank.largest_matrix
@@ -201,7 +214,10 @@ def gathered_weights(rank: Rank) -> Size:
 
 
 def buckets(rank: Rank) -> Size:
-    """Return the buffers for reducing gradients, and one gradient before it is added."""
+    """Return the size of the buckets, and of one gradient that is not yet in a bucket.
+
+    Gradients are reduced over ranks through buckets.
+    """
     placement, gradient = rank.placement, rank.largest_matrix
     each = placement.weight_bytes[0]
     low, high = scaled(placement.buckets, placement.bucket_elements * each)
@@ -233,10 +249,10 @@ def added(*sizes: Range) -> Range:
 
 
 def beyond(sizes: Range, others: Range) -> Range:
-    """Return by how much each end of a size exceeds the same end of another one, at least 0."""
+    """Return by how much each end of a size exceeds the same end of `others`; at least 0."""
     return max(0.0, sizes[0] - others[0]), max(0.0, sizes[1] - others[1])
 
 
 def numbers(ends: Range) -> str:
-    """Return an interval as text."""
+    """Return an interval as text, e.g. `1 to 2`; only one number if both ends are equal."""
     return f"{ends[0]:g}" if ends[0] == ends[1] else f"{ends[0]:g} to {ends[1]:g}"

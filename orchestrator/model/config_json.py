@@ -1,7 +1,7 @@
-"""Read the keys of a `config.json`, with the defaults of its family for missing keys.
+"""Read the keys of a `config.json`; missing keys have the defaults of the model's family.
 
-The defaults are those of transformers' configuration classes, in `huggingface_defaults.json`;
-`tools/record_model_defaults.py` writes it.
+The defaults are those of transformers' configuration classes. `tools/record_model_defaults.py`
+writes them to `huggingface_defaults.json`.
 """
 
 import json
@@ -30,10 +30,10 @@ class Config:
     asked: set[str] = field(default_factory=set)
 
     def get(self, *names: str) -> Any:
-        """Return the value of the first of these keys that the file has.
+        """Return the value of the first of these keys that the file contains.
 
-        Without any of them, returns the family's default, or None. A null in the file is None,
-        whatever the default.
+        If the file contains none of them, return the family's default, or None. If the file has a
+        null, return None even if the family has a default.
         """
         self.asked.update(names)
         given = [self.values[name] for name in names if name in self.values]
@@ -41,9 +41,9 @@ class Config:
         return next((value for value in source if value is not None), None)
 
     def size(self, *names: str) -> int:
-        """Return the integer of at least 1 that the first of these keys has.
+        """Return the value of the first of these keys that is given.
 
-        Raises ConfigError if it is missing or not such an integer.
+        Raises ConfigError if there is none, or if it is not an integer of at least 1.
         """
         value = self.get(*names)
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
@@ -54,18 +54,24 @@ class Config:
         return value
 
     def optional_size(self, *names: str) -> int | None:
-        """Return an integer of at least 1; None if the key is absent, null or 0."""
+        """Return the value of the first of these keys that is given, an integer of at least 1.
+
+        Returns None if the key is absent, null or 0.
+        """
         return self.size(*names) if self.get(*names) else None
 
     def flag(self, name: str) -> bool:
-        """Return a truth value; False if the key is absent."""
+        """Return the value of a key that is true or false; False if the key is absent."""
         value = self.get(name)
         if value is not None and not isinstance(value, bool):
             raise ConfigError(f"{name}: must be true or false ({value!r})")
         return bool(value)
 
     def given_list(self, name: str, length: int) -> list[Any] | None:
-        """Return a list in the file that has an item per layer; None if the file has none."""
+        """Return a list in the file with one item per layer; None if the file lacks the key.
+
+        Raises ConfigError if the value is not a list, or has fewer than `length` items.
+        """
         self.asked.add(name)
         value = self.values.get(name)
         if value is None:
@@ -96,7 +102,7 @@ class Config:
 
     @property
     def key_value_heads(self) -> int:
-        """The number of heads with their own keys and values; all heads if the file gives none."""
+        """The number of heads with own keys and values; the number of all heads if not given."""
         return self.optional_size("num_key_value_heads") or self.heads
 
 

@@ -1,8 +1,8 @@
 """List the conventions by which FLOPs are counted: their names and titles.
 
-`orchestrator.run.flops` has their formulas for GPTs. `orchestrator.model.conventions` counts any
-described model by them. Names and titles are here so that a plan of plain GPTs need not import the
-second module.
+`orchestrator.run.flops` has the formulas of conventions for GPTs. `orchestrator.model.conventions`
+applies conventions to any described model. The names and titles are in a module of their own, so
+that a plan of plain GPTs need not import `orchestrator.model.conventions`.
 """
 
 from dataclasses import dataclass
@@ -12,10 +12,11 @@ from dataclasses import dataclass
 class Convention:
     """A named way to count FLOPs.
 
-    title: what is counted, and by which program or paper. source: the function of another program
-    that counts so. counts_recomputation: whether forward passes that are done twice count twice. If
-    so, the result is hardware FLOPs, which give the HFU; otherwise it is model FLOPs, which give
-    the MFU. assumes: the models for which the convention has a formula, if not all.
+    title: what is counted, and by which program or paper.
+    source: the function in another program that counts in this way.
+    counts_recomputation: whether recomputed forward passes count. If they do, the result is
+        hardware FLOPs, which give the HFU. Otherwise it is model FLOPs, which give the MFU.
+    assumes: for which models the convention has a formula; empty if for all.
     """
 
     name: str

@@ -1,8 +1,8 @@
 """Count the FLOPs of an iteration by other programs' conventions, and explain differences.
 
-A convention is a list of rules. A rule compares a part of the model with the exact count. It yields
-how many FLOPs of a forward pass the other program adds or leaves out, and why. So the reasons for a
-difference always add up to the difference.
+A convention is a list of rules. A rule yields how a program's count of one part of the model
+differs from the exact count: by how many FLOPs of a forward pass, and why. So the total of all
+reasons is always the whole difference.
 """
 
 from collections import Counter
@@ -29,10 +29,11 @@ Rule = Callable[[Model, ModelPart], Iterable[Deviation]]
 class _Counting:
     """How a convention counts any model.
 
-    all_recomputed: whether recomputation means that all parts run forward again, also the head.
-    rules: as the module describes them. Without rules, the convention is the exact count: hardware
-    FLOPs if it counts recomputation, otherwise model FLOPs. unsuited: returns why the convention
-    does not count a model at all, or None.
+    rules: the rules of the convention, which the module's docstring explains. Without rules, the
+        result is the exact count: hardware FLOPs if the convention counts recomputation, otherwise
+        model FLOPs.
+    all_recomputed: whether recomputation means that all parts run forward again, even the head.
+    unsuited: returns why the convention cannot count a model; None if it can.
     """
 
     rules: tuple[Rule, ...] = ()
@@ -42,11 +43,11 @@ class _Counting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConventionCount:
-    """The FLOPs of an iteration by a convention, and why they differ from the exact ones.
+    """The FLOPs of an iteration by a convention, and why they differ from the exact FLOPs.
 
-    flops: None if the convention does not count such a model; `unsuited` is the reason.
-    deviations: what the convention counts differently, and how many FLOPs of an iteration that is.
-    Their sum is `flops - exact`.
+    flops: None if the convention cannot count the model; `unsuited` is then the reason.
+    deviations: each reason for a difference, with its FLOPs per iteration. Their sum is
+        `flops - exact`.
     """
 
     convention: Convention
@@ -117,7 +118,10 @@ def _half_of_the_keys(model: Model, part: ModelPart) -> Iterator[Deviation]:
 
 
 def _causal_windows(model: Model, part: ModelPart) -> Iterator[Deviation]:
-    """Yield the differences of `_half_of_the_keys`, except that windows are counted exactly."""
+    """Yield the differences of a program that counts only the keys that the causal mask leaves.
+
+    Without a window these are half of all keys. With a window, they are counted exactly.
+    """
     if part.pairs and part.window is not None and part.window < model.seq_length:
         seen = 2 * causal_pairs(model.seq_length, part.window, None) * part.multiplications
         yield _WINDOWS, seen - _forward(model, part)
@@ -148,8 +152,9 @@ def _small_matrices(model: Model, part: ModelPart) -> Iterator[Deviation]:
 def megatron_mamba_flops(mixer: Mamba2, hidden_size: int) -> tuple[int, int]:
     """Return the forward FLOPs per token that Megatron counts for a Mamba-2 layer.
 
-    These are the FLOPs of its projections, 2h(2d + 2gn + heads) + 2dh, and of its scan, 7dn. d is
-    2h whatever the heads are, g the number of groups, and n the size of a state.
+    The first number is for the projections: 2h(2d + 2gn + heads) + 2dh. The second is for the scan:
+    7dn. h is the hidden size, g the number of groups, and n the size of a state. d is always 2h,
+    even if the layer has another width.
     """
     inner = 2 * hidden_size
     projected = 2 * inner + 2 * mixer.groups * mixer.state_size + mixer.heads
@@ -159,7 +164,8 @@ def megatron_mamba_flops(mixer: Mamba2, hidden_size: int) -> tuple[int, int]:
 def _linear_mixers(model: Model, part: ModelPart) -> Iterator[Deviation]:
     """Yield the differences for all Mamba-2 and gated delta net layers of a model.
 
-    They are computed once, at the part that is the token embedding.
+    A rule is called for every part. This rule yields all differences when it is called for the
+    token embedding, and nothing for other parts.
     """
     if part.name != "token embedding":
         return
@@ -197,7 +203,10 @@ def _all_keys(model: Model, part: ModelPart) -> Iterator[Deviation]:
 
 
 def _per_parameter(model: Model, part: ModelPart) -> Iterator[Deviation]:
-    """Yield the differences of a program that counts one multiply-add per active parameter."""
+    """Yield the differences of a program that counts a multiply-add per token and active parameter.
+
+    Such a program counts the products of attention in addition.
+    """
     if part.kind == "vector":
         yield _VECTORS, 2 * model.seq_length * part.active_parameters
     elif part.kind == "product" and not part.pairs:
@@ -232,7 +241,7 @@ def _always_gated(model: Model, part: ModelPart) -> Iterator[Deviation]:
 
 
 def _narrow_heads(model: Model, part: ModelPart) -> Iterator[Deviation]:
-    """Yield the differences if heads times head size is not the hidden size."""
+    """Yield the differences of a program that assumes heads of width hidden size / heads."""
     if part.place != "layers":
         return
     factors = dict(part.multiplied)
@@ -259,7 +268,10 @@ def _embedding_projections(model: Model, part: ModelPart) -> Iterator[Deviation]
 
 
 def _every_parameter(model: Model, part: ModelPart) -> Iterator[Deviation]:
-    """Yield the differences of a program that counts only one multiply-add per parameter."""
+    """Yield the differences of a program that counts a multiply-add per token and parameter.
+
+    Such a program counts nothing else: no products of attention, and all experts.
+    """
     tokens = 2 * model.seq_length
     if part.kind == "product":
         yield "leaves out the products of attention and scans", -_forward(model, part)

@@ -1,7 +1,7 @@
 """Count a model's parameters, and the floating-point operations of its training.
 
-All counts are sums over `parts.parts`. Embedding look-ups, norms, softmax, activation functions and
-the optimizer are left out; a multiply-add is two operations.
+All counts are sums over the result of `parts.parts`. Embedding look-ups, norms, softmax, activation
+functions and the optimizer are left out. A multiply-add is two operations.
 """
 
 from dataclasses import dataclass
@@ -23,9 +23,9 @@ causal: only those that the mask leaves, itself and earlier ones; what the best 
 class Term:
     """The FLOPs of one part of a model in an iteration.
 
-    backward: for the gradients of the inputs, and of the weights unless they are frozen. If the
-    part is a product of two activations, for the gradients of both. recomputed: for a forward pass
-    that is done again.
+    backward: the FLOPs for the gradients of the inputs, and of the weights unless these are frozen.
+        If the part is a product of two activations, they are for the gradients of both.
+    recomputed: the FLOPs of a second forward pass in activation checkpointing.
     """
 
     part: ModelPart
@@ -54,7 +54,7 @@ class Flops:
 
     @property
     def recomputed(self) -> int:
-        """The FLOPs of forward passes that activation checkpointing does again."""
+        """The FLOPs of forward passes that activation checkpointing repeats."""
         return sum(term.recomputed for term in self.terms)
 
     @property
@@ -64,7 +64,7 @@ class Flops:
 
     @property
     def hardware(self) -> int:
-        """The FLOPs that the GPUs do, recomputed ones included; for HFU."""
+        """The FLOPs that the GPUs execute, including recomputation; for HFU."""
         return self.model + self.recomputed
 
     @property
@@ -79,7 +79,7 @@ def parameters(model: Model) -> int:
 
 
 def active_parameters(model: Model) -> int:
-    """Return how many parameters one token uses: all except those of unused experts.
+    """Return how many parameters one token uses: all except those of experts that it does not use.
 
     Embeddings are included, as in the published sizes of models.
     """
@@ -92,9 +92,9 @@ def trained_parameters(model: Model) -> int:
 
 
 def looked_up_parameters(model: Model) -> int:
-    """Return how many parameters are only looked up.
+    """Return how many parameters are only looked up in a table, and never multiplied.
 
-    A tied embedding is not only looked up, because it also multiplies as the head.
+    A tied token embedding is not included, because it also multiplies as the head.
     """
     return sum(
         part.parameters
@@ -104,7 +104,10 @@ def looked_up_parameters(model: Model) -> int:
 
 
 def multiplying_parameters(model: Model) -> int:
-    """Return how many parameters are multiplied with a token or added to it: the N of 6N FLOPs."""
+    """Return how many parameters are multiplied with a token or added to it.
+
+    This is N in the approximation of 6N FLOPs per token.
+    """
     return active_parameters(model) - looked_up_parameters(model)
 
 
@@ -118,8 +121,8 @@ def count_flops(
     """Return the operations of one iteration over `sequences` sequences of `model.seq_length`.
 
     A product of (m, k) by (k, n) costs 2mkn. The backward pass has two such products, for the
-    gradients of the inputs and of the weights; for frozen weights it has only the first.
-    recomputed: whether each layer, but not the head, runs forward once more.
+    gradients of the inputs and of the weights. For frozen weights it has only the first product.
+    recomputed: whether each layer runs forward a second time; the head never does.
     """
     terms = tuple(
         _term(part, model.seq_length, sequences, recomputed, keys)
@@ -149,7 +152,10 @@ def _term(part: ModelPart, seq_length: int, sequences: int, recomputed: bool, ke
 
 
 def repetitions(part: ModelPart, seq_length: int, keys: Keys) -> int:
-    """Return how often a part multiplies in a sequence: its tokens, or pairs of query and key."""
+    """Return how many times a part multiplies per sequence.
+
+    A part multiplies once per token, or once per pair of query and key.
+    """
     if not part.pairs:
         return -(-seq_length // part.padded_to) * part.padded_to
     if keys == "full":

@@ -1,7 +1,7 @@
 """Read families of Hugging Face models whose layers are attention and an MLP.
 
-Each function turns the keys of a family into a description. Most families differ from LLaMA in a
-`LayerStyle`.
+Each function turns the keys of a family into a description. A `LayerStyle` contains how the layers
+of a family differ from those of LLaMA.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,8 @@ from orchestrator.model.description import (
 def _windows(c: Config, sliding: Callable[[int], bool]) -> list[int | None]:
     """Return the attention window of each layer; None for a layer that sees all tokens.
 
-    sliding: returns whether a layer has a window; used if the file has no `layer_types`.
+    sliding: returns whether the layer at an index has a window; used if the file has no
+    `layer_types`.
     """
     window = c.optional_size("sliding_window", "attention_window")
     types = c.given_list("layer_types", c.num_layers)
@@ -45,7 +46,7 @@ def every_layer(index: int) -> bool:
 
 
 def all_but_every(count: int) -> Callable[[int], bool]:
-    """Return a function that is False for every `count`-th layer; it takes an index from 0."""
+    """Return a function of a layer's index (from 0) that is False for every `count`-th layer."""
     return lambda index: (index + 1) % count != 0
 
 
@@ -54,8 +55,8 @@ class LayerStyle:
     """How the layers of a family differ from LLaMA's.
 
     attention_biases: whether attention has biases; None to use the file's `attention_bias`.
-    mlp_biases: whether MLPs have biases; None to use the file's `mlp_bias`. sliding: returns
-    whether a layer has the file's window.
+    mlp_biases: whether MLPs have biases; None to use the file's `mlp_bias`.
+    sliding: returns whether the layer at an index has the attention window of the file.
     """
 
     norm: NormKind = "rmsnorm"
@@ -76,9 +77,10 @@ class LayerStyle:
 def decoder(
     c: Config, style: LayerStyle, mlps: Callable[[int], Mlp | Experts] | None = None
 ) -> Model:
-    """Return a model of attention layers.
+    """Return a decoder model whose layers are attention and an MLP or experts.
 
-    mlps: returns the MLP or the experts of a layer, by its index.
+    mlps: returns the MLP or the experts of the layer at an index; None if all layers have the MLP
+    that the file describes.
     """
     biases = style.attention_biases
     if biases is None:
@@ -110,7 +112,7 @@ def _mlp(c: Config, style: LayerStyle) -> Mlp:
 
 
 def model_of_layers(c: Config, layers: tuple[Layer, ...], style: LayerStyle) -> Model:
-    """Return a model of these layers, with the embeddings and the head of the file."""
+    """Return a model of these layers, with the embeddings and the head that the file describes."""
     positions = c.optional_size(
         "max_position_embeddings", "n_positions", "max_seq_len", "n_ctx", "seq_length"
     )
@@ -141,7 +143,7 @@ def _gpt_bigcode(c: Config) -> Model:
 
 
 def with_mixers(model: Model, changed: Callable[[Any], Any]) -> Model:
-    """Return a model in which each layer's mixer is changed."""
+    """Return the model with the mixer of each layer replaced by `changed` of it."""
     layers = tuple(replace(layer, mixer=changed(layer.mixer)) for layer in model.layers)
     return replace(model, layers=layers)
 
@@ -260,7 +262,7 @@ QWEN3 = LayerStyle(mlp_biases=False, windows=True, query_key_norm="head")
 
 
 def qwen_style(c: Config, style: LayerStyle) -> LayerStyle:
-    """Return the style of a Qwen family, with the attention windows that the file asks for."""
+    """Return the style of a Qwen family, with the attention windows that the file describes."""
     if not c.flag("use_sliding_window"):
         return replace(style, windows=False)
     first = c.get("max_window_layers")

@@ -1,8 +1,8 @@
 """Describe a model as frozen values: its layers, embeddings, head and adapters.
 
 Sizes are numbers of elements. A field is None if the model lacks that part. The defaults are the
-most common choice. An identity is computed from the fields that differ from their defaults, so it
-stays the same if a later version adds a field.
+most common choice. A run's identity is computed only from fields that differ from their defaults,
+so a field that a later version adds does not change it.
 """
 
 from collections import Counter
@@ -45,10 +45,12 @@ class Attention:
 class LatentAttention:
     """Multi-head latent attention (DeepSeek-V2): keys and values come from a latent vector.
 
-    query_rank: the size of the queries' latent vector; None if queries have one matrix. rope_size:
-    the width of the part of queries and keys that has positions; all heads share the key of this
-    part. nope_size: the width of the part without positions. biases: whether the output and the
-    matrices into latent vectors have biases. latent_norms: whether both latent vectors have a norm.
+    query_rank: the size of the queries' latent vector; None if queries come from one matrix.
+    rope_size: the width of the part of queries and keys with rotary positions. All heads share this
+        part of the key.
+    nope_size: the width of the part of queries and keys without positions.
+    biases: whether the output matrix and the matrices that produce latent vectors have biases.
+    latent_norms: whether both latent vectors have a norm.
     """
 
     heads: int
@@ -104,9 +106,11 @@ class Mlp:
 class Experts:
     """A router and `number` MLPs of width `width`, of which each token uses `top_k`.
 
-    shared_width: the width of an MLP that every token uses as well, of the same kind. shared_gate:
-    whether a vector weighs that MLP. latent_size: tokens are projected to this size for the routed
-    experts, and back.
+    shared_width: the width of a further MLP of the same kind, which every token uses; None without
+        one.
+    shared_gate: whether the output of that further MLP is multiplied by a learned gate.
+    latent_size: the size to which tokens are projected before the routed experts, and from which
+        they are projected back; None without these projections.
     """
 
     number: int
@@ -127,8 +131,8 @@ Mixer = Attention | LatentAttention | Mamba2 | GatedDeltaNet
 class Layer:
     """One residual layer: its token mixer, its MLP or experts, and its norms.
 
-    norms: how many norms of the hidden size it has: 2 usually, 4 if outputs are normed too (Gemma),
-    1 in a layer with only a mixer or only an MLP.
+    norms: how many norms of the hidden size the layer has. Usually 2; 4 if the outputs of both
+    blocks are normed too (Gemma); 1 in a layer with only a mixer or only an MLP.
     """
 
     mixer: Mixer | None
@@ -138,9 +142,10 @@ class Layer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adapters:
-    """LoRA adapters: only pairs of matrices next to the targets are trained; all else is frozen.
+    """LoRA adapters: pairs of matrices next to some matrices of the model, the targets.
 
-    targets: names of parts, e.g. "query" and "value"; see `parts.ADAPTER_TARGETS`.
+    Only the adapters are trained; all other weights are frozen. targets: names of parts, e.g.
+    "query" and "value"; see `parts.ADAPTER_TARGETS`.
     """
 
     rank: int
@@ -149,13 +154,15 @@ class Adapters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """A decoder-only language model, and the length of the sequences it is trained on.
+    """A decoder-only language model, and the length of its training sequences.
 
-    layers: from the first to the last. position_rows: rows of a table of learned positions. norm:
-    the type of all norms. embedding_size: the width of the token embedding if it is not
-    hidden_size; two matrices then lead to the layers and back. prediction_heads: how many layers of
-    multi-token prediction follow, each with a matrix of 2h·h, three norms, and one more pass
-    through the shared head.
+    layers: from the first to the last.
+    position_rows: the number of rows of a table of learned positions.
+    norm: the type of all norms.
+    embedding_size: the width of the token embedding if it is not hidden_size. Two further matrices
+        then convert from this width to hidden_size and back.
+    prediction_heads: the layers of multi-token prediction. Each has in addition a matrix of
+        2·hidden_size by hidden_size, three norms, and a pass through the model's head.
     """
 
     hidden_size: int
@@ -179,7 +186,10 @@ class Model:
 
     @property
     def is_hybrid(self) -> bool:
-        """Whether layers are single blocks, as in Nemotron-H, or have a Mamba-2 block."""
+        """Whether some layer is a single block (a mixer or an MLP) or has a Mamba-2 block.
+
+        For example, all layers of Nemotron-H are single blocks.
+        """
         return any(
             layer.mixer is None or layer.mlp is None or isinstance(layer.mixer, Mamba2)
             for layer in dict.fromkeys(self.layers)
@@ -201,7 +211,7 @@ class Model:
 
     @property
     def ffn_width(self) -> int:
-        """The width of the first dense MLP; of an expert if there is no dense MLP."""
+        """The width of the first dense MLP; the width of an expert if no layer has a dense MLP."""
         mlps = [layer.mlp for layer in self.layers if layer.mlp is not None]
         dense = (mlp.width for mlp in mlps if isinstance(mlp, Mlp))
         return next(dense, next((mlp.width for mlp in mlps), 4 * self.hidden_size))
@@ -213,7 +223,7 @@ class Model:
 
     @property
     def attention(self) -> Attention | None:
-        """The attention of the first layer with attention; None if it is latent, or without one."""
+        """The first attention of the model that is not latent; None if there is none."""
         return next(
             (attention for attention in self._attentions() if isinstance(attention, Attention)),
             None,

@@ -44,9 +44,9 @@ def qwen_mlps(c: Config, *, shared: bool) -> Callable[[int], Mlp | Experts]:
 
 
 def experts_of(c: Config, **changed: Any) -> Experts:
-    """Return the experts of the file.
+    """Return the experts that a config.json describes.
 
-    changed: fields of `Experts` that replace those of the file.
+    changed: fields of `Experts` whose values replace those of the file.
     """
     usual: dict[str, Any] = {
         "number": c.size("num_experts", "num_local_experts", "n_routed_experts"),
@@ -106,10 +106,11 @@ def _deepseek(c: Config, usually: int = 0) -> Model:
 
 
 def _leading_dense(c: Config, usually: int = 0) -> Callable[[int], Mlp | Experts]:
-    """Return a function that gives an MLP for the first layers, and experts for the others.
+    """Return a function of a layer's index: an MLP for the first layers, experts for the others.
 
-    The first layers are as many as `first_k_dense_replace`. usually: their number if the file has
-    neither this key nor `mlp_layer_types`.
+    The key `first_k_dense_replace` gives the number of first layers. If the file has
+    `mlp_layer_types`, this list decides instead. usually: the number of first layers if the file
+    has neither key.
     """
     dense = Mlp(width=c.size("intermediate_size"), gated=True)
     width = c.size("moe_intermediate_size")

@@ -39,7 +39,10 @@ def model_of_config(config: Mapping[str, Any], seq_length: int | None = None) ->
 
 
 def _text_part(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the keys of the language model in a configuration of several models."""
+    """Return the keys of the language model in the configuration of a model of text and images.
+
+    Other configurations are returned unchanged.
+    """
     inner = config.get("text_config") or config.get("language_config")
     if not isinstance(inner, Mapping):
         return config

@@ -51,8 +51,8 @@ def _qwen3_next(c: Config) -> Model:
 def _mamba2_block(c: Config, prefix: str, inner: int, size: int | None = None) -> Mamba2:
     """Return a Mamba-2 block with `inner` values per token.
 
-    prefix: the start of its keys in the file. size: the size of a head, if it follows from other
-    keys.
+    prefix: the beginning of the names of some keys in the file. size: the size of a head; None to
+    read it from the file.
     """
     size = size or c.size(f"{prefix}head_dim", f"{prefix}d_head")
     return Mamba2(
@@ -75,7 +75,10 @@ def _mamba2(c: Config) -> Model:
 
 
 def _granite_hybrid(c: Config) -> Model:
-    """Return a model whose layers have Mamba-2 or attention, and experts with a shared MLP."""
+    """Return a model of layers with Mamba-2 or attention, and with experts and a shared MLP.
+
+    Without experts in the file, layers have only the MLP.
+    """
     shared = Mlp(width=c.size("shared_intermediate_size"), gated=True)
     mlp: Mlp | Experts = shared
     if c.optional_size("num_local_experts"):

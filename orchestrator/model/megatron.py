@@ -1,8 +1,8 @@
 """Read a description of a model from the arguments of Megatron-LM core.
 
-Arguments have the names of Megatron's own namespace, e.g. `num_layers`. Their values are texts, as
-Megatron's logs print them: `None`, `False` and an absent name mean the same. The defaults are those
-of Megatron's parser.
+Arguments have the names that Megatron's parser gives them in its namespace, e.g. `num_layers`.
+Their values are texts, as Megatron's logs print them. `None`, `False` and an absent argument mean
+the same. The defaults are those of Megatron's parser.
 """
 
 import ast
@@ -74,7 +74,10 @@ class _Arguments:
         return value
 
     def pattern(self, name: str, layers: int) -> list[int] | int | None:
-        """Return the number in an argument, or its list of 0 or 1 per layer: `([0]*3+[1]*58)`."""
+        """Return the value of an argument about layers: a number, or a list of 0 or 1 per layer.
+
+        An example of a list is `([0]*3+[1]*58)`. Returns None if the argument is not set.
+        """
         text = self.given(name)
         if text is None:
             return None
@@ -87,7 +90,7 @@ class _Arguments:
 
 
 def layers_in_pattern(text: str, layers: int) -> tuple[bool, ...] | None:
-    """Return for each layer whether a pattern such as `2` or `([0]*3+[1]*58)` marks it.
+    """Return for each layer whether a pattern marks it, e.g. `2` or `([0]*3+[1]*58)`.
 
     A number n marks the first of every n layers. Returns None if the text is neither a number nor a
     list with an item for each layer.
@@ -99,7 +102,7 @@ def layers_in_pattern(text: str, layers: int) -> tuple[bool, ...] | None:
 
 
 def _list_of(text: str) -> list[int] | None:
-    """Return the list for an expression of lists, + and *; None for any other text."""
+    """Return the list that an expression of lists, `+` and `*` describes; None for other texts."""
     try:
         return _list_node(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, ValueError, RecursionError):
@@ -191,10 +194,10 @@ def _mixers(a: _Arguments, count: int) -> list[Mixer]:
 
 
 def _in_pattern(frequency: list[int] | int, index: int, *, skips: bool) -> bool:
-    """Return whether a pattern marks the layer at an index from 0.
+    """Return whether a pattern marks the layer at `index` (from 0).
 
-    A list has an item per layer. If `skips`, a number n marks all but every n-th layer; otherwise
-    it marks the first of every n layers.
+    A list has an item per layer. If `skips` is true, a number n marks all layers except every n-th;
+    otherwise it marks the first of every n layers.
     """
     if isinstance(frequency, list):
         return bool(frequency[index])
@@ -204,7 +207,7 @@ def _in_pattern(frequency: list[int] | int, index: int, *, skips: bool) -> bool:
 
 
 def _window(text: str) -> int:
-    """Return how many keys a query sees: Megatron's numbers before and after it, plus 1."""
+    """Return how many keys a query sees: the earlier ones that Megatron's window allows, plus 1."""
     numbers = text.strip("()[] ").replace(" ", "").split(",")
     if len(numbers) != 2 or not numbers[0].isdecimal():
         raise ConfigError(f"window_size: must be two numbers, e.g. 127,0 ({text!r})")
@@ -365,10 +368,10 @@ def named_arguments(arguments: Sequence[str]) -> dict[str, str]:
 
 
 def read_megatron_arguments(path: Path) -> Model:
-    """Return the model of the arguments in a file; # begins a comment.
+    """Return the model that the arguments in a file build.
 
-    The file is written like a shell script. Raises UserError if it cannot be read, and ConfigError
-    for the reasons of `model_of_megatron`, with the name of the file.
+    The file is written like a shell script, and # begins a comment. Raises UserError if the file
+    cannot be read. Raises ConfigError for the reasons of `model_of_megatron`, with the file's name.
     """
     try:
         text = path.read_text("utf-8").replace("\\\n", " ")

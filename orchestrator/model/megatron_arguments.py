@@ -1,7 +1,7 @@
 """Write the arguments of Megatron-LM core that build a described model.
 
-They are the arguments that differ from the defaults of Megatron's parser. The reader in
-`orchestrator.model.megatron` checks that they build the same model.
+Only arguments that differ from the defaults of Megatron's parser are written. To check them,
+`orchestrator.model.megatron` reads them, and the result must be the same model.
 """
 
 from collections.abc import Sequence
@@ -27,10 +27,9 @@ _LETTERS = {Mamba2: "M", Attention: "*", GatedDeltaNet: "G", Mlp: "-", Experts: 
 def megatron_arguments(model: Model) -> list[list[str]]:
     """Return Megatron core's arguments that build a model, without vocabulary and sequence length.
 
-    The result has a list for each option, with the option and its values; options that belong
-    together share a list. For hybrid models it includes the layer specification of
-    `pretrain_mamba.py`. Raises ConfigError with all reasons if Megatron has no arguments for the
-    model.
+    The result has a list for each option: the option and its values. Options that belong together
+    share a list. For hybrid models, one list is the layer specification of `pretrain_mamba.py`.
+    Raises ConfigError with all reasons if Megatron has no arguments for the model.
     """
     groups = _groups(model)
     arguments = {
@@ -109,9 +108,9 @@ def _hybrid_groups(model: Model) -> list[list[str]]:
 
 
 def layer_letter(layer: Layer) -> str:
-    """Return the letter for a layer in a pattern of hybrid layers, in which a layer is one block.
+    """Return the letter for a layer in Megatron's pattern of a hybrid model.
 
-    Raises ConfigError for a layer of two blocks.
+    In such a model each layer is one block. Raises ConfigError for a layer of two blocks.
     """
     blocks = [block for block in (layer.mixer, layer.mlp) if block is not None]
     if len(blocks) != 1 or type(blocks[0]) not in _LETTERS:

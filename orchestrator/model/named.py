@@ -1,11 +1,11 @@
-"""Look up models by name; each is a table in a file of `named`, with its config.json's keys.
+"""Look up published models by name.
 
-A table has:
+Each model is a table in a TOML file of the folder `named`. A table has:
 
-- source: the address from which the keys are;
-- also: other names that people give it, if any;
-- size, active: its published billions of parameters, in all and per token;
-- seq_length: tokens of its training sequences, or a usual length;
+- source: where the keys come from, e.g. a repository on Hugging Face;
+- also: other names of the model, if any;
+- size, active: the published numbers of parameters in billions, in all and per token;
+- seq_length: the number of tokens of a training sequence, or a usual number;
 - config: keys of `config.json`; TOML has no null, so 0 means that the model lacks it.
 """
 
@@ -25,9 +25,9 @@ _FOLDER = Path(__file__).with_name("named")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedModel:
-    """A published model with its sizes in billions, as published.
+    """A published model, with its published size in billions of parameters.
 
-    active: the parameters that a token uses; None if it uses all.
+    active: the parameters that a token uses, in billions; None if it uses all.
     """
 
     name: str
@@ -62,9 +62,9 @@ def named_models() -> dict[str, NamedModel]:
 
 
 def named_model(name: str) -> NamedModel:
-    """Return the model called `name`; case and separators do not matter: `Llama 3 8B`.
+    """Return the model called `name`, e.g. `Llama 3 8B`; case and separators do not matter.
 
-    Raises UserError, with the nearest name, if no model has this name.
+    Raises UserError, with the most similar name, if no model has this name.
     """
     models = named_models()
     for model in models.values():

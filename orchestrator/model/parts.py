@@ -1,7 +1,7 @@
 """List the parts of a model: its tensors, and the products of two activations.
 
-Every count is a sum over these parts, and each part is a product of named factors. So the
-derivation shown for a number is exactly its computation.
+Every count is a sum over these parts, and each part is a product of named factors. So the program
+can show exactly how it computes a number.
 """
 
 import math
@@ -41,16 +41,19 @@ _VECTORS = {"layernorm": 2, "rmsnorm": 1, "none": 0}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelPart:
-    """One tensor of a model, or one product of activations, in `count` equal layers.
+    """One tensor of a model, or one product of two activations, in `count` equal layers.
 
-    kind: a matrix is multiplied with every token. A vector (norms, biases) costs too little to
-    count. A table is looked up. A product is of two activations and has no parameters. stored: the
-    factors whose product is the number of its parameters; empty if it has no parameters of its own,
-    e.g. a tied head. active: the same for the parameters that one token uses, e.g. those of the
-    top-k experts. multiplied: the factors of the multiply-adds of a forward pass, per token, or per
-    pair of query and key (`pairs`); empty if the part multiplies nothing. window, chunk: which
-    pairs exist; see `description.Attention`. padded_to: tokens of a sequence are padded to a
-    multiple of this (the chunk of a scan). trained: False if the part is frozen.
+    kind: "matrix": multiplied with every token. "vector": a norm or a bias, which costs too little
+        to count. "table": only looked up. "product": of two activations, without parameters.
+    stored: factors whose product is the number of parameters; empty if the part has no parameters
+        of its own, e.g. a tied head.
+    active: the same for the parameters that one token uses, e.g. those of the top-k experts.
+    multiplied: factors of the multiply-adds of a forward pass per token; empty if the part
+        multiplies nothing.
+    pairs: whether `multiplied` is per pair of query and key instead of per token.
+    window, chunk: which pairs exist; see `description.Attention`.
+    padded_to: the tokens of a sequence are padded to a multiple of this (the chunk of a scan).
+    trained: False if the part is frozen.
     """
 
     name: str
@@ -101,7 +104,7 @@ def derivation(factors: Factors) -> str:
 
 @cache
 def parts(model: Model) -> tuple[ModelPart, ...]:
-    """Return all parts of a model; equal parts of several layers are one entry."""
+    """Return all parts of a model; equal parts of several layers are one item."""
     merged: dict[ModelPart, int] = {}
     for part in _parts(model):
         key = replace(part, count=1)
@@ -167,7 +170,7 @@ def _layer_parts(model: Model, layer: Layer, place: Place) -> Iterator[ModelPart
 
 @dataclass(frozen=True, slots=True)
 class _Norm:
-    """The parameters of a model's norms."""
+    """Yields the parameters of a model's norms as parts."""
 
     model: Model
 
@@ -193,9 +196,9 @@ def _mixer(model: Model, mixer: Mixer | None, h: Factor) -> Iterable[ModelPart]:
 
 
 def _attention(model: Model, mixer: Attention, h: Factor) -> Iterator[ModelPart]:
-    """Yield the parts of attention: four matrices, the scores, and their product with the values.
+    """Yield the parts of attention: matrices, the scores, and their product with the values.
 
-    The matrices are those of queries, keys, values and the output.
+    The matrices are those of queries, keys, values and the output. Biases and norms are parts too.
     """
     size: Factor = ("head size", mixer.head_size)
     queries: Factors = (("heads", mixer.heads), size)
@@ -253,12 +256,12 @@ def _latent_attention(model: Model, mixer: LatentAttention, h: Factor) -> Iterat
 
 
 def _mamba2(model: Model, mixer: Mamba2, h: Factor) -> Iterator[ModelPart]:
-    """Yield a block's matrices, and the products of its scan (Dao and Gu 2024, section 6).
+    """Yield the matrices of a Mamba-2 block, and the products of its scan.
 
-    With chunks of c tokens, H heads of size p and states of size n, a token needs: cnH for the
-    products of C and B within a chunk, cpH for these times the values, npH for the state of a
-    chunk, and npH for the input from earlier chunks. The scan that passes states from chunk to
-    chunk is left out.
+    Source: Dao and Gu 2024, section 6. With chunks of c tokens, H heads of size p and states of
+    size n, a token needs: cnH for the products of the matrices C and B within a chunk, cpH for
+    their product with the values, npH for the state of a chunk, and npH for the input from earlier
+    chunks. The scan that passes states from chunk to chunk is left out.
     """
     heads: Factor = ("heads", mixer.heads)
     inner: Factors = (heads, ("head size", mixer.head_size))
@@ -287,11 +290,11 @@ def _mamba2(model: Model, mixer: Mamba2, h: Factor) -> Iterator[ModelPart]:
 
 
 def _gated_delta_net(model: Model, mixer: GatedDeltaNet, h: Factor) -> Iterator[ModelPart]:
-    """Yield a block's matrices, and the products of its rule in chunks (Yang et al. 2024).
+    """Yield the matrices of a gated delta net, and the products of its rule (Yang et al. 2024).
 
-    Per token and value head, with chunks of c tokens, keys of size k and values of size v: three
-    products of c·k (keys and keys, queries and keys, decayed keys), two of c·v, and three of
-    k·v with the state (read by keys, read by queries, written).
+    The rule is computed in chunks of c tokens. With keys of size k and values of size v, each token
+    and value head needs: three products of c·k (keys and keys, queries and keys, decayed keys), two
+    of c·v, and three of k·v with the state (read by keys, read by queries, written).
     """
     keys = mixer.key_heads * mixer.key_size
     values: Factors = (("value heads", mixer.value_heads), ("value size", mixer.value_size))

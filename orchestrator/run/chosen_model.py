@@ -1,8 +1,8 @@
 """Make the shape of a model from the values with which a campaign chooses it.
 
 A campaign gives the name of a preset, a name that `teralog models` lists, the keys of a
-config.json, or sizes and variants. Sizes in addition to one of the first three replace the model's
-own.
+config.json, or sizes and variants. If it gives one of the first three and also a size, this size
+replaces that of the chosen model.
 """
 
 import json
@@ -26,9 +26,9 @@ _LAYER_KEYS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 
 
 def source_of(key: str) -> dict[str, str]:
-    """Return whether `model: key` in a campaign file means a preset or a name of `teralog models`.
+    """Return what `model: key` in a campaign file means: {"preset": key} or {"name": key}.
 
-    A preset takes precedence.
+    A name is one that `teralog models` lists. A preset with the same name takes precedence.
     """
     if is_preset(key):
         return {"preset": key}
@@ -86,7 +86,7 @@ def _described(choice: dict[str, Any], source: str) -> ModelShape | str:
 def _with_layers(config: Mapping[str, Any], count: int) -> dict[str, Any]:
     """Return the keys of a config.json with another number of layers.
 
-    Families have different names for that key.
+    The name of the key for this number depends on the family of the model.
     """
     inner = config.get("text_config")
     if isinstance(inner, Mapping):

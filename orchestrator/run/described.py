@@ -1,6 +1,6 @@
 """Convert a model's shape to its description, and back.
 
-Formulas have letters for the sizes of a shape. A description lists every layer.
+A shape has only sizes, such as the number of layers. A description contains every layer.
 """
 
 from orchestrator.model.description import Attention, AttentionBiases, Layer, Mlp, Model

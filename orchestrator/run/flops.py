@@ -1,10 +1,10 @@
 """Count the floating-point operations of a GPT's iteration, by several conventions.
 
-Two programs may print different TFLOPs for the same run without an error, because they count
-different things. Each function here is named after its convention. All leave out embedding
-look-ups, norms, softmax, GELU and the optimizer, which are below 1 % for any model worth timing. A
-product of (m, k) by (k, n) costs 2mkn. The backward pass costs twice the forward pass: one product
-for the gradient of the inputs and one for the gradient of the weights.
+Two programs may print different TFLOPs for the same run, and both may be right, because they count
+different things. Some functions here are named after their convention. All conventions leave out
+embedding look-ups, norms, softmax, GELU and the optimizer, which are below 1 % except in very small
+models. A product of (m, k) by (k, n) costs 2mkn. The backward pass costs twice the forward pass:
+one product for the gradient of the inputs and one for the gradient of the weights.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from orchestrator.run.shape import ModelShape
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Iteration:
-    """The computation of one iteration.
+    """The model and the batch of one iteration, from which its FLOPs are counted.
 
     recomputed: whether each layer runs forward a second time.
     """
@@ -33,8 +33,8 @@ class Iteration:
     def symbols(self) -> dict[str, int]:
         """The values of the letters in formulas.
 
-        B: sequences. P: parameters. N: the parameters that are multiplied with tokens. The other
-        letters are those of `ModelShape.symbols`.
+        B: sequences per iteration. P: parameters. N: the parameters that are multiplied with
+        tokens. `ModelShape.symbols` has the other letters.
         """
         parameters = self.model.parameters(self.padded_vocab_size)
         return {
@@ -46,7 +46,7 @@ class Iteration:
 
 
 def flops_by(convention: Convention, iteration: Iteration) -> int | None:
-    """Return the FLOPs that a convention counts; None if it does not count such a model."""
+    """Return the FLOPs that a convention counts; None if it cannot count the model."""
     described = iteration.model.described
     if described is not None:
         from orchestrator.model.conventions import count_by_convention
@@ -64,18 +64,21 @@ def flops_by(convention: Convention, iteration: Iteration) -> int | None:
 def formula_by(convention: Convention, iteration: Iteration) -> str | None:
     """Return a convention's formula in the symbols of an iteration.
 
-    None if the convention has no formula for such a model.
+    Returns None if the convention has no formula for the model.
     """
     formula = _FORMULAS.get(convention.name)
     return None if formula is None else formula(iteration)
 
 
 def _exact(model: ModelShape, passes: int, attention: int = 4) -> str:
-    """Return the formula of layers that are run `passes` times, and of the head.
+    """Return the exact formula of an iteration, as a text in the letters of `Iteration.symbols`.
+
+    passes: how often a layer is computed; a backward pass counts as two.
+    attention: the factor of B·s²·l·h; 4 if all keys count, 2 if only the causal half counts.
 
     Per token, layer and pass: query and output have 2h² each, keys and values 2hk each, each matrix
-    of the MLP 2hf, and attention's scores and their product with the values 4sh. The head has 2hV,
-    three times, because it is never recomputed.
+    of the MLP 2hf. The scores and their product with the values have 4sh together. The head has
+    2hV per token and pass. It always has three passes, because it is never recomputed.
     """
     grouped = model.key_value_width != model.hidden_size
     return " + ".join(
@@ -114,9 +117,10 @@ FORMULA_CONVENTIONS = tuple(CONVENTIONS[name] for name in _FORMULAS)
 
 
 def bigscience_flops(parameters: int, seq_length: int, global_batch_size: int, factor: int) -> int:
-    """Return factor·2·P·s·B: BigScience's approximation (2021).
+    """Return the FLOPs of an iteration by BigScience's approximation (2021): factor·2·P·s·B.
 
-    It counts a multiply-add of every parameter for every token, forward once and backward twice.
+    P is the number of parameters, s the sequence length, and B the global batch size. The formula
+    counts a multiply-add of every parameter for every token, forward once and backward twice.
     `factor` is 3, or 4 if activations are recomputed. Embeddings count as if they were matrices,
     and the head as if it were recomputed. The products of attention, which grow with s², are left
     out.
@@ -136,10 +140,12 @@ def narayanan_flops(
 ) -> int:
     """Return the FLOPs of Narayanan et al. 2021 (arXiv 2104.04473), equation 3.
 
-    With recomputation they are 96·B·s·l·h²·(1 + s/6h + V/16lh), which is 96Bslh² + 16Bs²lh + 6BshV:
-    layers count four times and the head three times, attention is not causal, and the MLP has two
-    matrices 4h wide. Without recomputation, layers count three times: 72·B·s·l·h²·(1 + s/6h +
-    V/12lh). Programs that replace only 96 by 72 and keep the 16 lose a quarter of the head.
+    The letters are B = global batch size, s = sequence length, l = layers, h = hidden size, V =
+    padded vocabulary. With recomputation the FLOPs are 96·B·s·l·h²·(1 + s/6h + V/16lh), which is
+    96Bslh² + 16Bs²lh + 6BshV: layers count four times and the head three times. Attention is not
+    causal, and the MLP has two matrices 4h wide. Without recomputation, layers count three times:
+    72·B·s·l·h²·(1 + s/6h + V/12lh). Programs that replace only 96 by 72 and keep the 16 lose a
+    quarter of the head.
     """
     symbols = {
         "l": num_layers,
@@ -152,34 +158,38 @@ def narayanan_flops(
 
 
 def model_flops(run: Run) -> int | None:
-    """Return the FLOPs an iteration needs: forward and backward, no recomputation; for MFU.
+    """Return the model FLOPs of an iteration: forward and backward, no recomputation; for MFU.
 
-    Convention `model`. With f = 4h this is 72·B·s·l·h²·(1 + s/6h + V/12lh), which equals the count
-    of torch's FlopCounterMode with the math attention kernel. None if the model or the batch is not
-    known.
+    The convention is `model`. With an MLP 4h wide, the result is 72·B·s·l·h²·(1 + s/6h + V/12lh),
+    with the letters of `narayanan_flops`. This equals the count of torch's FlopCounterMode with the
+    math attention kernel. Returns None if the model or the batch is not known.
     """
     return _per_iteration(run, "model")
 
 
 def hardware_flops(run: Run) -> int | None:
-    """Return the FLOPs the GPUs do in an iteration, recomputation included; for HFU and TFLOPs.
+    """Return the hardware FLOPs of an iteration, including recomputation; for HFU and TFLOPs.
 
-    Convention `hardware`. With activation checkpointing each layer runs forward twice, the head
-    once: with f = 4h this is equation 3 of Narayanan et al. 2021. Without it, it is `model_flops`.
-    None if the model or the batch is not known.
+    The convention is `hardware`. With activation checkpointing, each layer runs forward twice and
+    the head once. With an MLP 4h wide, this is equation 3 of Narayanan et al. 2021. Without
+    activation checkpointing, the result is that of `model_flops`. Returns None if the model or the
+    batch is not known.
     """
     return _per_iteration(run, "hardware")
 
 
 def tflops_per_gpu(flops: int | None, step_seconds: float | None, world_size: int) -> float | None:
-    """Return 10**12 FLOPs per second and rank, or None if a number is missing."""
+    """Return TFLOPs (10**12 operations) per second and rank; None if a number is missing."""
     if flops is None or not step_seconds:
         return None
     return flops / step_seconds / world_size / 1e12
 
 
 def utilization(tflops: float | None, peak_tflops: float | None) -> float | None:
-    """Return the fraction of a GPU's peak: MFU of model FLOPs, HFU of hardware FLOPs; or None."""
+    """Return TFLOPs as a fraction of a GPU's peak; None if a number is missing.
+
+    The result is the MFU for model FLOPs, and the HFU for hardware FLOPs.
+    """
     return None if tflops is None or not peak_tflops else tflops / peak_tflops
 
 
@@ -188,8 +198,9 @@ def training_seconds(
 ) -> float:
     """Return the time to train on `tokens` tokens: 8TP/(nX), or 6TP/(nX) without recomputation.
 
-    Narayanan et al. 2021, section 5.1: T tokens, P parameters, n GPUs with X FLOPs per second each.
-    FLOPs are counted as BigScience does, so X must be counted the same way.
+    T is the number of tokens, P that of parameters, n that of GPUs, and X the FLOPs per second of
+    each GPU (Narayanan et al. 2021, section 5.1). The formula counts FLOPs as BigScience does, so X
+    must be counted in the same way.
     """
     flops = bigscience_flops(parameters, tokens, 1, 4 if recomputed else 3)
     return flops / (world_size * tflops_per_gpu * 1e12)

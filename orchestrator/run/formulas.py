@@ -1,6 +1,6 @@
 """Compute formulas from their text: a sum of products, e.g. `96·B·s·l·h² + 6·B·s·h·V`.
 
-So teralog computes exactly the formula that the user sees.
+The user sees the same text, so teralog computes exactly the formula that it shows.
 """
 
 import math

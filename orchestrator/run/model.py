@@ -16,10 +16,11 @@ from orchestrator.workloads.settings import (
 
 @dataclass(frozen=True, slots=True)
 class Parallelism:
-    """How a copy of the model is split over ranks, and a sequence over copies of the weights.
+    """How a copy of the model, and each sequence, is split over ranks.
 
-    contradicted_data_parallel_size: a number of copies that the user gave although the ranks do not
-    make that many. asked: the split that the user gave, if the program trains with a smaller one.
+    contradicted_data_parallel_size: a number of copies that the user gave, although the ranks do
+        not form that many copies.
+    asked: the split that the user gave, if the program trains with a smaller split.
     """
 
     tensor_parallel_size: int = 1
@@ -41,10 +42,11 @@ class Parallelism:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Sequences per rank and pass, and per optimizer step.
+    """The micro-batch size and the global batch size, in sequences.
 
-    global_batch_size: None if the given sizes do not determine it. contradicted_num_microbatches: a
-    number of micro-batches that the user gave although it contradicts the global batch size.
+    global_batch_size: None if the given sizes do not determine it.
+    contradicted_num_microbatches: a number of micro-batches that the user gave, although it
+        contradicts the global batch size.
     """
 
     micro_batch_size: int
@@ -67,7 +69,7 @@ class Resources:
 
     @property
     def world_size(self) -> int:
-        """The number of ranks: one per GPU, or one per process without GPUs."""
+        """The number of ranks: one per GPU; without GPUs, one per process."""
         return self.nodes * self.gpus_per_node
 
     @property
@@ -78,7 +80,7 @@ class Resources:
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """How the model is trained, whatever the framework."""
+    """The training settings that all frameworks share."""
 
     train_iters: int = 20
     precision: Precision = DEFAULT_PRECISION
@@ -91,9 +93,11 @@ class Training:
 class Run:
     """One training to be measured.
 
-    options: the frozen dataclass of its framework's parameters. model: None for a user's own script
-    whose model is unknown. model_name: the preset that the user chose. vocab_size_multiple: the
-    framework pads the vocabulary to a multiple of this, per tensor-parallel rank.
+    options: the frozen dataclass of its framework's parameters.
+    model: None for a user's own script whose model is unknown.
+    model_name: the preset that the user chose.
+    vocab_size_multiple: the framework pads the vocabulary to a multiple of this number times the
+        tensor-parallel size.
     """
 
     framework: str
@@ -122,7 +126,7 @@ class Run:
 
     @property
     def num_microbatches(self) -> int | None:
-        """The micro-batches per optimizer step and rank, or None if the batch does not divide.
+        """The micro-batches per optimizer step and rank; None if the batch sizes do not divide.
 
         DeepSpeed calls this number gradient accumulation steps; pipeline schedules call it chunks.
         """
@@ -134,7 +138,7 @@ class Run:
 
     @property
     def padded_vocab_size(self) -> int | None:
-        """The vocabulary rounded up to the framework's multiple."""
+        """The vocabulary size rounded up to the multiple that the framework needs."""
         if self.model is None:
             return None
         multiple = self.vocab_size_multiple * self.parallelism.tensor_parallel_size
@@ -155,7 +159,10 @@ class Run:
 
 
 def asked_split(run: Run) -> dict[str, int] | None:
-    """Return the split that the user gave, by parameter; None if the program trains with it."""
+    """Return the split that the user gave, by parameter, if the program trains with another split.
+
+    Returns None if the program trains with the given split.
+    """
     asked = run.parallelism.asked
     if asked is None:
         return None
@@ -167,10 +174,10 @@ def asked_split(run: Run) -> dict[str, int] | None:
 
 
 def sizes(run: Run) -> dict[str, Any]:
-    """Return every chosen and derived size of a run by name, flat, for JSON and expressions.
+    """Return every chosen and derived size of a run by name, for JSON and expressions.
 
-    An absent size is None. `parameters_billions` counts in 10**9; `gpu_hours` are the requested
-    ones.
+    The result is not nested. An absent size is None. `parameters_billions` counts in 10**9;
+    `gpu_hours` are the requested hours.
     """
     model, training, resources = run.model, run.training, run.resources
     parameters = run.parameters
@@ -261,7 +268,7 @@ class _NoOptions:
 
 @cache
 def size_names() -> frozenset[str]:
-    """Return the names that `sizes` returns for any framework."""
+    """Return the names that the result of `sizes` has for every framework."""
     parts = (Parallelism(), Batch(1, 1), Resources(), Training())
     return frozenset(sizes(Run("", "", None, *parts, options=_NoOptions())))
 

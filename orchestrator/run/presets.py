@@ -1,4 +1,4 @@
-"""Model shapes by name, from the published tables after which benchmarks are named."""
+"""Model shapes by name, from published tables whose names benchmarks use."""
 
 from orchestrator.common.errors import UserError, did_you_mean
 from orchestrator.run.shape import ModelShape
@@ -93,10 +93,10 @@ PRESETS: dict[str, ModelShape] = {
 
 
 def preset(key: str) -> ModelShape:
-    """Return the preset called `key`; upper and lower case matter only if both exist.
+    """Return the preset called `key`; case matters only if two presets differ in nothing else.
 
-    E.g. 18b is a GPT, and 18B is a model of the V100 page. Raises UserError, with the nearest known
-    name, if there is no such preset.
+    For example, `18b` is a GPT of ColossalAI's benchmark, and `18B` is a model of BigScience's
+    experiments on V100. Raises UserError, with the most similar name, if there is no such preset.
     """
     if key in PRESETS:
         return PRESETS[key]
@@ -111,7 +111,7 @@ def is_preset(key: str) -> bool:
 
 
 def other_preset_note(key: str) -> str | None:
-    """Return a sentence if another preset differs from `key` only in case, or None."""
+    """Return a sentence if the name of another preset differs from `key` only in case; or None."""
     others = [other for other in _in_other_case(key) if PRESETS[other] != preset(key)]
     if not others:
         return None

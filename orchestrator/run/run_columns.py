@@ -1,4 +1,4 @@
-"""Columns that distinguish runs, for all tables: chosen values, and derived sizes."""
+"""Columns of chosen values and derived sizes, which distinguish runs in all tables."""
 
 from orchestrator.common.tables import EXACT, Column
 from orchestrator.run.model import Run, sizes

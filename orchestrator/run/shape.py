@@ -1,6 +1,6 @@
 """Define the shape of a model: the sizes of a GPT or similar, and its parameters.
 
-The values of options and keys are here too, because the command line needs only these to start.
+The allowed values of its variants are in `orchestrator.run.choices`.
 """
 
 from dataclasses import MISSING, dataclass, fields
@@ -18,19 +18,21 @@ GPT2_PARAMETERS = "l·(12·h² + 13·h) + V·h + s·h + 2·h"
 
 @dataclass(frozen=True, slots=True)
 class ModelShape:
-    """The sizes of a GPT: learned positions, biases, tied head, two-matrix MLP.
+    """The sizes of a GPT or a similar model, and how it differs from GPT-2.
 
-    Its defaults are GPT-2's; the other fields describe how other families differ.
+    With its defaults it is a GPT-2: learned positions, biases, tied head, MLP of two matrices.
 
-    ffn_hidden_size: width of the MLP; None means the usual 4 * hidden_size. num_key_value_heads:
-    None if every head has its own keys and values. gated_mlp: whether the MLP has a third matrix,
-    as wide as the first (SwiGLU). untied_head: whether the head has its own matrix, separate from
-    the token embedding. position_table: whether positions are learned; False for rotary positions
-    and ALiBi, which have no parameters. embedding_norm: whether a norm follows the token embedding,
-    as in BLOOM. biases: of all matrices, of query, key and value only (Qwen2), or of none (LLaMA).
-    norm: LayerNorm has a weight and a bias, RMSNorm a weight. described: the full description of a
-    model whose layers these sizes cannot describe, e.g. with experts. Then the description is
-    counted instead of the formulas, and the sizes are taken from it.
+    ffn_hidden_size: width of the MLP; None means the usual 4 * hidden_size.
+    num_key_value_heads: None if every head has its own keys and values.
+    gated_mlp: whether the MLP has a third matrix, as wide as the first (SwiGLU).
+    untied_head: whether the head has its own matrix, separate from the token embedding.
+    position_table: whether positions are learned; False for rotary positions and ALiBi, which have
+        no parameters.
+    embedding_norm: whether a norm follows the token embedding, as in BLOOM.
+    biases: which matrices have biases: all, those of query, key and value (Qwen2), or none (LLaMA).
+    norm: LayerNorm has a weight and a bias; RMSNorm has only a weight.
+    described: the description of a model whose layers these sizes cannot express, e.g. with
+        experts. Then the description is counted instead of the formulas.
     """
 
     num_layers: int
@@ -50,9 +52,9 @@ class ModelShape:
 
     @property
     def variants(self) -> tuple[str, ...]:
-        """How the shape differs from GPT-2 apart from sizes, by name.
+        """How the shape differs from GPT-2 apart from sizes: the names of the fields that differ.
 
-        For a model with a full description the only name is `layers`.
+        For a described model the only name is `layers`.
         """
         if self.described is not None:
             return ("layers",)
@@ -90,11 +92,11 @@ class ModelShape:
 
     @property
     def is_hybrid(self) -> bool:
-        """Whether layers are single blocks: attention, an MLP, experts or Mamba-2."""
+        """Whether the model is hybrid; see `orchestrator.model.description.Model.is_hybrid`."""
         return self.described is not None and self.described.is_hybrid
 
     def symbols(self, padded_vocab_size: int) -> dict[str, int]:
-        """Return the values of the letters in formulas."""
+        """Return the values of the letters in formulas, which `parameter_formulas` explains."""
         return {
             "l": self.num_layers,
             "h": self.hidden_size,
@@ -107,10 +109,12 @@ class ModelShape:
     def parameter_formulas(self) -> dict[str, str]:
         """Return the formula of each part's parameters, by the part's name.
 
-        With l layers, hidden size h, MLP width f, key and value width k, padded vocabulary V and
-        sequence length s: attention has two h·h matrices (query, output) and two h·k ones (key,
-        value), the MLP two h·f ones, or three. With GPT-2's defaults and f = 4h, k = h the sum is
-        l(12h² + 13h) + Vh + sh + 2h, which is what GPT2LMHeadModel of transformers counts
+        The letters are l = layers, h = hidden size, f = width of the MLP, k = width of all keys
+        (and of all values), V = padded vocabulary, s = sequence length.
+
+        Attention has two h·h matrices (query, output) and two h·k matrices (key, value). The MLP
+        has two h·f matrices, or three if it is gated. With GPT-2's defaults, f = 4h and k = h, the
+        sum is l(12h² + 13h) + Vh + sh + 2h. GPT2LMHeadModel of transformers counts the same
         (124,439,808 for GPT-2 small).
         """
         grouped = self.key_value_width != self.hidden_size
@@ -149,7 +153,8 @@ class ModelShape:
     def looked_up_parameters(self, padded_vocab_size: int) -> int:
         """Return how many parameters are only looked up: s·h, and V·h if the head is untied.
 
-        If the head is tied, the embedding is also the head's matrix, so it is not only looked up.
+        `parameter_formulas` explains the letters. If the head is tied, the token embedding is also
+        the head's matrix, so it is not only looked up.
         """
         if self.described is not None:
             from orchestrator.model import counting
@@ -162,7 +167,7 @@ class ModelShape:
 
 
 def padded_vocab_size(vocab_size: int, multiple: int) -> int:
-    """Return the vocabulary rounded up to a multiple."""
+    """Return the vocabulary size rounded up to a multiple of `multiple`."""
     return -(-vocab_size // multiple) * multiple
 
 

@@ -1,9 +1,9 @@
-"""Ask a program's own argparse parser about a run's arguments, without its heavy packages.
+"""Check with a program's own argparse parser whether it accepts the arguments of a run.
 
-`python ask_argparse.py ORDER.json`; asking.py explains the order and the answer. The program's file
-is run until it has parsed its arguments. A package is replaced by an empty one if it is neither in
-the standard library nor in the program's own folder, because the parsers of ColossalAI's and
-OneFlow's benchmarks need no such package.
+The command is `python ask_argparse.py ORDER.json`; asking.py explains the order and the answer. The
+program's file is run until it has parsed its arguments. Packages that are neither in the standard
+library nor in the program's own folder are replaced by empty ones. The parsers of ColossalAI's and
+OneFlow's benchmarks work without these packages.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ else:
 
 
 class _ParsedError(BaseException):
-    """The program has parsed its arguments, so it need not go on."""
+    """Raised to stop a program after it has parsed its arguments."""
 
 
 class _RefusedError(BaseException):
-    """The program's parser refuses its arguments, in the words of the message."""
+    """Raised if the program's parser refuses its arguments; contains the parser's message."""
 
 
 def _ask(order: asking.ProgramOrder) -> asking.ProgramAnswer:
-    """Return how the parser of a program answers the arguments of an order."""
+    """Return which arguments of an order the program's parser refuses."""
     if order.program is None or not Path(order.program).is_file():
         raise asking.CannotAskError(f"{order.program}: the program's file cannot be read here")
     program = Path(order.program)
@@ -54,7 +54,10 @@ def _ask(order: asking.ProgramOrder) -> asking.ProgramAnswer:
 
 
 def _answer_of(program: Path, arguments: Sequence[str]) -> dict[str, Any]:
-    """Return what the parser refuses, and why the program parsed nothing, or None."""
+    """Return what the parser refuses, and why the program did not parse its arguments.
+
+    The reason is None if the program parsed them, or refused to.
+    """
     refusals: list[asking.ProgramRefusal] = []
     unparsed = None
     try:
@@ -98,7 +101,7 @@ def _run_until_parsed(program: Path, arguments: Sequence[str]) -> None:
 
 
 class _Nothing:
-    """Replaces anything in a missing package: a class, a function, a value."""
+    """Replaces any class, function or value of an empty package."""
 
     def __getattr__(self, name: str) -> _Nothing:
         if name.startswith("__") and name.endswith("__"):
@@ -134,7 +137,7 @@ class _EmptyModule(ModuleType):
 
 
 class _EmptyPackages(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Provide an empty package for names outside the standard library and a program's folder."""
+    """Imports empty packages for names outside the standard library and the program's folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -150,7 +153,7 @@ class _EmptyPackages(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return _EmptyModule(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Leave the module empty."""
+        """Do nothing, so that the module stays empty."""
 
 
 if __name__ == "__main__":

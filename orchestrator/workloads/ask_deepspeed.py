@@ -1,10 +1,10 @@
-"""Ask DeepSpeed's own classes about a run's DeepSpeed configuration, without a GPU.
+"""Check with DeepSpeed's own classes whether it accepts the configuration of a run, without a GPU.
 
-`python ask_deepspeed.py ORDER.json`; asking.py explains the order and the answer. DeepSpeed parses
-the configuration, makes its engine for a model of two small layers on the CPU, and takes one step.
-The process group has as many ranks as the run, but the other ranks are fake. So DeepSpeed itself
-makes all checks that it would make before the first real step. Kernels are not compiled, so their
-results are not computed.
+The command is `python ask_deepspeed.py ORDER.json`; asking.py explains the order and the answer.
+DeepSpeed parses the configuration, makes its engine for a model of two small layers on the CPU, and
+takes one step. The process group has as many ranks as the run, but the other ranks are fake. So
+DeepSpeed itself makes all checks that it would make before the first real step. Its kernels are
+replaced by functions that compute nothing.
 """
 
 from __future__ import annotations
@@ -74,11 +74,11 @@ Leaf = tuple[tuple[str, ...], Any]
 
 
 class _NeedsGpuError(Exception):
-    """A kernel is called that only a GPU has."""
+    """Raised if DeepSpeed calls a kernel that works only on a GPU."""
 
 
 def _ask(order: asking.ProgramOrder) -> asking.ProgramAnswer:
-    """Return how DeepSpeed answers the configuration that an order names."""
+    """Return what DeepSpeed refuses in the configuration of an order."""
     if order.deepspeed_config is None:
         raise asking.CannotAskError("the run has no DeepSpeed configuration to ask about")
     config = deepspeed_settings(order.deepspeed_config)
@@ -87,7 +87,7 @@ def _ask(order: asking.ProgramOrder) -> asking.ProgramAnswer:
 
 
 def config_answer(config: Mapping[str, Any], world_size: int) -> asking.ProgramAnswer:
-    """Return DeepSpeed's answer about a configuration; call `be_a_rank` first."""
+    """Return what DeepSpeed refuses in a configuration; call `be_a_rank` first."""
     import deepspeed
 
     answer = asking.ProgramAnswer(asked=[f"DeepSpeed {deepspeed.__version__}: DeepSpeedConfig"])
@@ -117,10 +117,10 @@ def config_answer(config: Mapping[str, Any], world_size: int) -> asking.ProgramA
 
 
 def _with_types(some: dict[str, Any], whole: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a part of a configuration without sections that have `params` but no `type`.
+    """Return a part of a configuration without sections that have lost their `type`.
 
-    The search for a cause removes a `type`, and DeepSpeed would refuse the rest only because of
-    that.
+    The search for the cause of a refusal removes keys one by one. If it removes the `type` of a
+    section, DeepSpeed would refuse the rest of that section for a new reason.
     """
 
     def is_kept(key: str, section: Any) -> bool:
@@ -132,9 +132,9 @@ def _with_types(some: dict[str, Any], whole: Mapping[str, Any]) -> dict[str, Any
 
 
 def load() -> None:
-    """Import torch and DeepSpeed for the CPU, with modules that DeepSpeed would import late.
+    """Import torch and DeepSpeed for the CPU, and modules that DeepSpeed imports only when needed.
 
-    Raises ImportError if this Python lacks one of them.
+    Raises ImportError if this Python lacks torch or DeepSpeed.
     """
     os.environ.update(CUDA_VISIBLE_DEVICES="", DS_ACCELERATOR="cpu", OMP_NUM_THREADS="1")
     import torch
@@ -147,7 +147,7 @@ def load() -> None:
 
 
 def be_a_rank(order: asking.ProgramOrder) -> None:
-    """Make this process rank 0 of the order's fake ranks.
+    """Make this process rank 0 of as many ranks as the run of the order; the other ranks are fake.
 
     Raises CannotAskError if this Python has no torch or DeepSpeed.
     """
@@ -199,7 +199,10 @@ def _has_fake_ranks() -> bool:
 
 
 class _Kernels:
-    """Replaces a compiled extension; only the functions of an optimizer can be called."""
+    """Replaces a compiled extension by functions that compute nothing.
+
+    Functions that do not belong to an optimizer raise _NeedsGpuError.
+    """
 
     def __init__(self, builder: str) -> None:
         self._builder = builder
@@ -218,7 +221,7 @@ class _Kernels:
 
 
 def _replace_kernels() -> None:
-    """Make DeepSpeed load nothing that it would have to compile."""
+    """Replace all extensions that DeepSpeed would have to compile."""
     from deepspeed.ops.op_builder import builder
 
     builder.OpBuilder.load = lambda self, verbose=True: _Kernels(type(self).__name__)
@@ -260,7 +263,10 @@ def _refusals(config: dict[str, Any], world_size: int, engine: bool) -> dict[str
 def _refusals_in(
     error: BaseException, config: Mapping[str, Any]
 ) -> Iterator[asking.ProgramRefusal]:
-    """Yield the refusals in an exception; none if this machine is the reason for the exception."""
+    """Yield what DeepSpeed refuses, from its exception; nothing if this machine is the reason.
+
+    For example, an exception because this machine has no GPU is not a refusal.
+    """
     details = getattr(error, "errors", None)
     if callable(details) and hasattr(error, "title"):  # pydantic's ValidationError
         for detail in details():
@@ -278,9 +284,10 @@ def _refusals_in(
 
 
 def _place(where: tuple[str, ...], title: str, config: Mapping[str, Any]) -> str | None:
-    """Return the dotted path of a key that pydantic names within its section, or None.
+    """Return the dotted path of the key that an error of pydantic is about; None if unknown.
 
-    title: the name of the section's class, which contains the section's name.
+    where: the path of the key within its section. title: the name of the section's class, which
+    contains the section's name.
     """
     paths = [path for path, _ in leaves_of(config)]
     candidates = [
@@ -309,7 +316,7 @@ def _parse(config: dict[str, Any], world_size: int) -> None:
         return
 
     class Unit:
-        """The object that DeepSpeed asks for the number of data-parallel ranks."""
+        """The object from which DeepSpeed gets the number of data-parallel ranks."""
 
         get_data_parallel_world_size = staticmethod(lambda: world_size)
         get_model_parallel_world_size = staticmethod(lambda: 1)
@@ -318,7 +325,7 @@ def _parse(config: dict[str, Any], world_size: int) -> None:
 
 
 def _find_monitors(config: Mapping[str, Any]) -> None:
-    """Raise RuntimeError if a monitor needs a package that this Python lacks."""
+    """Raise RuntimeError if a monitor, e.g. wandb, needs a package that this Python lacks."""
     from deepspeed.monitor import utils
 
     for section, name in _MONITORS.items():
@@ -331,7 +338,7 @@ def _find_monitors(config: Mapping[str, Any]) -> None:
 
 
 def _for_the_engine(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a configuration without the parts that an engine for a small model cannot check."""
+    """Return a configuration without the sections that a small model on the CPU cannot check."""
     taken = {key: value for key, value in config.items() if key not in _NOT_FOR_THE_ENGINE}
     taken = copy.deepcopy(taken)
     zero = taken.get("zero_optimization")
@@ -384,7 +391,7 @@ def _optimizer(model: Any, config: Mapping[str, Any]) -> Any:
 
 
 def leaves_of(config: Mapping[str, Any], path: tuple[str, ...] = ()) -> list[Leaf]:
-    """Return the path and the value of each key that has no keys below it."""
+    """Return the leaves of a configuration: path and value of each key without keys below it."""
     leaves: list[Leaf] = []
     for key, value in config.items():
         if isinstance(value, Mapping) and value:
@@ -406,7 +413,7 @@ def with_leaves(leaves: Sequence[Leaf]) -> dict[str, Any]:
 
 
 def dotted(leaf: Leaf) -> str:
-    """Return the dotted path of a leaf."""
+    """Return the dotted path of a leaf, e.g. `zero_optimization.stage`."""
     return ".".join(leaf[0])
 
 

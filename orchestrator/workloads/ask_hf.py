@@ -1,10 +1,10 @@
-"""Ask Hugging Face's own classes about a run's arguments and DeepSpeed configuration.
+"""Check with Hugging Face's own classes whether they accept the arguments of a run.
 
-`python ask_hf.py ORDER.json`; asking.py explains the order and the answer. If a program parses its
-arguments by HfArgumentParser, its own dataclasses are taken from its file, and are parsed together
-with TrainingArguments; the program is not run. Any other program is run until it has made its
-TrainingArguments. Then DeepSpeed is asked about its configuration, as the Trainer completes it, in
-the way of ask_deepspeed.py.
+The command is `python ask_hf.py ORDER.json`; asking.py explains the order and the answer. If a
+program parses its arguments with HfArgumentParser, it is not run. Instead, its dataclasses are
+taken from its file and parsed together with TrainingArguments. Any other program is run until it
+has made its TrainingArguments. Then the Trainer completes the DeepSpeed configuration, and
+DeepSpeed checks the result as in ask_deepspeed.py.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _Thing = Union["tuple[str, ...]", ask_deepspeed.Leaf]
 
 
 class _MadeError(BaseException):
-    """The program has made its TrainingArguments, which are in `arguments`."""
+    """Raised to stop a program after it has made its TrainingArguments, in `arguments`."""
 
     def __init__(self, arguments: Any) -> None:
         super().__init__()
@@ -59,11 +59,11 @@ class _MadeError(BaseException):
 
 
 class _RefusedError(Exception):
-    """A parser refuses its arguments, in the words of the message."""
+    """Raised if a parser refuses its arguments; contains the parser's message."""
 
 
 def _load() -> None:
-    """Import the modules that every order needs, in addition to those for DeepSpeed."""
+    """Import the modules that every order needs, including those of `ask_deepspeed.load`."""
     ask_deepspeed.load()
     for module in _LOADED_LATE:
         with suppress(Exception):
@@ -71,7 +71,7 @@ def _load() -> None:
 
 
 def _ask(order: asking.ProgramOrder) -> asking.ProgramAnswer:
-    """Return how the classes of the run's transformers answer an order."""
+    """Return what transformers and DeepSpeed refuse in an order."""
     ask_deepspeed.be_a_rank(order)
     try:
         import transformers
@@ -122,7 +122,10 @@ def _ask(order: asking.ProgramOrder) -> asking.ProgramAnswer:
 def _without(
     things: Sequence[_Thing], problems: Sequence[asking.ProgramRefusal]
 ) -> Iterator[_Thing]:
-    """Yield the things that were not refused; keys that the Trainer fills in become `auto`."""
+    """Yield the options and keys that were not refused.
+
+    A refused key that the Trainer can fill in is included with the value `auto`.
+    """
     messages = {problem.argument: problem.message for problem in problems}
     for thing in things:
         message = messages.get(_name(thing))
@@ -133,14 +136,17 @@ def _without(
 
 
 def _name(thing: _Thing) -> str:
-    """Return an option, or the dotted path of a key of DeepSpeed's configuration."""
+    """Return the name of an option, or the dotted path of a key of the DeepSpeed configuration."""
     if isinstance(thing[0], tuple):
         return ask_deepspeed.dotted(thing)
     return asking.option_name(thing)
 
 
 def _stand_for_gpus(transformers: Any, world_size: int) -> None:
-    """Make TrainingArguments see the run's number of ranks, and accept a GPU's number formats."""
+    """Make TrainingArguments behave as if this process had the GPUs of the run.
+
+    They then have the run's world size, and accept bf16 and tf32.
+    """
     from transformers import training_args
 
     for name in ("is_torch_bf16_gpu_available", "is_torch_tf32_available"):
@@ -155,7 +161,7 @@ def _stand_for_gpus(transformers: Any, world_size: int) -> None:
 def _dataclasses_of(program: Path | None) -> tuple[list[Any], Iterator[str]]:
     """Return the dataclasses that a program gives to HfArgumentParser, and what cannot be checked.
 
-    The result is empty if the file does not parse its arguments in this way.
+    There are no dataclasses if the program does not use HfArgumentParser.
     """
     tree = None
     with suppress(OSError, SyntaxError, TypeError):
@@ -202,7 +208,7 @@ def _answer_of(
     things: Sequence[_Thing],
     order: asking.ProgramOrder,
 ) -> dict[str, Any]:
-    """Return the refusals, and the configuration as the Trainer completes it."""
+    """Return what is refused, and the DeepSpeed configuration as the Trainer completes it."""
     refusals: list[asking.ProgramRefusal] = []
     filled = None
     leaves: list[Any] = [thing for thing in things if isinstance(thing[0], tuple)]
@@ -237,7 +243,7 @@ def _refusals_in(error: BaseException) -> Iterator[asking.ProgramRefusal]:
 
 
 def _parse(program: Path | None, classes: Sequence[Any], arguments: Sequence[str]) -> list[Any]:
-    """Return the parsed dataclasses of a program, TrainingArguments among them."""
+    """Return the parsed dataclasses of a program; one of them is its TrainingArguments."""
     import transformers
 
     library: Any = transformers
@@ -292,7 +298,7 @@ def _made_by(program: Path, arguments: Sequence[str]) -> Any:
 
 
 def _let_own_programs_see_a_gpu(folder: Path) -> None:
-    """Let teralog's programs use the CPU in any precision, because the real run has GPUs."""
+    """Let teralog's programs accept any precision on the CPU, because the real run has GPUs."""
     import torch
 
     sys.path.insert(0, str(folder))
@@ -338,9 +344,9 @@ def _completed(parsed: Sequence[Any]) -> dict[str, Any] | None:
 
 
 def _model_config(parsed: Sequence[Any]) -> Any:
-    """Return the model's configuration if the arguments give all of it.
+    """Return the model's configuration if the arguments determine it.
 
-    Otherwise return one of an arbitrary width.
+    Otherwise return a configuration with an arbitrary width.
     """
     import transformers
 

@@ -1,10 +1,10 @@
-"""Ask Megatron's own code whether it accepts the arguments of a run, without a GPU.
+"""Check with Megatron's own code whether it accepts the arguments of a run, without a GPU.
 
-`python ask_megatron.py ORDER.json`; asking.py explains the order and the answer. The user's own
-program, e.g. `pretrain_gpt.py`, is run up to the call that trains. It parses its arguments and
-validates them. Then its groups of ranks are set up over a fake process group of the run's world
-size, and its TransformerConfig, OptimizerConfig and DistributedDataParallelConfig are made. Every
-error until then is a problem of the run.
+The command is `python ask_megatron.py ORDER.json`; asking.py explains the order and the answer. The
+user's own program, e.g. `pretrain_gpt.py`, is run up to the call that trains. It parses its
+arguments and validates them. Then its groups of ranks are set up over a fake process group of the
+run's world size. Its TransformerConfig, OptimizerConfig and DistributedDataParallelConfig are made.
+Every error before the training is reported as a problem of the run.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ _CONNECTIONS = "CUDA_DEVICE_MAX_CONNECTIONS"
 
 
 class _RefusedError(Exception):
-    """The program's argument parser refuses the arguments."""
+    """Raised if the program's argument parser refuses the arguments."""
 
 
 class _ReachedTraining(BaseException):
-    """The program has reached the call that would train."""
+    """Raised to stop the program at the call that would train; contains the call's arguments."""
 
     def __init__(self, call: Mapping[str, Any]) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ class _ReachedTraining(BaseException):
 
 
 class _StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Imports a replacement for packages that this Python lacks and the program always imports."""
+    """Imports a replacement for each missing package that the program always imports."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -106,14 +106,14 @@ class _StandIn(types.ModuleType):
 
 
 class _Megatron:
-    """The training program of all orders, which is imported once."""
+    """The user's training program, which is imported once for all orders."""
 
     def __init__(self) -> None:
         self._stand_ins = _StandIns()
         self._problem: str | None = None
 
     def load(self, orders: Sequence[asking.ProgramOrder]) -> None:
-        """Import what the program of the orders imports, or store why that is impossible."""
+        """Import what the orders' program imports. If that fails, store the reason."""
         program = orders[0].program
         if program is None or not Path(program).is_file():
             self._problem = f"{program}: the program's file cannot be read here"
@@ -125,7 +125,10 @@ class _Megatron:
             self._problem = f"{program}: cannot be imported here: {problem}"
 
     def ask(self, order: asking.ProgramOrder) -> asking.ProgramAnswer:
-        """Return Megatron's answer to an order; raise CannotAskError if it cannot be imported."""
+        """Return what Megatron refuses in an order.
+
+        Raises CannotAskError if the program cannot be imported.
+        """
         if self._problem is not None:
             raise asking.CannotAskError(self._problem)
         _show_gpus(order.gpus_per_node, order.compute_capability)
@@ -169,7 +172,7 @@ def _present_as_rank(order: asking.ProgramOrder, arguments: Sequence[str]) -> No
 def _imports(program: Path, stand_ins: _StandIns) -> str | None:
     """Import what the program imports, with replacements for missing packages.
 
-    Return why that is impossible, or None.
+    Return the reason if that is impossible, otherwise None.
     """
     _show_gpus(1, None)
     for _ in range(_MOST_STAND_INS):
@@ -196,9 +199,10 @@ def _imports(program: Path, stand_ins: _StandIns) -> str | None:
 
 
 def _read_sources_once() -> None:
-    """Cache what Megatron reads of its own source to describe its options.
+    """Cache how Megatron parses its own source to describe its options.
 
-    Otherwise the source would be parsed for every order, which takes longer than everything else.
+    Without the cache, Megatron would parse the source for every order. That takes longer than all
+    other work.
     """
     for module, name in ((ast, "parse"), (inspect, "getsource")):
         setattr(module, name, functools.cache(getattr(module, name)))
@@ -209,7 +213,10 @@ def _read_sources_once() -> None:
 
 
 def _supplies_to_typing(message: str) -> bool:
-    """Add a name of a later Python's `typing` that a message misses; return whether that worked."""
+    """Add to `typing` a name that an error message reports as missing; return whether that worked.
+
+    The name is one of a later Python, and comes from `typing_extensions`.
+    """
     match = re.match(r"cannot import name '(\w+)' from 'typing'", message)
     if match is None:
         return False
@@ -227,7 +234,7 @@ def _is_own(name: str, program: Path) -> bool:
 
 
 def _show_gpus(count: int, capability: Sequence[int] | None) -> None:
-    """Make torch report GPUs that this machine does not have, with a compute capability."""
+    """Make torch report `count` GPUs with a compute capability, although this machine has none."""
     import torch
 
     major, minor = capability or _CAPABILITY
@@ -249,8 +256,8 @@ def _show_gpus(count: int, capability: Sequence[int] | None) -> None:
 def _show_transformer_engine() -> None:
     """Make Megatron see the newest Transformer Engine if this Python has none.
 
-    If its fused functions cannot be imported, Megatron sets them to None, and its TransformerConfig
-    refuses options that need them.
+    Without Transformer Engine, Megatron sets its fused functions to None, and its TransformerConfig
+    refuses options that need them. So these functions are replaced.
     """
     if importlib.util.find_spec("transformer_engine") is not None:
         return
@@ -267,7 +274,7 @@ def _show_transformer_engine() -> None:
 
 
 def _answer_to(order: asking.ProgramOrder, arguments: Sequence[str]) -> dict[str, Any]:
-    """Return which steps were made, the first refusal, and which steps could not be made."""
+    """Return which steps were made, what was refused first, and which steps could not be made."""
     program = str(order.program)
     asked: list[str] = []
     not_asked: list[str] = []
@@ -303,7 +310,7 @@ def _answer_to(order: asking.ProgramOrder, arguments: Sequence[str]) -> dict[str
 
 
 def _is_of_this_machine(error: BaseException) -> bool:
-    """Return whether an error shows only that this machine lacks a package, or a GPU."""
+    """Return whether an error is only about this machine: it lacks a package or a GPU."""
     if isinstance(error.__cause__ or error.__context__, ImportError):
         return True
     lacks_engine = importlib.util.find_spec("transformer_engine") is None
@@ -333,7 +340,7 @@ def _not_asked(order: asking.ProgramOrder, stand_ins: _StandIns) -> Iterator[str
 
 
 def _steps(program: str) -> Iterator[tuple[Callable[[], None], str]]:
-    """Yield the steps up to the training in order, each with its name."""
+    """Yield the steps of the program before the training, in order, each with its name."""
     root = next((root for root in _ROOTS if f"{root}.arguments" in sys.modules), None)
     if root is None:
         raise ImportError(f"the program imports none of {', '.join(_ROOTS)}.arguments")
@@ -437,7 +444,7 @@ def _made_of(kind: Any, args: argparse.Namespace) -> Any:
 
 @contextlib.contextmanager
 def _without_training() -> Iterator[None]:
-    """Stop at the point where training would begin, and open no log file before."""
+    """Stop the program where training would begin; until then, it opens no log file."""
     for root in _ROOTS:
         training = sys.modules.get(f"{root}.training")
         if training is None:
@@ -479,7 +486,10 @@ def _argparse_raises() -> Iterator[None]:
 
 
 def _words_of(error: BaseException) -> str:
-    """Return an error's message on one line; for an assertion without a message, its condition."""
+    """Return an error's message on one line.
+
+    For an assertion without a message, return its condition.
+    """
     text = str(error)
     if not text.strip():
         return _one_line(_source_of(error) or type(error).__name__)
@@ -489,7 +499,10 @@ def _words_of(error: BaseException) -> str:
 
 
 def _source_of(error: BaseException) -> str:
-    """Return the condition of the statement that raised the error, if it can be read."""
+    """Return the statement that raised the error, if it can be read.
+
+    For an assertion, return only its condition.
+    """
     frames = traceback.extract_tb(error.__traceback__)
     if not frames:
         return ""
@@ -512,7 +525,7 @@ def _one_line(text: str) -> str:
 
 
 def _named(text: str, arguments: Sequence[str]) -> str | None:
-    """Return the command-line option that a message names: `--num-layers` or `num_layers`."""
+    """Return the option among `arguments` that a text names, as `--num-layers` or `num_layers`."""
     given = [asking.option_name(group) for group in asking.grouped(arguments)]
     options = {option.lstrip("-").replace("-", "_"): option for option in given}
     for word in _OPTION.findall(text):

@@ -1,9 +1,10 @@
 """What the programs `ask_*.py` share: their input, their answer, and the search for a cause.
 
-Such a program asks a training program's own classes about a run, before the run needs a GPU. The
-Python of the run starts it as `python ask_NAME.py ORDER.json`, where the file contains one order
-per run. It prints one JSON object as the last line of its output. It trains nothing, reaches no
-network, and writes nothing into the user's source.
+To ask a program about a run means to let its own classes check the run's arguments, before the run
+needs a GPU. Each `ask_*.py` does this for some training programs. The Python of the run starts it
+as `python ask_NAME.py ORDER.json`. The file contains one order per run, which is the run's command
+line. The last line of the output is one JSON object, the answer. No such program trains, uses the
+network, or writes into the user's source.
 
 This module uses only the standard library, like the programs themselves.
 """
@@ -45,12 +46,12 @@ _OFFLINE = {
 
 @dataclass(frozen=True)
 class ProgramOrder:
-    """The command line with which a run's program would be started, and its files.
+    """The command line with which a run's program would be started, and facts about the run.
 
     program: the file of the training program; None if it is not readable here.
-    arguments: its command line, without the program.
+    arguments: the program's command line, without the program.
     deepspeed_config: DeepSpeed's JSON file; None if the run has none.
-    compute_capability: that of the GPU, e.g. (9, 0); None if it is unknown.
+    compute_capability: the compute capability of the GPUs, e.g. (9, 0); None if it is unknown.
     """
 
     program: str | None
@@ -63,7 +64,7 @@ class ProgramOrder:
 
 @dataclass(frozen=True)
 class ProgramRefusal:
-    """Why a program would not start, in its own words, on one line.
+    """A reason why a program would not start, in the program's own words, on one line.
 
     argument: the option, or the dotted key of a configuration, that is the cause; None if unknown.
     """
@@ -86,18 +87,20 @@ class ProgramAnswer:
 
 
 class CannotAskError(Exception):
-    """Nothing can be asked; the message is a sentence with the reason."""
+    """Raised if a program cannot be asked; the message is a sentence with the reason."""
 
 
 def answer_orders(
     ask: Callable[[ProgramOrder], ProgramAnswer],
     load: Callable[[Sequence[ProgramOrder]], None] = lambda orders: None,
 ) -> NoReturn:
-    """Read the order that the command line names, ask, print the answer, and exit.
+    """Read the file that the command line names, answer its orders, print the answers, and exit.
 
-    The file has one order or a list of orders; the answer has the same form. What libraries print
-    goes to stderr. load: imports what all orders need. It is called once, because each order is
-    handled in a copy of this process. A failed import is repeated, and reported, when an order
+    The file has one order or a list of orders; the output has one answer or a list of answers.
+    ask: returns the answer to an order. load: imports what all orders need.
+
+    What libraries print goes to stderr. `load` is called once, and each order is handled in a copy
+    of this process. If an import fails in `load`, it is tried again, and reported, when an order
     needs it.
     """
     answers = os.dup(1)
@@ -118,7 +121,7 @@ def answer_orders(
 
 
 def _answer(ask: Callable[[ProgramOrder], ProgramAnswer], order: ProgramOrder) -> dict[str, Any]:
-    """Return the answer to an order as a JSON object, from a separate process."""
+    """Handle an order in a separate process; return the answer as a JSON object."""
 
     def question() -> dict[str, Any]:
         with tempfile.TemporaryDirectory() as scratch:
@@ -140,7 +143,7 @@ def _answer(ask: Callable[[ProgramOrder], ProgramAnswer], order: ProgramOrder) -
 
 
 def read_order(values: Mapping[str, Any]) -> ProgramOrder:
-    """Return an order that was read from JSON.
+    """Return the order that a JSON object describes.
 
     If the order's program is `-m teralog.NAME`, its file is NAME.py next to this file.
     """
@@ -158,9 +161,9 @@ def read_order(values: Mapping[str, Any]) -> ProgramOrder:
 
 
 def _be_harmless(order: ProgramOrder, scratch: str) -> None:
-    """Forbid the network and changes of the user's source, for the rest of this process.
+    """Forbid this process to use the network, and to change the user's source.
 
-    Caches go to the folder `scratch`, which is also the working folder.
+    Caches are written to the folder `scratch`, which becomes the working folder.
     """
     for name in ("TORCH_EXTENSIONS_DIR", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
         os.environ[name] = scratch
@@ -185,7 +188,10 @@ def _is_writing(values: tuple[Any, ...]) -> bool:
 
 
 def folder_of_imports(program: Path) -> Path:
-    """Return the folder from which Python imports a program: its outermost package's folder."""
+    """Return the folder of a program, or that of its outermost package if it is in a package.
+
+    Python imports the program from this folder.
+    """
     folder = program.parent
     while (folder / "__init__.py").is_file():
         folder = folder.parent
@@ -193,7 +199,10 @@ def folder_of_imports(program: Path) -> Path:
 
 
 def start_program(program: Path, arguments: Sequence[str]) -> None:
-    """Run a program's file in this process as its main program; one of a package as a module."""
+    """Run a program in this process as its main program.
+
+    A file of a package is run as a module of the package.
+    """
     folder = folder_of_imports(program)
     sys.argv = [str(program), *arguments]
     sys.path.insert(0, str(folder))
@@ -211,10 +220,10 @@ def words(error: BaseException) -> str:
 
 
 def in_another_process(question: Callable[[], Any], seconds: int = SECONDS) -> Any:
-    """Return the result of `question`, called in a separate process; it must be JSON.
+    """Call `question` in a separate process and return its result, which must be a JSON value.
 
-    A separate process is used because libraries keep state between two questions, and may end the
-    process. Raises CannotAskError if the process ends without an answer, or exceeds the time.
+    A separate process is used because libraries keep state between two calls, and may end the
+    process. Raises CannotAskError if the process ends without a result, or exceeds `seconds`.
     """
     read, write = os.pipe()
     child = os.fork()
@@ -246,11 +255,12 @@ def problems_of(
     """Yield each refusal of options or keys, with the option or key that causes it.
 
     things: the options of a command line, or the keys of a configuration.
-    ask: returns what is refused, usually one problem at a time.
+    ask: returns what the program refuses, usually one problem at a time.
     name: returns the name of an option or key.
+    last: names of options or keys that are tried last in the search for a cause.
 
-    The cause is removed, and the program is asked about the rest again. A refusal that appears only
-    because something was removed is not reported.
+    After each refusal, its cause is removed, and the program is asked about the rest. A refusal
+    that appears only because something was removed is not reported.
     """
     left, first = list(things), True
     for _ in range(_MOST_PROBLEMS):
@@ -281,7 +291,10 @@ def _cause(
     name: Callable[[Any], str],
     last: Collection[str],
 ) -> Any | None:
-    """Return the option without which the refusal disappears; try options in the message first."""
+    """Return the option or key without which the refusal disappears; None if there is none.
+
+    Options and keys that the message mentions are tried first.
+    """
 
     def likely(thing: Any) -> tuple[bool, int]:
         named = names_argument(name(thing), refusal.message)
@@ -317,7 +330,10 @@ def _has_value(thing: Sequence[Any], message: str) -> bool:
 
 
 def _lacks(name: str, refusal: ProgramRefusal, messages: Sequence[str]) -> bool:
-    """Return whether a program refuses the rest only for lack of the argument that was removed."""
+    """Return whether a program refuses the rest only because the option `name` was removed.
+
+    messages: the messages of the program after the removal.
+    """
     if any("arguments are required" in message for message in messages):
         return True
     missed = any(names_argument(name, message) for message in messages)
@@ -340,7 +356,10 @@ def names_argument(name: str, message: str) -> bool:
 
 
 def grouped(arguments: Sequence[str]) -> list[tuple[str, ...]]:
-    """Return each option of a command line with its values; values before the first have none."""
+    """Return each option of a command line with its values.
+
+    Values before the first option are a group without an option.
+    """
     groups: list[list[str]] = []
     for argument in arguments:
         if _is_option(argument) or not groups:
@@ -351,7 +370,7 @@ def grouped(arguments: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 def option_name(group: Sequence[str]) -> str:
-    """Return the name of an option of `grouped`, without a value behind an equals sign."""
+    """Return the name of an option in the result of `grouped`, without `=` and its value."""
     return group[0].partition("=")[0]
 
 
@@ -360,7 +379,7 @@ def _is_option(argument: str) -> bool:
 
 
 def argparse_refusals(message: str) -> list[ProgramRefusal]:
-    """Return the refusals in argparse's last line, e.g. `argument --x: …`."""
+    """Return the refusals in an error message of argparse, e.g. `argument --x: …`."""
     message = message.strip()
     if match := re.match(r"argument (\S+?)(?:/\S+)*: ", message):
         return [ProgramRefusal(message, match[1])]

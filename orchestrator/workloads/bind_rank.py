@@ -1,14 +1,14 @@
-"""Bind a rank to cores near its GPU, or start it with the user's own command.
+"""Bind a rank to cores near its GPU, or start it with a command of the user that binds it.
 
-The process then becomes the rank's program. The launcher starts this file on every rank, instead of
-`PROGRAM ARGUMENT…`:
+The launcher starts this file on every rank, instead of `PROGRAM ARGUMENT…`. The process binds
+itself, and then becomes the rank's program:
 
     python bind_rank.py numa RANKS PROGRAM ARGUMENT…
     python bind_rank.py custom COUNT WORD… PROGRAM ARGUMENT…
 
-RANKS is the number of ranks per node if the ranks have no GPUs, else 0. The COUNT WORDs are the
-user's command. PROGRAM may be `-m MODULE`. Launchers older than torchrun put --local_rank first;
-it is passed on to PROGRAM.
+RANKS is the number of ranks per node if the ranks have no GPUs, else 0. COUNT is the number of
+WORDs in the user's command. PROGRAM may be `-m MODULE`. Launchers older than torchrun insert
+--local_rank as the first argument; it is passed on to PROGRAM.
 
 A copy of this file is in the folder of each run that needs it. It runs in the run's own Python,
 which may be an old one, and uses only the standard library.
@@ -24,7 +24,7 @@ _SMI = ("nvidia-smi", "--query-gpu=index,uuid,pci.bus_id", "--format=csv,noheade
 
 
 def bind_rank_main() -> None:
-    """Bind this process as its arguments say, and replace it by the rank's program."""
+    """Bind this process as its arguments request, and replace it by the rank's program."""
     handed = [word for word in sys.argv[1:2] if re.match("--local[_-]rank(=|$)", word)]
     mode, number, *words = sys.argv[1 + len(handed) :]
     count, prefix = int(number), []
@@ -43,11 +43,11 @@ def bind_rank_main() -> None:
 def bind_to_numa_node(ranks: int, root: Path) -> "str | None":
     """Bind this process to the cores of its NUMA node; return the reason if it is not bound.
 
-    Memory needs no binding: Linux takes it from the node of the core that first uses it.
+    Memory needs no binding: Linux allocates it on the node of the core that first uses it.
 
-    ranks: the number per node if they have no GPUs, else 0. Such ranks are spread over the NUMA
-        nodes, neighbours together.
-    root: / except in tests.
+    ranks: the number of ranks per node if they have no GPUs, else 0. Ranks without GPUs are spread
+        over the NUMA nodes, so that consecutive ranks share a node.
+    root: the folder with `sys`: / except in tests.
     """
     local = os.environ.get("LOCAL_RANK", "")
     if not local.isdigit():
@@ -67,7 +67,7 @@ def bind_to_numa_node(ranks: int, root: Path) -> "str | None":
 
 
 def numa_nodes(root: Path) -> "dict[int, set[int]]":
-    """Return the cores of each NUMA node that has cores."""
+    """Return the cores of each NUMA node by its number; nodes without cores are left out."""
     nodes = {}
     for folder in root.glob("sys/devices/system/node/node[0-9]*"):
         cores = listed_cores(_text(folder / "cpulist"))
@@ -77,13 +77,13 @@ def numa_nodes(root: Path) -> "dict[int, set[int]]":
 
 
 def listed_cores(text: str) -> "set[int]":
-    """Return the cores in a list as the kernel writes it, e.g. 0-3,8."""
+    """Return the cores in a list of the Linux kernel, e.g. 0-3,8."""
     ranges = [part.split("-") for part in text.strip().split(",") if part]
     return {core for ends in ranges for core in range(int(ends[0]), int(ends[-1]) + 1)}
 
 
 def gpu_numa_node(local_rank: int, root: Path) -> "int | None":
-    """Return the NUMA node of the GPU that CUDA gives to a rank, None if unknown."""
+    """Return the NUMA node of the GPU that CUDA gives to a rank; None if unknown."""
     try:
         listed = subprocess.check_output(_SMI, universal_newlines=True, stderr=subprocess.DEVNULL)
     except (OSError, subprocess.CalledProcessError):

@@ -2,17 +2,17 @@
 
 The program needs torch, DeepSpeed if the strategy is zero*, and the files next to it. So this
 folder can be copied to another machine and used alone. There are four ways to start it, each
-followed by the arguments of --help:
+followed by the arguments that --help lists:
 
     python -m torch.distributed.run --standalone --nproc_per_node 2 -m teralog.gpt
     deepspeed --num_gpus 2 --module teralog.gpt
     srun --ntasks 2 python -m teralog.gpt    (ranks from the SLURM_* variables)
     python -m teralog.gpt                    (one process)
 
-Rank 0 reports on stdout, in lines that reporting.py describes. It reports each iteration only with
-ddp, because DeepSpeed prints its own timer lines. `step_seconds` is the wall time on rank 0 of all
-micro-batches and the optimizer step, without the making of the tokens. `train_seconds` is the time
-of the whole loop.
+Rank 0 reports on stdout, in lines that reporting.py describes. It reports the time of each
+iteration only with ddp, because DeepSpeed prints its own timer lines. `step_seconds` is the wall
+time on rank 0 of all micro-batches and the optimizer step. It does not include the time to make the
+tokens. `train_seconds` is the time of the whole loop.
 """
 
 from __future__ import annotations
@@ -54,7 +54,10 @@ MicroBatchTrainer = Callable[[Tensor, bool], Tensor]  # (token ids, is it the la
 
 
 def ddp_trainer(model: GPT, settings: Settings, device: torch.device) -> MicroBatchTrainer:
-    """Return a function that trains one micro-batch with torch's DDP and adds up gradients."""
+    """Return a function that trains one micro-batch with torch's DDP.
+
+    The function adds up the gradients, and updates the weights after the last micro-batch.
+    """
     ddp = DistributedDataParallel(model, device_ids=[device] if device.type == "cuda" else None)
     optimizer = torch.optim.AdamW(
         ddp.parameters(), lr=settings.learning_rate, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.01
@@ -77,7 +80,10 @@ def ddp_trainer(model: GPT, settings: Settings, device: torch.device) -> MicroBa
 
 
 def deepspeed_trainer(model: GPT, deepspeed: Any, config: Any) -> MicroBatchTrainer:
-    """Return a function that trains one micro-batch with ZeRO; DeepSpeed counts micro-batches."""
+    """Return a function that trains one micro-batch with ZeRO.
+
+    DeepSpeed itself counts micro-batches, and updates the weights after the last one.
+    """
     weights = model.parameters()
     engine, *_ = deepspeed.initialize(model=model, model_parameters=weights, config=config)
 
@@ -91,7 +97,7 @@ def deepspeed_trainer(model: GPT, deepspeed: Any, config: Any) -> MicroBatchTrai
 
 
 def train(settings: Settings, device: torch.device, train_micro_batch: MicroBatchTrainer) -> None:
-    """Train all iterations; report each iteration (only with ddp) and the end."""
+    """Train all iterations; report each iteration and the end."""
     mean_loss = math.nan
     started = clock(device)
     for iteration in range(1, settings.train_iters + 1):
@@ -129,7 +135,7 @@ def run_gpt(settings: Settings, device: torch.device, deepspeed: Any, config: An
 
 
 def load_deepspeed(settings: Settings, device: torch.device) -> tuple[Any, Any]:
-    """Return the deepspeed module and its JSON, or None and None for ddp.
+    """Return the module deepspeed and the content of its JSON file; None and None for ddp.
 
     Raises SettingsError if one of them is missing, or the JSON contradicts the settings.
     """
@@ -166,7 +172,7 @@ def gpt_parser() -> argparse.ArgumentParser:
 
 
 def parse_arguments(arguments: Sequence[str] | None) -> Settings:
-    """Return the settings; a usage error ends the process with exit code 2."""
+    """Return the settings on the command line; a usage error ends the process with exit code 2."""
     options = vars(gpt_parser().parse_args(arguments))
     return settings_of(options, options["strategy"])
 

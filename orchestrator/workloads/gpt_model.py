@@ -1,7 +1,7 @@
 """Build the GPT to train, its initial weights, and its tokens.
 
-Equal seeds give equal initial weights and equal tokens, so that the losses of the strategies can be
-compared.
+Equal seeds give equal initial weights and equal tokens. So the losses of different strategies can
+be compared.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 
 class Block(nn.Module):
-    """Pre-LayerNorm causal attention and GELU feed-forward, each added to the residual stream."""
+    """A layer: causal attention and a GELU feed-forward network, each after a LayerNorm.
+
+    The output of each is added to the residual stream.
+    """
 
     def __init__(self, settings: Settings) -> None:
         super().__init__()
@@ -34,7 +37,7 @@ class Block(nn.Module):
         self.ffn_out = nn.Linear(ffn_hidden_size, hidden_size)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map (micro_batch_size, seq_length, hidden_size) to the same shape."""
+        """Map a tensor of shape (micro_batch_size, seq_length, hidden_size) to the same shape."""
         query, key, value = (
             part.unflatten(-1, (self.num_attention_heads, -1)).transpose(1, 2)
             for part in self.attention_in(self.attention_norm(x)).chunk(3, dim=-1)
@@ -49,10 +52,11 @@ class Block(nn.Module):
 class GPT(nn.Module):
     """GPT-2: learned positions, biases everywhere, output head tied to the token embedding.
 
-    Parameters, with l layers, hidden size h, feed-forward size f, vocabulary v, sequence length s,
-    each tied weight counted once. A block has 4h^2 + 4h in its attention (query, key, value,
-    output), 2hf + f + h in its feed-forward and 4h in its two LayerNorms; the embeddings add
-    vh + sh and the final LayerNorm 2h. With f = 4h that is l(12h^2 + 13h) + vh + sh + 2h.
+    The letters are l = layers, h = hidden size, f = feed-forward size, v = vocabulary, s = sequence
+    length. A block has 4h^2 + 4h parameters in its attention (query, key, value, output), 2hf + f +
+    h in its feed-forward network and 4h in its two LayerNorms. The embeddings have vh + sh, and the
+    final LayerNorm has 2h. With f = 4h the sum is l(12h^2 + 13h) + vh + sh + 2h. Each tied weight
+    is counted once.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -64,7 +68,10 @@ class GPT(nn.Module):
         self.final_norm = nn.LayerNorm(settings.hidden_size)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Return the mean next-token loss of (micro_batch_size, seq_length + 1) token ids."""
+        """Return the mean loss of next-token prediction.
+
+        tokens: token ids of shape (micro_batch_size, seq_length + 1).
+        """
         inputs, targets = tokens[:, :-1], tokens[:, 1:]
         positions = torch.arange(inputs.shape[1], device=inputs.device)
         x = self.token_embedding(inputs) + self.position_embedding(positions)
@@ -82,8 +89,8 @@ class GPT(nn.Module):
 def build_model(settings: Settings, device: torch.device, deepspeed: Any, config: Any) -> GPT:
     """Return a GPT with GPT-2's initial weights.
 
-    They are drawn from N(0, 0.02); output projections are divided by sqrt(2 layers). Under ZeRO-3
-    the model is partitioned from the start.
+    They are drawn from a normal distribution with standard deviation 0.02; that of output
+    projections is divided by sqrt(2 layers). Under ZeRO-3 the model is partitioned from the start.
     """
     partitioned = settings.strategy == "zero3"
     with deepspeed.zero.Init(config_dict_or_path=config) if partitioned else device:
@@ -97,8 +104,9 @@ def draw_weights(
 ) -> None:
     """Give a model GPT-2's initial weights.
 
-    output: a text that only output projections have in their names. Each weight is drawn whole and
-    in fp32, even if it is partitioned, so that every strategy starts from the same numbers.
+    output: a text that is in the names of output projections and of no other weights. Each weight
+    is drawn whole and in fp32, even if it is partitioned, so that all strategies start from the
+    same numbers.
     """
     partitioned = settings.strategy == "zero3"
     generator = torch.Generator(device).manual_seed(settings.seed)
@@ -114,9 +122,10 @@ def draw_weights(
 
 
 def dummy_tokens(settings: Settings, iteration: int, rank: int) -> Tensor:
-    """Return token ids (num_microbatches, micro_batch_size, seq_length + 1) for one rank.
+    """Return random token ids for one rank and iteration.
 
-    The samples are the same for any micro-batch size.
+    The shape is (num_microbatches, micro_batch_size, seq_length + 1). The samples do not depend on
+    how the batch is divided into micro-batches.
     """
     seed = ((settings.seed * 1_000_003 + iteration) * 1_000_003 + rank) % 2**63
     shape = (settings.num_microbatches, settings.micro_batch_size, settings.seq_length + 1)

@@ -1,17 +1,18 @@
 """Train a GPT-2 on dummy tokens with Hugging Face's Trainer and ZeRO, and report its speed.
 
 The program needs torch, DeepSpeed, transformers and accelerate, and the files next to it. It is
-started like gpt.py, and takes the same arguments. DeepSpeed's JSON sets the ZeRO stage, and the
-Trainer fills in "auto" values from the arguments:
+started like gpt.py. It has the same arguments, except that it has no `--strategy`, and has
+`--warmup-steps`. DeepSpeed's JSON sets the ZeRO stage, and the Trainer fills in "auto" values from
+the arguments:
 
     python -m torch.distributed.run --standalone --nproc_per_node 2 -m teralog.hf_gpt
 
 The Trainer prints its own lines: a dictionary after each iteration and, at the end, its result with
-the time of the whole training. A dictionary does not contain its iteration's time, so rank 0 also
-reports that, in the lines of reporting.py. `step_seconds` is the wall time from the Trainer's
-`on_step_begin` to its `on_step_end`: all micro-batches and the optimizer step. The Trainer's work
-between two steps, fetching samples and reducing the loss for its dictionary, is only in the
-Trainer's result.
+the time of the whole training. The dictionary does not contain the time of the iteration, so rank 0
+also reports this time, in the lines of reporting.py. `step_seconds` is the wall time from the
+Trainer's `on_step_begin` to its `on_step_end`: all micro-batches and the optimizer step. Between
+two steps, the Trainer fetches samples and reduces the loss for its dictionary. This time is only in
+the Trainer's result.
 
 Weights are drawn as in gpt.py, without dropout, so that the losses of the stages can be compared.
 The learning rate is constant after `--warmup-steps`. All other settings are the Trainer's defaults,
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 
 
 class DummyTokens(Dataset[dict[str, Tensor]]):
-    """As many samples of random token ids as the run uses; equal seeds give equal samples."""
+    """A data set of `samples` sequences of random token ids; equal seeds give equal sequences."""
 
     def __init__(self, settings: Settings, samples: int) -> None:
         self.settings = settings
@@ -83,11 +84,11 @@ class StepTimer:
         self.begun = clock(self.device)
 
     def end(self) -> None:
-        """Record the time at which the iteration is complete."""
+        """Record how long the iteration took."""
         self.seconds = clock(self.device) - self.begun
 
     def tell(self, iteration: int, loss: float) -> None:
-        """Report the iteration.
+        """Report the time and the loss of the last iteration.
 
         loss: the mean over all ranks and micro-batches.
         """
@@ -96,7 +97,7 @@ class StepTimer:
 
 
 def callback(transformers: Any, times: StepTimer) -> Any:
-    """Return the Trainer's callback that times its steps."""
+    """Return a callback of the Trainer that times its steps with `times`."""
 
     class Reporter(transformers.TrainerCallback):  # type: ignore[misc]  # known when it is loaded
         def on_step_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
@@ -113,7 +114,7 @@ def callback(transformers: Any, times: StepTimer) -> Any:
 
 
 def build_hf_model(settings: Settings, deepspeed: Any, transformers: Any) -> Any:
-    """Return GPT-2 from its configuration; under ZeRO-3 it is partitioned from the start.
+    """Return transformers' GPT-2 of the given sizes; under ZeRO-3 it is partitioned from the start.
 
     Call this after the Trainer's arguments are made: making them informs transformers about ZeRO-3.
     """
@@ -140,7 +141,10 @@ def build_hf_model(settings: Settings, deepspeed: Any, transformers: Any) -> Any
 def trainer_arguments(
     settings: Settings, device: torch.device, warmup_steps: int, folder: str, transformers: Any
 ) -> Any:
-    """Return the Trainer's arguments; `folder` is for checkpoints, but none are written."""
+    """Return the Trainer's arguments.
+
+    folder: the output folder, which the Trainer requires; no checkpoints are written.
+    """
     # Reentrant, as in gpt_model.py and for its reason.
     checkpointing: dict[str, Any] = {
         "gradient_checkpointing": True,

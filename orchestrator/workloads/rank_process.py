@@ -17,8 +17,8 @@ from .settings import Settings, SettingsError
 def set_rank_environment() -> None:
     """Set torch.distributed's variables if no launcher has set them.
 
-    They are taken from Slurm's variables, or are those of a single process. Raises SettingsError if
-    Slurm's variables do not show where rank 0 is.
+    Their values come from Slurm's variables. Without these, they are the values for a single
+    process. Raises SettingsError if Slurm's variables do not show where rank 0 is.
     """
     env = os.environ
     if "RANK" in env:
@@ -62,7 +62,10 @@ def select_device(settings: Settings) -> torch.device:
 
 
 def load_module(module: str, otherwise: str) -> Any:
-    """Return a module. Raises SettingsError, with the remedy `otherwise`, if it is missing."""
+    """Import and return a module.
+
+    Raises SettingsError with the text `otherwise` if the module is missing.
+    """
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
@@ -72,7 +75,7 @@ def load_module(module: str, otherwise: str) -> Any:
 
 
 def print_settings_error(program: str, error: SettingsError) -> int:
-    """Print the user's mistake on rank 0 only; return the exit code."""
+    """Print the user's mistake on rank 0 only; return exit code 1."""
     if os.environ["RANK"] == "0":
         print(f"{program}: {error}", file=sys.stderr)
     else:
@@ -81,10 +84,10 @@ def print_settings_error(program: str, error: SettingsError) -> int:
 
 
 def leave(exit_code: int) -> NoReturn:
-    """End the process with an exit code.
+    """End the process immediately with an exit code.
 
-    sys.exit is not used, because some DeepSpeed runs aborted after their work was done, when the
-    interpreter ended ("terminate called without an active exception").
+    sys.exit is not used, because some DeepSpeed runs then aborted after their work was done, when
+    the interpreter ended ("terminate called without an active exception").
     """
     sys.stdout.flush()
     sys.stderr.flush()

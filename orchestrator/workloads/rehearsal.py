@@ -1,14 +1,15 @@
 """Check in a rehearsal everything that a rank of a training program would use.
 
-The launcher starts `python rehearsal.py REHEARSAL.json FOLDER PROGRAM ARGUMENT…` on every rank. It
-checks the rank's environment, the files that the rank would open and its options, and ends as the
-program would. Ranks exchange their reports in the folder, which is new for this start, and the
-first rank prints the findings for each node. Before that, the job script starts `python
-rehearsal.py REHEARSAL.json` alone. It looks for the modules that launcher and program import:
-without torch, a launcher would start no rank that could report a missing module.
+First, the job script starts `python rehearsal.py REHEARSAL.json` once. It looks for the modules
+that the launcher and the program import. This comes first because a launcher without torch starts
+no ranks, which could report the missing module.
 
-It is a stand-alone program that uses only the standard library, because it runs under the Python of
-the training.
+Then the launcher starts `python rehearsal.py REHEARSAL.json FOLDER PROGRAM ARGUMENT…` on every
+rank. It checks the rank's environment, its options, and the files that the rank would open. Its
+exit code is the one that the program would have. The ranks write their reports into FOLDER, which
+is new for each start, and the first rank prints the findings for each node.
+
+The file uses only the standard library, because it runs under the Python of the training.
 """
 
 import importlib.util
@@ -112,10 +113,10 @@ def _problems(order: Mapping[str, Any], program: str, arguments: Sequence[str]) 
 def _asked(
     order: Mapping[str, Any], program: str, arguments: Sequence[str]
 ) -> Mapping[str, Any] | None:
-    """Return the program's own answer about its arguments; only the first rank asks.
+    """Return the program's own answer about its arguments; None if it is not asked.
 
-    A file `ask_*.py`, next to this file, gets the answer. None if there is no such file for the
-    program.
+    The file `ask_*.py` next to this file asks the program, if there is one for the program. Only
+    the first rank asks.
     """
     if order.get("ask") is None or _rank(order) != 0 or order["launcher"] == "node":
         return None
@@ -139,7 +140,7 @@ def _asked(
 
 
 def _refusals(answer: Mapping[str, Any] | None, name: str) -> Iterator[str]:
-    """Yield what the program refuses, in its own words, in the form of argparse's last line."""
+    """Yield what the program refuses, in its own words, each as an error line of argparse."""
     for problem in () if answer is None else answer["problems"]:
         message, cause = problem["message"], problem["argument"]
         if not message.startswith(_OF_ARGPARSE):
@@ -165,7 +166,7 @@ def _answer_lines(answer: Mapping[str, Any] | None) -> Iterator[str]:
 
 
 def _program_problems(program: str) -> Iterator[str]:
-    """Yield why Python cannot run a program that is not a module, whatever its suffix."""
+    """Yield why Python cannot run a program that is given as a file or folder, not as a module."""
     try:
         path, source = _program_source(program)
         if not source.startswith(importlib.util.MAGIC_NUMBER):
@@ -177,10 +178,10 @@ def _program_problems(program: str) -> Iterator[str]:
 
 
 def _program_source(program: str) -> tuple[str, bytes]:
-    """Return the file that Python runs for a program, and its content.
+    """Return the path of the file that Python runs for a program, and its content.
 
-    For a folder or a zip file, this is its `__main__`. Raises OSError, or ImportError without such
-    a file.
+    For a folder or a zip file, it is the file `__main__.py` in it. Raises OSError if a file cannot
+    be read, and ImportError if there is no `__main__`.
     """
     finder: Any = pkgutil.get_importer(program)
     if finder is None:
@@ -193,7 +194,7 @@ def _program_source(program: str) -> tuple[str, bytes]:
 
 
 def _launcher_remarks(arguments: Sequence[str], accepted: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a remark if the program refuses an argument that the launcher itself added."""
+    """Yield a remark if the launcher adds an argument that the program refuses."""
     words = {argument.partition("=")[0] for argument in arguments}
     if "--local-rank" in words and "--local-rank" not in accepted and "--local_rank" in accepted:
         yield (
@@ -203,7 +204,7 @@ def _launcher_remarks(arguments: Sequence[str], accepted: Mapping[str, Any]) -> 
 
 
 def _program(words: Sequence[str]) -> list[str]:
-    """Return the words of a command line, with a program `-m MODULE` as one word."""
+    """Return the words of a command line, with `-m MODULE` of the program joined to one word."""
     order, folder, program, *arguments = words
     if program in ("-m", "--module"):
         return [order, folder, _MODULE + arguments[0], *arguments[1:]]
@@ -213,8 +214,8 @@ def _program(words: Sequence[str]) -> list[str]:
 def install_line(modules: Sequence[str], extras: Mapping[str, str], python: str | None) -> str:
     """Return the command that installs these modules for a Python.
 
-    extras: teralog's extra that installs a module, by module. python: None for the Python of the
-    user's `pip`.
+    extras: for a module, the extra of teralog that installs it. python: the path of the Python;
+    None for that of the user's `pip`.
     """
     pip = "pip" if python is None else f"{shlex.quote(python)} -m pip"
     chosen = sorted({extras[module] for module in modules if module in extras}, reverse=True)
@@ -225,7 +226,10 @@ def install_line(modules: Sequence[str], extras: Mapping[str, str], python: str 
 
 
 def _imports_exit_code(order: Mapping[str, Any]) -> int:
-    """Print the modules this Python lacks, and the remedy; return 1 if it lacks any."""
+    """Print the modules that this Python lacks, and the command that installs them.
+
+    Return 1 if it lacks a module, otherwise 0.
+    """
     problems = dict(zip(order["imports"], map(_module_problem, order["imports"]), strict=True))
     missing = [module for module, problem in problems.items() if problem]
     if not missing:
@@ -252,10 +256,10 @@ def _module_problem(module: str) -> str | None:
 
 
 def rank_problems(environment: Mapping[str, str], order: Mapping[str, Any]) -> Iterator[str]:
-    """Yield problems of the variables that identify a rank.
+    """Yield problems of the environment variables that identify a rank.
 
-    order: has `ranks_per_node` and `nodes`, as the run requests them. Its `launcher` is "node" if
-    one process per node is started, which needs no such variables.
+    order: contains `ranks_per_node` and `nodes`, as the run requests them, and `launcher`. With the
+    launcher "node", which starts one process per node, these variables are not needed.
     """
     if order["launcher"] == "node":
         return
@@ -298,7 +302,7 @@ def _address_problems(environment: Mapping[str, str]) -> Iterator[str]:
 def option_problems(
     arguments: Sequence[str], accepted: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[str]:
-    """Yield the arguments of a command line that a program would refuse.
+    """Yield one message of argparse for each argument that a program would refuse.
 
     accepted: the properties of each option. `values` is how many values it has: 0, another number,
         or argparse's "?", "*" or "+"; 1 if not given. `type` is "int", "float" or "str". `choices`
@@ -319,7 +323,10 @@ def option_problems(
 
 
 def given_options(arguments: Sequence[str]) -> list[tuple[str | None, list[str]]]:
-    """Return each option with its values; values before the first option have none."""
+    """Return each option with its values.
+
+    Values before the first option each have None as their option.
+    """
     options: list[tuple[str | None, list[str]]] = []
     for argument in arguments:
         if argument.startswith("-") and not _is_number(argument):
@@ -380,10 +387,10 @@ def _master() -> str:
 
 
 def _listen(rank: int) -> socket.socket | None:
-    """Listen at the address where the ranks of torch.distributed meet, as the first rank does.
+    """Listen at the address where the ranks of torch.distributed meet, if this is the first rank.
 
-    Under torchrun the launcher itself listens there. If an address cannot be used, the other ranks
-    cannot connect to it, and report that.
+    Under torchrun, the launcher listens there instead. If this rank cannot listen at the address,
+    the other ranks cannot connect to it, and report that.
     """
     port = _port(os.environ)
     if rank or port is None or os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
@@ -411,7 +418,10 @@ def _master_problems() -> Iterator[str]:
 
 
 def _register(meeting: Path, rank: int, report: Mapping[str, Any]) -> bool:
-    """Register a rank with its report, in one step; return False if it is registered already."""
+    """Write the report of a rank; return False if this rank has written one already.
+
+    A report is written in one step, so no rank reads half of it.
+    """
     draft = meeting / f".{rank}-{_node()}-{os.getpid()}"
     draft.write_text(json.dumps(report), encoding="utf-8")
     try:
@@ -428,7 +438,7 @@ def _counted(number: int, what: str) -> str:
 
 
 def _verdict(meeting: Path, order: Mapping[str, Any]) -> bool:
-    """Wait for all ranks, print the findings for each node, and return whether all is well."""
+    """Wait for all ranks, print the findings for each node, and return whether all passed."""
     per_node = 1 if order["launcher"] == "node" else order["ranks_per_node"]
     expected = order["nodes"] * per_node
     ranks = _gather(meeting, expected)

@@ -1,8 +1,7 @@
 """Print the reports of a training program: speed, loss and memory, by rank 0 on stdout.
 
-It prints a line at the start, after each iteration, and when all iterations are done. The lines
-have exactly this form; `deepspeed` is only there if it is used, and `device` is the GPU's name on
-CUDA:
+A report is a line at the start, after each iteration, or at the end. The lines have exactly this
+form; `deepspeed` is only there if it is used, and `device` is the GPU's name on CUDA:
 
     [teralog] start | strategy zero2 | world_size 2 | backend gloo | device cpu | precision fp32 | \
 parameters 136960 | torch 2.13.0+cpu | deepspeed 0.19.8
@@ -11,9 +10,9 @@ memory_allocated_gib 0.391 | max_memory_allocated_gib 0.402
     [teralog] finished | iterations 20 | train_seconds 1.234567 | final_loss 6.238123 | \
 max_memory_allocated_gib 0.402
 
-`samples_per_second` is the global batch divided by `step_seconds`. A loss is averaged over ranks
-and micro-batches, and may be nan or inf. Memory is that of rank 0: on CUDA of torch's allocator, on
-the CPU the resident set of the process.
+`samples_per_second` is the global batch divided by `step_seconds`. A loss is the mean over ranks
+and micro-batches, and may be nan or inf. Memory is that of rank 0: on CUDA the memory of torch's
+allocator, on the CPU the resident set of the process.
 """
 
 from __future__ import annotations
@@ -35,10 +34,10 @@ if TYPE_CHECKING:
 
 
 def memory_in_use_gib(device: torch.device) -> tuple[float, float]:
-    """Return the memory in use now and at its peak.
+    """Return the memory in use now, and its peak, in GiB.
 
-    On the CPU it is read from the kernel's VmRSS and VmHWM. The peak of getrusage would include the
-    parent process.
+    On the CPU both are read from the kernel's VmRSS and VmHWM. The peak of getrusage is not used,
+    because it would include the parent process.
     """
     if device.type == "cuda":
         used, peak = torch.cuda.memory_allocated(device), torch.cuda.max_memory_allocated(device)
@@ -58,7 +57,10 @@ def print_line(line: str) -> None:
 def report_start(
     settings: Settings, device: torch.device, model: nn.Module, versions: Mapping[str, str]
 ) -> None:
-    """Report the set-up of the training; `versions` has versions of packages other than torch."""
+    """Report the settings of the training, and the versions of torch and of further packages.
+
+    versions: the version of each further package, by name.
+    """
     # ZeRO-3 leaves a partitioned weight empty and keeps its size in ds_numel.
     parameters = sum(getattr(weight, "ds_numel", weight.numel()) for weight in model.parameters())
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
@@ -74,7 +76,7 @@ def report_start(
 def report_iteration(
     settings: Settings, device: torch.device, iteration: int, step_seconds: float, loss: float
 ) -> None:
-    """Report a completed iteration."""
+    """Report the time, the loss and the memory of a completed iteration."""
     global_batch_size = settings.micro_batch_size * settings.num_microbatches
     global_batch_size *= dist.get_world_size()
     used, peak = memory_in_use_gib(device)
@@ -86,7 +88,7 @@ def report_iteration(
 
 
 def report_loss(settings: Settings, iteration: int, loss: float) -> None:
-    """Report the loss of an iteration whose time another program reports."""
+    """Report only the loss of an iteration; DeepSpeed reports its time."""
     print_line(f"iteration {iteration}/{settings.train_iters} | loss {loss:.6f} | mean over ranks")
 
 
@@ -99,7 +101,7 @@ def report_end(settings: Settings, device: torch.device, train_seconds: float, l
 
 
 def clock(device: torch.device) -> float:
-    """Return the time in seconds, once the device has completed its queued work."""
+    """Wait until the device has completed its queued work, and return the time in seconds."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     return time.perf_counter()

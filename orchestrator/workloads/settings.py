@@ -25,7 +25,7 @@ class SettingsError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The settings that the command line gives."""
+    """The settings of a training program, from its command line."""
 
     strategy: str
     num_layers: int
@@ -85,7 +85,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def settings_of(options: Mapping[str, Any], strategy: str) -> Settings:
-    """Return the settings for parsed options."""
+    """Return the settings for parsed options and a strategy."""
     names = (field.name for field in fields(Settings))
     chosen = {name: options[name] for name in names if name != "strategy"}
     chosen["ffn_hidden_size"] = chosen["ffn_hidden_size"] or 4 * chosen["hidden_size"]
@@ -93,7 +93,7 @@ def settings_of(options: Mapping[str, Any], strategy: str) -> Settings:
 
 
 def check_heads(settings: Settings) -> None:
-    """Raise SettingsError if the heads do not divide the hidden size."""
+    """Raise SettingsError if the number of heads does not divide the hidden size."""
     if settings.hidden_size % settings.num_attention_heads:
         raise SettingsError(
             f"--hidden-size {settings.hidden_size} is not divisible by "
@@ -102,7 +102,7 @@ def check_heads(settings: Settings) -> None:
 
 
 def config_value(config: Mapping[str, Any], name: str) -> Any:
-    """Return the value at a dotted name in a configuration; None if there is none."""
+    """Return the value at a dotted path of a configuration; None if there is none."""
     value: Any = config
     for key in name.split("."):
         value = value.get(key) if isinstance(value, dict) else None
@@ -110,7 +110,7 @@ def config_value(config: Mapping[str, Any], name: str) -> Any:
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """Return DeepSpeed's JSON. Raises SettingsError if it cannot be read."""
+    """Return the content of DeepSpeed's JSON file. Raises SettingsError if it cannot be read."""
     try:
         return dict(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError) as error:
