@@ -77,7 +77,7 @@ def test_order_of_the_paths_decides_nothing() -> None:
 
 
 def saved(folder: Path, *paths: Path) -> ShardFolder:
-    """Save a shard of these logs, as `teralog parse` does before its job begins, and return it."""
+    """Save a shard of these logs, as before the start of its job, and return it."""
     reader = Reader(
         folder=folder, warmup=Warmup(rule="first"), keep_skipped=False, code=code_fingerprint()
     )
@@ -87,9 +87,9 @@ def saved(folder: Path, *paths: Path) -> ShardFolder:
 
 
 def test_a_log_invisible_on_the_node_differs_from_an_unreadable_one(tmp_path: Path) -> None:
-    """If only the job's node cannot see a log, the job fails.
+    """If a log existed when its shard was saved, but the job's node does not see it, the job fails.
 
-    A log that was already missing when the shard was saved gives an error in the result instead.
+    A log that did not exist when the shard was saved gives an error in the result instead.
     """
     (tmp_path / "a.log").write_text("hello\n")
     shard = saved(tmp_path, tmp_path / "a.log", tmp_path / "never.log")

@@ -52,7 +52,10 @@ def scontrol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def answers(scontrol: Path, text: str, code: int = 0) -> None:
-    """Let the stand-in for scontrol print a text, as an error if it fails."""
+    """Let the stand-in for scontrol print a text and exit with a code.
+
+    It prints to stderr if the code is not 0.
+    """
     scontrol.write_text(f"#!/bin/sh\necho '{text}' >&{2 if code else 1}\nexit {code}\n")
     scontrol.chmod(0o755)
 
@@ -77,7 +80,10 @@ def test_an_allocation_that_slurm_has_forgotten_is_gone(scontrol: Path) -> None:
 def test_the_end_of_an_allocation_is_that_of_its_runs(
     scontrol: Path, state: str, expected: str | None
 ) -> None:
-    """If a node failed or another job preempted the allocation, its runs have that state."""
+    """If an allocation ends because of a failed node or a preemption, its runs have that state.
+
+    If it ends for another reason, its runs are INTERRUPTED.
+    """
     answers(scontrol, LINE.format(f"JobState={state}"))
     assert interrupted_by_end("7", "Traceback\n") == expected
 
@@ -118,6 +124,9 @@ def test_if_slurm_is_silent_the_log_shows_the_end(
 def test_at_its_time_limit_an_allocation_ends_before_slurm_reports_it(
     scontrol: Path, run_time: str, log: str, expected: str | None
 ) -> None:
-    """The job still runs then, but srun starts no step in it."""
+    """If srun starts no step at the allocation's time limit, the run is INTERRUPTED.
+
+    At that moment, Slurm still shows the allocation's job as RUNNING.
+    """
     answers(scontrol, LINE.format(f"JobState=RUNNING RunTime={run_time} TimeLimit=00:01:00"))
     assert interrupted_by_end("7", log) == expected

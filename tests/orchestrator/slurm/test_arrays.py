@@ -27,7 +27,7 @@ def script(name: str, nodes: int = 1) -> Script:
 
 
 def test_directives_are_the_resources_of_a_script_without_its_name() -> None:
-    """The directives of a script end at the first line of shell."""
+    """Directives are the #SBATCH lines before the first shell command, without the job's name."""
     assert directives(script("a").text) == (
         "#SBATCH --nodes=1",
         "#SBATCH --constraint=v100-32g",
@@ -47,14 +47,20 @@ def test_directives_are_the_resources_of_a_script_without_its_name() -> None:
 def test_runs_with_equal_requests_share_an_array(
     size: int, arrays: bool, groups: list[list[str]]
 ) -> None:
-    """Runs stay in their order, and an array has no more than the allowed number."""
+    """Runs that request equal resources share an array, in their order.
+
+    An array has no more runs than the allowed number.
+    """
     scripts = [script(name, nodes=2 if name in "ce" else 1) for name in "abcdef"]
     ids = [[member.run_id for member in group] for group in batches(scripts, size, arrays=arrays)]
     assert ids == groups
 
 
 def test_runs_come_after_tasks_of_one_array_with_their_indices() -> None:
-    """Runs that depend on different jobs, or on none, are in separate arrays."""
+    """Runs that wait for tasks of the same array share an array.
+
+    Runs that wait for different jobs, or for none, are in separate arrays.
+    """
     places = {"a": Place("7", 0), "b": Place("7", 3), "c": Place("9"), "d": Place("8", 1)}
     scripts = [replace(script(f"after-{name}"), after=name) for name in "dabc"] + [script("e")]
     ids = [[member.run_id for member in group] for group in batches(scripts, 10, places=places)]
@@ -63,5 +69,5 @@ def test_runs_come_after_tasks_of_one_array_with_their_indices() -> None:
 
 @pytest.mark.parametrize("text", ["7", "7_3"])
 def test_a_place_is_written_as_slurm_does(text: str) -> None:
-    """Parsing the written place returns the same place."""
+    """A `Place` that was read from the id of a job or task is written as the same id."""
     assert Place.of(text).text == text

@@ -51,7 +51,10 @@ def batch(tmp_path: Path) -> Path:
 
 
 def test_an_array_s_script_runs_that_of_the_index(batch: Path) -> None:
-    """The script runs in the run's own folder and has the run's exit code, also after a requeue."""
+    """The script of an array starts the job script of the run with the task's index.
+
+    It runs in the run's own folder and exits with the run's exit code, also after a requeue.
+    """
     assert directives((batch / "script.sh").read_text()) == directives(ASKING)
     for index in (0, 1, 0):
         done = run_task(batch, index, "7")
@@ -60,7 +63,7 @@ def test_an_array_s_script_runs_that_of_the_index(batch: Path) -> None:
 
 
 def test_a_batch_that_was_withdrawn_runs_nothing(batch: Path) -> None:
-    """However late Slurm starts the job, the job runs nothing."""
+    """If a batch of runs was withdrawn, its job runs nothing, however late Slurm starts the job."""
     assert BatchFolder(batch).withdraw() is None
     done = run_task(batch, 0, "7")
     assert done.returncode == 1
@@ -69,7 +72,7 @@ def test_a_batch_that_was_withdrawn_runs_nothing(batch: Path) -> None:
 
 
 def test_a_batch_whose_job_has_begun_is_not_withdrawn(batch: Path) -> None:
-    """The submit that tries to withdraw it gets the job's id."""
+    """If the job of a batch of runs has begun, `withdraw` returns its id and withdraws nothing."""
     run_task(batch, 0, "7")
     assert BatchFolder(batch).withdraw() == "7"
     assert run_task(batch, 1, "7").returncode == 4
@@ -86,7 +89,7 @@ def alone(folder: Path, body: str) -> None:
 
 
 def test_a_run_that_goes_alone_runs_in_its_attempt(tmp_path: Path) -> None:
-    """The job script job.sh is unchanged."""
+    """A run that is alone in its batch of runs starts its job script in the attempt's folder."""
     alone(tmp_path, "pwd; exit 5")
     done = run_task(tmp_path / "batch", 0, "8")
     assert (done.returncode, done.stdout) == (5, f"{tmp_path}/an attempt\n")
@@ -111,7 +114,7 @@ def test_shellcheck_finds_nothing_in_the_script_of_a_batch(tmp_path: Path) -> No
     ("ends", "code"), [("true", 0), ("false", 1), ("exit 7", 7), ("kill -9 $$", 137)]
 )
 def test_a_job_records_its_exit_code_and_its_times(tmp_path: Path, ends: str, code: int) -> None:
-    """The job records them itself, because Slurm may forget the job."""
+    """A job records its exit code, start and end itself, because Slurm may forget the job."""
     alone(tmp_path, ends)
     assert run_task(tmp_path / "batch", 0, "8").returncode == code
     record = job_record(tmp_path / "an attempt")
@@ -124,7 +127,7 @@ def test_a_job_records_its_exit_code_and_its_times(tmp_path: Path, ends: str, co
 
 @pytest.mark.parametrize("name", ["SIGHUP", "SIGINT", "SIGTERM", "SIGUSR1", "SIGUSR2"])
 def test_a_signal_for_the_job_s_shell_is_for_its_job_script(tmp_path: Path, name: str) -> None:
-    """The batch script passes a signal on to the job script, and waits for it to end."""
+    """The batch script passes a signal on to the job script, and waits for the job script's end."""
     alone(
         tmp_path,
         f"trap 'echo caught' {name}; touch began; while ! test -e go; do sleep 0.05; done; exit 4",

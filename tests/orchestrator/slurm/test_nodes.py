@@ -40,6 +40,6 @@ def test_gpus_are_counted_whatever_their_type(gres: str, gpus: int) -> None:
 def test_tasks_occupy_whole_cores(
     cpus_per_core: int, tasks: int, cpus_per_task: int, cores: int
 ) -> None:
-    """Slurm assigns whole cores to steps."""
+    """Tasks occupy whole cores, also if a core has several CPUs (hardware threads)."""
     node = Node(name="a", gpus=0, cores=64, cpus_per_core=cpus_per_core, memory_mib=0)
     assert node.cores_of(tasks, cpus_per_task) == cores

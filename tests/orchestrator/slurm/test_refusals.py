@@ -1,4 +1,4 @@
-"""Find out whether sbatch's refusal is a limit on submitted jobs, which ends with other jobs."""
+"""Recognize sbatch's refusals because of too many submitted jobs: later it may accept the runs."""
 
 import pytest
 
@@ -24,9 +24,10 @@ REFUSALS = {
 def test_only_limits_on_submitted_jobs_may_accept_fewer_runs(
     message: str, limit: str | None, fewer: bool
 ) -> None:
-    """Only a limit on submitted jobs means that Slurm may accept fewer runs, or all of them later.
+    """If a limit on submitted jobs was reached, Slurm may accept fewer runs, or all runs later.
 
-    If sbatch does not name the limit, the number of accepted tasks shows which it is.
+    After any other refusal it does not. If sbatch does not name the limit, the number of accepted
+    tasks shows which limit was reached.
     """
     refused = RefusedError(message)
     assert (refused.limit, refused.may_accept_fewer) == (limit, fewer)

@@ -65,8 +65,8 @@ def test_dependency_names_the_jobs_that_must_complete_first(
     ],
 )
 def test_path_has_no_replacements_left_for_sbatch(path: str, pattern: str) -> None:
-    """In a path, `%` is doubled.
+    """In a path, `%` is doubled, because sbatch replaces e.g. `%j`.
 
-    With a backslash sbatch replaces nothing, so only the backslash is doubled.
+    In a path with a backslash, sbatch replaces nothing, so only the backslash is doubled.
     """
     assert sbatch_path(Path(path)) == pattern

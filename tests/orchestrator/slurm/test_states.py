@@ -206,7 +206,10 @@ def test_free_text_of_scontrol_is_not_read_as_a_field() -> None:
 
 
 def test_scontrol_lists_the_tasks_that_wait() -> None:
-    """The indices of waiting tasks are read from scontrol without the throttle after them."""
+    """The indices of waiting tasks are read from scontrol.
+
+    The throttle after the indices, e.g. `%2`, is left out.
+    """
     line = "JobId=54 ArrayJobId=54 ArrayTaskId=2-3%2 JobName=a JobState=PENDING Reason=None"
     assert set(read_scontrol([line])) == {"54_2", "54_3"}
 
@@ -227,7 +230,7 @@ def test_scontrol_lists_the_tasks_that_wait() -> None:
     ],
 )
 def test_only_known_states_are_final(state: str, word: str, final: bool) -> None:
-    """An unknown word does not mean an end."""
+    """Only a state that teralog knows can be final: an unknown word does not mean an end."""
     job = JobState(job_id="1", name="a", state=state, by="sacct")
     assert (job.word, job.final) == (word, final)
     assert (word in FINAL) == final
@@ -246,5 +249,8 @@ def test_only_known_states_are_final(state: str, word: str, final: bool) -> None
 def test_a_job_that_sbatch_was_refused_is_distinguished_from_one_that_failed(
     line: str, refused: bool
 ) -> None:
-    """Slurm keeps a record of some jobs that it refused, and for which it gave no id."""
+    """A job that sbatch refused does not count as a job that ran and failed.
+
+    Slurm keeps a record of some refused jobs, although sbatch printed no id.
+    """
     assert {job.refused for job in read_squeue([line]).values()} == {refused}

@@ -28,7 +28,10 @@ END = JobState("7", "COMPLETED", "sacct", "batch", exit_code=0)
 def test_a_start_that_accounting_forgot_stays_recorded(
     tmp_path: Path, answers: list[JobState], expected: tuple[int, float]
 ) -> None:
-    """After a requeue within seconds, accounting may keep only the job's last start."""
+    """A job's earlier start stays recorded, even if accounting reports only the last start.
+
+    Accounting may do this after a requeue within seconds.
+    """
     folder = RunFolder(tmp_path / "run")
     folder.path.mkdir()
     folder.claim(1, Intent("batch", "here", "2026-01-02T03:04:05+00:00"))

@@ -1,4 +1,4 @@
-"""A run that ends by the signal before its time limit counts as out of time."""
+"""A run is out of time if its requested signal ended it shortly before its time limit."""
 
 import signal
 
@@ -41,7 +41,7 @@ def test_a_job_ended_by_the_signal_has_run_out_of_time(
 
 @pytest.mark.parametrize("line", ["#SBATCH --signal=USR2@90\n", "#SBATCH --time=0:10:00\n"])
 def test_a_job_that_asked_for_no_signal_has_failed(line: str) -> None:
-    """A job without a time limit cannot run out of time either."""
+    """A job that a signal ended has failed if it requested no signal or has no time limit."""
     state = JobState("7", "FAILED", "sacct", exit_code=128 + USR2)
     script = SCRIPT.format(signal="USR2@90").replace(line, "")
     assert not ended_by_warning_signal(script, state, 590.0)

@@ -25,7 +25,7 @@ def test_a_damaged_file_of_another_campaign_leaves_its_run_out(
     tmp_path: Path,
     name: str,
 ) -> None:
-    """The run's times in undamaged campaigns still count."""
+    """If a file in another campaign is damaged, only the step times of its run are left out."""
     campaign = campaign_of(CAMPAIGN)
     (planned,) = campaign.runs
     for other, seconds in (("whole", 0.2), ("damaged", 0.3)):

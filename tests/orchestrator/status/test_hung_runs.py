@@ -94,7 +94,10 @@ def begin(campaign: Campaign, store: CampaignStore, attempt_in: AttemptIn) -> It
 def test_a_run_hangs_after_ten_times_its_own_report_time_and_a_minute(
     silent: float, report: float | None, expected: bool
 ) -> None:
-    """A run without a step report is never called hung."""
+    """A run hangs if it prints nothing for over a minute and over ten times its report time.
+
+    A run without a step report never counts as hung.
+    """
     assert is_hung(silent, report) == expected
 
 
@@ -171,7 +174,10 @@ def test_a_run_that_has_ended_does_not_hang(
 def test_a_job_that_slurm_started_again_is_silent_since_that_start(
     campaign: Campaign, store: CampaignStore, begin: Begin
 ) -> None:
-    """After a requeue, the log is that of the earlier start until the job prints again."""
+    """After a requeue, the time without output counts from the job's new start.
+
+    Until the job prints again, its log is that of the earlier start.
+    """
     begin(0, steps(0.2), 3600)
     [status, _] = run_statuses(campaign, store)
     now = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
@@ -206,7 +212,10 @@ def test_a_clock_of_this_machine_that_is_wrong_flags_no_run(
 def test_without_a_file_of_its_own_the_newest_log_is_the_clock(
     campaign: Campaign, store: CampaignStore, begin: Begin, tmp_path: Path
 ) -> None:
-    """A run with an old log hangs if another log is new; a single log cannot be judged."""
+    """If teralog cannot create a file to read the file server's clock, the newest log is the clock.
+
+    Then a run with an old log hangs if another log is new. A single log cannot be judged.
+    """
     clock = FileClock(tmp_path / "no such folder")
     begin(0, steps(0.2), 3600)
     assert find_hung_runs(run_statuses(campaign, store), clock, lambda _: 0.2) == {}
@@ -225,7 +234,7 @@ def test_the_clock_leaves_no_file_behind(tmp_path: Path) -> None:
 def test_status_shows_hung_runs_in_the_table_and_in_json(
     campaign: Campaign, store: CampaignStore, begin: Begin
 ) -> None:
-    """`status --state hung` selects the run."""
+    """`status` reports a hung run in its text and its JSON; `--state hung` selects the run."""
     begin(0, steps(0.2), 100)
     command = ["status", str(campaign.path), "--results", str(store.path.parent)]
     assert "seed=1 on here: may hang" in CliRunner().invoke(main, command).output
@@ -248,7 +257,7 @@ def test_status_shows_hung_runs_in_the_table_and_in_json(
 def test_an_impossible_action_on_hung_runs_is_refused_first(
     campaign: Campaign, scheduler: str, requeue: bool | None, what: str, part: str | None
 ) -> None:
-    """If an action on hung runs is impossible, a message names the option to use instead."""
+    """If hung runs cannot be requeued, a message suggests `--on-hang cancel` instead."""
     cluster: Cluster = replace(campaign.cluster, scheduler=scheduler, requeue=requeue)
     other = replace(campaign, cluster=cluster)
     if part is None:
@@ -262,7 +271,10 @@ def test_an_impossible_action_on_hung_runs_is_refused_first(
 def test_each_start_of_a_hung_run_is_handled_once(
     campaign: Campaign, store: CampaignStore, begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A failed action is reported once, too, and does not end the watch."""
+    """For each start of a hung run, `watch` acts once.
+
+    If the action fails, `watch` reports that once and goes on.
+    """
     begin(0, steps(0.2), 100)
     act = OnHang(campaign, store, "cancel")
 
@@ -287,7 +299,10 @@ def test_each_start_of_a_hung_run_is_handled_once(
 def test_some_hung_runs_are_only_reported(
     campaign: Campaign, store: CampaignStore, begin: Begin, job: JobState | None, part: str
 ) -> None:
-    """Slurm is not asked to requeue a step of an allocation, or a run that restarted often."""
+    """A hung run is not requeued, only reported, if it is a step of an allocation.
+
+    The same holds if the run has restarted often.
+    """
     begin(0, steps(0.2), 100)
     slurm = replace(campaign, cluster=replace(campaign.cluster, scheduler="slurm"))
     look = Watch(campaign, store).look()

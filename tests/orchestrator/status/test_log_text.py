@@ -27,7 +27,7 @@ LOGS: dict[str, tuple[bytes, tuple[str, ...], bool]] = {
 def test_a_log_s_end_is_its_last_lines_as_they_are_read(
     tmp_path: Path, log: bytes, lines: tuple[str, ...], whole: bool
 ):
-    """The end of a log comes with whether the log has more lines."""
+    """`log_tail` returns the last lines of a log, and whether these are the whole log."""
     path = tmp_path / "output.log"
     path.write_bytes(log)
     tail = log_tail(path, 3, "run/output.log")
@@ -41,7 +41,10 @@ def test_a_log_s_end_is_its_last_lines_as_they_are_read(
 def test_the_last_lines_are_those_of_splitting_the_whole_log(
     tmp_path_factory: pytest.TempPathFactory, end: bytes, lines: list[bytes], number: int
 ):
-    """The log may or may not end with a newline, and may be longer than one block."""
+    """`last_lines` finds the same lines as splitting the whole log at its newlines.
+
+    The log may or may not end with a newline, and may be longer than one block that is read.
+    """
     path = tmp_path_factory.getbasetemp() / "output.log"
     for filler in (b"", b"x" * 70_000 + b"\n"):
         log = filler + b"\n".join(lines) + end

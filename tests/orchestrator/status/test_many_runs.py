@@ -68,7 +68,7 @@ def with_job(status: RunStatus, state: str, **values: Any) -> RunStatus:
 
 
 def hung(status: RunStatus) -> dict[str, HungRun]:
-    """Return the hung runs, of which this run is the only one, by run id."""
+    """Return hung runs by run id; the only one is this run."""
     hung_run = object.__new__(HungRun)
     return {status.planned.run_id: hung_run}
 
@@ -174,7 +174,7 @@ def test_of_many_runs_that_hang_the_first_are_reported(count: int, last: str) ->
 
 
 def test_without_repeats_there_is_no_table_of_configurations(statuses: list[RunStatus]) -> None:
-    """A table of configurations would have one row per run."""
+    """Without repeats there is no table of configurations, which would have one row per run."""
     text = many_runs_text(statuses[::5], {}, {})
     assert "configuration" not in text
     assert text == "no run needs attention; --all shows every run"
@@ -234,7 +234,10 @@ def test_an_unknown_state_is_a_sentence(texts: list[str], problems: list[str]) -
 
 
 def test_reasons_are_explained_only_for_jobs_that_wait(statuses: list[RunStatus]) -> None:
-    """The explanation names the command that releases a job, unless an administrator holds it."""
+    """Only the reasons of waiting jobs are explained.
+
+    The command that releases a held job is shown, unless an administrator holds the job.
+    """
     jobs = [
         with_job(statuses[0], "PENDING", reason="JobHeldAdmin"),
         with_job(statuses[1], "RUNNING", reason="Priority"),
@@ -262,7 +265,7 @@ def test_reasons_are_explained_only_for_jobs_that_wait(statuses: list[RunStatus]
 def test_every_run_that_is_asked_for_has_a_row(
     store: CampaignStore, tmp_path: Path, arguments: list[str], rows: int
 ) -> None:
-    """JSON has every run, unless the user asks for some."""
+    """Each run that the user selects has a row; JSON, CSV and markdown have all runs by default."""
     printed = status_of(tmp_path, *arguments)
     assert printed.exit_code == 0, printed.output
     assert sum(" mb" in line for line in printed.output.splitlines()) == rows
@@ -270,7 +273,7 @@ def test_every_run_that_is_asked_for_has_a_row(
 
 
 def test_the_command_summarises_many_runs(store: CampaignStore, tmp_path: Path) -> None:
-    """The totals come first."""
+    """For many runs, `status` prints the totals first."""
     printed = status_of(tmp_path).output
     assert printed.startswith("50 runs: 46 completed, 1 failed, 1 oom, 2 not started\n\n")
     assert "and 48 more" in printed

@@ -47,7 +47,10 @@ def planned(run_of: Callable[..., Run]) -> PlannedRun:
 def test_a_log_that_grows_in_pieces_shows_what_the_whole_log_shows(
     tmp_path_factory: pytest.TempPathFactory, planned: PlannedRun, text: str, cuts: list[int]
 ) -> None:
-    """The log is cut anywhere, and has restarts; every byte is read once."""
+    """A log that is read while it grows gives the same progress as the whole log.
+
+    The log may be cut anywhere and may have restarts; every byte is read once.
+    """
     log = tmp_path_factory.getbasetemp() / "grows.log"
     data = text.encode()
     log.write_bytes(b"")
@@ -152,7 +155,10 @@ def test_during_the_warm_up_nothing_is_reported_about_the_speed(
 
 
 def test_the_log_s_number_of_iterations_counts(tmp_path: Path, run_of: Callable[..., Run]) -> None:
-    """A script may run longer than the campaign's number; then the end is unknown."""
+    """The number of iterations in the log overrides the campaign's number.
+
+    If the log has no such number and runs beyond the campaign's number, the end is unknown.
+    """
     run = run_of(train_iters=10)
     planned = PlannedRun(run, "id", "label", ())
     read_back = records(tmp_path, planned, STEP.format(number=12)).records

@@ -45,7 +45,10 @@ def test_a_node_is_slow_if_its_runs_are_slow() -> None:
 
 
 def test_a_node_without_a_slow_run_is_not_slow_compared_with_its_siblings() -> None:
-    """Two siblings of a slow run look fast, but only one run is slow."""
+    """Of three sibling runs on three nodes, only the node of the slow run is slow.
+
+    Compared with the slow run, the two other nodes look fast.
+    """
     nodes = speeds(
         ("a", "n1", 0.2), ("a", "n2", 0.4), ("a", "n3", 0.2), ("b", "n4", 0.2), ("b", "n4", 0.2)
     )
@@ -77,14 +80,17 @@ def test_a_run_on_several_nodes_counts_for_each() -> None:
     ],
 )
 def test_no_node_is_slow_if_nothing_can_be_compared(runs: list[Placed]) -> None:
-    """The table still lists the nodes and their runs."""
+    """If runs have no siblings on other nodes, no node is slow, but all nodes are still listed."""
     by_node = speeds(*runs)
     assert slow(by_node) == []
     assert set(by_node) == {nodes for _, nodes, _ in runs if nodes}
 
 
 def test_a_machine_whose_steps_vary_much_makes_no_node_slow() -> None:
-    """The deviation used is at least that of single steps."""
+    """If single steps vary much, a longer step time does not make a node slow.
+
+    The deviation used for comparison is at least that of single steps.
+    """
     runs: list[Placed] = [("a", "n1", 0.2), ("a", "n2", 0.2), ("a", "n3", 0.3), ("a", "n4", 0.2)]
     assert slow(speeds(*runs)) == ["n3"]
     assert slow(speeds(*runs, deviation=0.04)) == []

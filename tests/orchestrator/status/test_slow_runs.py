@@ -1,4 +1,4 @@
-"""Find slow runs: far above comparable runs, and beyond their usual variation."""
+"""Find slow runs: their step time is far above that of comparable runs and its usual variation."""
 
 import statistics
 from dataclasses import replace
@@ -22,13 +22,13 @@ from orchestrator.status.slow_runs import (
 
 
 def run(seconds: float | None, *, deviation: float = 0.0, **values: Any) -> TimedRun:
-    """Return a run with this step time, of the same configuration as the others."""
+    """Return a run with this step time; unless `kind` is given, all runs are siblings."""
     times = None if seconds is None else StepTimes(seconds, deviation)
     return TimedRun(**{"label": "a", "kind": "k", "times": times, **values})
 
 
 def slow(*seconds: float | None, deviation: float = 0.0) -> list[int]:
-    """Return the numbers of those siblings that are slow."""
+    """Return the indices of the slow runs among siblings with these step times."""
     runs = {
         str(place): run(step_seconds, deviation=deviation)
         for place, step_seconds in enumerate(seconds)
@@ -62,7 +62,10 @@ def test_a_run_is_slow_if_it_is_an_outlier_among_its_siblings(
 
 
 def test_a_machine_whose_steps_vary_much_makes_no_run_slow() -> None:
-    """The deviation used is at least that of single steps."""
+    """If single steps vary much, a longer step time does not make a run slow.
+
+    The deviation used for comparison is at least that of single steps.
+    """
     assert slow(0.20, 0.20, 0.30) == [2]
     assert slow(0.20, 0.20, 0.30, deviation=0.05) == []
 
@@ -74,14 +77,17 @@ def test_only_runs_of_one_kind_are_compared() -> None:
 
 
 def test_runs_are_siblings_that_differ_only_in_repeat(run_of) -> None:
-    """Siblings may have any labels, and different time limits."""
+    """Runs that differ only in `repeat` are siblings; their time limits and labels may differ."""
     first = run_of(seed=1, repeat=1)
     assert kind_of(first) == kind_of(run_of(seed=1, repeat=5, time_limit=7))
     assert kind_of(first) != kind_of(run_of(seed=2, repeat=1))
 
 
 def test_a_run_without_siblings_is_compared_with_its_earlier_attempts() -> None:
-    """Earlier attempts also count if the siblings are equally slow."""
+    """A run without siblings is compared with its earlier attempts.
+
+    So is a run whose siblings are equally slow.
+    """
     before = (StepTimes(0.20, 0.0), StepTimes(0.22, 0.0))
     alone = {"a": run(0.42, earlier=before)}
     assert slow_runs(alone)["a"].others == "earlier attempts"
@@ -91,7 +97,10 @@ def test_a_run_without_siblings_is_compared_with_its_earlier_attempts() -> None:
 
 
 def test_a_run_is_compared_with_other_campaigns_if_no_closer_runs_exist() -> None:
-    """Other campaigns show that all runs of this campaign are equally slow."""
+    """If all runs of a campaign are equally slow, the same runs in other campaigns show it.
+
+    If the run has earlier attempts, these are used instead of other campaigns.
+    """
     before = (StepTimes(0.20, 0.0), StepTimes(0.22, 0.0))
     all_slow = {"a": run(0.42, elsewhere=before), "b": run(0.43, elsewhere=before)}
     assert {slow_run.others for slow_run in slow_runs(all_slow).values()} == {"earlier runs"}
@@ -160,7 +169,10 @@ def test_the_slowest_is_named_first() -> None:
 def test_times_are_those_of_three_reports_or_more(
     seconds: list[float], times: StepTimes | None
 ) -> None:
-    """One slow step changes neither the median nor the median deviation."""
+    """A run has a median and a median deviation of its step times from three step reports on.
+
+    One slow step changes neither of them.
+    """
     step_times = StepTimes.of(seconds)
     if times is None:
         assert step_times is None
@@ -177,9 +189,9 @@ sound = st.floats(0.1, 10.0)
 def test_the_rule_does_not_know_units_and_rises_with_the_time(
     value: float, others: list[float], scale: float
 ) -> None:
-    """The rule gives the same result in milliseconds and in seconds.
+    """The rule for slow runs gives the same result in milliseconds and in seconds.
 
-    A run slower than a slow run is slow too.
+    If a run is slow, a run with a longer step time is slow too.
     """
     is_outlier = stands_out(value, others)
     bounds = (

@@ -39,7 +39,7 @@ def standing(campaign_of: CampaignOf, attempt_in: AttemptIn, tmp_path: Path) -> 
 def test_the_time_before_a_requeue_counts_if_the_job_never_starts_again(
     standing: list[RunStatus], seconds: float | None, earlier: float, hours: float | None
 ):
-    """The job is cancelled while it waits for its next start."""
+    """If a requeued job is cancelled before it starts again, its earlier time still counts."""
     ended = Ended("CANCELLED", "2026-01-02T03:05:05+00:00", seconds)
     job = JobState("7", "CANCELLED", "sacct", restarts=1, earlier_seconds=earlier)
     attempt = replace(standing[1].attempts[-1], ended=ended, job=job)

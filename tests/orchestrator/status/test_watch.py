@@ -134,7 +134,10 @@ def test_the_slow_one_of_the_siblings_is_reported_while_it_runs(
 def test_a_run_that_is_started_again_is_compared_with_itself(
     campaign: Campaign, store: CampaignStore, runs: Supervised
 ) -> None:
-    """Progress is that of the new attempt, although the watch saw the old one end."""
+    """If a run is started again, `watch` shows the progress of the new attempt.
+
+    The run is compared with its own earlier attempts.
+    """
     runs.begin(0, steps(9))
     runs.end(0, "FAILED")
     watch = Watch(campaign, store)
@@ -149,7 +152,10 @@ def test_a_run_that_is_started_again_is_compared_with_itself(
 def test_a_run_is_compared_with_the_same_run_of_other_campaigns(
     campaign: Campaign, store: CampaignStore, runs: Supervised, attempt_in: AttemptIn
 ) -> None:
-    """Only completed runs count, and no rehearsals."""
+    """A run is compared with completed runs of the same configuration in other campaigns.
+
+    The runs of a rehearsal are not compared.
+    """
     before = replace(campaign, name="last-week")
     others = Supervised(before, campaign_store(store.path.parent, before.name), attempt_in)
     others.begin(0, steps(20, 0.01))
@@ -223,9 +229,9 @@ class Clock:
 def test_slurm_is_asked_every_ten_seconds_and_its_logs_are_read_each_time(
     campaign_of: CampaignOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The user's interval may be shorter.
+    """`watch` queries Slurm at most every ten seconds, but reads the logs at every update.
 
-    The test's squeue knows no jobs, and records each call.
+    In this test, Slurm's commands fail and record each call.
     """
     (tmp_path / "slurm.yaml").write_text("gpus_per_node: 1\n")
     campaign = campaign_of(CAMPAIGN + "cluster: slurm.yaml\n")

@@ -40,7 +40,10 @@ def record_of(campaign_of: Callable[[str], Campaign], tmp_path: Path) -> Callabl
 def test_the_runs_of_every_campaign_are_those_in_their_files(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The runs have equal identities and sizes, for any framework."""
+    """A run that is made from its run.json has the id and the sizes of the original run.
+
+    This holds for any framework.
+    """
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     campaign = load_campaign(path)
     store = CampaignStore(tmp_path)
@@ -91,7 +94,10 @@ def test_a_record_that_this_version_reads_as_another_run_is_refused(
 def test_a_folder_shows_what_its_campaign_file_shows(
     reported: Callable[..., Any], tmp_path: Path
 ) -> None:
-    """Started runs are in the campaign's order, with the campaign's warm-up."""
+    """A results folder gives the runs that were started, in the order of the campaign file.
+
+    It gives the campaign's warm-up too.
+    """
     log = "[teralog] iteration 2/4 | step_seconds 0.5 | samples_per_second 16 | loss 1 "
     log += "| memory_allocated_gib 0.25 | max_memory_allocated_gib 0.5\n"
     campaign, _, _ = reported(

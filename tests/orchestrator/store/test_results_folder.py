@@ -56,7 +56,10 @@ def teralog(*words: str) -> Result:
 def test_the_nearest_folder_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folders: list[str], file: str, expected: str
 ) -> None:
-    """The search goes up to the root of the repository, or to the home directory."""
+    """The results folder is the nearest one in the campaign file's folder or in a folder above it.
+
+    The search goes up to the root of the repository, or to the home directory.
+    """
     home = tmp_path / "home"
     monkeypatch.setenv("HOME", str(home))
     for folder in (file, *folders):
@@ -120,7 +123,10 @@ def test_every_command_names_its_folder(project: Path, command: list[str]) -> No
 def test_results_under_the_current_directory_are_reported(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An earlier teralog wrote results there; runs repeat only if the user asks for that."""
+    """If an earlier teralog wrote results into the current directory, a message reports them.
+
+    `submit` does not repeat their runs unless the user chooses a folder with `--results`.
+    """
     old = project / "sub" / "results"
     teralog("submit", "c.yaml", "--results", str(old))
     monkeypatch.chdir(project / "sub")
@@ -165,7 +171,7 @@ def test_lines_to_type_next_name_the_folder_that_was_given(project: Path) -> Non
 
 
 def test_the_library_finds_the_same_folder(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A script that uses the library gives only the path of the campaign file."""
+    """`runs` of the library finds the results folder from the path of the campaign file alone."""
     teralog("submit", "c.yaml")
     monkeypatch.chdir(project / "sub")
     assert list(runs("../c.yaml")["state"]) == ["COMPLETED", "COMPLETED"]

@@ -85,7 +85,7 @@ def test_an_attempt_is_read_back_as_recorded(run: RunFolder) -> None:
     "name", ["attempt-", "attempt-0", "attempt-01", "attempt--1", "attempt-²", "attempt-1.tmp"]
 )
 def test_folders_that_are_not_attempts_are_ignored(run: RunFolder, name: str) -> None:
-    """Folders made by other programs are left alone."""
+    """A folder with a name such as `attempt-0` or `attempt-1.tmp` is not an attempt."""
     (run.path / name).mkdir(parents=True)
     assert run.attempts() == []
     assert run.new_attempt().number == 1
@@ -157,7 +157,10 @@ def submitted(tmp_path: Path) -> CampaignStore:
 
 
 def test_a_run_is_submitted_from_the_receipt_of_its_batch_on(submitted: CampaignStore) -> None:
-    """The run counts as submitted until Slurm reports a state."""
+    """When the job id of a batch of runs is recorded, the state of its runs becomes SUBMITTED.
+
+    It stays SUBMITTED until Slurm reports a state.
+    """
     two = submitted.run("two")
     assert two.state() == "SUBMITTING"
     submitted.batch("batch").close(Receipt("7", "2026-01-02T03:04:06+00:00"))
@@ -170,9 +173,9 @@ def test_a_run_is_submitted_from_the_receipt_of_its_batch_on(submitted: Campaign
 def test_states_of_waiting_runs_are_recorded_in_one_file_per_batch(
     submitted: CampaignStore,
 ) -> None:
-    """Each batch of runs has one file, which later answers replace.
+    """The states of waiting runs are in one file per batch of runs.
 
-    A job that starts gets its own file.
+    A newer answer of Slurm replaces an older one. A job that starts gets its own file.
     """
     batch, two = submitted.batch("batch"), submitted.run("two")
     batch.close(Receipt("7", "2026-01-02T03:04:06+00:00"))
@@ -260,7 +263,10 @@ def test_a_run_whose_batch_was_withdrawn_was_not_submitted(submitted: CampaignSt
 
 
 def test_a_deleted_attempt_is_found_by_the_index_of_its_task(submitted: CampaignStore) -> None:
-    """The task's index may differ from the run's place in the batch."""
+    """A deleted attempt is found by its task's index in the array.
+
+    This index may differ from the run's place in the batch of runs.
+    """
     submitted.batch("batch").close(Receipt("7", "2026-01-02T03:04:06+00:00"))
     assert list(submitted.deleted_attempts()) == []
     shutil.rmtree(submitted.run("two").path)
@@ -283,7 +289,7 @@ def test_a_run_is_saved_with_its_parameters_and_its_files(
 
 
 def test_a_submission_is_remembered(campaign_of: Callable[[str], Campaign], tmp_path: Path) -> None:
-    """A submission records the ids and labels of its runs; at first there is none."""
+    """The store keeps the ids and labels of the submitted runs; before a submission it has none."""
     campaign = campaign_of(
         "name: c\ndefaults: {framework: gpt, model: s}\nmatrix: {seed: [7, 8]}\n"
     )

@@ -63,7 +63,7 @@ def test_oversubscribed_runs_start_and_are_marked(strict) -> None:
 
 @pytest.mark.parametrize(("value", "refused"), [("1", False), ("0", True), ("", True)])
 def test_a_variable_allows_oversubscription_too(strict, value: str, refused: bool) -> None:
-    """TERALOG_OVERSUBSCRIBE allows it, unless its value is 0 or empty."""
+    """TERALOG_OVERSUBSCRIBE allows more ranks than cores, unless its value is 0 or empty."""
     strict.environment["TERALOG_OVERSUBSCRIBE"] = value
     done = strict.teralog("submit", "campaign.yaml")
     assert (PROBLEM in done.stderr) == refused
@@ -78,7 +78,7 @@ def test_a_rehearsal_may_have_more_ranks_than_cores(strict) -> None:
 
 @pytest.mark.skipif(cores() < 2, reason="two runs at once need two cores")
 def test_runs_at_once_count_each_other(playground) -> None:
-    """Two runs wait for each other, so both count one other run; a later run counts none."""
+    """If two runs are active at once, each records one other run; a later run records none."""
     meet = 'touch "$LEDGER.$run.here"; until [[ $(ls "$LEDGER".*.here | wc -l) -ge 2 ]]; do :; done'
     playground.write_campaign(f"{meet}; sleep 1", matrix="seed: [1]")
     text = (playground.path / "campaign.yaml").read_text()
@@ -94,7 +94,7 @@ def test_runs_at_once_count_each_other(playground) -> None:
 
 
 def playground_report(playground) -> list[dict[str, Any]]:
-    """Return the runs of the report, by label."""
+    """Return label and crowding of each run in the report."""
     runs = json.loads(playground.teralog("report", "campaign.yaml", "--json").stdout)["runs"]
     return [{"run": run["label"], "crowded": run["crowded"]} for run in runs]
 
@@ -114,14 +114,20 @@ CROWDED: dict[str, tuple[int | None, int | None, int | None, str | None]] = {
 def test_an_attempt_records_which_runs_shared_its_cores(
     ranks: int | None, core_count: int | None, others: int | None, text: str | None
 ) -> None:
-    """A run on GPUs shares no cores; records of earlier versions have no numbers."""
+    """An attempt is crowded if its ranks exceed the cores, or if other runs ran at the same time.
+
+    A run on GPUs records no cores, and records of earlier versions have no numbers: not crowded.
+    """
     started = Started(1, "here", "t", "2026", 60, (), ranks=ranks, cores=core_count)
     attempt = Attempt(1, Path(), started, Ended("COMPLETED", "2026", other_runs=others))
     assert attempt.crowded == text
 
 
 def test_a_run_that_was_killed_counts_no_more(tmp_path: Path) -> None:
-    """A killed run does not count: the kernel frees its lock, and the next count removes it."""
+    """A killed run does not count as another run at the same time.
+
+    The kernel frees its lock, and the next count removes its file.
+    """
     first, second = Neighbours.join(tmp_path, "a"), Neighbours.join(tmp_path, "b")
     assert first is not None
     assert second is not None

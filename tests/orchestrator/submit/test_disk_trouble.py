@@ -115,7 +115,10 @@ def test_commands_that_look_print_the_same_on_a_read_only_and_a_full_disk(disk: 
 
 
 def test_a_run_is_not_started_where_its_attempt_cannot_be_written(disk: Disk) -> None:
-    """Rendered runs stay unchanged, and start when the disk has room."""
+    """If the disk is full, no run starts, and files of rendered runs stay unchanged.
+
+    The runs start when the disk has room again.
+    """
     assert disk.teralog("render").returncode == 0
     before = disk.files()
     disk.fill()
@@ -126,7 +129,7 @@ def test_a_run_is_not_started_where_its_attempt_cannot_be_written(disk: Disk) ->
 
 
 def test_a_run_that_fills_the_disk_does_not_count_as_done(disk: Disk) -> None:
-    """A message reports that the end could not be recorded.
+    """If a run fills the disk, a message reports that its end could not be recorded.
 
     The next submit starts the run again.
     """

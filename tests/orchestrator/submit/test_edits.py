@@ -102,7 +102,7 @@ def test_edits_of_a_campaign_are_reported(
 def test_more_than_a_few_runs_are_counted(
     campaign_of: CampaignOf, attempt_in: AttemptIn, tmp_path: Path
 ) -> None:
-    """Only the first of these runs are named."""
+    """If more than five runs changed, the message has their number and names the first five."""
     text = RAN.replace("[1, 2, 3]", "[1, 2, 3, 4, 5, 6]")
     store = CampaignStore(tmp_path / "results")
     campaign = campaign_of(text)

@@ -76,7 +76,10 @@ def test_the_runs_of_a_series_come_one_after_another(runs: list[tuple[str, int]]
 
 
 def test_a_series_is_of_runs_that_differ_in_the_parameter_alone(campaign_of: CampaignOf):
-    """Repeats and other settings make separate series; derived batches may differ within one."""
+    """The runs of a series differ only in the `give_up` parameter and in sizes that follow from it.
+
+    E.g. the global batch may differ. Repeats and other settings make separate series.
+    """
     campaign = campaign_of(SWEEP + "repeats: 2\n")
     by_label = {run.label: run for run in campaign.runs}
     ids = {run.run_id: run.label for run in campaign.runs}
@@ -89,7 +92,7 @@ def test_a_series_is_of_runs_that_differ_in_the_parameter_alone(campaign_of: Cam
 
 
 def test_a_missing_value_is_the_default_of_the_run_s_framework(campaign_of: CampaignOf):
-    """Each framework has its own default for a parameter."""
+    """If a run does not set a parameter, the default of its framework decides its series."""
     campaign = campaign_of(
         "name: sweep\ngive_up: micro_batch_size\n"
         "defaults: {framework: deepspeed, script: train.py}\n"
@@ -143,7 +146,7 @@ def test_only_failures_that_a_larger_value_cannot_fix_give_up_runs(
 ):
     """Runs are given up only after a failure that a larger value cannot fix.
 
-    They have no records. If a retry of the failed run completes, they can start.
+    Given-up runs have no records. They can start if a retry of the failed run completes.
     """
     campaign, store = campaign_of(SWEEP), CampaignStore(tmp_path / "results")
     smallest = next(run for run in campaign.runs if run.label == "ddp mb1")
@@ -166,7 +169,7 @@ def test_only_failures_that_a_larger_value_cannot_fix_give_up_runs(
 def test_a_run_that_ended_on_its_own_keeps_its_end(
     campaign_of: CampaignOf, attempt_in: AttemptIn, tmp_path: Path
 ):
-    """A larger run that completed before, or was cancelled, keeps its outcome."""
+    """If a larger run has completed or was cancelled, it keeps its outcome and is not given up."""
     campaign, store = campaign_of(SWEEP), CampaignStore(tmp_path / "results")
     for run in campaign.runs:
         size = run.run.batch.micro_batch_size
@@ -178,7 +181,10 @@ def test_a_run_that_ended_on_its_own_keeps_its_end(
 def test_status_and_report_show_given_up_runs_with_the_reason(
     campaign_of: CampaignOf, attempt_in: AttemptIn, tmp_path: Path
 ):
-    """The failed run is listed with its log, and the given-up runs are not listed again."""
+    """`status` and `report` show given-up runs with the run that failed.
+
+    The list of failures has the failed run with its log, but not the given-up runs.
+    """
     campaign, store = campaign_of(SWEEP), CampaignStore(tmp_path / "results")
     failed = next(run for run in campaign.runs if run.label == "ddp mb2")
     attempt_in(store.run(failed.run_id), state="FAILED", log=OOM_LOG)

@@ -105,7 +105,10 @@ def test_a_core_install_reads_logs(core: Path, tmp_path: Path) -> None:
 
 
 def test_the_python_of_a_profile_is_asked(core: Path, tmp_path: Path) -> None:
-    """A message names the Python that lacks a module, which is not the one of teralog."""
+    """The modules are looked up in the cluster profile's Python, not in teralog's own.
+
+    The message about a missing module names that Python.
+    """
     write(tmp_path, f"python: {core}\n", "framework: gpt")
     refused = teralog(sys.executable, tmp_path, "submit", "campaign.yaml")
     assert refused.returncode == 1
@@ -114,7 +117,10 @@ def test_the_python_of_a_profile_is_asked(core: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("python", ["./no-answer", "./slow-to-fail", "./not-there"])
 def test_no_module_is_reported_if_the_python_does_not_answer(tmp_path: Path, python: str) -> None:
-    """If the profile's Python gives no answer, e.g. a wrapper, no module is reported."""
+    """If the profile's Python does not answer the query for modules, no module is reported.
+
+    E.g. this Python is a wrapper script.
+    """
     for name, body in (("no-answer", "echo hello"), ("slow-to-fail", "exit 3")):
         (tmp_path / name).write_text(f"#!/bin/bash\n{body}\n")
         (tmp_path / name).chmod(0o755)
@@ -127,7 +133,7 @@ def test_no_module_is_reported_if_the_python_does_not_answer(tmp_path: Path, pyt
 def test_a_rehearsal_finds_missing_modules_of_the_job_s_environment(
     core: Path, tmp_path: Path
 ) -> None:
-    """A rehearsal finds modules that the job's environment lacks, and its launcher does not start.
+    """A rehearsal finds modules that the job's environment lacks, and starts no launcher then.
 
     Only the job has that environment, because the profile's set-up lines make it.
     """
@@ -173,5 +179,8 @@ def test_launcher_and_program_need_modules(
     ],
 )
 def test_the_line_to_type_names_extras(modules: list[str], python: str | None, line: str) -> None:
-    """A package that belongs to no extra is named itself."""
+    """The install command names the extras of the missing modules.
+
+    A package that belongs to no extra is named itself.
+    """
     assert install_line(modules, module_extras(), python) == line

@@ -130,7 +130,7 @@ def test_following_a_log_ends_quietly(playground) -> None:
 
 
 def test_a_run_that_takes_too_long_is_ended(playground) -> None:
-    """The time limit also applies to children outside of the process group."""
+    """A run is ended at its time limit, and so are its children outside of its process group."""
     playground.write_campaign("setsid sleep 600 & sleep 600", matrix="seed: [1]", time_limit="0:01")
     submit = playground.teralog("submit", "campaign.yaml")
     assert submit.returncode == 1
@@ -148,7 +148,7 @@ def test_processes_left_by_a_job_are_ended(playground) -> None:
 
 
 def test_a_failed_run_is_run_again_only_by_retry_which_keeps_its_log(playground) -> None:
-    """`retry` makes another attempt next to the failed one."""
+    """`submit` does not start a failed run again. `retry` does, and keeps the first log."""
     playground.write_campaign('test -e "$LEDGER.go" || exit 3', matrix="seed: [1, 2]")
     assert playground.teralog("submit", "campaign.yaml").returncode == 1
     assert playground.teralog("submit", "campaign.yaml").returncode == 1
@@ -326,7 +326,10 @@ def test_no_gpu_is_given_to_two_runs_at_once(playground) -> None:
 
 
 def test_a_campaign_edited_after_it_ran_is_not_run_by_mistake(playground) -> None:
-    """New and removed runs are reported, everything is kept, and the user must confirm."""
+    """If the campaign file was edited, `submit` reports new and removed runs and starts nothing.
+
+    It starts them with `--accept-changes`. All results are kept.
+    """
     playground.write_campaign("true", matrix="seed: [1, 2]")
     playground.teralog("submit", "campaign.yaml")
     playground.write_campaign("true", matrix="seed: [2, 3]")
@@ -341,7 +344,10 @@ def test_a_campaign_edited_after_it_ran_is_not_run_by_mistake(playground) -> Non
 
 
 def test_an_out_of_memory_is_distinguished_from_another_failure(playground) -> None:
-    """The end of the log shows it, not the exit code; submit and report quote that line."""
+    """The end of the log, not the exit code, shows that a run failed for lack of memory.
+
+    `submit` and `report` quote that line of the log.
+    """
     message = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has"
     playground.write_campaign(f"echo '{message}'; exit 1", matrix="seed: [1]")
     submit = playground.teralog("submit", "campaign.yaml")
@@ -378,7 +384,7 @@ def test_a_terminal_gets_a_live_display(playground) -> None:
 
 
 def test_a_job_killed_by_a_signal_without_a_name_has_failed(playground) -> None:
-    """A job that a real-time signal, which has no name, killed has failed."""
+    """If a real-time signal, which has no name, kills a job, the job has failed."""
     playground.write_campaign("kill -35 $PPID", matrix="seed: [1]")
     assert playground.teralog("submit", "campaign.yaml").returncode == 1
     [run] = playground.status()
@@ -386,7 +392,10 @@ def test_a_job_killed_by_a_signal_without_a_name_has_failed(playground) -> None:
 
 
 def test_a_run_started_on_another_machine_is_left_to_it(playground) -> None:
-    """A run of another machine on a shared disk is left alone; its pid means nothing here."""
+    """A run that another machine started on a shared disk is left alone.
+
+    The run's process id has no meaning on this machine.
+    """
     playground.write_campaign("true", matrix="seed: [1]")
     playground.teralog("submit", "campaign.yaml")
     [attempt] = playground.path.glob("results/play/*/attempt-1")
@@ -447,7 +456,7 @@ def test_cancel_ends_a_job_that_no_one_supervises_any_more(playground) -> None:
 
 
 def test_a_retry_does_not_make_an_edited_campaign_the_submitted_one(playground) -> None:
-    """After a retry, submit still asks before it starts new runs."""
+    """If the campaign file was edited, `submit` asks the user to confirm, even after a retry."""
     playground.write_campaign("true", matrix="seed: [1, 2]")
     playground.teralog("submit", "campaign.yaml")
     playground.write_campaign("true", matrix="seed: [2, 3]")
@@ -456,7 +465,7 @@ def test_a_retry_does_not_make_an_edited_campaign_the_submitted_one(playground) 
 
 
 def test_text_from_a_log_does_not_control_the_terminal(playground) -> None:
-    """Control characters in the last lines of a log are shown, not sent."""
+    """Control characters in a log's last lines are not sent to the terminal."""
     body = "printf 'CUDA out of memory. Tried to allocate 2.00 GiB \\033]0;p\\007\\n'; exit 1"
     playground.write_campaign(body, matrix="seed: [1]")
     submit = playground.teralog("submit", "campaign.yaml")

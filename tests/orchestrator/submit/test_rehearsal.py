@@ -15,7 +15,7 @@ from orchestrator.submit.rehearsal import rehearsal_order
 
 
 def call_this_python(playground: Any, more: str = "") -> None:
-    """Add lines to the profile, and let it use this Python."""
+    """Write a cluster profile with this Python and these further lines."""
     (playground.path / "here.yaml").write_text(
         f"scheduler: local\ngpus_per_node: 0\npython: {sys.executable}\n{more}"
     )
@@ -39,7 +39,10 @@ def bash(script: Path, folder: Path) -> "subprocess.CompletedProcess[str]":
 def test_all_imports_of_our_programs_are_declared(
     run_of: Any, values: dict[str, Any], program: str
 ) -> None:
-    """The declared modules are all those outside the standard library, including the launcher's."""
+    """All modules that a program or its launcher imports are declared.
+
+    Modules of the standard library are left out.
+    """
     source = (Path(workloads.__file__).parent / program).read_text()
     loaded = re.findall(r"^(?:import|from) (\w+)|\bload_module\(\s*\"(\w+)", source, re.MULTILINE)
     imported = {name for names in loaded for name in names if name} - sys.stdlib_module_names

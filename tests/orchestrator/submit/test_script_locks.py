@@ -1,4 +1,4 @@
-"""A job script removes the abandoned lock of an extension's compilation."""
+"""A job script removes the lock that a killed compilation of a torch extension left."""
 
 import os
 import subprocess
@@ -22,7 +22,10 @@ JOB = {"SLURM_JOB_ID": "1", "SLURM_JOB_NODELIST": "here"}
 
 @pytest.fixture
 def lock(tmp_path: Path) -> Path:
-    """Return the lock of an extension, made by torch, in a folder with pattern characters."""
+    """Return the lock file that torch makes while it compiles an extension.
+
+    Its folder's name has characters with a meaning in shell patterns.
+    """
     path = tmp_path / "a [cache]" / "cpu_adam" / "lock"
     path.parent.mkdir(parents=True)
     path.touch()
@@ -92,7 +95,10 @@ def test_here_a_lock_made_in_this_second_is_kept(lock: Path, start: Start) -> No
 
 
 def test_on_a_cluster_a_job_waits_for_a_lock_with_a_message(lock: Path, start: Start) -> None:
-    """The holder may be on another node; the job continues when the lock is gone."""
+    """On a cluster, a job prints a message and waits for the lock, at most 10 minutes.
+
+    The process that holds the lock may be on another node. The job continues when the lock is gone.
+    """
     job = start("slurm")
     assert job.stdout is not None
     assert job.stdout.readline() == (
@@ -115,7 +121,7 @@ def test_on_a_cluster_a_lock_older_than_ten_minutes_is_abandoned(lock: Path, sta
 def test_a_missing_folder_of_extensions_is_accepted(
     lock: Path, start: Start, scheduler: str
 ) -> None:
-    """The first run creates the folder."""
+    """A job script starts if the folder of extensions does not exist; the first run creates it."""
     lock.unlink()
     lock.parent.rmdir()
     lock.parent.parent.rmdir()

@@ -122,9 +122,9 @@ def script_of(
 def sbatch_options(script: str) -> dict[str, str]:
     """Return the options in a script as sbatch reads them.
 
-    It takes what follows `#SBATCH` up to a space or `#` outside of quotes. Quotes are left out,
-    and a backslash takes the next character as it is, in quotes of either kind too
-    (`_get_argument` in Slurm's src/sbatch/opt.c; tried on Slurm 22.05).
+    sbatch takes the text after `#SBATCH`, up to a space or `#` outside of quotes. It leaves out the
+    quotes. A backslash, even within quotes, takes the next character as it is. Source:
+    `_get_argument` in Slurm's src/sbatch/opt.c; tried on Slurm 22.05.
     """
     options = {}
     for line in script.splitlines():
@@ -150,7 +150,7 @@ def sbatch_options(script: str) -> dict[str, str]:
 def output_file(pattern: str, job: str) -> str:
     """Return the file that Slurm makes from the value of --output.
 
-    If it contains a backslash, the backslashes are removed and nothing else is replaced.
+    If the value contains a backslash, Slurm removes the backslashes and replaces nothing else.
     """
     if "\\" in pattern:
         return re.sub(r"\\(.)", r"\1", pattern)
@@ -255,7 +255,7 @@ DIRECTIVES = {
 def test_a_key_of_a_profile_is_a_line_of_the_script(
     tmp_path: Path, run_of: Callable[..., Run], text: str, line: str | None
 ):
-    """The key adds a line to the script, or changes one."""
+    """A key of the cluster profile adds an #SBATCH line to the script, or changes one."""
     (tmp_path / "plain.yaml").write_text("gpus_per_node: 4\n")
     (tmp_path / "more.yaml").write_text(f"gpus_per_node: 4\n{text}")
     plain, more = (
@@ -308,7 +308,7 @@ def test_deepspeeds_launcher_is_started_on_every_node(
 def test_the_launcher_of_a_node_gets_the_number_of_its_node(
     sandbox: Sandbox, run_of: Callable[..., Run], framework: str, launcher: str
 ) -> None:
-    """The launcher of a node gets the node's number, so that it is the same at every start."""
+    """The launcher of each node gets the node's number, which is the same at every start."""
     values: dict[str, Any] = {} if framework == "gpt" else {"source": "/megatron"}
     if values:
         values |= {"data_path": "d", "vocab_file": "v", "merge_file": "m", "precision": "fp16"}

@@ -36,7 +36,10 @@ def rendered() -> dict[str, Script]:
 
 @every_recorded_script
 def test_script_is_rendered_as_recorded(name: str, rendered: dict[str, Script]) -> None:
-    """A change of a template shows in every script that it changes; `make record` accepts it."""
+    """Each rendered script equals its record.
+
+    If a template changes, `make record` writes the changed scripts as new records.
+    """
     assert rendered[name].text == recorded(name)
 
 
@@ -48,7 +51,10 @@ def test_every_script_is_recorded_once(rendered: dict[str, Script]) -> None:
 def test_one_whole_script_is_recorded_per_framework_and_launcher(
     rendered: dict[str, Script],
 ) -> None:
-    """All other scripts are recorded as differences from a whole one."""
+    """For each framework with each launcher, one script is recorded as a whole.
+
+    All other scripts are recorded as differences from a whole script.
+    """
     whole = [rendered[path.stem] for path in RECORDS.glob("*.sh")]
     kinds = [(script.framework, script.launcher) for script in whole]
     assert sorted(kinds) == sorted({(each.framework, each.launcher) for each in rendered.values()})
@@ -106,7 +112,10 @@ def test_bash_can_read_the_script(name: str) -> None:
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_shellcheck_finds_nothing(framework: str, tmp_path: Path) -> None:
-    """The test checks whole scripts; the dev extra installs shellcheck next to Python."""
+    """The program shellcheck finds no problem in any recorded script.
+
+    The extra `dev` installs shellcheck next to Python.
+    """
     beside = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     shellcheck = shutil.which("shellcheck", path=beside)
     if shellcheck is None and "CI" not in os.environ:
@@ -149,7 +158,10 @@ def test_values_in_templates_are_quoted_by_default(value: object, text: str) -> 
 
 
 def test_all_values_without_shell_quoting_are_listed_here() -> None:
-    """Set-up lines of a profile are shell code. Values in #SBATCH lines are quoted for sbatch."""
+    """Only set-up lines of a profile are not quoted in templates, because they are shell code.
+
+    Values in #SBATCH lines are quoted for sbatch.
+    """
     lines = [line for path in TEMPLATES for line in path.read_text().splitlines()]
     assert [line for line in lines if re.search(r"\|\s*raw", line)] == ["{{ line | raw }}"]
     for line in lines:

@@ -21,7 +21,7 @@ CAMPAIGN = "name: a\ncluster: {cluster}\ndefaults: {{framework: gpt, model: s}}\
 def test_every_value_that_does_not_fit_is_named(
     campaign_of: CampaignOf, asked: dict[str, str], problems: list[str]
 ) -> None:
-    """One message names all such values, each with its option."""
+    """If several resource options have invalid values, one message names each with its option."""
     local = campaign_of(CAMPAIGN.format(cluster="local"))
     campaign = replace(local, cluster=replace(local.cluster, scheduler="slurm"))
     with pytest.raises(UserError) as raised:
@@ -31,7 +31,10 @@ def test_every_value_that_does_not_fit_is_named(
 
 
 def test_resources_of_slurm_are_refused_on_this_machine(campaign_of: CampaignOf) -> None:
-    """An option is never ignored silently; without options nothing changes."""
+    """On this machine, options for Slurm's resources are refused, never ignored silently.
+
+    Without such options the campaign stays as it is.
+    """
     campaign = campaign_of(CAMPAIGN.format(cluster="local"))
     assert with_resources(campaign, memory=None) == campaign
     with pytest.raises(UserError, match="--memory, --qos: need Slurm"):

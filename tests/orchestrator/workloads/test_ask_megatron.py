@@ -1,6 +1,7 @@
 """Ask Megatron's own code, without a GPU, whether it accepts the arguments of a run.
 
-`tests/data/small_megatron` has the structure of Megatron core; it needs a package that is missing.
+`tests/data/small_megatron` has the structure of Megatron core. It imports a package that is not
+installed.
 """
 
 import json
@@ -23,7 +24,7 @@ ACCEPTED = ["--lr", "0.1", "--num-layers", "4"]
 def answers_to(
     folder: Path, *commands: list[str], source: Path = SOURCE, **values: Any
 ) -> list[dict[str, Any]]:
-    """Return the program's answers to several command lines, asked in one call."""
+    """Return the answers of `ask_megatron` to several command lines, from one call."""
     pytest.importorskip("torch", reason="needs the train extra")
     orders = [
         {

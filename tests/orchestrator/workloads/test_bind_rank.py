@@ -67,7 +67,10 @@ def test_rank_has_the_numa_node_of_the_gpu_that_cuda_gives_it(
     local_rank: int,
     node: int | None,
 ) -> None:
-    """The order is that of CUDA_VISIBLE_DEVICES; a task that sees one GPU uses that one."""
+    """A rank gets the NUMA node of its GPU, counted in the order of CUDA_VISIBLE_DEVICES.
+
+    A rank that sees only one GPU uses that GPU.
+    """
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     assert bind_rank.gpu_numa_node(local_rank, machine) == node
@@ -82,7 +85,10 @@ def test_lists_of_cores_are_read_as_the_kernel_writes_them(text: str, cores: set
 
 
 def bound(machine: Path, local_rank: int, ranks: int = 0) -> tuple[str | None, set[int]]:
-    """Bind another process as a rank; return the reason if that fails, and its cores."""
+    """Bind another process as a rank.
+
+    Return the reason if that fails, or None, and the cores of the process.
+    """
     code = (
         "import os, pathlib, sys; from orchestrator.workloads.bind_rank import bind_to_numa_node; "
         "print(bind_to_numa_node(int(sys.argv[1]), pathlib.Path(sys.argv[2]))); "
@@ -117,7 +123,10 @@ def test_rank_keeps_its_cores_if_the_job_has_none_of_the_node(machine: Path) -> 
 
 
 def test_rank_without_a_known_numa_node_reports_it(machine: Path) -> None:
-    """In a virtual machine, for example, the kernel writes -1 as the NUMA node."""
+    """If the NUMA node of its GPU is unknown, a rank is not bound, and reports that.
+
+    E.g. in a virtual machine, the kernel writes -1 as the NUMA node.
+    """
     (machine / "sys/bus/pci/devices/0000:07:00.0/numa_node").write_text("-1\n")
     problem, cores = bound(machine, 0)
     assert problem == "rank 0: not bound, because the NUMA node of its GPU is not known"
@@ -138,7 +147,10 @@ def test_rank_without_a_known_numa_node_reports_it(machine: Path) -> None:
     ],
 )
 def test_rank_becomes_its_program(tmp_path: Path, arguments: list[str], expected: str) -> None:
-    """The program gets its arguments, after the one that an old launcher adds for each rank."""
+    """After the binding, the rank runs its program with the program's arguments.
+
+    The argument that an old launcher adds for each rank, e.g. `--local_rank=1`, comes first.
+    """
     program = tmp_path / "program.py"
     program.write_text("import os, sys; print(os.environ.get('BY', '-'), sys.argv[1:])")
     words = [word.format(program=program) for word in arguments]

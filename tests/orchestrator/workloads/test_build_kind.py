@@ -1,4 +1,4 @@
-"""Choose a separate folder of extensions for each Python, torch, CUDA, CPU and GPU."""
+"""Choose a separate folder of torch extensions for each Python, torch, CUDA, CPU and GPU."""
 
 import os
 import re
@@ -25,7 +25,10 @@ GPU = "Model:  {}\nIRQ:  {}\n"
 def kind(
     folder: Path, *, version: str = "", cpu: str = "sse", mhz: int = 1, gpu: str = "V100"
 ) -> str:
-    """Return the folder's name for a machine and an installation below a folder."""
+    """Return the name of the extensions folder for this torch version, CPU and GPU.
+
+    The files that describe the machine are written into `folder`.
+    """
     site = folder / "site"
     (site / "torch").mkdir(parents=True, exist_ok=True)
     (site / "torch" / "__init__.py").write_text("raise SystemExit('torch is imported')")
@@ -38,14 +41,21 @@ def kind(
 
 
 def test_name_contains_what_people_look_for(tmp_path: Path) -> None:
-    """The name of the folder is made without importing torch, which takes seconds."""
+    """The folder's name has the versions of Python, torch and CUDA.
+
+    The name is made without importing torch, which would take seconds.
+    """
     folder_name = kind(tmp_path, version=VERSION.format("2.6.0+cu126", "'12.6'"))
     tag = re.escape(str(sys.implementation.cache_tag))
     assert re.fullmatch(rf"{tag}-torch-2\.6\.0\+cu126-12\.6-[0-9a-f]{{10}}", folder_name)
 
 
 def test_name_differs_if_a_part_differs_and_only_then(tmp_path: Path) -> None:
-    """CPU flags for clocks and interrupts do not affect compiled code."""
+    """The folder's name differs if torch, CPU, GPU or installation differ, and only then.
+
+    The CPU's clock and the GPU's interrupt number do not count.
+    They do not affect compiled code.
+    """
     old, new = VERSION.format("2.6.0", "'12.4'"), VERSION.format("2.6.0", "'12.6'")
     names = [
         kind(tmp_path, version=old),
@@ -88,5 +98,8 @@ def test_script_makes_a_folder_of_the_kind_below_the_cache(extensions_folder) ->
 
 
 def test_script_keeps_a_folder_that_the_user_names(extensions_folder) -> None:
-    """The user's folder may contain compiled extensions already."""
+    """If the user sets TORCH_EXTENSIONS_DIR, the script keeps it.
+
+    That folder may contain compiled extensions already.
+    """
     assert extensions_folder(TORCH_EXTENSIONS_DIR="/mine") == "/mine"
