@@ -35,7 +35,7 @@ def doubtful(state: JobState | None) -> bool:
 def reconcile(
     accounted: Mapping[str, JobState], queue: Mapping[str, JobState] | None, job_ids: Iterable[str]
 ) -> dict[str, JobState]:
-    """Return the true states of jobs from the answers of accounting and squeue.
+    """Return the newest state of each job from the answers of accounting and squeue.
 
     queue: None if squeue gave no answer. job_ids: the jobs about which squeue was asked.
     """

@@ -29,7 +29,7 @@ def is_campaign_file(path: Path) -> bool:
 
 
 def campaign_files(folder: Path, *, depth: int = 0) -> Iterator[Path]:
-    """Yield the campaign files of a folder by name, then those up to `depth` levels down.
+    """Yield the campaign files of a folder, sorted by name, then those up to `depth` levels down.
 
     Hidden folders and folders of results are left out.
     """

@@ -9,21 +9,21 @@ results/<campaign>/<run>/run.json        the run's parameters and sizes
 results/<campaign>/<run>/job.sh, …       what runs
 results/<campaign>/<run>/run.lock        held while the run is supervised
 results/<campaign>/<run>/attempt-<n>/    one start of the run
-attempt.json                         who started it, when, on which devices
-output.log                           its output
-gpus-<node>.csv                      samples of nvidia-smi, see `gpu_samples`
-ended.json                           how it ended; missing until it ends
-intent.json                          on Slurm: the batch with which it is submitted
-job.sh                               on Slurm: the submitted script
-slurm.json                           on Slurm: its last reported state; missing until it starts
-job.json                             on Slurm: when its job began, and how its job script ended
+    attempt.json                         who started it, when, on which devices
+    output.log                           its output
+    gpus-<node>.csv                      samples of nvidia-smi, see `gpu_samples`
+    ended.json                           how it ended; missing until it ends
+    intent.json                          on Slurm: the batch with which it is submitted
+    job.sh                               on Slurm: the submitted script
+    slurm.json                           on Slurm: its last reported state; missing until it starts
+    job.json                             on Slurm: when its job began, and how its job script ended
 results/<campaign>/submissions/<batch>/  one call of sbatch
-batch.json                           its runs; written before sbatch is called
-script.sh                            the script for Slurm; renamed to job-<id>.sh when its job
-                                     begins, or to withdrawn.sh if no job may begin any more
-receipt.json                         the job's id, or that there is none; never written twice
-waiting.json                         the last states of its jobs that have never started
-<index>                              for an array: a link to the attempt with that index
+    batch.json                           its runs; written before sbatch is called
+    script.sh                            the script for Slurm; renamed to job-<id>.sh when its job
+                                         begins, or to withdrawn.sh if no job may begin any more
+    receipt.json                         the job's id, or that there is none; never written twice
+    waiting.json                         the last states of its jobs that have never started
+    <index>                              for an array: a link to the attempt with that index
 results/.parse/                      the results of `parse --on-slurm`: see `logs/archive/folder.py`
 """
 
@@ -68,7 +68,7 @@ class CampaignStore:
 
     @property
     def cancel_marks(self) -> CancelMarks:
-        """The marks that `cancel` leaves for an active submit."""
+        """The cancel marks: the files by which `cancel` stops an active submit."""
         return CancelMarks(self.path / "cancels")
 
     @property

@@ -43,7 +43,7 @@ class CancelMarks:
         return frozenset(path.name for path in self.folder.glob("[!.]*.json"))
 
     def runs(self, without: Collection[str]) -> set[str]:
-        """Return the ids of the runs in all marks, except the marks with these names."""
+        """Return the ids of the runs in all marks, except the marks with the names in `without`."""
         marks = (read_record(self.folder / name, CancelMark) for name in self.names() - {*without})
         return {run_id for mark in marks if mark is not None for run_id in mark.runs}
 

@@ -352,7 +352,7 @@ def job_record(attempt: Path) -> JobRecord | None:
 def has_own_state(attempt: Path) -> bool:
     """Return whether an attempt has a slurm.json; it has none until its job starts.
 
-    Earlier versions of teralog wrote the file before that.
+    Attempts of earlier versions of teralog can have the file before that start.
     """
     return os.path.exists(f"{attempt}/slurm.json")  # noqa: PTH110
 

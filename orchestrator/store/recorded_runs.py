@@ -111,6 +111,6 @@ def warmup_of(store: CampaignStore) -> Warmup:
 
 
 def campaign_stores(results: Path) -> list[CampaignStore]:
-    """Return the stores of all campaigns under a folder of results, by name."""
+    """Return the stores of all campaigns under a folder of results, sorted by name."""
     folders = {path.parent.parent for path in results.absolute().glob("*/*/run.json")}
     return [CampaignStore(path) for path in sorted(folders)]

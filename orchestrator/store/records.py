@@ -38,9 +38,9 @@ SUBMIT = "submit-"
 class Position:
     """The place of a run's start among others: the allocation, and the order within it.
 
-    allocation: the id of a Slurm job; otherwise `SUBMIT` and the id of the submit. place: the run's
-    number in the order of starts, from 1; within the block if there is one. block: the number of
-    the block, if runs start in an interleaved order.
+    allocation: the id of a Slurm job; outside Slurm, `SUBMIT` and the id of the submit. place: the
+    number of the run in the order of starts, from 1; if runs start in blocks, in the order of its
+    block. block: the number of the block, if runs start in an interleaved order.
     """
 
     allocation: str

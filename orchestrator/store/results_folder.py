@@ -42,10 +42,10 @@ def results_folder(folder: Path) -> Path:
 
 
 def elsewhere(name: str, run_ids: Iterable[str], used: Path, folder: Path) -> list[Elsewhere]:
-    """Return the folders other than `used` with started runs of a campaign.
+    """Return the folders with started runs of a campaign, except the one in `used`.
 
     The search begins at the folder of the campaign's file, as in `results_folder`, and also at the
-    current directory, where an earlier teralog wrote results.
+    current directory, where an earlier version of teralog wrote results.
     """
     near = (*_existing(folder), *_existing(Path.cwd()))
     folders = dict.fromkeys(results for results in near if results.resolve() != used.resolve())

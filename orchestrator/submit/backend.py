@@ -1,4 +1,4 @@
-"""The interface of a place where runs are started."""
+"""The interface of a backend: a place where runs are started, e.g. this machine or Slurm."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager

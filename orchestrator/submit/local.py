@@ -55,7 +55,7 @@ class Machine:
         return self.devices.lease(run.resources.gpus_per_node)
 
     def environment(self, lease: Lease, script: Path) -> dict[str, str]:
-        """Return the variables that confine a run to its devices."""
+        """Return the variables that limit a run to its devices."""
         return self.devices.environment(lease)
 
     def refusal(self, run: Run) -> executor.Refusal | None:
@@ -252,7 +252,7 @@ class LocalBackend:
         raise _no_queue("--test-only")
 
     def refuse(self, options: StartOptions) -> None:
-        """Raise UserError if an option is for Slurm."""
+        """Raise UserError if an option works only on Slurm."""
         given = {
             "--throttle": options.sbatch.throttle,
             "--dependency": options.sbatch.dependency,

@@ -122,9 +122,9 @@ def ended_runs(
 
 
 def with_time_limit(runs: Sequence[PlannedRun], time_limit: str | None) -> list[PlannedRun]:
-    """Return the runs with another time limit, in minutes or in Slurm's notation.
+    """Return the runs with another time limit, given in minutes or in Slurm's notation.
 
-    The limit does not change the identity of a run. Raises UserError if it is not valid.
+    The limit does not change the identity of a run. Raises UserError if the limit is not valid.
     """
     seconds = parse_time_option(time_limit)
     return list(runs) if seconds is None else [_limited(planned, seconds) for planned in runs]
@@ -149,10 +149,11 @@ def _limited(planned: PlannedRun, seconds: int) -> PlannedRun:
 
 
 def with_resources(campaign: Campaign, **asked: str | None) -> Campaign:
-    """Return the campaign with other values of its profile, e.g. `partition`, if they are given.
+    """Return the campaign with other values of its cluster profile, e.g. for `partition`.
 
-    These values do not change the identity of a run. Raises UserError with every invalid value, and
-    if the campaign runs on this machine.
+    asked: the values by name; None keeps the value of the profile. These values do not change the
+    identity of a run. Raises UserError with every invalid value, and if the campaign runs on this
+    machine.
     """
     given: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
     if given and campaign.cluster.scheduler != "slurm":

@@ -105,7 +105,7 @@ class SlurmBackend:
             yield from ((by_id[script.run_id], estimate) for script in group)
 
     def refuse(self, options: StartOptions) -> None:
-        """Raise UserError if an option is for this machine."""
+        """Raise UserError if an option works only on this machine or in an allocation."""
         if options.slots is not None:
             raise UserError(
                 "--slots: works only on this machine; on Slurm, use --throttle to limit the runs "

@@ -117,7 +117,7 @@ def _look(runs: Iterable[PlannedRun], store: CampaignStore) -> list[_Look]:
 
 
 def _once(tell: Tell) -> Tell:
-    """Return a function that passes on each sentence only once."""
+    """Return a function that calls `tell` only once for each different sentence."""
     sentences: set[str] = set()
 
     def tell_once(sentence: str) -> None:

@@ -52,7 +52,7 @@ def steady(chance: random.Random) -> Callable[[], float]:
 
 
 def wandering(chance: random.Random) -> Callable[[], float]:
-    """Return a drift: the speed goes up or down at random, by 5 % per run."""
+    """Return a drift: the speed goes up or down at random (standard deviation 5 % per run)."""
     return lambda: chance.gauss(0, DRIFT)
 
 

@@ -334,7 +334,7 @@ def test_a_mistake_is_reported_once_and_ends_every_rank(tmp_path: Path) -> None:
 
 
 def test_a_launcher_does_not_swallow_the_sentence() -> None:
-    """Under torchrun, rank 0's error message is printed, because other ranks end a moment later."""
+    """Under torchrun, the error message of rank 0 is printed, because the other ranks end later."""
     run = train(*arguments(hidden_size=66))
     assert run.exit_code == 1
     assert run.stderr.count("gpt.py: ") == 1

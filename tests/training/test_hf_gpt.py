@@ -137,7 +137,7 @@ def test_the_loss_is_that_of_a_plain_loop(trained: Finished, reference_loss: flo
 
 
 def test_start_iterations_and_end_are_reported(trained: Finished) -> None:
-    """Start, iterations and end are reported in lines of the same form as in gpt.py."""
+    """The lines about the start, the iterations and the end have the same form as in gpt.py."""
     assert re.fullmatch(
         r"\[teralog\] start \| strategy zero\d \| world_size 2 \| backend gloo \| device cpu"
         rf" \| precision fp32 \| parameters {PARAMETERS} \| torch \S+ \| deepspeed \S+"

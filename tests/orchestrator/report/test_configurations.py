@@ -75,7 +75,7 @@ def test_only_completed_runs_count(rows: Callable[..., list[dict[str, Any]]]) ->
 def test_runs_are_listed_singly(
     rows: Callable[..., list[dict[str, Any]]], options: dict[str, Any]
 ) -> None:
-    """Runs have a row each if requested, or if sorted by a column that distinguishes repeats."""
+    """Each run has its own row if requested, or if a sorted column distinguishes repeats."""
     shown = rows(MATRIX, *[ended(1)] * 8, **options)
     assert len(shown) == 8
     assert len({row["run_ids"] for row in shown}) == 8

@@ -322,7 +322,10 @@ def test_that_the_warm_up_leaves_no_step_is_reported(campaign: Path, warmup: int
 
 
 def test_a_page_of_the_user_is_updated(campaign: Path) -> None:
-    """The table is put between the page's marks; a second call writes nothing."""
+    """The table is written between two comments of the user's page.
+
+    A second call changes nothing.
+    """
     page = campaign.parent / "page.md"
     page.write_bytes(b"# Mine\r\n" + MARKS.replace("\n", "\r\n").encode() + b"end \xff")
     assert "updated page.md" in report("--update", "page.md").stderr

@@ -62,7 +62,7 @@ ORDERS = {
 
 @pytest.mark.parametrize(("by", "order"), ORDERS.values(), ids=ORDERS)
 def test_rows_are_sorted_by_columns(four: Reported, by: str, order: list[str]) -> None:
-    """Sorting removes the groups, and the line below the table names the order."""
+    """Rows are sorted by columns; the groups disappear, and a line below names the order."""
     campaign, runs, report = four
     made, sorted_runs = arranged(campaign, report, runs, by=by)
     assert labels(made) == order
@@ -96,7 +96,7 @@ CHOSEN = {
 def test_rows_are_chosen_by_an_expression(
     four: Reported, only: str, rows: list[str] | None
 ) -> None:
-    """The expression may use all names of report.json; the line below the table contains it."""
+    """An expression chooses rows. It may use all names of report.json; the report contains it."""
     campaign, runs, report = four
     made, chosen = arranged(campaign, report, runs, only=only)
     assert labels(made) == (labels(report) if rows is None else rows)

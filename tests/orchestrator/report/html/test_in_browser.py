@@ -94,7 +94,7 @@ def test_words_filter_the_runs_and_the_plots(stages: Path, opened: Opened):
 
 
 def test_values_of_columns_filter_the_runs(stages: Path, opened: Opened):
-    """A run is shown if it has one of the chosen values in each column."""
+    """If values of columns are chosen, a run is shown if it has one of them in each such column."""
     page = opened(stages)
     page.locator(".choice > summary", has_text="strategy").click()
     page.get_by_label("zero1").check()
@@ -139,7 +139,7 @@ def test_repeats_have_one_colour_until_another_is_chosen(
 
 
 def test_lines_go_through_the_median_of_repeats(written: Written, opened: Opened):
-    """A plot's line goes through the median of repeats, however far one repeat is off."""
+    """A plot's line goes through the median of repeats, even if one repeat is far from it."""
     seconds = (1.0, 2.0, 2.5, 4.0, 3.0, 9.0)
     path = written("matrix: {gpus_per_node: [1, 2]}\nrepeats: 3\n", *map(done, seconds))
     page = opened(path)

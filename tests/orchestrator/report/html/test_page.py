@@ -78,7 +78,7 @@ def test_the_table_is_the_report_s(reported: Callable[..., Reported]):
 
 
 def test_the_best_run_is_the_fastest_that_completed(reported: Callable[..., Reported]):
-    """A failed run does not count, although it may have been fast."""
+    """The best run is the fastest completed run; a faster run that failed does not count."""
     attempts = (ended(2.0), ended(1.0, "FAILED"), ended(1.5), None)
     page = page_of(reported("matrix: {strategy: [ddp, zero1, zero2, zero3]}\n", *attempts))
     assert page.best == 2
@@ -124,7 +124,7 @@ def test_micro_batches_have_their_throughput_and_what_ran_out_of_memory(
 def test_strong_scaling_has_a_speed_up_and_its_ideal(reported: Callable[..., Reported]):
     """If the total work is constant, a plot shows the speed-up next to the ideal one.
 
-    Twice the GPUs in 0.6 of the time are 1.67 times as fast; 2 would be ideal.
+    With twice the GPUs, a step takes 0.6 of the time. So the speed-up is 1.67; 2 is ideal.
     """
     matrix = "matrix: {gpus_per_node: [1, 2], global_batch_size: [8]}\n"
     page = page_of(reported(matrix, ended(1.0), ended(0.6)))

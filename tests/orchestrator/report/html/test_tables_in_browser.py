@@ -51,7 +51,7 @@ def test_sizes_are_sorted_as_numbers_and_shown_as_printed(gpt2: Path, opened: Op
 
 
 def test_a_number_that_compares_is_sorted_by_itself(published: Published, opened: Opened):
-    """The text in parentheses after a number does not change the order."""
+    """If text in parentheses follows a number, the text does not change the order."""
     page = opened(published("oneflow-megatron-lm"))
     page.locator("#table thead button", has_text="Throughput").click()
     until(lambda: column(page, "Throughput (samples/s)")[0] == "89(↓14.4%)", page)

@@ -49,7 +49,7 @@ def test_the_page_names_its_source():
 
 
 def test_a_row_has_its_table_and_its_cells_as_printed():
-    """An empty cell is shown as a dash."""
+    """A row has the title of its table and its cells as printed; an empty cell becomes a dash."""
     page, _ = made(f"{TABLE}| 8 | 7.50B | 64 | 30.0 |\n")
     assert [column.title for column in page.columns] == [
         *("table", "GPUs", "Size", "Global batch", "TFLOPs", "Outcome"),
@@ -141,7 +141,7 @@ def test_rows_that_differ_in_anything_else_are_not_compared(page: str):
 
 
 def test_the_view_of_a_row_shows_its_line_and_its_findings():
-    """The view has the findings of check-tables, and the page's notes outside the table."""
+    """The view of a row has the findings of check-tables, and sizes from outside the table."""
     page, details = published("gpt2-experiments")
     place = next(at for at, run in enumerate(page.runs) if run.run_id == "16")
     detail = details[place]
@@ -163,7 +163,7 @@ def test_a_page_without_a_contradiction_has_no_column_of_them():
 
 
 def report(*words: str) -> Result:
-    """Call `teralog report`."""
+    """Run `teralog report` with these words."""
     return CliRunner().invoke(main, ["report", *words])
 
 
@@ -228,7 +228,7 @@ def test_options_that_a_page_cannot_use_are_refused(page: Path, options: list[st
 def test_a_page_without_a_table_or_with_a_wrong_comment_is_reported(
     page: Path, text: str, message: str
 ):
-    """A page without a table, or with a wrong comment, gives a sentence without a traceback."""
+    """If a page has no table or a wrong comment, one sentence reports it, without a traceback."""
     pytest.importorskip("plotly")
     page.write_text(text if "No" in text else text + TABLE[9:] + GPUS)
     done = report("speed.md", "--html")

@@ -21,7 +21,7 @@ class OptimizerConfig:
 
 
 def pretrain(model, extra_args_provider=None, args_defaults=None):
-    """Train the model."""
+    """Read and check the arguments as Megatron does, and end the program instead of training."""
     args = arguments.parse_args(extra_args_provider)
     arguments.validate_args(args, args_defaults)
     global_vars.set_global_variables(args)
