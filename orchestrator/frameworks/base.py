@@ -74,7 +74,7 @@ class Start:
         otherwise something that the program finds by its name.
     files: return the files that the program opens, given `paths`; a rehearsal checks them.
     config_files: return the files to write next to the job script: JSON objects by file name.
-    without_gpus: change the content of one of these files for a cluster without GPUs.
+    without_gpus: return the content of one of these files, changed for a cluster without GPUs.
     program: return the name of the record, in `known_options`, of the options that the run's
         program accepts; None if the program is the user's own.
     own_program: return the script in the user's checkout that defines the program's options, given

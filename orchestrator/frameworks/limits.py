@@ -8,7 +8,7 @@ _DEFAULT = Training()
 
 
 def unsplit(run: Run) -> Iterator[str]:
-    """Yield a problem if a run splits the model, but its program cannot split a model."""
+    """Yield a problem if a run splits the model or sequences, but its program cannot split them."""
     tensor, pipeline = run.parallelism.tensor_parallel_size, run.parallelism.pipeline_parallel_size
     if tensor * pipeline > 1:
         yield (

@@ -26,7 +26,7 @@ _BY_SAMPLES = ("--lr-decay-samples", "--lr-warmup-samples", "--rampup-batch-size
 
 
 def problems_of_all(run: Run) -> Iterator[str]:
-    """Yield a problem for each rule that a run breaks; only rules of all versions of Megatron."""
+    """Yield a problem for each rule of all Megatron versions that a run breaks."""
     options = given(run.options.extra_args)
     least, rate = number(options, "--min-lr"), run.training.learning_rate
     if least is not None and least > rate:
@@ -40,7 +40,7 @@ def problems_of_all(run: Run) -> Iterator[str]:
 
 
 def common_problems(run: Run) -> Iterator[str]:
-    """Yield a problem for each rule that a run breaks; only rules of Megatron 2 and later."""
+    """Yield a problem for each rule of Megatron 2 and later versions that a run breaks."""
     options = given(run.options.extra_args)
     for option, instead in _NOT_FOR_RUNS.items():
         if option in options:

@@ -1,4 +1,4 @@
-"""Options and limits that the two frameworks share that run Megatron under DeepSpeed."""
+"""Options and limits of the two frameworks that run Megatron under DeepSpeed."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -25,7 +25,7 @@ KEYS_OF_2021 = ("zero_optimization.stage3_gather_fp16_weights_on_model_save",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MegatronDeepspeedOptions(MegatronOptions):
-    """Parameters that only the two frameworks have that run Megatron under DeepSpeed."""
+    """Parameters of both frameworks that run Megatron under DeepSpeed."""
 
     partition_activations: Annotated[
         bool, Field(description="Divide activation checkpoints over tensor-parallel ranks.")

@@ -272,7 +272,7 @@ def _argument_warnings(run: Run) -> Iterator[str]:
 def option_warnings(run: Run, chunks: int = 1) -> Iterator[str]:
     """Yield warnings about valid but unusual settings.
 
-    chunks: how many chunks of layers a pipeline rank has, below v. With p stages and m
+    chunks: how many chunks of layers a pipeline rank has (v in the formula). With p stages and m
     micro-batches in the 1F1B schedule, each stage waits during p - 1 of m + p - 1 micro-batches
     (Narayanan et al. 2021, section 2.2). With v chunks per stage, it waits during p - 1 of
     v·m + p - 1.
