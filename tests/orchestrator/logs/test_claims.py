@@ -146,6 +146,9 @@ def test_work_that_differs_at_every_step_gives_no_claim() -> None:
 
 
 def test_a_running_average_does_not_contradict_a_slow_step() -> None:
-    """A rate that stays the same when a step takes twice as long is not a rate of that step."""
+    """If a rate stays the same although one step takes twice as long, there is no claim.
+
+    Such a rate is a running average, not the rate of that step.
+    """
     steps = [BRIDGE.format(seconds=2.0, tflops=1300.0) for _ in range(8)]
     assert claims_of("".join(steps) + BRIDGE.format(seconds=4.0, tflops=1290.0)) == {}

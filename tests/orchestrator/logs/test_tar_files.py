@@ -236,7 +236,7 @@ def test_a_log_in_utf_16_in_an_archive_is_named() -> None:
 
 @pytest.mark.parametrize("pack", [lzma.compress, bz2.compress])
 def test_xz_and_bzip2_are_recognised_by_their_content(pack: Any) -> None:
-    """Several compressed streams in a row are one log; a truncated one is read to its end."""
+    """Several compressed streams in a row are one log; a truncated stream is read to its end."""
     Path("run.log").write_bytes(pack(log(1000, 5).encode()) + pack(OOM.encode()))
     (run,) = objects("run.log")
     assert (run["steps"], run["outcome"]["kind"]) == (3, "gpu_out_of_memory")

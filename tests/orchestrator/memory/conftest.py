@@ -1,4 +1,4 @@
-"""A fixture that makes runs of any parallel split, without a framework."""
+"""A fixture that makes runs with any parallel sizes, without a framework."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ from orchestrator.run.shape import ModelShape
 
 @pytest.fixture(scope="session")
 def split_run() -> Callable[..., Run]:
-    """Return a function that makes a run of a model or a preset, on a number of GPUs."""
+    """Return a function that makes a run of a model or a preset, on this many GPUs."""
 
     def make(
         model: ModelShape | str | None,

@@ -27,7 +27,7 @@ def record(*arguments: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("stage", "fits"), [("2", "no"), ("3", "yes")])
 def test_a_model_s_memory_is_reported_with_its_parts(stage: str, fits: str):
-    """The ends of the interval are the sums of its parts."""
+    """The low and high end of a model's memory are the sums of the ends of its parts."""
     measured = record(*LARGE, "--zero-stage", stage, "--gpu", "V100-SXM2-32GB")
     assert (measured["fits"], measured["capacity_gib"]) == (fits, 32)
     assert measured["low_gib"] == pytest.approx(sum(part["low_gib"] for part in measured["parts"]))
@@ -138,7 +138,7 @@ def test_contradictory_options_are_reported(arguments: tuple[str, ...], sentence
 
 
 def test_a_campaign_s_runs_are_in_one_table(tmp_path: Path):
-    """A model in addition to a campaign is refused."""
+    """The runs of a campaign are in one table. `--model` in addition to a campaign is refused."""
     path = tmp_path / "campaign.yaml"
     path.write_text(
         "name: a\ndefaults: {framework: gpt, model: s}\nmatrix: {strategy: [ddp, zero1]}"

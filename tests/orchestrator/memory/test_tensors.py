@@ -20,7 +20,7 @@ pytestmark = pytest.mark.train
 
 
 def kept_bytes(run: Run) -> int:
-    """Return the bytes that autograd keeps of a forward pass, without the weights."""
+    """Return the bytes that autograd keeps for the backward pass, without the weights."""
     torch = pytest.importorskip("torch")
     from orchestrator.workloads import gpt_model
 

@@ -1,4 +1,4 @@
-"""Compare other programs' FLOPs conventions with the programs' own functions."""
+"""Compare teralog's FLOPs by other programs' conventions with these programs' own functions."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Formulas as text: the formula that is shown is the one that is computed."""
+"""Formulas as text: teralog computes a value from the same text that it shows."""
 
 import pytest
 from hypothesis import given
@@ -44,6 +44,6 @@ products = st.tuples(st.integers(1, 999), st.lists(letters, min_size=1, max_size
 
 @given(st.lists(products, min_size=1, max_size=5).map(" + ".join))
 def test_the_numbers_shown_give_the_value(formula: str):
-    """If a user types the numbers into a calculator, the result is the value next to them."""
+    """A formula with numbers in place of its letters gives the formula's value."""
     typed = substitute_numbers(formula, SYMBOLS).replace("·", "*").replace("²", "**2")
     assert eval(typed) == value(formula, SYMBOLS)

@@ -1,4 +1,4 @@
-"""Compute every size of a run that follows from the chosen ones."""
+"""Compute the sizes of a run that follow from the sizes that the user chose."""
 
 import dataclasses
 
@@ -76,7 +76,7 @@ BATCHES = {
 def test_sizes_that_do_not_divide_are_absent(
     run_of: RunOf, values: dict[str, int], expected: tuple[int | None, ...]
 ):
-    """Sizes are None if others do not divide: data-parallel size, micro-batches, global batch."""
+    """If a size is not divisible by another, sizes that follow are None, e.g. the global batch."""
     run = run_of(**values)
     assert (
         run.world_size,

@@ -1,4 +1,4 @@
-"""Combine ids of jobs and tasks, and separate them."""
+"""Combine the ids of jobs and tasks into Slurm's compact form, and expand that form."""
 
 import pytest
 from hypothesis import given
@@ -26,7 +26,7 @@ from orchestrator.slurm.lists import compact, compact_ids, expand
     ],
 )
 def test_compact_ids_of_slurm_are_expanded(text: str, ids: list[str]) -> None:
-    """Text that is not a job's id gives no id."""
+    """Slurm's compact id, e.g. `7_[0-2]`, gives the id of each task; other text gives no id."""
     assert list(expand(text)) == ids
 
 
@@ -48,5 +48,5 @@ def test_compacting_and_expanding_returns_the_same_ids(indices: set[int], job: i
     ],
 )
 def test_ids_of_one_array_are_compacted(ids: list[str], put_into_one: list[str]) -> None:
-    """The combined id has the form that scancel accepts."""
+    """The ids of an array's tasks become one compact id, in the form that scancel accepts."""
     assert compact_ids(ids) == put_into_one

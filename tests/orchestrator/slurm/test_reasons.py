@@ -58,7 +58,10 @@ def test_the_reasons_that_occur_have_a_line_each() -> None:
 
 
 def test_users_are_not_advised_to_release_jobs_that_an_administrator_holds() -> None:
-    """Slurm does not let a user release a job that an administrator holds."""
+    """No message advises the user to release a job that an administrator holds.
+
+    Slurm does not let users release such a job.
+    """
     assert "release it to" not in meaning("JobHeldAdmin")
     assert "scontrol" not in meaning("JobHeldAdmin")
 

@@ -128,7 +128,7 @@ def width(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> in
 
 
 def test_the_summary_fits_the_terminal(statuses: list[RunStatus], width: int) -> None:
-    """Labels wrap, and each reason is cut to one line."""
+    """The summary is not wider than the terminal: labels wrap, and a reason is cut to one line."""
     reason = "ReqNodeNotAvail, UnavailableNodes:gpu[001-003,007,009,011,013,015,017,019,021]"
     for number in range(20, 45):
         status = with_job(statuses[number], "PENDING", reason=reason)

@@ -58,7 +58,7 @@ def test_a_node_without_a_slow_run_is_not_slow_compared_with_its_siblings() -> N
 
 
 def test_a_run_on_several_nodes_counts_for_each() -> None:
-    """The slow node is the one that all slow runs share."""
+    """A run on several nodes counts for each. The node that all slow runs share is slow."""
     nodes = speeds(
         ("a", "n[1-2]", 0.4), ("a", "n[2-3]", 0.4), ("a", "n[3-4]", 0.2),
         ("a", "n[1,4]", 0.2), ("a", "n[1,3]", 0.2),

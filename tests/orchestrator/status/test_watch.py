@@ -309,7 +309,7 @@ def test_a_pipe_gets_only_changes(look: Look) -> None:
 
 
 def test_a_note_is_reported_once(look: Look) -> None:
-    """The note is printed again if it has changed."""
+    """A note is printed once, and again only if it has changed."""
     noted = [replace(look, notes=(note,)) for note in ("silent", "silent", "still silent")]
     assert plain_output(noted)[1] == ["silent", "still silent"]
 

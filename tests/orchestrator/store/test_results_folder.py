@@ -112,7 +112,7 @@ def test_every_folder_has_the_same_view_of_a_campaign(
     ids=lambda words: words[0],
 )
 def test_every_command_names_its_folder(project: Path, command: list[str]) -> None:
-    """Each command prints the folder on stderr, unless the user has just typed it."""
+    """Each command prints the results folder on stderr, except after `--results`."""
     teralog("submit", "c.yaml")
     name, *others = command
     assert teralog(name, "c.yaml", *others).stderr.startswith("results: results/play\n")

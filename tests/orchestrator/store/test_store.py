@@ -302,7 +302,10 @@ def test_a_submission_is_remembered(campaign_of: Callable[[str], Campaign], tmp_
 def test_runs_that_have_left_the_campaign_are_reported(
     campaign_of: Callable[[str], Campaign], tmp_path: Path
 ) -> None:
-    """Only runs that were started are reported; others have no results."""
+    """Started runs that are no longer in the campaign file are reported.
+
+    Runs that never started have no results, so they are not reported.
+    """
     text = "name: c\ndefaults: {framework: gpt, model: s}\nmatrix: {seed: [%s]}\n"
     before = campaign_of(text % "1, 2, 3")
     store = CampaignStore(tmp_path / "results")

@@ -250,7 +250,10 @@ def test_cancel_ends_running_runs_and_stops_waiting_ones_from_starting(playgroun
 
 
 def test_a_run_is_cancelled_by_its_label_or_the_beginning_of_its_id(playground) -> None:
-    """One run is ended and the others go on; a name that matches no run is reported."""
+    """`cancel` ends the run with a label or the beginning of an id, and the other runs go on.
+
+    A name that matches no run is reported.
+    """
     playground.write_campaign('test -e "$LEDGER.go" || sleep 600', matrix="seed: [1, 2]")
     submit = playground.start("submit", "campaign.yaml")
     wait_until(lambda: len(playground.events()) == 2)
@@ -443,7 +446,7 @@ def test_a_job_without_its_supervisor_does_not_run_next_to_the_next(playground) 
 
 
 def test_cancel_ends_a_job_that_no_one_supervises_any_more(playground) -> None:
-    """Submit and supervisor were killed, the job goes on, and cancel ends it."""
+    """If submit and supervisor were killed and the job goes on, `cancel` ends the job."""
     playground.write_campaign("sleep 600", matrix="seed: [1]")
     submit = playground.start("submit", "campaign.yaml")
     wait_until(lambda: "sleep" in playground.process_names())

@@ -202,7 +202,7 @@ def test_sbatch_gets_its_options_as_they_were_written(
     name: str,
     folder: str,
 ) -> None:
-    """Each option is read by sbatch: no value ends its line early or begins a comment."""
+    """Each option reaches sbatch unchanged: no value ends its line early or begins a comment."""
     values = {
         "partition": partition,
         "account": account,

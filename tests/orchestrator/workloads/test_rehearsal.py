@@ -171,7 +171,7 @@ def test_an_option_that_is_refused_fails_as_argparse_does(tmp_path: Path) -> Non
 def test_a_word_of_the_launcher_that_is_refused_fails_too(tmp_path: Path) -> None:
     """A rehearsal fails if the program refuses an argument that the launcher adds.
 
-    Today's torch.distributed.launch adds one to each rank, which programs of 2021 refuse.
+    Today's torch.distributed.launch adds `--local-rank` to each rank; programs of 2021 refuse it.
     """
     order = {**ORDER, "launcher": "launch", "accepted": {"--num-layers": {}, "--local_rank": {}}}
     script = tmp_path / "train.py"
@@ -198,10 +198,7 @@ def test_a_module_that_python_does_not_find_is_reported(module: str, messages: l
 
 
 def test_a_python_without_the_module_s_imports_fails_as_in_training() -> None:
-    """A rehearsal fails if this Python lacks a module that the program imports first.
-
-    If the program is not a module, that import is not known.
-    """
+    """A rehearsal fails if this Python lacks a module that the program is known to import."""
     order = {**ORDER, "launcher": "node", "accepted": None, "imports": ["json", "no_torch"]}
     (sentences,) = rehearsal._problems(order, "-m json.tool", [])
     assert sentences == "ModuleNotFoundError: No module named 'no_torch'"

@@ -95,7 +95,10 @@ HALF = {
 
 @pytest.mark.parametrize("page", HALF.values(), ids=HALF)
 def test_a_mark_that_is_not_closed_is_named_with_its_line(page: bytes) -> None:
-    """Without this error, teralog would replace the rest of the page."""
+    """If the second mark is missing, an error names the line of the first mark.
+
+    Without this error, teralog would replace the rest of the page.
+    """
     with pytest.raises(
         UserError, match=r"^2: <!-- teralog report mine --> is not followed by <!-- end of"
     ):

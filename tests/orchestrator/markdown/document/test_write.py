@@ -32,7 +32,7 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_leaves_the_old_bytes(tmp_path: Path) -> None:
-    """After the failure, no other file is left."""
+    """If writing fails, the file keeps its old bytes, and no other file is left."""
     file = tmp_path / "page.md"
     file.write_bytes(b"old")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -167,7 +167,7 @@ def test_failures_are_known_by_their_words() -> None:
 
 @given(LIKE_NUMBERS | st.text(max_size=30))
 def test_any_text_is_a_number_or_is_not_understood(text: str) -> None:
-    """No other exception is raised, and a number is finite and above zero."""
+    """Any text gives a finite number above zero, or raises NotUnderstoodError."""
     for read in (read_parameters, read_count, lambda text: read_pace(text).value):
         try:
             number = read(text)

@@ -79,7 +79,7 @@ def test_a_size_with_several_titles_is_one_column():
 
 
 def test_every_row_is_there_but_blank_ones():
-    """A row with too many or too few cells is kept too."""
+    """Each row except blank ones is kept, even a row with too many or too few cells."""
     tables = joined(PAGE)
     lines = [row.line for row in tables.rows]
     assert list(zip(lines, tables.table_names, texts_of_rows(tables), strict=True)) == [

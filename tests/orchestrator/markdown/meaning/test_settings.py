@@ -75,7 +75,7 @@ def test_an_invalid_setting_is_reported(setting: str, problem: str) -> None:
 
 
 def test_all_problems_in_a_comment_are_reported_at_once() -> None:
-    """A message has one sentence for each problem."""
+    """If a comment has several problems, they are reported together, one sentence each."""
     with pytest.raises(UserError) as caught:
         settings_of(b"<!-- teralog: factor=5 decimals=1 foo=1 -->")
     assert len(caught.value.problems) == 2

@@ -63,7 +63,7 @@ def test_a_column_to_the_left_is_padded_on_the_right(cell: bytes, new: bytes) ->
     "cell", [b" 30-60 ", b" 46,7 ", b" 41.9 +- 0.3 ", b" see text ", b" V100 "]
 )
 def test_a_cell_without_exactly_one_number_is_unchanged(cell: bytes) -> None:
-    """A message reports a cell that has no number, or several."""
+    """A cell with no number or with several is unchanged, and a message reports it."""
     with pytest.raises(NotUnderstoodError, match="is not one number"):
         TO_RIGHT.written(cell, 7.31)
 

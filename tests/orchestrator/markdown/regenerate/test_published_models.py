@@ -58,7 +58,7 @@ def test_plain_tflops_of_a_model_column_are_model_flops() -> None:
 
 
 def test_a_model_that_is_not_known_is_named() -> None:
-    """The rows of the unknown model stay as they are."""
+    """If a model is unknown, a message names it, and its rows stay as they are."""
     data = page(row(10_007, "618"), heading="#### Model: Secret 1T")
     made = regenerate(data, PageSettings())
     assert made.data == data
