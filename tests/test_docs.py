@@ -108,6 +108,15 @@ def test_a_relative_link_leads_to_a_file(path: Path) -> None:
         assert (path.parent / link["target"]).exists(), link["target"]
 
 
+def test_the_first_page_links_every_page() -> None:
+    """The pages in the menu of the site are also links on the first page, in the same order."""
+    index = (ROOT / "docs" / "index.md").read_text()
+    trees = "".join(re.findall(r"```{toctree}\n(.*?)```", index, re.DOTALL))
+    menu = re.findall(r"^[\w./-]+$", trees, re.MULTILINE)
+    assert menu
+    assert re.findall(r"^- \[.*\]\((.*)\.md\)$", index, re.MULTILINE) == menu
+
+
 def test_every_command_has_help() -> None:
     """Every command has a help text."""
     assert {command for commands in SECTIONS.values() for command in commands} == {

@@ -73,7 +73,7 @@ def help_messages(command: click.Command, name: str) -> Iterator[Message]:
 def python_messages(source: str) -> Iterator[tuple[int, str]]:
     """Yield the line and the text of each string literal that is a sentence."""
     tree = ast.parse(source)
-    left_out = {id(node) for node in _docstrings(tree)}
+    left_out = {id(node) for node in (*_docstrings(tree), *_types(tree))}
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
             left_out.update(id(part) for part in ast.walk(node) if part is not node)
@@ -149,6 +149,14 @@ def _docstrings(tree: ast.AST) -> Iterator[ast.AST]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             yield node.value
+
+
+def _types(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yield the types of arguments and results that are written as strings."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.arg(annotation=kind) | ast.FunctionDef(returns=kind) if kind is not None:
+                yield kind
 
 
 def _text(node: ast.Constant | ast.JoinedStr) -> str | None:

@@ -159,7 +159,10 @@ def _rows(kind: type) -> Iterator[str]:
     for field in dataclasses.fields(kind):
         schema = TypeAdapter(field_types(kind)[field.name]).json_schema()
         required = field.default is field.default_factory is dataclasses.MISSING
-        default = "required" if required else _text(field.default)
+        if required:
+            default = "" if schema.get("optional") else "required"
+        else:
+            default = _text(field.default)
         meaning = schema["description"].replace("|", "\\|")
         yield f"| `{field.name}` | {_values(schema)} | {default} | {meaning} |\n"
 

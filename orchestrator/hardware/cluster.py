@@ -75,7 +75,10 @@ class Cluster:
     name: Annotated[
         str,
         Field(
-            description="Names the cluster in tables; the file's name if not given.", min_length=1
+            description="Names the cluster in tables; the file's name if not given.",
+            min_length=1,
+            # `load_cluster` takes it from the file's name.
+            json_schema_extra={"optional": True},
         ),
     ]
     scheduler: Annotated[Literal["local", "slurm"], Field(description="What starts the jobs.")] = (
@@ -84,7 +87,7 @@ class Cluster:
     nodes: Annotated[int | None, Field(description="Nodes that a run can use.", ge=1)] = None
     gpus_per_node: Annotated[
         int | None,
-        Field(description="GPUs per node; with 0, ranks are plain processes.", ge=0),
+        Field(description="GPUs per node; with 0, ranks train on the CPU.", ge=0),
     ] = None
     gpu: Annotated[
         str | None, Field(description="Model of the GPUs, for MFU and memory: e.g. V100-SXM2-32GB.")
@@ -169,7 +172,10 @@ class Cluster:
     ] = False
     switches: Annotated[
         Annotated[str, _SWITCHES] | None,
-        Field(description="Maximum number of leaf switches: '1'; 1@2:00:00 waits up to 2 hours."),
+        Field(
+            description="Maximum number of leaf switches, e.g. '1'; with '1@2:00:00' a job waits "
+            "at most 2 hours for such nodes."
+        ),
     ] = None
     time_limit: Annotated[
         Annotated[int | str, AfterValidator(time_limit_seconds)] | None,

@@ -283,10 +283,10 @@ def _mamba2(model: Model, mixer: Mamba2, h: Factor) -> Iterator[ModelPart]:
         yield _vector("gated norm", "layers", inner, trained=trained)
     chunk: Factor = ("chunk", mixer.chunk)
     state: Factor = ("state size", mixer.state_size)
-    yield _scan("scan within chunks", (chunk, heads, state), mixer.chunk)
-    yield _scan("scan within chunks, values", (chunk, *inner), mixer.chunk)
-    yield _scan("scan, states", (*inner, state), mixer.chunk)
-    yield _scan("scan, outputs", (*inner, state), mixer.chunk)
+    yield _scan("scan: scores within chunks", (chunk, heads, state), mixer.chunk)
+    yield _scan("scan: values within chunks", (chunk, *inner), mixer.chunk)
+    yield _scan("scan: states of chunks", (*inner, state), mixer.chunk)
+    yield _scan("scan: outputs of states", (*inner, state), mixer.chunk)
 
 
 def _gated_delta_net(model: Model, mixer: GatedDeltaNet, h: Factor) -> Iterator[ModelPart]:

@@ -47,7 +47,7 @@ def _ask(order: asking.ProgramOrder) -> asking.ProgramAnswer:
     groups = asking.grouped(order.arguments)
     problems = list(asking.problems_of(groups, refused, asking.option_name))
     return asking.ProgramAnswer(
-        asked=[f"{program.name}: its own parser"],
+        asked=[f"{program.name}: its argument parser"],
         not_asked=[f"what {program.name} does after it has parsed its arguments"],
         problems=problems,
     )

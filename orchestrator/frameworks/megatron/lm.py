@@ -40,8 +40,8 @@ class MegatronLmOptions(MegatronOptions):
         str,
         AfterValidator(releases.checked_version),
         Field(
-            description="2 for Megatron-LM 2.x (2021), core for today's, or a release such as "
-            "core-0.16: its recorded options are checked if `source` is not on this machine.",
+            description="2 for Megatron-LM 2.x (2021), core for today's, or a release, e.g. "
+            "core-0.16: then extra_args are checked even if `source` is not on this machine.",
             json_schema_extra={"examples": releases.VERSIONS},
         ),
     ] = "core"

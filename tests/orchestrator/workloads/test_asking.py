@@ -120,7 +120,7 @@ def program(tmp_path):
 def test_a_parser_is_asked_without_the_packages_of_its_program(program, tmp_path):
     answer = answer_of("argparse", tmp_path, program=program, arguments=["--strategy", "zero2"])
     assert not answer["problems"]
-    assert answer["asked"] == ["train.py: its own parser"]
+    assert answer["asked"] == ["train.py: its argument parser"]
     # Nothing was trained, and nothing was written into the source.
     assert sorted(path.name for path in program.parent.iterdir()) == ["choices.py", "train.py"]
 
