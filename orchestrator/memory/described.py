@@ -22,7 +22,7 @@ from orchestrator.model.description import (
 from orchestrator.model.parts import ModelPart, parts
 from orchestrator.run.model import Parallelism
 
-_WHOLE = frozenset({"router", "query down", "key-value down", "shared expert gate"})
+_WHOLE = frozenset({"router", "query down", "key-value down", "shared expert score"})
 _ROUTED = "expert "
 
 

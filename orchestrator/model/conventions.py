@@ -131,7 +131,7 @@ def _causal_windows(model: Model, part: ModelPart) -> Iterator[Deviation]:
 
 _LEFT_OUT_BY_MEGATRON = {
     "router": "leaves out routers",
-    "shared expert's gate": "leaves out the gates of shared experts",
+    "shared expert score": "leaves out the gates of shared experts",
     "embedding projection": "leaves out projections of the embedding",
     "head projection": "leaves out projections of the embedding",
 }

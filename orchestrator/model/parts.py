@@ -362,7 +362,7 @@ def _experts(model: Model, experts: Experts, h: Factor) -> Iterator[ModelPart]:
         shared = replace(expert, width=experts.shared_width)
         yield from _matrices_of_mlp(model, "shared expert", shared, h)
     if experts.shared_gate:
-        yield _matrix(model, "shared expert's gate", (h,), (("", 1),))
+        yield _matrix(model, "shared expert score", (h,), (("", 1),))
 
 
 def _with_adapter(

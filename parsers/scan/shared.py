@@ -1,6 +1,6 @@
 """Read one large file in several processes, because parsing keeps a core busy.
 
-Each process takes segments of the file in turn. It sends back the content of the lines that begin
+Each process takes parts of the file in turn. It sends back the content of the lines that begin
 in them, and the calling process puts the contents in order. The header line of a table changes the
 anchors to search for. From such a line on, the calling process reads the rest of the file alone.
 """
@@ -22,7 +22,7 @@ from parsers.scan.sources import Source, open_source
 from parsers.scan.wanted import Candidate, LineBatch
 from parsers.scan.window import Bounds
 
-SEGMENT_BYTES = 2**22
+PART_BYTES = 2**22
 # Below this, starting processes takes longer than reading.
 WORTH_SHARING_BYTES = 2**24
 
@@ -35,11 +35,11 @@ class _Packed(NamedTuple):
     numbered: list[tuple[int, Sequence[Record]]]
 
 
-class _Segment(NamedTuple):
-    """The content of a segment that was read.
+class _Part(NamedTuple):
+    """The content of a part that was read.
 
     changed: the line that opens a table, if there is one; what follows it was not read. newlines:
-    how many the segment has. position: the offset at which the search ended.
+    how many the part has. position: the offset at which the search ended.
     """
 
     lines: list[_Packed]
@@ -60,27 +60,27 @@ class SharedFile:
     count_lines: bool = False
 
 
-class SegmentReader:
-    """Reads segments of a file."""
+class PartReader:
+    """Reads parts of a file."""
 
     def __init__(self, file: SharedFile) -> None:
-        """Prepare to read any segment."""
+        """Prepare to read any part."""
         self._file = file
         self._numbers = {log_format.name: number for number, log_format in enumerate(file.formats)}
         self._reader = LineReader(file.formats, file.more_anchors)
 
-    def read(self, start: int, stop: int | None) -> _Segment:
+    def read(self, start: int, stop: int | None) -> _Part:
         """Read the lines that begin from `start` on, and before `stop`. Raises OSError."""
         search = self._reader.wanted.search
         lines: list[_Packed] = []
         with open_source(self._file.path) as source:
-            segment = _pass(self._file, source, self._reader, start, stop)
-            for line in self._reader.read(iter(segment)):
+            part = _pass(self._file, source, self._reader, start, stop)
+            for line in self._reader.read(iter(part)):
                 if self._reader.wanted.search is not search:
                     self._reader = LineReader(self._file.formats, self._file.more_anchors)
-                    return _Segment(lines, line.candidate, 0, 0)
+                    return _Part(lines, line.candidate, 0, 0)
                 lines.append(self._packed(line))
-        return _Segment(lines, None, segment.newlines, segment.position)
+        return _Part(lines, None, part.newlines, part.position)
 
     def _packed(self, line: ReadLine) -> _Packed:
         candidate, readings = line
@@ -102,38 +102,38 @@ class SharedPass:
         pool: Executor,
         *,
         most_pending: int = 4,
-        segment_bytes: int = SEGMENT_BYTES,
+        part_bytes: int = PART_BYTES,
         tell: Callable[[int], None] = lambda count: None,
     ) -> None:
         """Begin a pass over the first `size` bytes, or more if the file grows meanwhile.
 
-        pool: processes in which `prepare` was called with the file. most_pending: how many segments
+        pool: processes in which `prepare` was called with the file. most_pending: how many parts
         are read ahead. tell: as in `Pass`.
         """
         self._file, self._size, self._pool, self._tell = file, size, pool, tell
-        self._most_pending, self._segment_bytes = most_pending, segment_bytes
+        self._most_pending, self._part_bytes = most_pending, part_bytes
         self.position = file.begin
 
     def __iter__(self) -> Iterator[ReadLine]:
-        begins = range(self._file.begin, self._size, self._segment_bytes)
+        begins = range(self._file.begin, self._size, self._part_bytes)
         spans = pairwise([*begins, None])
-        pending: deque[Future[_Segment]] = deque()
+        pending: deque[Future[_Part]] = deque()
         lines = 0
         try:
             while True:
                 while len(pending) < self._most_pending and (span := next(spans, None)):
-                    pending.append(self._pool.submit(read_segment, *span))
+                    pending.append(self._pool.submit(read_part, *span))
                 if not pending:
                     return
-                segment = pending.popleft().result()
-                for packed in segment.lines:
+                part = pending.popleft().result()
+                for packed in part.lines:
                     yield self._unpacked(packed, lines)
-                if segment.changed is not None:
-                    yield from self._alone(segment.changed, lines)
+                if part.changed is not None:
+                    yield from self._alone(part.changed, lines)
                     return
-                lines += segment.newlines
-                self._tell(segment.position - self.position)
-                self.position = segment.position
+                lines += part.newlines
+                self._tell(part.position - self.position)
+                self.position = part.position
         finally:
             for future in pending:
                 future.cancel()
@@ -150,7 +150,7 @@ class SharedPass:
     def _alone(self, first: Candidate, lines: int) -> Iterator[ReadLine]:
         """Yield the content of all lines from the line `first` on, read in the calling process.
 
-        lines: the number of lines before the segment that contains `first`.
+        lines: the number of lines before the part that contains `first`.
         """
         reader = LineReader(self._file.formats, self._file.more_anchors)
         before = lines + first.number - 1 if first.number else 0
@@ -184,16 +184,16 @@ def _pass(
     )
 
 
-_prepared: list[SegmentReader] = []
+_prepared: list[PartReader] = []
 
 
 def prepare(file: SharedFile) -> None:
-    """Set the file that `read_segment` reads in this process."""
-    _prepared[:] = [SegmentReader(file)]
+    """Set the file that `read_part` reads in this process."""
+    _prepared[:] = [PartReader(file)]
 
 
-def read_segment(start: int, stop: int | None) -> _Segment:
-    """Read a segment of the file that was prepared last. Raises OSError."""
+def read_part(start: int, stop: int | None) -> _Part:
+    """Read a part of the file that was prepared last. Raises OSError."""
     return _prepared[0].read(start, stop)
 
 

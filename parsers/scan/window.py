@@ -14,7 +14,7 @@ from parsers.scan.sources import Read
 CHUNK_BYTES = 2**20
 LINE_LIMIT = 4 * 2**20
 
-# How far a segment reads on behind its end at a time, to finish its last line.
+# How far a part of a log reads on behind its end at a time, to finish its last line.
 _OVERRUN_BYTES = 2**16
 
 

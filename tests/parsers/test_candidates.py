@@ -71,20 +71,20 @@ def test_chunks_change_nothing(data: bytes, bounds: Bounds) -> None:
         assert reading.position == len(data) - (0 if used else half_written)
 
 
-@given(data=texts, bounds=bounds, segment_bytes=st.integers(1, 40))
-def test_segments_change_nothing(
-    tmp_path_factory: pytest.TempPathFactory, data: bytes, bounds: Bounds, segment_bytes: int
+@given(data=texts, bounds=bounds, part_bytes=st.integers(1, 40))
+def test_parts_change_nothing(
+    tmp_path_factory: pytest.TempPathFactory, data: bytes, bounds: Bounds, part_bytes: int
 ) -> None:
-    """If a log is read in segments, no line is lost or doubled, and line numbers continue."""
-    log = tmp_path_factory.getbasetemp() / "segments.log"
+    """If a log is read in parts, no line is lost or doubled, and line numbers continue."""
+    log = tmp_path_factory.getbasetemp() / "parts.log"
     log.write_bytes(data)
     collected: list[Candidate] = []
     lines = 0
-    begins = range(0, max(len(data), 1), segment_bytes)
+    begins = range(0, max(len(data), 1), part_bytes)
     with open_source(log) as source:
         for start, stop in pairwise([*begins, None]):
             assert start is not None
-            segment = Pass(
+            part = Pass(
                 source,
                 Wanted(WANTED),
                 bounds,
@@ -94,8 +94,8 @@ def test_segments_change_nothing(
                 lines=lines,
                 count_lines=True,
             )
-            collected += segment
-            lines += segment.newlines
+            collected += part
+            lines += part.newlines
     assert collected == slow_pass(data, WANTED, bounds)
 
 

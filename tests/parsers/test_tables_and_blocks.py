@@ -96,21 +96,21 @@ table_lines = st.lists(
 )
 
 
-@given(lines=table_lines, chunk_bytes=st.integers(1, 40), segment_bytes=st.integers(1, 60))
-def test_neither_chunks_nor_segments_change_what_is_read(
+@given(lines=table_lines, chunk_bytes=st.integers(1, 40), part_bytes=st.integers(1, 60))
+def test_neither_chunks_nor_parts_change_what_is_read(
     tmp_path_factory: pytest.TempPathFactory,
     lines: list[str],
     chunk_bytes: int,
-    segment_bytes: int,
+    part_bytes: int,
 ) -> None:
-    """A header applies to all later rows, also in the next chunk or segment."""
+    """A header applies to all later rows, also in the next chunk or part."""
     log = tmp_path_factory.getbasetemp() / "tables.log"
     log.write_text("".join(f"{line}\n" for line in lines))
     formats = (TABLE, BLOCK, LONG_BLOCK)
     file = SharedFile(
         path=str(log), formats=formats, more_anchors={}, bounds=Bounds(chunk_bytes=chunk_bytes)
     )
-    shared = SharedPass(file, log.stat().st_size, InThisProcess(file), segment_bytes=segment_bytes)
+    shared = SharedPass(file, log.stat().st_size, InThisProcess(file), part_bytes=part_bytes)
     shared_records = [
         record for line in shared for _, records in line.readings for record in records
     ]

@@ -6,13 +6,16 @@ import pytest
 from fixture_types import RunOf
 
 from orchestrator.campaign.fit import Capacity, fits
-from orchestrator.memory.described import placed_experts
+from orchestrator.memory.described import dense_parameters, placed_experts
 from orchestrator.memory.forecast import MemoryForecast, forecast
 from orchestrator.memory.placement import bf16_optimizer_placement, megatron_placement
 from orchestrator.memory.states import Rank
 from orchestrator.model.counting import parameters
+from orchestrator.model.description import Experts, Layer
 from orchestrator.model.named import named_model, named_models
+from orchestrator.model.parts import parts
 from orchestrator.run.described import described_shape
+from orchestrator.run.model import Parallelism
 
 
 def rank(split_run: RunOf, name: str, *, experts: int = 1, **split: int) -> Rank:
@@ -86,3 +89,23 @@ def test_bf16_optimizer_adds_gradients_up_in_fp32(split_run: RunOf) -> None:
     whole = 4 * run.parameters / 2**30
     assert ends == [pytest.approx((whole, whole)), pytest.approx((0, whole))]
     assert bf16_optimizer_placement(0, sure=True).zero_stage == 1
+
+
+@pytest.mark.parametrize("name", ["deepseek-v3", "qwen3-next-80b-a3b"])
+def test_tensor_parallelism_splits_the_shared_expert(name: str) -> None:
+    """Each of two ranks has half of a shared expert's matrices, and its whole score per token."""
+    model = named_model(name).model(4096)
+    without = replace(model, layers=tuple(map(without_shared_expert, model.layers)))
+    scores = {part.parameters for part in parts(model) if part.name == "shared expert score"}
+    whole, half = (
+        dense_parameters(model, split, 0) - dense_parameters(without, split, 0)
+        for split in (Parallelism(), Parallelism(tensor_parallel_size=2))
+    )
+    assert 2 * half - whole == sum(scores)
+
+
+def without_shared_expert(layer: Layer) -> Layer:
+    """Return a layer whose experts are all routed."""
+    if not isinstance(layer.mlp, Experts):
+        return layer
+    return replace(layer, mlp=replace(layer.mlp, shared_width=None, shared_gate=False))
