@@ -19,9 +19,9 @@ from parsers.formats.declared.nanogpt import (
 from parsers.formats.declared.nemo import MEGATRON_BRIDGE, NEMO
 from parsers.formats.declared.paddle import PADDLE
 from parsers.formats.declared.scripts import INTERNEVO, LLAMA2_C, NEMO_RL, TORCHTUNE
-from parsers.formats.declared.small_trainers import AUTOMODEL_CONSOLE, PICOTRON, PRIME_RL
+from parsers.formats.declared.small_trainers import AUTOMODEL_CONSOLE, PICOTRON, PRIME, PRIME_RL
 from parsers.formats.declared.torchtitan import TORCHTITAN
-from parsers.formats.declared.verl import VERL
+from parsers.formats.declared.verl import SLIME, VERL
 from parsers.formats.deepspeed import DEEPSPEED_OVERFLOW, DEEPSPEED_PIPELINE, DEEPSPEED_TIMER
 from parsers.formats.deepspeed_chat import DEEPSPEED_CHAT
 from parsers.formats.deepspeed_memory import DEEPSPEED_MEMORY
@@ -58,6 +58,7 @@ DECLARED: tuple[LogFormat, ...] = (
     MEGATRON_BRIDGE,
     MAXTEXT,
     VERL,
+    SLIME,
     MLPERF,
     NANOGPT,
     LLM_C,
@@ -72,6 +73,7 @@ DECLARED: tuple[LogFormat, ...] = (
     INTERNEVO,
     NEMO_RL,
     PICOTRON,
+    PRIME,
     PRIME_RL,
     AUTOMODEL_CONSOLE,
     XTUNER,

@@ -391,6 +391,42 @@ def prime_rl(random: Random) -> Printed:
     )
 
 
+@prints("prime")
+def prime(random: Random) -> Printed:
+    """Print a report of prime, with or without the rate of learning and the number of peers."""
+    n, value = count(random), loss(random, ".4f")
+    it = _numbers(random, {"lr": ".2e", "all": ".2f", "mfu": ".2f"})
+    rate = random.random() < 0.5
+    lr = f", inner_lr: {it['lr']}" if rate else ""
+    peers = random.choice(["", ", diloco_peers: 8"])
+    return _printed(
+        f"03:22:14 [INFO] [TRAIN] [Rank 0] step: {n}, loss: {value}{lr}, tokens_per_second: "
+        f"{it['all']}, mfu: {it['mfu']}{peers}",
+        iteration=n,
+        loss=float(value),
+        learning_rate=float(it["lr"]) if rate else None,
+        tokens_per_second=float(it["all"]),
+        reported_mfu=float(it["mfu"]) / 100,
+    )
+
+
+@prints("slime")
+def slime(random: Random) -> Printed:
+    """Print the times of a step of slime, with or without those of a reference model."""
+    n = count(random)
+    it = _numbers(random, {"step": ".15g", "train": ".15g"})
+    reference = random.choice(["", "'perf/ref_log_probs_time': 62.21775937080383, "])
+    return _printed(
+        "(MegatronTrainRayActor pid=1) [2026-10-02 11:12:05] train_metric_utils.py:390 - perf "
+        f"{n}: {{'perf/train_wait_time': 12.5, {reference}'perf/actor_train_time': {it['train']}, "
+        f"'perf/actor_train_tok_per_s': 21.34, 'perf/step_time': {it['step']}, "
+        "'perf/wait_time_ratio': 0.91}",
+        iteration=n,
+        log_interval=1,
+        step_seconds=float(it["step"]),
+    )
+
+
 @prints("Automodel")
 def automodel_console(random: Random) -> Printed:
     """Print a report of NeMo AutoModel in its console form; its other form is JSON."""

@@ -1,4 +1,4 @@
-"""Parse the lines of picotron, prime-rl and NVIDIA's Automodel.
+"""Parse the lines of picotron, prime, prime-rl and NVIDIA's Automodel.
 
     [rank 2] Step: 3     | Loss: 8.9219 | Global batch size:   2.05K | Tokens/s:  10.61K |
         Tokens/s/GPU:   1.33K | Tokens:   6.14K | MFU:  0.43% | Memory usage:   1.75GB
@@ -6,11 +6,13 @@
         1300 tokens/s | MFU: 5.5% | Peak Mem.: 29.5/31.0 GiB (95.2%)
     step 12 | epoch 0 | loss 1.2345 | grad_norm 0.5000 | lr 1.00e-05 | mem 12.34 GiB |
         tps 1234.56(154.32/gpu) | num_label_tokens 4096
+    step: 8, loss: 9.9991, tokens_per_second: 76957.79, mfu: 42.46
 
 Each is one line.
 
-* picotron's memory is in 10**9 bytes and not the peak; its batch is in tokens, and rounded. Neither
-  is read.
+* picotron's memory and batch are not read: the memory is not the peak, and the batch is a rounded
+  number of tokens.
+* prime's tokens/s are those of all ranks that train together. Its first step has none.
 * prime-rl's throughput is of all ranks. Throughput and MFU are 0 before the second step. Its memory
   is the reserved peak. Since 2026 it prints `Step 11 |  38.00s | Loss 1.1 | …`.
 * Automodel prints the allocated peak, and tokens/s of all ranks and of one. It writes the same
@@ -43,6 +45,26 @@ PICOTRON = line_format(
             ),
         ),
         whole=r"\| Memory usage: +[0-9]+\.[0-9]{2}GB",
+    )
+)
+
+PRIME = line_format(
+    Declaration(
+        name="prime",
+        anchors=(b", tokens_per_second: ",),
+        head=rf"(?<!\w)step: {ITERATION}, loss: ",
+        fields=(
+            Field(name="loss", before=r"(?<=[0-9]), loss: ", after=r"(?=,)", needed=True),
+            Field(name="learning_rate", before=r", inner_lr: ", after=r"(?=,)"),
+            Field(
+                name="tokens_per_second",
+                before=r", tokens_per_second: ",
+                after=r"(?=,)",
+                needed=True,
+            ),
+            Field(name="reported_mfu", before=r", mfu: ", after=r"(?=,|\s*$)", scale=PERCENT),
+        ),
+        whole=r", mfu: [0-9]+\.[0-9]{2}(?![0-9.])",
     )
 )
 

@@ -1,4 +1,6 @@
-"""Parse verl's line of a training step: dozens of `key:value`, joined by ` - `.
+"""Parse the lines of verl and slime, two programs of reinforcement learning.
+
+verl prints dozens of `key:value` per step, joined by ` - `:
 
     (TaskRunner pid=247607) step:1 - global_seqlen/min:159906 - … - perf/mfu/actor:0.0 - … -
         timing_s/step:48.70 - … - perf/time_per_step:48.70 - perf/throughput:3283.32
@@ -6,6 +8,14 @@
 A step includes generation, scoring and training. Throughput is in tokens per second and GPU. The
 MFU is that of the actor's training (`mfu/actor` in older versions), and not that of `actor_infer`,
 its forward passes. A validation before the training has `step:0` and no times.
+
+slime, and miles with the same code, print a dictionary of seconds per rollout:
+
+    (MegatronTrainRayActor pid=1) … - perf 3: {'perf/train_wait_time': 101.2, …,
+        'perf/actor_train_tok_per_s': 4851.7, 'perf/step_time': 143.9, …}
+
+Its step is the wait for a rollout and the training on it, which may take several optimizer steps.
+Its TFLOPs and tokens/s are those of the training alone, so they are not read.
 """
 
 from parsers.formats.declared.declaration import ITERATION, Declaration, Field, line_format
@@ -40,6 +50,19 @@ VERL = line_format(
             Field(name="loss", before=r" - actor/pg_loss:", after=_END),
         ),
         whole=r" - timing_s/step:\S+",
+        log_interval=1,
+    )
+)
+
+SLIME = line_format(
+    Declaration(
+        name="slime",
+        anchors=(b"'perf/step_time': ",),
+        head=rf"(?<![\w/])perf {ITERATION}: \{{",
+        fields=(
+            Field(name="step_seconds", before="'perf/step_time': ", after=r"(?=[,}])", needed=True),
+        ),
+        whole=r"'perf/step_time': [^,}]+[,}]",
         log_interval=1,
     )
 )
