@@ -1,4 +1,4 @@
-"""Parse numbers in log lines, and split lines into the parts that are not quoted."""
+"""Parse numbers and JSON in log lines, and leave out comments and printed commands."""
 
 import json
 import math
@@ -63,7 +63,7 @@ def json_numbers(values: Mapping[str, object]) -> dict[str, float]:
 
 
 def whole(text: str | None) -> int | None:
-    """Convert a text to a count; None for any other text and for None."""
+    """Convert 1 to 18 digits to an integer; None for any other text and for None."""
     return int(text) if text is not None and _COUNT.fullmatch(text) else None
 
 
@@ -77,15 +77,16 @@ _QUOTED = re.compile(LABELS + r"\s*(?:#|\++ )")
 def is_quoted(text: str) -> bool:
     """Return whether a text is a script's comment, or a command printed by `set -x`.
 
-    A report in such a text does not count, e.g. `# iteration 1/ 10 | …`.
+    A step report within such a text must not count: no program printed it.
+    For example `# iteration 1/ 10 | …`.
     """
     return ("#" in text or "+ " in text) and _QUOTED.match(text) is not None
 
 
 def line_parts(line: str) -> Iterator[str]:
-    """Yield the parts of a line between carriage returns, which progress bars write.
+    """Split a line at its carriage returns, which progress bars write, and yield the pieces.
 
-    Comments and printed commands are left out, see `is_quoted`.
+    Empty pieces, comments and printed commands are left out, see `is_quoted`.
     """
     for part in line.split("\r"):
         if part and not is_quoted(part):

@@ -15,7 +15,7 @@
 
 The source is deepspeed/profiling/flops_profiler/profiler.py of 0.19.8 and of a version of 2021. All
 numbers are about one step, which the profiler's own hooks slow down, so they do not measure the
-run's speed. The numbers are limited in other ways:
+run's speed. The numbers have further limits:
 
 * FLOPS per GPU counts what the profiler's hooks see of the forward pass on one rank. The backward
   pass counts as twice that, or as three times if activations are recomputed. With tensor or
@@ -75,9 +75,10 @@ def _parse(offset: int, text: str) -> Iterator[RunTotals | Timers]:
 
 
 def _quantity(line: re.Match[str] | None, unit: str, exponent: int = 0) -> float | None:
-    """Return the number of a line in units of its base unit, times 10**exponent: 0.002 for `2 ms`.
+    """Return the number of a line in its base unit, times 10**exponent: 0.002 (s) for `2 ms`.
 
-    Returns None if the line is missing, if its unit is of another kind, and for nan or inf.
+    unit: the base unit, e.g. `s`. Returns None if the line is missing, if the printed unit is not
+    `unit` with or without a known prefix, and for nan or inf.
     """
     if line is None:
         return None

@@ -37,7 +37,8 @@ def _parse(offset: int, line: str) -> Iterator[Record]:
 def _record(offset: int, title: str, values: Mapping[str, str]) -> Record:
     """Return the record of a line with this title and these values.
 
-    Raises KeyError if a field is missing, and ValueError for an unknown title or a wrong value.
+    Raises KeyError if a field is missing, and ValueError for an unknown title or a value that
+    cannot be read.
     """
     iteration = _ITERATION.fullmatch(title)
     if iteration and values.get("mean") == "over ranks":

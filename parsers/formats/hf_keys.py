@@ -50,7 +50,7 @@ _AGREE_SECONDS = 1.5
 
 
 def step_of(text: object) -> tuple[int, int] | None:
-    """Return the step and the number of steps in a text such as `5/100`; None for other values."""
+    """Return the step and the number of steps: 5 and 100 for the text `5/100`, else None."""
     match = _OF_STEPS.fullmatch(text) if isinstance(text, str) else None
     return (int(match["step"]), int(match["steps"])) if match else None
 
@@ -79,7 +79,7 @@ def integration_fields(
 
 
 def _since_start(numbers: Mapping[str, float], step: int | None) -> float | None:
-    """Return the seconds since the start, computed from the mean speed since then."""
+    """Return the seconds since the start of the launch, computed from the mean speed since then."""
     per_step = numbers.get("train_speed(s/it)", 0.0)
     rate = numbers.get("train_speed(iter/s)", 0.0)
     tokens, throughput = (numbers.get(key, 0.0) for key in ("total_tokens", "throughput"))

@@ -79,7 +79,7 @@ _DURATION = re.compile(
 
 
 def dictionaries(text: str) -> Iterator[tuple[dict[str, str], re.Match[str]]]:
-    """Yield each dictionary in a text: its numbers, as printed, and its match."""
+    """Yield for each dictionary in a text its numbers, as printed, by key, and its match object."""
     for dictionary in _DICTIONARY.finditer(text):
         yield {item["name"]: item["value"] for item in _ITEM.finditer(dictionary[0])}, dictionary
 
@@ -214,7 +214,7 @@ def _parse(offset: int, text: str) -> Iterator[Step | LossReport]:
 
 
 def _exact_numbers(values: Mapping[str, str]) -> dict[str, float]:
-    """Return the finite numbers, except token counts rounded to few digits."""
+    """Return the finite numbers of a report, except token counts rounded to few digits."""
     numbers = ((name, finite(text)) for name, text in values.items())
     return {
         name: number

@@ -104,8 +104,9 @@ def _dmon_row(header: str) -> _Row | None:
 def _row(names: list[str], cells: dict[str, str], other: str, separator: str) -> _Row | None:
     """Return a parser of rows with these columns; None if a column occurs twice.
 
-    names: the columns. cells: a regular expression for each known column's cell. other: the
-    expression for other cells. separator: the expression between cells.
+    names: the names of the columns. cells: for each known column, a regular expression for its
+    cells. other: the expression for the cells of unknown columns. separator: the expression between
+    two cells.
     """
     if len(set(names)) < len(names):
         return None

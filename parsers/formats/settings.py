@@ -60,13 +60,16 @@ _VARIABLES: Mapping[str, str] = {
 
 
 def argument_name(name: str) -> str:
-    """Return the project's name for a program's argument, or its own name with underscores."""
+    """Return teralog's name for a program's argument.
+
+    If teralog has none, returns the argument's name with underscores instead of hyphens.
+    """
     name = name.replace("-", "_")
     return _ARGUMENTS.get(name, name)
 
 
 def variable_name(name: str) -> str:
-    """Return the project's name for a script's variable, or the variable's own name."""
+    """Return teralog's name for a script's variable; if teralog has none, the variable's name."""
     return _VARIABLES.get(name, name)
 
 
@@ -217,10 +220,10 @@ def setting_format(
     only: bytes | None = None,
     following: int = 0,
 ) -> LogFormat:
-    """Return a format of settings, whose lines never count as unparsed reports.
+    """Return a format of settings, whose lines never count as reports that could not be parsed.
 
-    only: see `LogFormat`. Lines that contain a terminal's codes are read even if they do not match
-    it.
+    only: see `LogFormat`. Lines that contain a terminal's codes are read even if `only` does not
+    match them.
     """
     pattern = None if only is None else re.compile(only + rb"|\x1b")
     return LogFormat(

@@ -1,8 +1,8 @@
 """Read many lines of one declaration at once, as columns.
 
-Lines of one log differ only in their numbers. So one line is read field by field, and gives a
-pattern for the lines after it: the same text with any numbers, and each field with its own regular
-expression. Lines that do not match the pattern are read one by one.
+Lines of one log differ only in their numbers. So one line is read field by field. It gives a
+pattern for the lines after it: the same text with any other numbers, and a regular expression for
+each field. Lines that do not match the pattern are read one by one.
 """
 
 import re
@@ -38,11 +38,11 @@ class ReadField:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """An example line, and the places of its parts.
+    """A line that serves as an example, and how it was read.
 
-    head, whole: regular expressions for the start of a report, and for text that only an untorn
-    line contains. head_begin, whole_begin: where their matches begin. counts: the names of the
-    groups in `head`, in order. fields: the fields that were read.
+    head: the regular expression for the start of a report, which matches at `head_begin`. whole:
+    the regular expression for text that only an untorn line contains; it matches at `whole_begin`.
+    counts: the names of the groups in `head`, in order. fields: the fields that were read.
     """
 
     line: str
@@ -97,7 +97,7 @@ class LinePattern:
 def example_pattern(example: Example) -> LinePattern:
     """Return a pattern for lines that differ from an example only in numbers.
 
-    Raises ValueError if parts of the example overlap.
+    Raises ValueError if fields of the example overlap.
     """
     parts = [
         (example.head_begin, 0, example.head_begin, rf"(?={example.head})"),
@@ -151,8 +151,9 @@ class LinePatterns:
     ) -> dict[str, Sequence[Any]] | None:
         """Return the columns of the first lines in a text; None if no pattern reads the first line.
 
-        make: takes a line, and returns a pattern that matches it, or None. is_all: takes the names
-        of columns and the lines, and returns whether the lines have no other field.
+        count: how many lines the text has. make: takes a line, and returns a pattern that matches
+        it, or None. is_all: takes the names of columns and the text, and returns whether the
+        columns contain every field that the text has.
         """
         for pattern in self._patterns.values():
             if (columns := pattern.columns(text, count)) and is_all(columns, text):

@@ -66,9 +66,10 @@ class Declaration:
     name: the name that users see. anchors: byte strings; each such line contains at least one.
     head: a regular expression for the start of a report, with the group `iteration`, perhaps also
     `iterations`. fields: may be in any order on a line. whole: a regular expression that matches no
-    line that was torn. never: text that only lines with another kind of report contain, e.g. a
-    validation. log_interval: 1 if each report is about one iteration. counted: whether lines have
-    no iteration number; the number of such lines so far is used instead.
+    line that was torn. never: a regular expression for lines to be left out although `head` matches
+    them, e.g. reports of a validation. log_interval: 1 if each report is about one iteration.
+    counted: whether lines have no iteration number; the number of such lines so far is used
+    instead.
     """
 
     name: str
@@ -118,8 +119,8 @@ class DeclarationReader:
     def read_lines(self, offsets: Sequence[int], text: str) -> StepBlock | None:
         """Return the steps of the first lines, up to a line that differs in more than numbers.
 
-        Returns None if the lines must be read one by one. text: the lines. offsets: one for each
-        line.
+        Returns None if the lines must be read one by one. text: the lines. offsets: for each line,
+        the byte of the log at which it starts.
         """
         text = text.replace("\r\n", "\n")
         if "\r" in text or "#" in text or "+ " in text or self.never.search(text):
@@ -137,7 +138,7 @@ class DeclarationReader:
         return StepBlock({**columns, "offset": array("q", offsets[:count])})
 
     def _is_all(self, names: Container[str], text: str) -> bool:
-        """Return whether `names` contains every field that the text has."""
+        """Return whether `names` contains every declared field that occurs in the text."""
         return not any(
             field.name not in names and pattern.search(text) for field, pattern in self.patterns
         )
@@ -151,7 +152,7 @@ class DeclarationReader:
             return None
 
     def _example(self, line: str) -> Example | None:
-        """Return the places of a line's parts; None if the line is not one whole report."""
+        """Return a line and its fields as an example; None if the line is not one whole report."""
         begun = self.head.search(line)
         whole = begun and self.whole.search(line, begun.start())
         if begun is None or whole is None or None in begun.groupdict().values():
@@ -213,9 +214,9 @@ class DeclarationReader:
 
 
 def _spread_interval(values: dict[str, Any]) -> None:
-    """Replace the time of an interval by the time of one step, in place.
+    """Replace the time of several steps by the mean time of one step, in place.
 
-    The interval's number of steps is its time multiplied by the line's steps per second.
+    The number of these steps is their time multiplied by the steps per second on the same line.
     """
     seconds = values.pop("interval_seconds", None)
     rate = values.pop("steps_per_second", None)
@@ -230,9 +231,9 @@ def _pattern(field: Field) -> re.Pattern[str]:
 
 
 def _value(field: Field, match: re.Match[str]) -> float | int | None:
-    """Return the number of a match in the field's unit.
+    """Return the number that a match contains, converted to the unit of the field.
 
-    Returns None for nan and inf, unless the field may have them.
+    Returns None for nan and inf, unless the field may have them, and for a count that is not whole.
     """
     number = float(match["value"].replace(",", "")) * _SUFFIXES.get(match["suffix"] or "", 1.0)
     if not math.isfinite(number):
@@ -249,7 +250,7 @@ def _is_too_large(number: float, text: str) -> bool:
 
 
 def _scaled(field: Field, numbers: Sequence[float]) -> Sequence[float] | Sequence[int]:
-    """Return finite numbers in the field's unit."""
+    """Convert finite numbers to the unit of the field."""
     if field.name in _COUNTS:
         return [int(number * field.scale) for number in numbers]
     if 0 < field.scale < 1:
@@ -275,7 +276,7 @@ def _column(field: Field, factor: float, texts: Sequence[str]) -> Sequence[float
 
 
 def _spread_intervals(columns: dict[str, Sequence[Any]]) -> None:
-    """Convert columns with the times of intervals to step times, as `_spread_interval` does."""
+    """Replace the columns with times of several steps by step times, as `_spread_interval` does."""
     names = [name for name in ("interval_seconds", "steps_per_second") if name in columns]
     texts = zip(*(columns.pop(name) for name in names), strict=True)
     rows = [dict(zip(names, row, strict=True)) for row in texts]
@@ -285,9 +286,10 @@ def _spread_intervals(columns: dict[str, Sequence[Any]]) -> None:
 
 
 def _only(declaration: Declaration) -> re.Pattern[bytes] | None:
-    """Return a pattern for lines without the declaration's text `never`; None if it has none.
+    """Return a pattern for lines that `never` of the declaration does not match.
 
-    Lines with a carriage return or a terminal's code match, too.
+    Lines with a carriage return or a terminal's code match, too. Returns None if there is no
+    `never`.
     """
     if declaration.never == _NEVER:
         return None

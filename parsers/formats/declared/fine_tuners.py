@@ -13,13 +13,14 @@ Each is one line. These facts are from the programs' sources:
 
 * Each rank of XTuner prints a line. `tgs` is the number of tokens of that rank divided by its time,
   and `reduced_llm_loss` is the loss of all ranks. GB are 2**30 bytes.
-* XTuner trained with MMEngine before 2025. MMEngine prints the mean over the steps of the last
-  reports. Its memory is the peak in 2**20 bytes. XTuner's hook adds the rate and the TFLOPs of one
-  GPU; these TFLOPs include recomputation.
+* XTuner trained with MMEngine before 2025. MMEngine prints means over the latest steps; an option,
+  `window_size`, sets their number. Its memory is the peak in 2**20 bytes. XTuner's hook adds the
+  rate and the TFLOPs of one GPU; these TFLOPs include recomputation.
 * LiBai numbers iterations from 0. Its time and its rate are means since the start of the launch, so
   the time is not read. Its losses are medians of up to 200 iterations.
 * MLX prints iterations per second with three digits, which is too coarse for a step time. Its
-  memory is in 10**9 or 2**30 bytes, depending on the version. Neither is read.
+  memory is in 10**9 or 2**30 bytes, depending on the version. So the iterations per second and the
+  memory are not read.
 * litgpt times one micro-batch; `(step)` marks those that end with an update of the weights.
 """
 

@@ -32,8 +32,8 @@ def json_pattern(
 ) -> LinePattern | None:
     """Return a pattern for lines like this one; None if no pattern can read it.
 
-    line: without its newline. keys: the fields and divisors of the keys to read. parse: the reader
-    of single lines.
+    line: without its newline. keys: for each key to read, the field of Step and the divisor that
+    converts the value to the field's unit. parse: the reader of single lines.
     """
     read = [*parse(0, line)]
     if len(read) != 1 or not isinstance(step := read[0], Step) or "{" not in line:

@@ -71,11 +71,12 @@ def _current_steps(values: Json) -> tuple[int | None, int | None]:
 class JsonLines:
     """A format with one JSON object per report.
 
-    name: the name that users see. keys: keys with their quotes; each such line has one of them.
-    fields: for each key the field of Step, and the divisor from the key's unit to the field's.
-    step: takes an object, and returns its iteration and the total number of iterations. inner: the
-    key that contains the metrics. only: values that an object must have, by key. integrations:
-    whether the keys of `hf_keys` are read too.
+    name: the name that users see. keys: JSON keys in quotes; each such line contains one of them.
+    fields: for each key, the field of Step, and the divisor that converts the key's value to the
+    field's unit. step: takes an object, and returns its iteration and the total number of
+    iterations. inner: the key that contains the metrics. only: keys and the values that an object
+    must have for them. integrations: whether the keys of `hf_keys` are read too. log_interval: 1 if
+    each report is about one iteration.
     """
 
     name: str
@@ -99,7 +100,10 @@ class _ObjectReader:
     line_patterns: LinePatterns = field(default_factory=LinePatterns)
 
     def read_lines(self, offsets: Sequence[int], text: str) -> StepBlock | None:
-        """Return the steps of the first lines, up to a line that differs in more than numbers."""
+        """Return the steps of the first lines, up to a line that differs in more than numbers.
+
+        Returns None if the lines must be read one by one.
+        """
         keys = {"step": ("iteration", 1.0), **self.declared.fields}
         make = partial(json_pattern, keys=keys, parse=self)
         columns = self.line_patterns.columns(text, len(offsets), make)

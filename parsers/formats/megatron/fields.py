@@ -130,7 +130,7 @@ Fields = dict[str, tuple[str, Callable[[str], float | None]]]
 
 
 def _spelt(fields: Fields) -> Fields:
-    """Return these fields under their names, and under names with underscores instead of spaces."""
+    """Return the fields by name, each also by its name with underscores instead of spaces."""
     return {name.replace(" ", "_"): field for name, field in fields.items()} | fields
 
 
@@ -189,7 +189,7 @@ NANOTRON_FIELDS = _spelt(
 
 
 def closed_fields(report: str) -> dict[str, str]:
-    """Return the fields of a report, by name; only fields that end with a bar (`|`).
+    """Return the texts of a report's fields by name; only of fields that end with a bar (`|`).
 
     If a name is repeated, the first field counts.
     """
@@ -205,9 +205,10 @@ def closed_fields(report: str) -> dict[str, str]:
 
 
 def step_values(fields: Fields, closed: Mapping[str, str]) -> dict[str, Any]:
-    """Return a Step's fields; if several names mean the same, the first in the line counts.
+    """Convert the printed fields of a report to the fields of a Step.
 
-    Raises ValueError if a known field does not have a value of its kind.
+    If several printed names mean the same field of Step, the first on the line counts. Raises
+    ValueError if the value of a known field cannot be converted.
     """
     values: dict[str, Any] = {}
     for name, text in closed.items():
@@ -219,10 +220,7 @@ def step_values(fields: Fields, closed: Mapping[str, str]) -> dict[str, Any]:
 
 
 def is_mended(names: Collection[str]) -> bool:
-    """Return whether a report with fields of these names may have a wrong rate.
-
-    The wrong rates are those that `_mend_rate` corrects.
-    """
+    """Return whether `_mend_rate` must check a report with fields of these names."""
     return "elapsed time per iteration (ms)" in names and "samples per second" in names
 
 

@@ -11,7 +11,8 @@ ones are ignored. What the numbers mean, according to `training_log` of these pr
 * The unit of the time is in parentheses. The programs of NVIDIA, Microsoft and EleutherAI print
   milliseconds. BigScience's program prints seconds since January 2022, and so do its forks.
 * In the eight weeks before, BigScience's program printed milliseconds, and its `samples per second`
-  were samples per millisecond: 1000 times too small. They are corrected if the line shows it.
+  were samples per millisecond: 1000 times too small. They are corrected if the batch
+  size and the time on the line show the error.
 * A loss is the mean over the iterations that were not skipped, and is missing if all were skipped.
   With DeepSpeed the loss scale is -1.0, as printed.
 * AMD's Primus prints `{value of this line}/{running mean}`; the first is read.
@@ -22,9 +23,9 @@ ones are ignored. What the numbers mean, according to `training_log` of these pr
 Every version closes a field with a bar, except that nanotron does not close the last one. A value
 that is not closed may be torn and is not read.
 
-A report is whole if it contains the number of skipped or of nan iterations, because these once
-ended the lines of all versions. A few programs print neither number, so another of their fields
-shows that the report is whole. Other reports are torn and make no steps.
+A report is whole if it contains the number of skipped or of nan iterations, because these fields
+once ended the lines of all versions. A few programs print neither number, so another of their
+fields shows that the report is whole. Other reports are torn and make no steps.
 """
 
 import re
@@ -56,8 +57,8 @@ class _Dialect:
     """One form of the iteration line.
 
     header: the start of a report, with the iteration and the number of iterations as groups.
-    fields: how to read the fields. closing: names of fields; every whole report has one of them.
-    log_interval: 1 if each iteration is timed separately.
+    fields: how to read the fields. closing: names of fields; every whole report has at least one of
+    these fields. log_interval: 1 if each iteration is timed separately.
     """
 
     header: re.Pattern[str]
@@ -134,7 +135,7 @@ def _parse_lines(
 
 
 def _reports(dialect: _Dialect, text: str) -> Iterator[tuple[dict[str, Any], str]]:
-    """Yield a Step's fields for each report, and the text after its header."""
+    """Yield the values of a Step for each whole report, and the text after its header."""
     # The text before the first header; then for each header its groups and the text after it.
     before, *rest = dialect.header.split(text)
     for iteration, iterations, report in zip(rest[::3], rest[1::3], rest[2::3], strict=True):

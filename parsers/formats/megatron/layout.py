@@ -2,8 +2,8 @@
 
 A pattern that contains the fields in their order reads a line in a tenth of the time that reading
 it field by field takes. Such a pattern is made if two lines in a row have the same fields. It reads
-lines that differ from them only in numbers; the caller reads all others field by field. Many lines
-in a row are read at once, column by column.
+lines that differ from these two only in numbers; the caller reads all other lines field by field.
+Many lines in a row are read at once, column by column.
 """
 
 import re
@@ -42,8 +42,9 @@ class Layout:
     ) -> None:
         """Prepare to read lines that contain one report.
 
-        in_front: how to read the text before the header, and the header's groups. heads: the heads
-        of the fields after the header. fields: the known fields.
+        in_front: for the text before the header and for each group of the header, the field of Step
+        and the function that converts the text. heads: the heads of the fields after the header.
+        fields: the known fields.
         """
         read = [*in_front]
         pieces = [f"({_NO_FIELD}?)", header.pattern]
@@ -70,9 +71,10 @@ class Layout:
             return None
 
     def read_lines(self, text: str, count: int) -> dict[str, Sequence[Any]] | None:
-        """Return the first lines of a text as columns of values; None if they have another layout.
+        """Return the columns of the first lines of a text, up to a line with another layout.
 
-        count: how many lines the text has.
+        Returns None if the first line has another layout, or if a value cannot be converted. count:
+        how many lines the text has.
         """
         rows = self._rows(text)
         if len(rows) != count:
@@ -103,8 +105,9 @@ class KnownLayouts:
         return None
 
     def read_lines(self, text: str, count: int) -> dict[str, Sequence[Any]] | None:
-        """Return the first lines of a text as columns of values; None if no known layout fits.
+        """Return the columns of the first lines of a text.
 
+        Returns None if no known layout fits the first line, or if a value cannot be converted.
         count: how many lines the text has.
         """
         layout = next(
@@ -126,7 +129,11 @@ class KnownLayouts:
 
 
 def _heads(report: str) -> tuple[str, ...]:
-    """Return the heads of a report's closed fields; none if the report has an unusual form."""
+    """Return the heads of a report's closed fields.
+
+    Returns none of them if a field has no value, or if `closed_fields` or `step_values` may have to
+    correct the report.
+    """
     heads = []
     for piece in report.split("|")[:-1]:
         separator = ":" if ":" in piece else "="

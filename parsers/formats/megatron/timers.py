@@ -66,7 +66,7 @@ def _parse_line(offset: int, line: str) -> Iterator[Timers]:
 
 
 def _parse_block(offset: int, text: str) -> Iterator[Timers]:
-    """Yield the timers below a title, up to the first line without a timer."""
+    """Yield the timers below a title as one record, up to the first line without a timer."""
     first, *below = text.split("\n")
     if not (title := _title(_ACROSS, first)):
         return
@@ -87,7 +87,7 @@ def _rows(line: str) -> list[tuple[str, str]]:
 
 
 def _parse_ranks(offset: int, text: str) -> Iterator[Timers]:
-    """Yield the timers below a title, each with the time of its slowest rank.
+    """Yield the timers below a title as one record, each timer with the time of its slowest rank.
 
     Each timer is a name and, below the name, one line per rank. The last line may be torn, or lines
     of more ranks may be missing after it. So the last line is not read, and a timer is used only if
