@@ -102,7 +102,7 @@ def test_a_run_that_is_asked_for_twice_is_planned_once(campaign_of: CampaignOf):
 def test_another_time_limit_alone_does_not_make_another_run(campaign_of: CampaignOf):
     """Runs that differ only in their time limit are one run.
 
-    It keeps the time limit of the first, and a message reports that.
+    This run keeps the time limit that the file gives first, and a message reports that.
     """
     campaign = campaign_of(f"{HEAD}include: [{{time_limit: 5}}, {{time_limit: 10}}]\n")
     assert [planned.run.resources.time_limit_seconds for planned in campaign.runs] == [300]
@@ -285,7 +285,10 @@ def test_a_missing_cluster_profile_is_named(problems_of: ProblemsOf, tmp_path: P
 
 
 def test_a_cluster_profile_is_found_next_to_the_campaign(campaign_of: CampaignOf, tmp_path: Path):
-    """The profile's path is relative to the campaign file; its name is part of a run's identity."""
+    """The path of a cluster profile is relative to the folder of the campaign file.
+
+    Runs with different cluster profiles have different identities.
+    """
     (tmp_path / "v100.yaml").write_text("gpus_per_node: 4\ngpu: V100-SXM2-32GB\n")
     here, there = campaign_of(HEAD), campaign_of(f"{HEAD}cluster: v100.yaml\n")
     assert there.cluster.name == "v100"
@@ -318,9 +321,9 @@ MISFITS = {
 
 
 def files(table: dict[str, list[str]]) -> st.SearchStrategy[dict[str, Any]]:
-    """Generate keys of a campaign file.
+    """Generate the content of campaign files, without the key `name`.
 
-    table: the YAML texts to choose from, by the name of the parameter.
+    table: for each parameter, the values to choose from, each as YAML text.
     """
     single = {name: st.sampled_from(values) for name, values in table.items()}
     several = {name: st.lists(value, min_size=1, max_size=2) for name, value in single.items()}
@@ -338,7 +341,10 @@ def files(table: dict[str, list[str]]) -> st.SearchStrategy[dict[str, Any]]:
 
 
 def written(value: Any) -> str:
-    """Return a value as YAML in flow style, e.g. {a: [1, 2]}; a text is already YAML."""
+    """Return a value as YAML in flow style, e.g. {a: [1, 2]}.
+
+    A string is YAML already, so it is copied unchanged.
+    """
     if isinstance(value, dict):
         return "{" + ", ".join(f"{name}: {written(inner)}" for name, inner in value.items()) + "}"
     if isinstance(value, list):

@@ -220,7 +220,10 @@ def test_layers_split_across_nodes_are_reported_as_a_warning(
 def test_a_gpu_that_is_not_known_is_reported_as_a_warning(
     run_of: RunOf, profile: dict[str, Any], warnings: list[str]
 ):
-    """For an unknown GPU, the warning lists the numbers that will be missing, and their remedy."""
+    """An unknown or ambiguous name of a GPU gives a warning that says what to write instead.
+
+    For an unknown GPU, the warning also lists what teralog cannot compute, e.g. MFU.
+    """
     assert list(run_warnings(run_of(), Cluster(name="a", **profile), Path())) == warnings
 
 
@@ -279,7 +282,7 @@ def test_an_optimizer_with_one_core_gives_a_warning(
 ):
     """If the optimizer runs on the CPU with one core per rank, the run gets a warning.
 
-    Its steps take many times as long.
+    With one core, a step takes many times as long as with several.
     """
     if "framework" in values:
         values = {**values, "source": "c"}

@@ -41,7 +41,7 @@ def test_a_rule_excludes_what_matches_all_of_it(written: object, excludes: bool)
     ],
 )
 def test_a_rule_is_quoted_as_it_was_written(written: object, text: str):
-    """The note about excluded runs quotes the rule as the user wrote it."""
+    """A rule keeps the text that the user wrote, so that messages can quote it."""
     assert make_rule("exclude[0]", written, SIZES).text == text
 
 

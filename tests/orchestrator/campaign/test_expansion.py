@@ -129,7 +129,10 @@ MISFITS: dict[str, tuple[dict[str, Any], list[str]]] = {
 def test_values_that_do_not_go_together_are_reported_all_at_once(
     values: dict[str, Any], problems: list[str]
 ):
-    """Each message begins with the place in the campaign file that asked for the run."""
+    """All contradictions between the values of a run are reported at once.
+
+    Each message begins with the part of the campaign file that defines the run, e.g. `defaults`.
+    """
     assert entry_problems([Entry("defaults", values)]) == problems
 
 
@@ -277,7 +280,7 @@ def test_a_label_shows_what_varies(keys: dict[str, Any], expected: list[str]):
 
 
 def test_a_label_is_not_longer_than_a_line():
-    """A mark shows where a long label was cut."""
+    """A label that is too long is cut, and ends with "…"."""
     made = file(matrix={"script_args": [["a" * 500], ["b"]]})
     long, short = labels(made, entries(made))
     assert len(long) == MAX_LABEL

@@ -36,7 +36,8 @@ def test_labels_are_short(
 ) -> None:
     """A label abbreviates parameters, e.g. "mb2" for a micro-batch size of 2.
 
-    A model without a name is shown by its size, or by its shape if two models have the same size.
+    A model without a name is shown by its number of parameters, e.g. "18.4B". If two models have
+    nearly the same number, they are shown by their shapes.
     """
     text = f"name: c\ndefaults: {{framework: gpt, model: {SMALL}}}\nmatrix: {{{matrix}}}\n"
     labels = [planned.label for planned in campaign_of(text).runs]
@@ -53,7 +54,7 @@ def test_repeats_are_numbered_without_a_comment_sign(
 
 @given(st.text(st.characters(codec="ascii", exclude_categories=["Cc"]), max_size=40))
 def test_a_shell_changes_no_word_of_a_label(text: str) -> None:
-    """A shell passes on the words of an unquoted label unchanged."""
+    """A shell splits an unquoted label only at its spaces, and changes none of its characters."""
     label = shell_safe(text)
     assert label == label.strip() != ""
     assert shlex.split(label, comments=True) == label.split(" ")

@@ -1,4 +1,4 @@
-"""Models of a campaign: presets, names, config.json files, sizes and variants."""
+"""Models of a campaign: presets, named models, config.json files, sizes, and options of layers."""
 
 import json
 from pathlib import Path
@@ -99,7 +99,7 @@ def test_a_run_with_a_model_is_made_again_from_its_record(choice: dict[str, Any]
 def test_a_named_model_is_counted_as_described(folder: Path):
     """A run of a named model has the parameters and FLOPs of the model's description.
 
-    The vocabulary is the one that Megatron pads.
+    Its vocabulary has the size after Megatron's padding.
     """
     choice = {"model": {"name": "mixtral-8x7b", "num_layers": 2}, "seq_length": 512}
     (planned,) = campaign_of(folder, choice, global_batch_size=4, gpus_per_node=1).runs
@@ -187,10 +187,10 @@ def test_megatron_is_started_with_the_arguments_that_build_the_model(folder: Pat
     ],
 )
 def test_hybrid_models_have_the_pattern_of_their_layers(version: str, pattern: str, folder: Path):
-    """A model with Mamba-2 layers is trained by pretrain_mamba.py.
+    """A model with Mamba-2 layers is trained by Megatron's pretrain_mamba.py.
 
-    An option gives this program the kind of every layer. In later releases this option has another
-    name.
+    An option gives this program the kind of every layer, e.g. Mamba-2 or attention. The name of the
+    option depends on the release of Megatron.
     """
     (folder / "hybrid.json").write_text(json.dumps(HYBRID))
     campaign = campaign_of(folder, {"model": {"config": "hybrid.json"}}, version=version)

@@ -98,7 +98,7 @@ CONTRADICTIONS = {"megatron-largest-16gb": 1}
 
 @pytest.mark.parametrize("name", CAMPAIGNS)
 def test_rows_that_contradict_themselves_are_planned_as_contradictions(name: str):
-    """Rows whose numbers contradict each other are impossible runs with all numbers of the page."""
+    """A row whose numbers contradict each other is planned unchanged, as an impossible run."""
     rows = [row for row in page_rows(name) if contradictory(row)]
     runs = [run for run in load_campaign(ROOT / "examples" / f"{name}.yaml").runs if run.problems]
     given = [column for column in COLUMNS if all(column in row for row in rows)]

@@ -1,4 +1,4 @@
-"""The plan of a campaign: every run with its sizes, problems and resources."""
+"""The plan of a campaign: a table of the runs, messages about problems, and a line of totals."""
 
 import json
 
@@ -25,9 +25,9 @@ exclude: [{{strategy: ddp, global_batch_size: 12}}]
 
 
 def test_a_plan_shows_each_run_with_its_sizes(campaign_of: CampaignOf):
-    """A plan shows the sizes of impossible runs too.
+    """A plan shows the ranks, batch sizes, parameters and memory of each run, also if impossible.
 
-    If the global batch is not divisible, the number of micro-batches is a dash.
+    If the global batch cannot be divided into micro-batches, their number is absent.
     """
     rows = as_records(plan_table(campaign_of(MIXED), {}))
     assert [row.pop("run_id") for row in rows] == [p.run_id for p in campaign_of(MIXED).runs]

@@ -24,7 +24,7 @@ def validator() -> Draft202012Validator:
 
 
 def errors(validator: Draft202012Validator, data: object) -> list[str]:
-    """Return the places where a campaign file does not fit the schema."""
+    """Return the paths of the keys at which a campaign file breaks the schema."""
     return [error.json_path for error in validator.iter_errors(data)]
 
 

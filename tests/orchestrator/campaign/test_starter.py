@@ -83,7 +83,10 @@ def test_a_missing_folder_is_a_users_mistake(tmp_path: Path):
 
 
 def test_the_starter_names_the_schema_for_editors(tmp_path: Path):
-    """The first line of the file names a file with the output of `teralog schema`."""
+    """The file's first line tells editors which file has the JSON schema of campaign files.
+
+    `teralog init` writes that file too.
+    """
     write_starter(tmp_path / "mine.yaml", force=False)
     first = (tmp_path / "mine.yaml").read_text().splitlines()[0]
     name = first.removeprefix("# yaml-language-server: $schema=")

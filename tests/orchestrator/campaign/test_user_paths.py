@@ -97,7 +97,7 @@ def test_nothing_is_submitted_if_the_log_folder_does_not_exist(
 ) -> None:
     """If the profile's log folder has an unset variable, `submit` is refused.
 
-    No folder has the literal name $NOWHERE.
+    Otherwise `submit` would write logs to a folder with the literal name $NOWHERE.
     """
     (tmp_path / "far.yaml").write_text("log_folder: $NOWHERE/logs\n")
     campaign = campaign_of("name: a\ncluster: far.yaml\ndefaults: {framework: gpt, model: s}\n")

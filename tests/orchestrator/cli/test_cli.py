@@ -1,4 +1,4 @@
-"""The command line: a mistake gives a sentence and exit code 1, and results go to stdout."""
+"""The command line: a user's mistake gives a sentence and exit code 1; results go to stdout."""
 
 import json
 import sys
@@ -63,7 +63,7 @@ MISTAKES = {
 
 
 def run(folder: Path, *arguments: str) -> Result:
-    """Call teralog in this process, with `folder` for its results."""
+    """Call teralog in this process; runs are recorded below `folder`/results."""
     return CliRunner().invoke(main, [*arguments], env={"TERALOG_RESULTS": str(folder / "results")})
 
 
@@ -78,9 +78,9 @@ def campaign(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("command", ["plan", "render", "submit"])
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_one_sentence_and_exit_1(tmp_path: Path, mistake: str, command: str) -> None:
-    """The message about a user's mistake names the place and the problem.
+    """A mistake in a campaign file gives one sentence, and the exit code is 1.
 
-    No traceback is shown, and no file is written.
+    The sentence names the key and the problem. No traceback is shown, and no file is written.
     """
     text, sentence = MISTAKES[mistake]
     path = tmp_path / "campaign.yaml"
@@ -122,7 +122,7 @@ def test_all_mistakes_of_a_file_are_reported_at_once(tmp_path: Path) -> None:
 
 
 def test_plan_writes_nothing_and_gives_one_object_per_run(campaign: Path) -> None:
-    """`plan --json` prints one object per run, with every size by its full name.
+    """`plan --json` prints one object per run, with full names of parameters, e.g. `world_size`.
 
     The command writes no file.
     """
@@ -233,7 +233,10 @@ def test_a_long_wait_is_reported_on_a_terminal(
     terminal: bool,
     message: str,
 ) -> None:
-    """A message about a long wait appears once, and only on a terminal."""
+    """If a command waits longer than a given time, it prints one message.
+
+    It prints the message only on a terminal.
+    """
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
     with told_if_slow("asking", seconds=0.01):
         time.sleep(1)
@@ -244,6 +247,6 @@ def test_a_long_wait_is_reported_on_a_terminal(
 
 
 def test_a_usage_error_exits_with_2(tmp_path: Path) -> None:
-    """A wrong option exits with code 2, as in other programs."""
+    """An invalid option exits with code 2, as in other programs."""
     assert run(tmp_path, "plan", "--wdie").exit_code == 2
     assert run(tmp_path, "plam").exit_code == 2

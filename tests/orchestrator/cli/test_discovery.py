@@ -55,7 +55,10 @@ def teralog(*words: str) -> Result:
 def test_campaign_files_are_distinguished_from_others(
     tmp_path: Path, text: str, is_campaign: bool
 ) -> None:
-    """A campaign file has keys that no other file has, even if it contains mistakes."""
+    """A YAML file is a campaign file if it has the key `name` and a key such as `matrix`.
+
+    This holds even if the file contains mistakes.
+    """
     (tmp_path / "a.yaml").write_text(text)
     (tmp_path / "a.txt").write_text("name: a\nmatrix: {}\n")
     assert [path.name for path in campaign_files(tmp_path)] == ["a.yaml"] * is_campaign
@@ -92,7 +95,10 @@ def test_the_only_campaign_need_not_be_named(folder: Path, words: list[str]) -> 
 
 
 def test_without_a_campaign_or_with_several_a_sentence_shows_what_to_type(folder: Path) -> None:
-    """The command prints a sentence with the words to type, and does nothing else."""
+    """If a folder has no campaign file or several, `submit` prints what to type.
+
+    It starts nothing.
+    """
     (folder / "other.yaml").write_text(CAMPAIGN.format(name="other"))
     several = teralog("submit")
     assert several.exit_code == 1
@@ -118,7 +124,10 @@ def test_a_file_that_does_not_exist_is_not_a_run(folder: Path) -> None:
 
 
 def test_list_shows_campaigns_and_their_states(folder: Path) -> None:
-    """`teralog list` shows campaigns with and without a file, with mistakes, and in subfolders."""
+    """`teralog list` shows how many runs of each campaign have each state.
+
+    It includes campaigns whose file was deleted or has mistakes, and campaigns in subfolders.
+    """
     (folder / "sub").mkdir()
     (folder / "sub" / "second.yaml").write_text(CAMPAIGN.format(name="another"))
     (folder / "sub" / "here.yaml").symlink_to("../here.yaml")

@@ -1,4 +1,4 @@
-"""Every command that prints a table prints the same values in every format."""
+"""Every command that prints a table prints the same values in every output format."""
 
 import csv
 import io
@@ -77,7 +77,7 @@ def records(printed: str) -> list[dict[str, Any]]:
 
 
 def agree(text: str, value: Any) -> bool:
-    """Return whether the text of a CSV cell equals a value."""
+    """Return whether the text of a CSV cell equals a value of the JSON output."""
     if value is None:
         return text == ""
     if isinstance(value, list | dict):
@@ -132,7 +132,7 @@ def test_people_are_shown_the_same_rows_in_every_format(command: tuple[str, ...]
 
 
 def commands(group: click.Group, names: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Yield the words of every command that has `--format` or `--json`."""
+    """Yield the name of every command that has `--format` or `--json`, as a tuple of words."""
     for name, command in group.commands.items():
         if isinstance(command, click.Group):
             yield from commands(command, (*names, name))
@@ -193,7 +193,7 @@ def test_json_next_to_another_format_is_a_contradiction() -> None:
 
 @pytest.mark.usefixtures("folder")
 def test_earlier_names_of_formats_are_understood() -> None:
-    """`parse` accepts the earlier names of formats, because scripts use them."""
+    """`parse --format` accepts the earlier names `table` and `md`, because scripts use them."""
     for earlier, name in (("table", "text"), ("md", "markdown")):
         assert (
             teralog("parse", "results", "--format", earlier).stdout
@@ -203,7 +203,10 @@ def test_earlier_names_of_formats_are_understood() -> None:
 
 @pytest.mark.usefixtures("folder")
 def test_parquet_needs_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without pyarrow, the message shows what to type, before the command does any work."""
+    """Without pyarrow, `--format parquet` is refused, with the command that installs it.
+
+    The check precedes all other work, even the search for the campaign file.
+    """
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     result = teralog("report", "nosuch.yaml", "--format", "parquet")
     assert result.stderr == (

@@ -67,7 +67,10 @@ MERGED: dict[str, tuple[list[Record], list[Step]]] = {
 def test_an_iteration_counts_once_however_often_it_is_reported(
     records: list[Record], steps: list[Step]
 ):
-    """Later lines about an iteration add only the values that earlier lines lack."""
+    """All reports of one iteration give one step.
+
+    Later reports add only the values that earlier reports of the iteration lack.
+    """
     assert merged_steps(records).steps() == steps
 
 
@@ -79,9 +82,9 @@ reports = st.builds(
 
 @given(st.lists(reports, max_size=12))
 def test_merging_keeps_the_first_value_of_each_field(records: list[Step]):
-    """The first value of each field counts.
+    """If several reports of an iteration have a value of one field, the first value is kept.
 
-    Steps are in order, and a second merge changes nothing.
+    The steps are in the order of their iterations. Merging them again changes nothing.
     """
     merged = merged_steps(records).steps()
     assert [step.iteration for step in merged] == sorted({record.iteration for record in records})

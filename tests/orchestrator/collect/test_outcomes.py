@@ -1,4 +1,4 @@
-"""The outcome of a run: its state decides, and its log explains a failure."""
+"""The outcome of a run follows from Slurm's or the supervisor's state, and from its log."""
 
 import os
 from pathlib import Path
@@ -60,7 +60,7 @@ OUTCOMES = [
 
 @pytest.mark.parametrize(("state", "kind", "word"), OUTCOMES)
 def test_an_outcome_is_one_word(state: str, kind: OutcomeKind | None, word: str | None):
-    """The outcome is None as long as the run has not ended."""
+    """The outcome is one word, e.g. "oom"; it is None as long as the run has not ended."""
     assert outcome(state, kind and Outcome(kind=kind)) == word
 
 
@@ -77,7 +77,10 @@ def test_an_outcome_is_one_word(state: str, kind: OutcomeKind | None, word: str 
     ],
 )
 def test_the_source_of_an_outcome_is_reported(state: str, word: str | None, by: str | None):
-    """The source is the scheduler, or the log if the log explains the end better."""
+    """The source of an outcome is "scheduler", or "log" if only the log shows the outcome.
+
+    E.g. the scheduler says FAILED, and the log shows that the run was out of memory.
+    """
     assert decided_by(state, word) == by
 
 
@@ -131,7 +134,7 @@ def test_a_run_that_was_never_started_has_no_outcome(tmp_path: Path):
 
 
 def test_a_log_that_cannot_be_read_reports_nothing(tmp_path: Path, attempt_in: AttemptIn):
-    """If a log cannot be read, the scheduler's state still gives the outcome."""
+    """If a log cannot be read, the outcome follows from the scheduler's state alone."""
     folder = RunFolder(tmp_path / "run")
     attempt = attempt_in(folder, state="FAILED")
     attempt.log.mkdir()

@@ -1,4 +1,4 @@
-"""The expressions of `exclude`: their meaning, and that they cannot run code."""
+"""Expressions of `exclude`: they mean the same as in Python, and cannot run code."""
 
 import contextlib
 from typing import Any
@@ -76,7 +76,10 @@ ABSENT = {
 
 @pytest.mark.parametrize("text", ABSENT)
 def test_an_absent_value_is_neither_large_nor_small(text: str):
-    """A comparison with a size that a run does not have is false."""
+    """For ==, != and `in`, a value that a run does not have is None.
+
+    Any other comparison with it, e.g. with > or <=, is false.
+    """
     assert compile_expression(text, VALUES)(VALUES) is ABSENT[text]
 
 
@@ -151,7 +154,7 @@ def test_values_that_do_not_fit_are_a_mistake_of_the_users(text: str, says: str)
 
 
 def test_a_name_without_a_value_is_absent():
-    """A parameter that a run does not have counts as absent, so a comparison with it is false.
+    """A parameter that a run does not have counts as absent, so it equals no number.
 
     E.g. a run of a framework without ZeRO has no `zero_stage`.
     """
@@ -192,15 +195,15 @@ def test_deep_nesting_does_not_crash(repeated: str, depth: int):
 def joined(operators: str) -> st.SearchStrategy[str]:
     """Generate one of these operators, with a space on each side.
 
-    operators: separated by spaces.
+    operators: the operators in one text, separated by spaces.
     """
     return st.sampled_from([f" {operator} " for operator in operators.split()])
 
 
 def grouped(*parts: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    """Generate the concatenation of the parts, with or without brackets around it.
+    """Generate the parts of an expression as one text, with or without parentheses around it.
 
-    Without brackets, the precedence of operators decides the result.
+    Without parentheses, the result depends on the precedence of the operators.
     """
     return st.builds(
         lambda texts, bare: "".join(texts) if bare else f"({''.join(texts)})",

@@ -43,7 +43,7 @@ for number in itertools.count():
 
 
 def start(code: str, path: Path) -> "subprocess.Popen[str]":
-    """Start a Python process with a path as its argument."""
+    """Start Python code in a separate process, with a path as its argument."""
     return subprocess.Popen(
         [sys.executable, "-c", code, str(path)],
         stdout=subprocess.PIPE,
@@ -61,7 +61,12 @@ def fails(code: str, path: Path) -> str:
 
 
 def interrupt(code: str, path: Path, number: int, moment: int) -> None:
-    """Start Python code that writes without end, and send it a signal after a random time."""
+    """Start Python code that writes a file or folder without end; send it a signal.
+
+    The signal comes at a random time up to 0.1 s after the process prints its first line.
+
+    number: of the signal. moment: the seed of the random time.
+    """
     process = start(code, path)
     assert process.stdout is not None
     process.stdout.readline()
@@ -72,13 +77,13 @@ def interrupt(code: str, path: Path, number: int, moment: int) -> None:
 
 
 def is_whole(path: Path) -> bool:
-    """Return whether a file has exactly one of the texts that the processes write."""
+    """Return whether a file contains exactly one of the texts that the test's processes write."""
     text = path.read_text()
     return len(text) == LENGTH and len(set(text)) == 1
 
 
 def test_a_reader_never_sees_half_a_file(tmp_path: Path) -> None:
-    """While texts replace each other, a reader sees either the old or the new text."""
+    """While a process overwrites a file again and again, a reader sees only complete texts."""
     writer = start(WRITE_FILES, tmp_path)
     assert writer.stdout is not None
     writer.stdout.readline()
@@ -136,7 +141,10 @@ def test_a_folder_that_cannot_be_written_is_removed(tmp_path: Path) -> None:
 
 
 def test_an_existing_folder_keeps_its_content(tmp_path: Path) -> None:
-    """The files of the folder are replaced one by one; if one write fails, the old file stays."""
+    """In an existing folder, files are replaced one by one, and other files stay.
+
+    If a file cannot be written, its old version stays.
+    """
     write_folder(tmp_path / "run", {"a": "old", "b": "old"})
     (tmp_path / "run" / "log").write_text("kept")
     code = f"{LIMITED}write_folder(path, {{'a': 'new', 'b': 'x' * {LENGTH}}})"

@@ -67,7 +67,10 @@ def lock(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def holder(lock: Path) -> Iterator[Callable[..., Holder]]:
-    """Return a function that starts a process which takes the lock; it ends with the test."""
+    """Return a function that starts a process which takes the lock when the test asks it to.
+
+    These processes and their children are killed at the end of the test.
+    """
     started: list[Holder] = []
 
     def start(family: str = "alone") -> Holder:
@@ -97,7 +100,7 @@ def free_at_last(lock: Path) -> bool:
 def test_of_many_processes_at_once_one_gets_the_lock(
     lock: Path, holder: Callable[..., Holder]
 ) -> None:
-    """Of many processes that start at once, only one gets the lock."""
+    """If many processes try to take the lock at once, exactly one gets it."""
     holders = [holder() for _ in range(6)]
     for process in holders:
         process.go()
@@ -121,7 +124,7 @@ def test_a_lock_dies_with_its_holder(lock: Path, holder: Callable[..., Holder]) 
 def test_a_child_that_was_given_the_lock_keeps_it(
     lock: Path, holder: Callable[..., Holder]
 ) -> None:
-    """The lock is free only when the process and the child that it gave the lock are both dead."""
+    """A process can pass its lock to a child; the lock is free only when both are dead."""
     parent = holder("heir")
     parent.go()
     assert parent.has_it()

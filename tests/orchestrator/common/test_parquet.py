@@ -17,9 +17,10 @@ VALUES = st.none() | TEXTS | st.integers() | st.floats(allow_nan=False) | st.lis
 
 @given(st.lists(st.fixed_dictionaries({"a": VALUES, "b": VALUES}), min_size=1))
 def test_csv_and_parquet_have_every_value(records: list[dict[str, object]]):
-    """In a mixed column, numbers next to text become text.
+    """CSV and Parquet contain every value of a table.
 
-    Integers next to floats become floats.
+    In Parquet, a column of numbers and text becomes text. A column of integers and floats becomes
+    floats.
     """
     parquet = pytest.importorskip("pyarrow.parquet")
     table = records_table(records)

@@ -11,7 +11,7 @@ from orchestrator.common.validation import field_problems, field_types, mapping_
 
 
 def even(value: int | str) -> int | str:
-    """Return the value; raise ValueError if it is odd."""
+    """Return the value unchanged; raise ValueError if it is an odd integer."""
     if isinstance(value, int) and value % 2:
         raise ValueError(f"{value} is odd")
     return value
@@ -19,7 +19,7 @@ def even(value: int | str) -> int | str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """One field of every kind that campaign files and cluster profiles have."""
+    """A dataclass with one field of each type that campaign files and cluster profiles have."""
 
     name: Annotated[str, Field(min_length=1)]
     size: Annotated[int, Field(ge=1, le=64)] = 1
@@ -105,7 +105,7 @@ MISFITS: list[tuple[str, Any, list[str]]] = [
 
 @pytest.mark.parametrize(("name", "value", "problems"), MISFITS)
 def test_a_value_that_does_not_fit_has_one_sentence(name: str, value: Any, problems: list[str]):
-    """The sentence about a wrong value shows the place, the value, and what to write instead."""
+    """The sentence about a wrong value contains its key, the value, and what to write instead."""
     assert list(field_problems(name, Example, name, value)) == problems
 
 

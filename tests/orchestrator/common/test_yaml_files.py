@@ -1,4 +1,4 @@
-"""Read YAML as people mean it, and report invalid YAML in a sentence."""
+"""Read YAML values as users expect them, and report invalid YAML in a sentence."""
 
 import json
 import math
@@ -70,7 +70,7 @@ SCALARS: dict[str, Any] = {
 
 @pytest.mark.parametrize("text", SCALARS)
 def test_a_plain_value_is_what_it_looks_like(folder: Path, text: str):
-    """Times stay text, exponents make numbers, and a leading zero makes no octal number."""
+    """6:00:00 stays text, 1e-4 is a number, and 0123 is the number 123, not octal."""
     value = read(folder, f"key: {text}\n")["key"]
     assert value == SCALARS[text]
     assert type(value) is type(SCALARS[text])
@@ -105,9 +105,9 @@ def test_a_number_among_arguments_stays_as_it_is_written(
 
 
 def test_numbers_that_occur_once_are_numbers_elsewhere(folder: Path):
-    """If a YAML alias repeats a number among arguments, the number becomes text only there.
+    """A number that a YAML alias repeats becomes text only among the arguments of a program.
 
-    At the alias's other places the number stays a number.
+    Where else the alias repeats it, it stays a number.
     """
     path = folder / "some.yaml"
     path.write_text("seed: &n [1, 2]\narguments: *n\nagain: *n\n")
@@ -128,7 +128,10 @@ def test_an_invalid_argument_is_refused(folder: Path, text: str, message: str):
 
 
 def test_what_occurs_once_can_be_used_twice(folder: Path):
-    """Anchors, aliases and merges work; a key next to a merge replaces the merged one."""
+    """YAML's anchors, aliases and merge keys (`<<`) work.
+
+    A key of the mapping itself overrides a merged key.
+    """
     text = "a: &a {x: 1, y: 2}\nb: *a\nc: {<<: *a, y: 3}\nd: [*a, *a]\n"
     mapping = {"x": 1, "y": 2}
     assert read(folder, text) == {
@@ -218,7 +221,7 @@ def test_control_characters_are_refused_with_their_key(folder: Path):
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path):
-    """The message about a file that cannot be read names its kind, e.g. a campaign file."""
+    """The message about an unreadable file says what kind of file is needed, e.g. a profile."""
     with pytest.raises(UserError, match="No such file or directory; give the path of a profile"):
         read_yaml(tmp_path / "missing.yaml", "a profile")
     with pytest.raises(UserError, match="Is a directory; give the path of a profile"):

@@ -1,4 +1,4 @@
-"""Simulated campaigns: folders, attempts and logs as if their runs had run."""
+"""Simulated campaigns: folders with attempts and logs as real runs would leave them."""
 
 import json
 import math
@@ -43,14 +43,15 @@ Speeds = Callable[[PlannedRun], float | None]
 def log(seconds: float) -> str:
     """Return the log of a run with ten steps.
 
-    seconds: the mean duration of steps 2 to 10, which vary by 0.1 %. Step 1 takes 9 s: the warm-up.
+    seconds: the mean duration of steps 2 to 10, which vary by 0.1 %. Step 1 takes 9 s; it is the
+    warm-up.
     """
     times = [9.0, *(seconds * (1 + 0.001 * (step % 3 - 1)) for step in range(2, 11))]
     return "".join(LINE.format(step=step, seconds=time) for step, time in enumerate(times, 1))
 
 
 def ran(folder: RunFolder, seconds: float | None, position: Position | None) -> None:
-    """Write an attempt of a run.
+    """Write the attempt of a finished run.
 
     seconds: the duration of its steps; None if it ran out of memory. position: its allocation, its
     place and its block; None if they are not recorded.
@@ -97,8 +98,9 @@ class Folder:
     ) -> None:
         """Write a campaign and one attempt of each run.
 
-        lines: of the campaign file. seconds: returns the step time of a run. positions: by run id;
-        the runs of an interleaved campaign get their blocks and places without it.
+        lines: further lines of the campaign file. seconds: a function that returns the step time of
+        a run. positions: the allocation, place and block of each run, by its id; not needed for an
+        interleaved campaign, because this function computes them.
         """
         file = self.path / f"{name}.yaml"
         file.write_text(CAMPAIGN.format(name=name) + lines)
@@ -120,7 +122,7 @@ class Folder:
         return CliRunner().invoke(main, [*arguments, "--results", str(self.path / "results")])
 
     def compared(self, *arguments: str) -> list[dict[str, Any]]:
-        """Return the output of `compare --json`."""
+        """Return the output of `teralog compare --json` as Python objects, one per comparison."""
         done = self.teralog("compare", *arguments, "--json")
         assert done.exit_code == 0, done.output
         record: list[dict[str, Any]] = json.loads(done.stdout)

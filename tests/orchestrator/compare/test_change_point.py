@@ -1,4 +1,4 @@
-"""Find the place where a series of numbers changed, with a permutation test."""
+"""Find where the numbers of a series change, and test the change by permutations."""
 
 import math
 import random
@@ -17,8 +17,8 @@ numbers = st.floats(-5, 5, allow_nan=False).map(lambda value: round(value, 3))
 def clearness(values: tuple[float, ...], k: int) -> float:
     """Return how clear a change after the first k values is.
 
-    This is the difference of the two means over its standard error, for values with a standard
-    deviation of 1.
+    This is the difference of the means before and after, divided by its standard error. A single
+    value is assumed to have a standard deviation of 1.
     """
     before, after = values[:k], values[k:]
     difference = math.fsum(after) / len(after) - math.fsum(before) / len(before)
@@ -27,9 +27,9 @@ def clearness(values: tuple[float, ...], k: int) -> float:
 
 @given(st.lists(numbers, min_size=2, max_size=6, unique=True))
 def test_the_p_value_is_the_part_of_all_orders_that_are_as_clear(values: list[float]) -> None:
-    """The p-value is the share of all orders whose clearest change is at least as clear.
+    """The p-value is the share of all orders of the numbers that have a change at least as clear.
 
-    The test counts all orders of the numbers one by one.
+    The test counts all orders one by one.
     """
     clearest = [
         max(clearness(order, k) for k in range(1, len(order))) for order in permutations(values)
@@ -46,7 +46,10 @@ def test_the_p_value_is_the_part_of_all_orders_that_are_as_clear(values: list[fl
 def test_neither_the_unit_nor_the_level_of_times_matters(
     values: list[float], shift: float, factor: float
 ) -> None:
-    """Logarithms in another base, or of times in another unit, give the same result."""
+    """A factor or a constant added to all values does not change the p-value.
+
+    So the base of the logarithms and the unit of the times do not matter.
+    """
     change, other = find_change(values), find_change([factor * value + shift for value in values])
     assert change is not None
     assert other is not None
@@ -57,7 +60,7 @@ def test_neither_the_unit_nor_the_level_of_times_matters(
 def test_fewer_than_eight_numbers_show_no_change_however_large(n: int) -> None:
     """Fewer than eight numbers show no change, however large it is.
 
-    Too many other orders of so few numbers have a change that is as clear.
+    Even the clearest change of so few numbers is likely to occur by chance.
     """
     change = find_change([0.0] * (n // 2) + [9.0] * (n - n // 2))
     assert change is not None
@@ -69,7 +72,10 @@ def test_fewer_than_eight_numbers_show_no_change_however_large(n: int) -> None:
     ("n", "fewest"), [(FEWEST, 3), (10, 3), (12, 2), (20, 2), (49, 2), (60, 1), (100, 1)]
 )
 def test_a_change_can_be_shown_as_soon_as_enough_lie_on_each_side(n: int, fewest: int) -> None:
-    """Without noise, a change is shown once enough numbers are before it and after it."""
+    """A large change is shown once enough numbers are before it and after it.
+
+    Of 8 numbers, 3 must be on each side; of 60 numbers, 1 is enough.
+    """
     assert fewest_on_a_side(n) == fewest
     chance = random.Random(n)
     values = [chance.gauss(0, 1e-3) for _ in range(n)]
@@ -115,8 +121,8 @@ TRIALS = 200
 def test_a_history_without_a_change_rarely_shows_one(cluster: Cluster) -> None:
     """Without a real change, a change is shown in at most 5 % of all cases.
 
-    With a fixed seed, the test allows 8 % of 200 trials. At a true rate of 5 %, 1 of 45 such
-    simulations would exceed that.
+    With a fixed seed, the test allows 8 % of 200 trials. If the true rate is 5 %, only 1 in 45
+    series of 200 trials has more than 8 %.
     """
     shown = [runs_before_change(cluster, SEED + trial, 0.0) for trial in range(TRIALS)]
     assert sum(change is not None for change in shown) <= 0.08 * TRIALS
@@ -124,14 +130,14 @@ def test_a_history_without_a_change_rarely_shows_one(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize("cluster", REAL, ids=lambda cluster: cluster.name)
 def test_a_change_well_above_the_noise_is_found_where_it_is(cluster: Cluster) -> None:
-    """The test finds a change of 10 % in the middle, among runs that vary by 2 %."""
+    """A change of 10 % after half of the runs is found in 45 of 50 trials, at the right run."""
     places = [runs_before_change(cluster, SEED + trial, 0.1) for trial in range(50)]
     assert places.count(cluster.half) >= 45
 
 
 def test_the_level_is_what_is_promised() -> None:
-    """The level of the test is below the 5 % that the docs promise.
+    """The significance level in the code is below the 5 % that the docs promise.
 
-    The margin covers assumptions that are only approximately true.
+    The margin is for assumptions that are only approximately true.
     """
     assert LEVEL < 0.05

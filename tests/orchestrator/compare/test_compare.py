@@ -1,4 +1,4 @@
-"""Compare A and B: what the runs can show, and what they cannot."""
+"""Compare the speeds of A and B: what the runs can show, and what they cannot."""
 
 import math
 import random
@@ -35,7 +35,11 @@ samples = st.lists(timings, max_size=9)
 
 
 def blocks(ratios: list[float], *, in_one: bool = False) -> tuple[list[Timing], list[Timing]]:
-    """Return blocks A B B A in which A is faster by a factor, with a drift of 5 % per run."""
+    """Return the runs of A and of B, in blocks A B B A with a drift of 5 % per run.
+
+    ratios: for each block, the speed of A divided by that of B. in_one: whether all blocks are in
+    one allocation.
+    """
     sides: tuple[list[Timing], list[Timing]] = ([], [])
     for block, ratio in enumerate(ratios):
         for place, side in enumerate((0, 1, 1, 0), 1):
@@ -45,12 +49,12 @@ def blocks(ratios: list[float], *, in_one: bool = False) -> tuple[list[Timing], 
 
 
 def alone(values: list[float]) -> list[Timing]:
-    """Return runs of which only the speeds are known, not the allocations."""
+    """Return runs with these speeds, whose allocations are not known."""
     return [Timing(value) for value in values]
 
 
 def test_a_steady_drift_within_blocks_and_speeds_of_allocations_cancel() -> None:
-    """The order A B B A gives the true ratio, although runs drift and blocks differ in speed."""
+    """Blocks A B B A give the true ratio, although runs drift and blocks differ in speed."""
     comparison = compare_timings(*blocks([1.05] * 6))
     assert comparison.ratio == pytest.approx(1.05)
     assert (comparison.low, comparison.high) == (pytest.approx(1.05), pytest.approx(1.05))
@@ -65,7 +69,11 @@ def test_a_steady_drift_within_blocks_and_speeds_of_allocations_cancel() -> None
 def test_fewer_than_six_blocks_show_nothing_however_alike(
     count: int, verdict: Verdict, more: int | None
 ) -> None:
-    """By chance, n blocks all favour one side in 2 of 2^n cases: 6 % for 5 blocks, 3 % for 6."""
+    """A verdict needs at least six blocks, even if one side is faster in every block.
+
+    If A and B are equal, one side is faster in all n blocks in 2 of 2^n cases: in 6 % for 5 blocks,
+    in 3 % for 6.
+    """
     ratios = [1.5 + 0.01 * block for block in range(count)]
     comparison = compare_timings(*blocks(ratios))
     assert (comparison.verdict, comparison.more, comparison.least) == (
@@ -91,7 +99,7 @@ def test_fewer_than_six_blocks_show_nothing_however_alike(
 def test_separate_runs_need_at_least_fifty_ways_to_deal_them(
     sizes: tuple[int, int], verdict: Verdict, more: int | None
 ) -> None:
-    """Separate runs need at least fifty ways to distribute them to A and B.
+    """For a verdict, there must be at least fifty ways to assign the separate runs to A and B.
 
     With fewer ways, the runs of A are the fastest by chance in more than 4 % of all cases.
     """
@@ -124,9 +132,9 @@ def test_all_of_a_and_then_all_of_b_in_one_allocation_is_one_block() -> None:
 
 
 def test_runs_without_a_partner_are_left_out_and_counted() -> None:
-    """If there are enough blocks, runs without a partner in their block are left out.
+    """If there are enough blocks, runs without a partner in a block are left out.
 
-    The comparison has the number of these runs.
+    The comparison contains the number of these runs for A and for B.
     """
     a, b = blocks([1.1] * 7)
     comparison = compare_timings([*a, Timing(99.0, "elsewhere"), Timing(99.0)], b[:-2])
@@ -135,7 +143,10 @@ def test_runs_without_a_partner_are_left_out_and_counted() -> None:
 
 
 def test_enough_separate_runs_are_preferred_to_too_few_blocks() -> None:
-    """A verdict of ten separate runs of each side stays if one block is added."""
+    """If ten separate runs of each side give a verdict, one further block does not change it.
+
+    The runs of the block are then left out.
+    """
     a, b = blocks([1.0])
     comparison = compare_timings([*alone([2.0] * 10), *a], [*alone([1.0] * 10), *b])
     assert (comparison.paired, comparison.verdict, comparison.left_out) == (False, FASTER, (2, 2))
@@ -149,7 +160,10 @@ def test_without_runs_of_both_there_is_no_ratio(sides: tuple[list[float], list[f
 
 
 def test_equal_runs_suggest_no_difference() -> None:
-    """For equal runs no further number of runs is suggested, not even because of rounding."""
+    """If A and B are equally fast, no number of further runs is suggested.
+
+    Rounding errors do not count as a difference.
+    """
     a, b = blocks([1.0] * 9)
     comparison = compare_timings(a, b)
     assert (comparison.verdict, comparison.more) == (CANNOT_TELL, None)
@@ -159,7 +173,7 @@ def test_equal_runs_suggest_no_difference() -> None:
 def test_one_published_figure_takes_49_runs_of_the_other_side() -> None:
     """A published figure cannot be repeated, so a verdict needs 49 runs of the other side.
 
-    With fewer runs, the figure cannot be among the 2 % most extreme numbers.
+    Only with 49 runs or more can one of all the numbers be among the 2 % most extreme.
     """
     comparison = compare_timings(alone([1.0, 1.01, 1.02]), alone([2.0]), repeatable=False)
     assert (comparison.verdict, comparison.more, comparison.least) == (CANNOT_TELL, 46, True)
@@ -187,7 +201,8 @@ def test_without_an_interval_nothing_is_slower_by_anything() -> None:
 def test_the_gain_of_pairs_is_a_ratio_of_variances() -> None:
     """The gain of pairs is the variance without pairs divided by the variance with pairs.
 
-    In this test, allocations differ much, and A and B in the same allocation differ little.
+    In this test the gain is large: allocations differ much in speed, but A and B within one
+    allocation differ little.
     """
     comparison = compare_timings(*blocks([1.05, 1.06] * 4))
     assert comparison.gain is not None
@@ -221,7 +236,7 @@ def assert_same(comparison: Comparison, other: Comparison) -> None:
 def test_to_exchange_a_and_b_inverts_ratio_interval_and_verdict(
     a: list[Timing], b: list[Timing]
 ) -> None:
-    """For any runs, the ratio of B to A is the inverse of the ratio of A to B."""
+    """If A and B change places, the ratio and the interval are inverted, and so is the verdict."""
     assert_same(compare_timings(b, a), inverse(compare_timings(a, b)))
 
 
@@ -268,7 +283,7 @@ def test_the_interval_contains_the_ratio_and_decides_the_verdict(
 
 @given(st.lists(st.floats(1.01, 2), min_size=6, max_size=12), st.integers(1, 6))
 def test_more_of_the_same_never_takes_a_verdict_back(ratios: list[float], copies: int) -> None:
-    """If all blocks favour A, more such blocks do not change the verdict."""
+    """If A is faster in all blocks, more such blocks do not change the verdict."""
     assert compare_timings(*blocks(ratios)).verdict is FASTER
     assert compare_timings(*blocks([*ratios, *ratios[:copies]])).verdict is FASTER
 
@@ -277,9 +292,9 @@ def test_more_of_the_same_never_takes_a_verdict_back(ratios: list[float], copies
 def test_a_verdict_of_pairs_is_wrong_in_4_percent_of_all_signs_or_the_next_above(
     pairs: int, wrong: int
 ) -> None:
-    """If A and B are equal, a verdict about their pairs is wrong in at most 5 % of all cases.
+    """If A and B are equal, at most 5 % of all combinations of signs give a verdict about pairs.
 
-    The cases are all combinations of signs: in each pair, either A or B is faster.
+    The sign of a pair shows whether A or B is faster in it. All combinations are equally likely.
     """
     sizes = [1 + 0.1 * math.sqrt(2 + pair) for pair in range(pairs)]
     intervals = [
@@ -432,7 +447,10 @@ def test_the_planned_number_of_runs_finds_the_difference_in_8_of_10_cases() -> N
 
 
 def test_the_number_of_runs_needed_is_named_if_a_difference_is_unsure() -> None:
-    """If the difference is as large as it looks, the suggested number of runs would show it."""
+    """Without a verdict, the comparison suggests a number of further runs.
+
+    That number would show the difference if it is as large as it looks.
+    """
     ratios = [1.10, 1.02, 1.08, 0.97, 1.04, 0.98, 1.06, 1.0]
     comparison = compare_timings(*blocks(ratios))
     assert (comparison.verdict, comparison.least) == (CANNOT_TELL, False)

@@ -18,9 +18,9 @@ from orchestrator.store.records import Ended, Intent, Position
 
 
 def test_the_table_has_a_row_and_a_sentence_for_each_pair(layers: Folder) -> None:
-    """The output has a row and a sentence for each pair, and names failed runs.
+    """The output has a row and a sentence for each pair of configurations, and names failed runs.
 
-    Although the runs drift by 24 %, the ratio of speeds is found: 1.1/1.2 = 0.917.
+    Although the runs become 24 % slower over time, the ratio of speeds is right: 1.1/1.2 = 0.917.
     """
     done = layers.teralog("compare", "made-up.yaml", "--by", "num_layers")
     assert done.exit_code == 0
@@ -98,7 +98,10 @@ def test_attempts_without_a_recorded_allocation_are_not_paired(folder: Folder) -
 
 
 def test_runs_of_one_submit_in_the_file_s_order_are_one_block(folder: Folder) -> None:
-    """If all of A precedes all of B, more runs cannot separate a difference from a drift."""
+    """Runs in the file's order, first all of A and then all of B, count as one block.
+
+    A single block gives no verdict, because a drift would look like a difference.
+    """
     lines = "matrix: {num_layers: [1, 2]}\nrepeats: 12\n"
     folder.campaign(lines, by_layers, name="first")
     ids = [planned.run_id for planned in load_campaign(folder.path / "first.yaml").runs]
@@ -241,7 +244,8 @@ def test_the_batch_can_be_compared_if_both_sides_have_several(folder: Folder) ->
 def test_a_parameter_that_only_some_runs_set_can_be_compared(folder: Folder) -> None:
     """`compare --by` accepts a parameter that only some runs set.
 
-    It is then refused because no two of these runs are equal in everything else.
+    In this test, the comparison is refused for another reason: no two runs are equal in everything
+    else.
     """
     folder.campaign(
         "include:\n  - {}\n  - {strategy: zero1, ffn_hidden_size: 128}\n"
@@ -289,7 +293,7 @@ def test_what_differs_between_two_campaigns_is_reported(folder: Folder) -> None:
 
 
 def test_campaigns_may_be_called_a_and_b(folder: Folder) -> None:
-    """The names of campaigns called a and b precede their runs, like any other names."""
+    """If campaigns have the names A and B, the sides are named like all others, e.g. "B: fp32"."""
     folder.campaign("repeats: 4\n", lambda planned: 1.0, name="A")
     folder.campaign(
         "matrix: {precision: [fp32, bf16]}\nrepeats: 4\n", lambda planned: 1.0, name="B"
@@ -336,7 +340,7 @@ def test_zero_stage_is_a_choice_if_the_framework_has_the_option(
 
 
 def test_a_single_run_amid_others_gives_no_claim_of_no_difference() -> None:
-    """If one side is a single run, the result never says that there is no difference."""
+    """If one side is a single run, a missing verdict is never explained by equal speeds."""
     runs = tuple(
         MeasuredRun(
             run_id=str(number),

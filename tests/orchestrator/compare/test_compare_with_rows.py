@@ -16,7 +16,10 @@ Sequence length = 64
 
 
 def test_a_published_row_is_one_run_that_cannot_be_repeated(layers: Folder) -> None:
-    """Instead of a verdict, the row gets its rank among the runs, and the number of runs needed."""
+    """A published row counts as a single run, so 12 runs of A are not enough for a verdict.
+
+    The output then has the row's rank among the runs, and the number of runs needed.
+    """
     (layers.path / "page.md").write_text(PAGE)
     arguments = ("made-up.yaml", "page.md:5", "--a", "num_layers == 1")
     (comparison,) = layers.compared(*arguments)
@@ -34,7 +37,10 @@ def test_a_published_row_is_one_run_that_cannot_be_repeated(layers: Folder) -> N
 
 
 def test_settings_in_a_published_row_are_reported(layers: Folder) -> None:
-    """The result names the settings in a published row, because its model may be another one."""
+    """The output lists the settings that a published row contains, e.g. `num_layers`.
+
+    All other settings are assumed to be those of A, which may be wrong.
+    """
     (layers.path / "page.md").write_text(PAGE)
     (comparison,) = layers.compared("made-up.yaml", "page.md:5", "--a", "num_layers == 1")
     assert (
@@ -57,7 +63,10 @@ def test_settings_in_a_published_row_are_reported(layers: Folder) -> None:
     ],
 )
 def test_a_row_must_have_the_sizes_of_the_runs(layers: Folder, page: str, message: str) -> None:
-    """A row with other sizes is not compared, and the message names the sizes that differ."""
+    """A published row is compared only if its sizes, e.g. `num_layers`, are those of the runs.
+
+    Otherwise the message names the sizes that differ.
+    """
     (layers.path / "page.md").write_text(PAGE)
     done = layers.teralog("compare", "made-up.yaml", page, "--a", "num_layers == 1")
     assert done.exit_code == 1
@@ -65,9 +74,9 @@ def test_a_row_must_have_the_sizes_of_the_runs(layers: Folder, page: str, messag
 
 
 def test_a_report_of_ours_is_a_page_to_compare_with(folder: Folder) -> None:
-    """A teralog report can be compared with; its median is used.
+    """A page that `teralog report` wrote can be compared with; its median step time counts.
 
-    The mean is four times as large, because it includes a first step of 9 s.
+    Its mean is four times as large as its median, because it includes a first step of 9 s.
     """
     folder.campaign("warmup: 0\nmatrix: {num_layers: [2, 4]}\n", lambda planned: 0.25)
     assert folder.teralog("report", "made-up.yaml", "--write").exit_code == 0

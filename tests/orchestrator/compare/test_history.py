@@ -49,7 +49,8 @@ LINE = (
 def past(seconds: float | None, day: int, **values: Any) -> PastRun:
     """Return a simulated run.
 
-    seconds: its step time, or None. day: when it started. values: further fields of `PastRun`.
+    seconds: its step time; None if it has none. day: the number of the day on which it started.
+    values: further fields of `PastRun`.
     """
     started_at = (BEGIN + timedelta(days=day)).isoformat()
     given = {"campaign": "c", "run_id": f"{day:012x}", "label": "ddp", "attempt": 1}
@@ -57,13 +58,16 @@ def past(seconds: float | None, day: int, **values: Any) -> PastRun:
 
 
 def noisy(*levels: float) -> list[float]:
-    """Return one step time per level, which varies randomly by 1 % around the level."""
+    """Return one step time in seconds for each of these mean values, with random noise of 1 %."""
     chance = random.Random(1)
     return [level * math.exp(chance.gauss(0, 0.01)) for level in levels]
 
 
 def test_the_point_where_steps_began_to_take_longer_is_named() -> None:
-    """The history names the runs before and after the change, and how else they differ."""
+    """The history names the last run before a change and the first one after it.
+
+    It also lists what else changed, e.g. the version of torch, or the nodes.
+    """
     before = [
         past(step_seconds, day, versions={"torch": "2.1"})
         for day, step_seconds in enumerate(noisy(*[1.0] * 6))
@@ -94,7 +98,8 @@ def test_steps_that_take_less_are_a_change_too() -> None:
 def test_runs_of_one_allocation_count_once() -> None:
     """All runs of one allocation count as one run.
 
-    Six runs before a change and six after it show the change, unless they are in two allocations.
+    So six runs before a change and six after it do not show it if they are in two allocations. In
+    twelve allocations they do.
     """
     times = noisy(*[1.0] * 6, *[1.2] * 6)
     alone = run_history([past(step_seconds, day) for day, step_seconds in enumerate(times)])
@@ -156,7 +161,7 @@ def test_runs_without_a_step_time_are_counted() -> None:
 
 
 class Folder:
-    """A folder with campaigns that were run on one day after another."""
+    """A folder with campaigns whose runs started one per day."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -181,7 +186,7 @@ class Folder:
     def attempt(
         self, folder: Any, seconds: float, state: str = "COMPLETED", torch: str = "2.1"
     ) -> None:
-        """Write an attempt of the next day."""
+        """Write an attempt that started one day after the previous one."""
         attempt = folder.new_attempt()
         started_at = (BEGIN + timedelta(days=self.day)).isoformat()
         self.day += 1
@@ -239,7 +244,10 @@ def test_every_attempt_that_completed_counts_and_no_other(folder: Folder) -> Non
 
 
 def test_jobs_of_slurm_count_and_are_ordered_by_its_clock(folder: Folder) -> None:
-    """Runs on Slurm count too; their times without a zone are in the time zone of this machine."""
+    """Runs on Slurm count too, in the order of the start times that Slurm reports.
+
+    These times have no time zone; they are in the time zone of this machine.
+    """
     file = folder.campaign("one", "repeats: 2\n", 0.1, 0.2)
     first, second = load_campaign(file).runs
     store = campaign_store(folder.results, "one")
@@ -286,7 +294,7 @@ def test_the_warmup_of_the_campaign_asked_for_holds_for_all(folder: Folder) -> N
 
 
 def test_the_table_marks_the_run_since_which_steps_take_longer(folder: Folder) -> None:
-    """The table marks the first run after the change; the sentences are below it."""
+    """The table marks the first run after a change; sentences below the table explain it."""
     folder.campaign("old", "repeats: 5\n", *noisy(*[0.1] * 5))
     file = folder.campaign("new", "repeats: 4\n", *noisy(*[0.13] * 4), torch="2.2")
     done = folder.history(file, "gpt r1")

@@ -1,4 +1,4 @@
-"""The order A B B A: a drift during a block adds the same to every configuration."""
+"""The order A B B A: a steady drift during a block affects every configuration equally."""
 
 from collections import defaultdict
 from statistics import fmean
@@ -28,7 +28,7 @@ def blocks(campaign: Campaign, seed: int = 0) -> list[list[Placed]]:
 
 
 def kinds(block: list[Placed]) -> list[str]:
-    """Return the configurations in a block, in order, without repeat numbers."""
+    """Return the label of each run's configuration in a block, in order, without repeat numbers."""
     return [placed.planned.label.split(" r")[0] for placed in block]
 
 
@@ -39,7 +39,10 @@ def kinds(block: list[Placed]) -> list[str]:
 def test_a_block_reads_the_same_from_both_ends(
     campaign_of: CampaignOf, strategies: str, seed: int
 ) -> None:
-    """In a block every configuration has the same mean place, and each run occurs once."""
+    """A block has the same order of configurations forwards and backwards.
+
+    So every configuration has the same mean place. Each run of the campaign is in one block.
+    """
     campaign = campaign_of(f"{TEXT}matrix: {{strategy: [{strategies}]}}\nrepeats: 8\n")
     campaign_blocks = blocks(campaign, seed)
     assert len(campaign_blocks) == 4

@@ -1,4 +1,4 @@
-"""`teralog noise`: components of variance, checked by hand and by simulation."""
+"""`teralog noise`: how much each source varies, checked by hand and by simulation."""
 
 import json
 import math
@@ -27,7 +27,8 @@ from orchestrator.store.records import Attempt, Started
 def test_a_balanced_nested_design_gives_the_classic_mean_squares() -> None:
     """Two allocations of two runs give the textbook result.
 
-    With MS for mean square, the components are MS within, and (MS between - MS within) / 2.
+    The variance of runs is MSW, and that of allocations is (MSB - MSW) / 2. MSW is the mean square
+    within allocations, and MSB the mean square between them.
     """
     values = [1.0, 3.0, 10.0, 14.0]
     (between,), within = components(values, ["k"] * 4, ["a", "a", "b", "b"])
@@ -54,10 +55,9 @@ def test_differences_between_configurations_are_not_noise() -> None:
 def test_what_cannot_be_estimated_is_absent(
     values: list[float], allocations: list[Hashable]
 ) -> None:
-    """A component that the runs cannot show is None.
+    """The variance between allocations is None if the runs cannot show it.
 
-    Runs in separate allocations show nothing about runs within one, and a single allocation shows
-    nothing about others.
+    This holds if all runs are in one allocation, or if each allocation has only one run.
     """
     (between,), _ = components(values, ["k"] * len(values), allocations)
     assert between.variance is None
@@ -70,9 +70,9 @@ def test_steps_vary_about_the_mean_of_their_own_run() -> None:
 
 
 def test_the_components_of_made_up_runs_are_found_on_the_average() -> None:
-    """The estimated components equal the simulated ones on average.
+    """On average, the estimated variances of hours, allocations and runs equal the simulated ones.
 
-    Hours vary by 20 %, allocations by 10 %, runs by 3 %, in groups of unequal sizes.
+    Simulated hours vary by 20 %, allocations by 10 %, runs by 3 %, in groups of unequal sizes.
     """
     chance = random.Random(1)
     collected: list[tuple[float, float, float]] = []
@@ -100,7 +100,7 @@ def test_the_components_of_made_up_runs_are_found_on_the_average() -> None:
 
 
 def run(speed: float, allocation: str | None = None, **more: object) -> MeasuredRun:
-    """Return a run with two steps of this duration."""
+    """Return a run whose first step takes `speed` seconds, and whose second step takes 2 % more."""
     values = {"framework": "gpt", "num_layers": 2, "global_batch_size": 8}
     plain = MeasuredRun(
         run_id=f"{random.Random(speed).getrandbits(40)}",
@@ -115,7 +115,7 @@ def run(speed: float, allocation: str | None = None, **more: object) -> Measured
 
 
 def percents(page: NoisePage) -> dict[str, float | None]:
-    """Return the size of every source of noise, in percent."""
+    """Return the variation that each source causes, in percent, by the name of the source."""
     return {source.name: source.percent for source in page.sources}
 
 
@@ -131,9 +131,9 @@ def test_runs_in_one_allocation_show_nothing_about_other_allocations() -> None:
 
 
 def test_an_absent_component_has_no_degrees_of_freedom() -> None:
-    """If no two allocations share an hour, the component of hours is absent.
+    """If no two allocations started in the same hour, the variation of hours is absent.
 
-    It then has 0 degrees of freedom.
+    An absent variation has 0 degrees of freedom.
     """
     runs = [run(1.0 + hour / 8, f"{hour}", started_at=f"2026-01-01T0{hour}:05") for hour in (1, 2)]
     page = noise_page([*runs, run(1.1, "1", started_at="2026-01-01T01:06")])
@@ -144,9 +144,9 @@ def test_an_absent_component_has_no_degrees_of_freedom() -> None:
 
 
 def test_runs_in_allocations_of_their_own_show_what_a_single_run_is_worth() -> None:
-    """Runs in separate allocations show how much a run varies from one allocation to another.
+    """If each run is in a separate allocation, only the total variation of a repeated run is known.
 
-    They do not show which part of this noise comes from the allocations.
+    The share of the allocations and that of the runs stay unknown.
     """
     by_source = percents(noise_page([run(1.0, "a"), run(1.4, "b"), run(1.2), run(1.3)]))
     spread = math.sqrt(variance([math.log(speed) for speed in (1.0, 1.4, 1.2, 1.3)]))
@@ -155,9 +155,9 @@ def test_runs_in_allocations_of_their_own_show_what_a_single_run_is_worth() -> N
 
 
 def test_the_variance_of_a_new_run_depends_on_allocations_not_on_runs() -> None:
-    """Two allocations that differ far more than their runs give one degree of freedom.
+    """Two allocations that differ far more than their runs give one degree of freedom for repeats.
 
-    It does not matter that each allocation has twenty runs.
+    The number of runs in each allocation, here twenty, does not matter.
     """
     runs = [
         run(level * (1 + 0.001 * turn), name)
@@ -179,7 +179,7 @@ def test_no_visible_difference_is_not_reported_as_0_percent() -> None:
 
 
 def test_hours_and_nodes_are_reported_if_several_allocations_share_one() -> None:
-    """The noise of hours and of nodes is reported if several allocations share one.
+    """The variation of hours is reported if several allocations share an hour; so is that of nodes.
 
     The simulated cluster is twice as slow in the morning, and equally fast on all nodes.
     """
@@ -203,7 +203,7 @@ def test_hours_and_nodes_are_reported_if_several_allocations_share_one() -> None
 
 
 def test_runs_that_show_nothing_are_named() -> None:
-    """A message names the runs that were not used, so that readers know about them."""
+    """A message names the runs that the computation did not use."""
     bad = run(1.0, label="r #3", step_seconds=(), outcome="oom", state="FAILED")
     page = noise_page([run(1.0), run(1.1), bad])
     assert "Left out because OOM: r #3." in list(noise_sentences(page))
@@ -221,13 +221,16 @@ def test_runs_that_show_nothing_are_named() -> None:
 def test_the_nodes_of_a_run_are_those_of_its_allocation_or_this_machine(
     allocation: str | None, devices: tuple[str, ...], nodes: str
 ) -> None:
-    """Two runs that use different shares of one node count as runs on the same node."""
+    """The nodes of a run are those of its devices, or this machine if it ran outside Slurm.
+
+    Which GPUs or cores of a node it used does not matter.
+    """
     started = Started(1, "host", "t", "2026-01-02T03:04:05+00:00", 60, devices, allocation)
     assert Attempt(1, Path("attempt-1"), started, None).nodes == nodes
 
 
 def test_noise_is_reported_as_a_table_in_sentences_and_for_programs(layers: Folder) -> None:
-    """The report has a percentage for each source of noise, and names failed runs.
+    """`noise` prints a percentage for each source that the runs can show, and names failed runs.
 
     The simulated steps vary by about 0.1 %, and the runs of an allocation by 5 to 10 %.
     """

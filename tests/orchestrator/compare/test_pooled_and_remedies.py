@@ -1,4 +1,4 @@
-"""`compare` names the runs it pooled, the cheapest remedy, and sides that do not overlap."""
+"""What `compare` prints about pooled seeds, too few runs, and sides that do not overlap."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +23,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
 def sentences(folder: Folder, lines: str, first: tuple[float, ...], two: tuple[float, ...]) -> str:
     """Return the sentences that `compare` prints about separate runs, as one text.
 
-    lines: of the campaign file. first, two: step times in seconds of the runs with 1 and 2 layers.
+    lines: further lines of the campaign file. first, two: the step times in seconds of the runs
+    with 1 and with 2 layers.
     """
     seconds: dict[int, Iterator[float]] = {1: iter(first), 2: iter(two)}
 
@@ -37,7 +38,10 @@ def sentences(folder: Folder, lines: str, first: tuple[float, ...], two: tuple[f
 
 
 def test_seeds_that_were_pooled_are_named(folder: Folder) -> None:
-    """The names of A and B contain no seed, so a note lists the pooled seeds."""
+    """If runs with different seeds are pooled, a sentence lists the seeds.
+
+    The names of A and B contain no seed.
+    """
     text = sentences(folder, SEEDS, (1, 1.1, 1, 1.1), (1, 1.1, 1, 1.1))
     assert "num_layers=2 against num_layers=1: seeds 1 and 2 pooled, 4 runs each." in text
     assert "seed=1" not in text
@@ -60,7 +64,10 @@ def test_one_seed_is_not_pooled(folder: Folder) -> None:
 def test_sides_that_do_not_overlap_are_named(
     folder: Folder, first: tuple[float, ...], two: tuple[float, ...], expected: str | None
 ) -> None:
-    """A note names sides that do not overlap, but not if each side has only two runs."""
+    """If all runs of one side are slower than all of the other, a sentence reports that.
+
+    With only two runs per side, it does not.
+    """
     text = sentences(folder, REPEATS % len(first), first, two)
     assert "are not enough to tell" in text
     assert ("All " in text) == (expected is not None)
@@ -81,7 +88,10 @@ def test_sides_that_do_not_overlap_are_named(
 def test_the_cheapest_remedy_is_named(
     folder: Folder, first: tuple[float, ...], two: tuple[float, ...], blocks: int | None
 ) -> None:
-    """The remedy is printed as keys of the campaign file."""
+    """If blocks need fewer runs for a verdict than separate runs do, the output suggests blocks.
+
+    The suggestion has the keys for the campaign file: `order: interleaved` and `repeats`.
+    """
     text = sentences(folder, REPEATS % len(first), first, two)
     assert ("Cheapest remedy" in text) == (blocks is not None)
     if blocks is not None:

@@ -36,12 +36,12 @@ class Examination:
     modules: frozenset[str]
 
     def one(self, topic: str, name: str) -> Finding:
-        """Return the only finding with this name."""
+        """Return the only finding with this topic and name."""
         (finding,) = self.all(topic, name)
         return finding
 
     def all(self, topic: str, name: str) -> list[Finding]:
-        """Return all findings with this name."""
+        """Return all findings with this topic and name."""
         return [each for each in self.findings if (each.topic, each.name) == (topic, name)]
 
 
@@ -60,8 +60,8 @@ def _examine(
 ) -> Examination:
     """Run doctor's checks in a separate Python process in `folder`.
 
-    options: of Python. prelude: Python code that the process runs before the checks. changed:
-    environment variables; None removes one.
+    options: Python's command-line options. prelude: Python code that the process runs before the
+    checks. changed: environment variables; None removes one.
     """
     done = subprocess.run(
         [sys.executable, *options, "-c", prelude + _EXAMINE, str(timeout_seconds)],
@@ -102,7 +102,7 @@ def _program(folder: Path, name: str, script: str) -> Path:
 
 
 def _install(folder: Path, name: str, version: str, *files: str, **metadata_lines: str) -> Path:
-    """Install a distribution into `folder` as pip does: its files, its metadata, its RECORD."""
+    """Install a distribution into `folder` as pip does: files, METADATA and RECORD."""
     info = folder / f"{name}-{version}.dist-info"
     info.mkdir(parents=True)
     lines = [f"Name: {name}", f"Version: {version}", *metadata_lines.values()]

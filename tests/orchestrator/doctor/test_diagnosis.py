@@ -1,4 +1,4 @@
-"""The checks of `teralog doctor`, which of them are essential, and how they are shown."""
+"""The checks of `teralog doctor`, which of them are essential, and how results are shown."""
 
 import json
 import os
@@ -21,14 +21,14 @@ from orchestrator.doctor.packages import needed_packages
 
 @pytest.fixture(scope="module")
 def here(tmp_path_factory: pytest.TempPathFactory, examine: Callable[..., Any]) -> Any:
-    """Return the findings on this machine as it is."""
+    """Return doctor's findings on this machine, without any change of its environment."""
     return examine(tmp_path_factory.mktemp("empty"))
 
 
 def test_doctor_examines_every_topic(here: Any) -> None:
-    """Doctor has a finding for every topic that a run may need, e.g. Slurm.
+    """Doctor has a finding for each of its topics, e.g. Slurm or a compiler.
 
-    The finding is there whether the item is installed or not.
+    A finding is there even if the program or package is not installed.
     """
     assert {"Python", "package", "extra train", "extra hf", "name clash", "shell", "Slurm"} <= {
         finding.topic for finding in here.findings
@@ -78,9 +78,9 @@ def test_every_extra_that_doctor_names_is_one_of_the_metadata() -> None:
 
 
 def test_the_metadata_has_only_markers_of_extras() -> None:
-    """The markers in the project's metadata are all of the form `extra == "train"`.
+    """Each requirement in the project's metadata has no marker, or one such as `extra == "train"`.
 
-    Doctor evaluates no other markers.
+    Doctor cannot evaluate other markers, e.g. of a Python version.
     """
     lines = metadata.requires("teralog") or []
     markers = [line.partition(";")[2].strip() for line in lines if ";" in line]
@@ -181,9 +181,9 @@ def test_a_table_writes_a_shared_remedy_once() -> None:
 def test_the_state_distinguishes_a_lack_from_a_problem(
     ok: bool, optional: bool, version: str | None, state: str
 ) -> None:
-    """The state of a finding is "ok", "missing", or "problem" if the item is present but not ok.
+    """The state of a checked item is "ok", "missing", or "problem" if it is present but not usable.
 
-    "optional" is added to the last two if runs can do without the item.
+    If runs can do without the item, "missing" and "problem" are followed by "optional".
     """
     finding = Finding("topic", "name", ok, optional, version, None if ok else "type this")
     assert diagnosis.finding_table([finding]).rows[0][2] == state
@@ -219,7 +219,7 @@ def test_doctor_shows_what_to_do_and_nothing_else(
 ) -> None:
     """By default, doctor shows only the problems, and counts the successful checks.
 
-    All programs of Slurm share one line.
+    If all programs of Slurm have the same problem, they share one line.
     """
     bare = program(tmp_path / "bin", "bash", "true").parent
     for name in diagnosis.SLURM_COMMANDS:
@@ -233,7 +233,7 @@ def test_doctor_shows_what_to_do_and_nothing_else(
 
 
 def test_problems_come_before_what_is_optional() -> None:
-    """Problems come first, and rows of one topic with the same remedy are merged."""
+    """Essential problems come before optional ones; rows with one topic and remedy are merged."""
     lacks = [
         Finding("extra hf", "all of it", False, True, "0 of 2 packages", "pip install hf"),
         Finding("extra hf", "accelerate", False, True, None, "pip install hf"),

@@ -158,7 +158,7 @@ def test_a_copy_of_teralog_is_not_the_one_that_is_installed(
 def test_a_package_of_ours_that_is_missing_is_reported(
     tmp_path: Path, examine: Callable[..., Any], copy_packages: Callable[..., Path]
 ) -> None:
-    """An incomplete installation is reported as a problem."""
+    """If one of teralog's packages is missing, doctor asks to install teralog again."""
     copy = copy_packages(tmp_path / "copy")
     shutil.rmtree(copy / "slurm_templates")
     finding = examine(tmp_path, "-S", PYTHONPATH=copy).one("name clash", "slurm_templates")

@@ -12,7 +12,7 @@ from orchestrator.doctor.packages import needed_packages
 def test_a_package_of_too_old_a_version_counts_as_missing(
     tmp_path: Path, examine: Callable[..., Any], install: Callable[..., Path]
 ) -> None:
-    """The finding shows the installed version, and its remedy requests the required version."""
+    """If a package is too old, doctor shows its version and how to install the required version."""
     (needed,) = [each for each in needed_packages() or () if each.name == "jinja2"]
     findings = examine(tmp_path, PYTHONPATH=install(tmp_path / "site", "jinja2", "1.2.3"))
     finding = findings.one("package", "jinja2")
@@ -49,7 +49,7 @@ def test_an_extra_is_complete_with_its_last_package(
 ) -> None:
     """An extra is incomplete if one of its two packages is too old or missing.
 
-    If both are there, doctor shows no command to install the extra.
+    If both packages are new enough, doctor shows no command to install the extra.
     """
     site = install(tmp_path / "site", "accelerate", "99.0")
     install(site, "transformers", "0.1")

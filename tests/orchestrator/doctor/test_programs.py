@@ -125,7 +125,7 @@ def test_a_program_that_hangs_is_ended_with_its_children(
 def test_a_file_that_is_not_a_program_does_not_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If a file on the PATH is not a program, the answer contains the system's error message."""
+    """If a file on the PATH cannot be executed, the answer contains the system's error message."""
     broken = tmp_path / "broken"
     broken.write_bytes(b"\x7fELF")
     broken.chmod(0o755)
@@ -138,9 +138,9 @@ def test_a_file_that_is_not_a_program_does_not_start(
 def test_answers_come_in_the_order_of_the_questions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: Callable[..., Path]
 ) -> None:
-    """The answers of programs have the order of the questions, whichever program ends first.
+    """Programs that doctor starts at the same time give answers in the order of the commands.
 
-    The answer of a missing program is None.
+    It does not matter which program ends first. The answer of a missing program is None.
     """
     program(tmp_path, "slow", "/bin/sleep 0.3; echo slow")
     program(tmp_path, "fast", "echo fast")
@@ -153,7 +153,7 @@ def test_answers_come_in_the_order_of_the_questions(
 def test_gpus_hidden_by_a_variable_are_found_without_it(
     tmp_path: Path, examine: Callable[..., Any]
 ) -> None:
-    """If a variable such as CUDA_VISIBLE_DEVICES hides GPUs, the message names it."""
+    """If a variable such as CUDA_VISIBLE_DEVICES hides GPUs, the remedy is to unset it."""
     hidden = examine(tmp_path, CUDA_VISIBLE_DEVICES="").one("GPU", "visible")
     assert (hidden.ok, hidden.found) == (False, None)
     assert "unset CUDA_VISIBLE_DEVICES" in (hidden.remedy or "")
