@@ -71,6 +71,18 @@ start_options = options(
     click.option("--exclude", help="Slurm: nodes not to run on, e.g. r1i0n[3-5]."),
 )
 
+here_options = options(
+    click.option(
+        "--here", is_flag=True, help="Slurm: run in the current allocation, and wait for the end."
+    ),
+    click.option(
+        "--overrun",
+        is_flag=True,
+        help="With --here: also start runs whose time limit exceeds the remaining time of the "
+        "allocation.",
+    ),
+)
+
 
 @click.command()
 @campaign_argument
@@ -87,15 +99,7 @@ start_options = options(
     is_flag=True,
     help="Continue a campaign whose file was edited after runs started.",
 )
-@click.option(
-    "--here", is_flag=True, help="Slurm: run in the current allocation, and wait for the end."
-)
-@click.option(
-    "--overrun",
-    is_flag=True,
-    help="With --here: also start runs whose time limit exceeds the remaining time of the "
-    "allocation.",
-)
+@here_options
 @click.option(
     "--wait",
     is_flag=True,
@@ -379,6 +383,7 @@ def cancel(
 @results_option
 @rehearsed_option
 @start_options
+@here_options
 @slurm_timeout_option
 @runs_json_option
 def retry(
@@ -394,6 +399,8 @@ def retry(
     constraint: str | None,
     nodes: int | None,
     rehearsed: bool,
+    here: bool,
+    overrun: bool,
     as_json: bool,
     **start: Any,
 ) -> None:
@@ -413,20 +420,26 @@ def retry(
         ended_runs,
         missing_runs,
         parse_time_option,
+        refuse_other_nodes,
         with_resources,
         with_time_limit,
     )
 
     loaded, store = open_campaign(campaign, results, rehearsed=rehearsed)
     refuse_nodes(loaded, nodes)
+    if here:
+        refuse_other_nodes(partition=partition, qos=qos, constraint=constraint)
     loaded = with_resources(
         loaded, memory=memory, partition=partition, qos=qos, constraint=constraint
     )
-    place, options = backend(loaded), StartOptions.of(**start)
+    place, options = backend(loaded, here=here), StartOptions.of(overrun=overrun, **start)
     place.refuse(options)
     wanted = parse_outcomes(only)
     parse_time_option(time_limit)
-    with interruptible(_stopped(loaded)), place.session(loaded, store, complain) as session:
+    with (
+        interruptible(_stopped(loaded, here=here)),
+        place.session(loaded, store, complain) as session,
+    ):
         possible = [run for run in choose(loaded.runs, runs) if not run.problems]
         _complain_all(session.settle(possible))
         chosen = ended_runs(possible, store, wanted)

@@ -148,6 +148,20 @@ def _limited(planned: PlannedRun, seconds: int) -> PlannedRun:
     return replace(planned, run=replace(planned.run, resources=resources))
 
 
+def refuse_other_nodes(**asked: str | None) -> None:
+    """Raise UserError if options of `retry --here` request other nodes than the allocation has.
+
+    asked: the values of the options by name; None if an option is not given.
+    """
+    given = [f"--{name}" for name, value in asked.items() if value is not None]
+    if given:
+        them = "this option" if len(given) == 1 else "these options"
+        raise UserError(
+            f"{', '.join(given)}: the allocation already has its nodes; remove {them}, or remove "
+            "--here"
+        )
+
+
 def with_resources(campaign: Campaign, **asked: str | None) -> Campaign:
     """Return the campaign with other values of its cluster profile, e.g. for `partition`.
 

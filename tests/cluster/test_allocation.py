@@ -179,6 +179,28 @@ def test_a_run_that_slurm_has_is_left_to_it(play) -> None:
     play.teralog("cancel", "campaign.yaml", "--all")
 
 
+def test_queued_runs_can_be_cancelled_and_retried_in_an_allocation(play) -> None:
+    """After `cancel --state PENDING`, `retry --here` starts the runs in an allocation."""
+    play.write_slurm_campaign("true", matrix="seed: [1, 2]")
+    play.teralog("submit", "campaign.yaml", "--hold")
+    play.teralog("cancel", "campaign.yaml", "--state", "PENDING")
+    done = run_line(play, ONE_GPU, f"{TERALOG} retry campaign.yaml --here")
+    assert done.returncode == 0, done.stderr
+    assert "2 runs to start on 1 node of the allocation" in done.stderr
+    assert play.states() == ["COMPLETED"] * 2
+
+
+def test_a_retry_in_an_allocation_refuses_options_that_choose_nodes(play) -> None:
+    """`retry --here` has the nodes of its allocation, so it cannot choose a partition."""
+    play.write_slurm_campaign("true", matrix="seed: [1]")
+    done = play.teralog("retry", "campaign.yaml", "--here", "--partition", "dev", "--qos", "long")
+    assert done.returncode == 1
+    assert done.stderr == (
+        "teralog: --partition, --qos: the allocation already has its nodes; remove these options, "
+        "or remove --here\n"
+    )
+
+
 def test_a_run_that_slurm_has_forgotten_does_not_block_its_series(play) -> None:
     """If Slurm no longer knows a run's job, the next run of the series still starts.
 
