@@ -246,7 +246,7 @@ class Outcome:
     line: its number, the first being 1; None if lines were not counted. offset: byte at which it
     starts. text: the line without rank prefix, progress bar and colours; None if no line shows it.
     requested_gib: the size of the allocation that failed, if a message about memory contains it.
-    source: the log with that line, if a run has several.
+    source: the name of the log with that line, if the run has several logs.
     """
 
     kind: OutcomeKind

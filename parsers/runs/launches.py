@@ -123,7 +123,7 @@ class LaunchDetector:
         self._once: set[bytes] = set()
 
     def begins_another(self, sign: LaunchSign) -> bool:
-        """Process a sign.
+        """Process a sign of a launch.
 
         Return whether it begins another launch, and if so, switch to that launch.
         """

@@ -1,7 +1,7 @@
 """Read many logs at once, in several processes, because parsing keeps a core busy.
 
-A process receives some logs at a time, reads them, and returns only the values that are needed.
-To send all records back would take as long as to read them.
+A process receives some logs at a time and reads them. It returns only what the caller needs of
+each log: to send all records back would take as long as to read them.
 """
 
 import os
@@ -50,11 +50,11 @@ def read_each(
 ) -> Iterator[Read[T]]:
     """Yield each log with the result of `digest` for its runs, in the order of the logs.
 
-    A log that cannot be read is returned with its error. digest: a function that other processes
-    call. So it must be a function of a module and return plain values, because only these can be
-    sent to another process. processes: how many; one per processor by default. tell: called with
-    numbers of bytes after they were read. Their sum is the size of the logs on disk, also for
-    compressed logs.
+    A log that cannot be read is returned with its error. digest: takes the runs of a log. Other
+    processes call it, so it must be a function of a module and return plain values, because only
+    these can be sent to another process. processes: how many; one per processor by default. tell:
+    called with numbers of bytes after they were read. Their sum is the size of the logs on disk,
+    also for compressed logs.
     """
     read_one = partial(_read_one, digest=digest, formats=formats, count_lines=count_lines)
     paths = list(logs)
@@ -85,7 +85,7 @@ def read_each(
 
 @dataclass(slots=True)
 class _Left:
-    """Passes byte counts on to `tell`, but never more than `size` for a log."""
+    """Passes byte counts of one log on to `tell`, as long as their sum is at most `size`."""
 
     size: int
     tell: Tell

@@ -65,7 +65,7 @@ _OUT_OF_MEMORY = (OutcomeKind.GPU_OUT_OF_MEMORY, OutcomeKind.HOST_OUT_OF_MEMORY)
 
 
 class EndDetector:
-    """Weighs the lines of one run that are about its end."""
+    """Collects the lines about the end of one run, and returns the one with the lowest weight."""
 
     def __init__(self) -> None:
         """Begin with a run whose lines were not read yet."""
@@ -100,9 +100,9 @@ class EndDetector:
             self.first.setdefault(Weight.FINISHED, _outcome(OutcomeKind.COMPLETED, candidate, line))
 
     def read_loss(self, loss: float | None, candidate: Candidate) -> None:
-        """Process the loss of a report and its line; a report shows that the run goes on.
+        """Process the loss of a report and its line.
 
-        loss: None if the report has none.
+        A report shows that the run goes on after earlier errors. loss: None if the report has none.
         """
         self._goes_on(1)
         if loss is not None:
@@ -179,12 +179,12 @@ class EndDetector:
 
 @lru_cache(maxsize=1024)
 def _anchored(anchors: tuple[bytes, ...]) -> tuple[Sign, ...]:
-    """Return the signs that a line with these anchors may contain."""
+    """Return the signs of an end that a line with these anchors may contain."""
     return tuple(sign for sign in SIGNS if sign.anchor in anchors)
 
 
 def common_outcome(*logs: tuple[str | None, EndDetector]) -> Outcome | None:
-    """Return the outcome of a run with several logs, each given with its name.
+    """Return the outcome of a run with several logs, each given as its name and its detector.
 
     None if no log shows that the run ended.
     """
@@ -226,7 +226,7 @@ def read_outcome(
 
 
 def _last_ends(log: LogPath, bounds: Bounds, count_lines: bool) -> EndDetector:
-    """Return the detector for the end of a log's last run."""
+    """Return the detector that has read the lines of a log's last run."""
     detector, launches = EndDetector(), LaunchDetector()
     wanted = Wanted(dict.fromkeys(LAUNCH_ANCHORS, 0) | END_ANCHORS)
     with open_source(log) as source:

@@ -24,7 +24,7 @@ _ENDINGS = (
 
 
 def output_of(errors: Path) -> Path | None:
-    """Return the output log that belongs to an error log by its name, or None."""
+    """Return the output log of an error log by its name; None if it is not an error log."""
     for pattern, ending in _ENDINGS:
         if pattern.search(errors.name):
             return errors.with_name(pattern.sub(ending, errors.name))

@@ -40,8 +40,9 @@ def read(
     compressed with gzip, Zstandard, xz or bzip2. A log without any run gives one run whose outcome
     is UNKNOWN. complete: pass False while a program still writes a log. start: the offset of the
     line at which reading begins. count_lines: whether to include the number of the line with the
-    outcome. processes: how many share a large file; by default one per processor, but at most four.
-    tell: called with the number of bytes read each time, after decompression. Raises OSError.
+    outcome. processes: how many processes read a large file together; by default one per processor,
+    but at most four. tell: called with the number of bytes read each time, after decompression.
+    Raises OSError.
     """
     single = isinstance(logs, str) or not isinstance(logs, Sequence)
     bounds = Bounds(complete=complete)
@@ -61,7 +62,10 @@ def read(
 
 
 def sharing_processes() -> int:
-    """Return how many processes share a large file; more than four do not make reading faster."""
+    """Return how many processes read a large file together: one per processor, at most four.
+
+    More than four do not make reading faster.
+    """
     return min(4, len(os.sched_getaffinity(0)))
 
 
@@ -117,7 +121,10 @@ def _read(
 
 
 def _oddities(source: Source, end: int) -> list[str]:
-    """Return sentences about problems of a log that ends at byte `end`."""
+    """Return ends of sentences about the problems of a log that ends at byte `end`.
+
+    Each sentence begins with the name of the log.
+    """
     if end == 0:
         return [] if source.notes else ["is empty"]
     head = source.head

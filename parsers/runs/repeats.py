@@ -31,7 +31,7 @@ class Reported:
     def add_block(self, block: StepBlock) -> bool:
         """Add steps whose iterations rise, if all are new or all were reported before.
 
-        Returns whether they were added.
+        Returns False in other cases; then the caller must add the steps one by one.
         """
         iterations = block.columns["iteration"]
         if iterations[0] > self._highest:

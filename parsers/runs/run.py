@@ -84,12 +84,12 @@ class LogRun:
 
     @property
     def parts(self) -> list[Part]:
-        """All records as they are stored, with many steps as one block."""
+        """All records as they are stored: most step reports as columns, others one by one."""
         return [part for segment in self.segments for part in record_parts(segment.records)]
 
     @property
     def reports(self) -> list[Part]:
-        """All records except settings, as they are stored."""
+        """All records except settings, as they are stored (see `parts`)."""
         return [part for segment in self.segments for part in reports_among(segment.records)]
 
     @property
@@ -112,7 +112,7 @@ class LogRun:
 
     @property
     def memory_reports(self) -> list[Usage]:
-        """The memory reports of processes, without the samples of nvidia-smi."""
+        """The reports of memory by programs, i.e. all except the samples of nvidia-smi."""
         usages = [record for record in self.reports if isinstance(record, Usage)]
         return [usage for usage in usages if usage.source is not UsageSource.NVIDIA_SMI]
 

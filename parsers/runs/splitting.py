@@ -48,7 +48,7 @@ Readings = list[tuple[AnyFormat, Sequence[Record]]]
 
 @dataclass(slots=True)
 class _Launch:
-    """The content of a launch that has been read so far."""
+    """What has been read so far of one launch of a program."""
 
     begin: int
     started: bool = False
@@ -148,7 +148,10 @@ class RunSplitter:
         self._detector.progress |= Weight.FINISHED in launch.ends.first
 
     def _read_before(self, candidate: Candidate, place: int, readings: Readings) -> Readings:
-        """Process the part of a line before the start of another launch; return the rest."""
+        """Process the part of a line before the start of another launch.
+
+        Returns the records of the rest of the line, by format.
+        """
         if not place:
             return readings
         text = decode(candidate.line[:place])
@@ -216,7 +219,10 @@ class RunSplitter:
         self._launches[-1].ends.read_loss(report.loss, candidate)
 
     def _read_block(self, candidate: Candidate, block: StepBlock, log_format: AnyFormat) -> None:
-        """Add steps to the launch: all at once if they certainly continue it, else one by one."""
+        """Add a block of steps to the launch: all at once if they certainly continue it.
+
+        Otherwise the steps are added one by one.
+        """
         launch = self._launches[-1]
         is_counted = _is_counted(log_format)
         if not is_counted and not launch.reported[log_format.name].add_block(block):
@@ -283,7 +289,10 @@ def _segment(launch: _Launch, end: int, *, complete: bool) -> RunSegment:
 
 
 def _trains_anew(report: LossReport, reported: dict[float, LossReport]) -> bool:
-    """Return whether a report begins a new training, because its epoch was reached before."""
+    """Return whether a report begins a new training, because its epoch was reached before.
+
+    A copy of an earlier report does not begin one.
+    """
     earlier = reported.get(report.epoch)
     if earlier is None:
         return bool(reported) and report.epoch < max(reported)

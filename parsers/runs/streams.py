@@ -1,8 +1,9 @@
 """Combine the console log of a run with the metrics that its program wrote to other files.
 
-Such a file is called a stream: JSON lines, or `trainer_state.json`. A stream belongs to a run in a
-console log if both report the same losses: at the same iterations, or in the same order if the
-console does not contain iterations. Then each step appears once, with the values of both.
+Such a file is called a stream: JSON lines, or `trainer_state.json`. A stream belongs to a run in
+a console log if both report the same values, e.g. losses and rates, for the same iterations. If
+the console contains no iterations, both must report the same losses in the same order. Then each
+step appears once, with the values of both.
 """
 
 import math
@@ -24,7 +25,7 @@ _COMPARED = ("loss", "grad_norm", "tokens_per_second_per_gpu", "tokens_per_secon
 
 
 def is_stream(name: str) -> bool:
-    """Return whether a file has the name of a stream."""
+    """Return whether the name of a file is that of a metrics stream."""
     return _STREAM.search(name) is not None
 
 
@@ -113,8 +114,8 @@ def _alike(a: float | None, b: float | None) -> bool:
 def _combined(console: LogPath, run: LogRun, stream: LogRun) -> LogRun:
     """Return the run of a console log with the records of its stream added to its launches.
 
-    A step is added to the last launch that begins at the step's iteration or before. All other
-    records are added to the first launch.
+    A step of the stream is added to the last launch whose first step has the same or a lower
+    iteration. All other records are added to the first launch.
     """
     (source,) = stream.segments
     left = [*source.records]

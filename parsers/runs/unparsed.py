@@ -11,7 +11,7 @@ from parsers.scan.window import Bounds
 
 
 class UnparsedLine(NamedTuple):
-    """A line, its number from 1, and the name of the format that its report resembles."""
+    """The text of a line, its number from 1, and the name of the format that the line resembles."""
 
     number: int
     format_name: str

@@ -25,8 +25,8 @@ class Pass:
     """One pass over a log; iterate over it to get its candidates in order. Raises OSError.
 
     position: after the pass, the offset at which a later pass can continue. within_line: whether
-    that offset is within a line that is left out. newlines: the number of newlines, if lines are
-    counted.
+    that offset is within a line that is too long to be returned. newlines: the number of newlines,
+    if lines are counted.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Pass:
         count_lines: bool = False,
         tell: Callable[[int], None] = lambda count: None,
     ) -> None:
-        """Begin at `begin`, the offset of a line, or of the rest of a line that is left out.
+        """Begin at `begin`, the offset of a line, or of the rest of a line that is too long.
 
         stop: lines that begin at this offset or later are left out. lines: the number of lines
         before `begin`. hold: whether a last line that lacks some of its following lines is left for
@@ -71,7 +71,7 @@ class Pass:
         self.position, self.within_line = window.next_line, window.within_line
 
     def _search(self, window: Window) -> Iterator[Candidate]:
-        """Yield the candidates of a window."""
+        """Yield the candidates in all parts of the log to which a window moves."""
         while window.advance():
             begin = window.offset
             place: int | None = window.begin
@@ -82,7 +82,7 @@ class Pass:
             self._tell(window.next_line - begin)
 
     def _search_lines(self, window: Window, place: int) -> Generator[Candidate, None, int | None]:
-        """Yield candidates from a place in the window on.
+        """Yield the candidates from the place `place` of the window's buffer on.
 
         If the anchors change, return the place from which the new anchors must be searched for.
         """
@@ -118,7 +118,7 @@ class Pass:
     def _read_at_once(
         self, window: Window, lines: Sequence[AnchoredLine]
     ) -> Iterator[tuple[_Several | None, AnchoredLine]]:
-        """Yield the contents of many lines together, with the first of these lines.
+        """Yield the records of many lines together, with the first of these lines.
 
         For a line that must be read alone, yield None and the line.
         """
@@ -142,7 +142,7 @@ class Pass:
     def _like_ones(
         self, lines: Sequence[AnchoredLine]
     ) -> Iterator[tuple[ReadColumns | None, Sequence[AnchoredLine]]]:
-        """Yield groups of consecutive lines, each with the function that reads them as columns.
+        """Yield groups of consecutive lines, each with the function that reads it as columns.
 
         A group of lines that cannot be read as columns comes with None.
         """
@@ -168,7 +168,7 @@ class Pass:
     ) -> Iterator[tuple[_Several | None, AnchoredLine]]:
         """Yield blocks of steps that continue the launch, each with its first line.
 
-        Yield the other lines as `_batch` does.
+        If such a block has too few steps, its lines are yielded as `_batch` does.
         """
         begin = 0
         while begin < len(block):
@@ -184,7 +184,7 @@ class Pass:
     def _batch(
         self, window: Window, lines: Sequence[AnchoredLine]
     ) -> Generator[tuple[_Several | None, AnchoredLine], None, int]:
-        """Yield the contents of the first lines together; return the number of these lines.
+        """Yield the records of the first lines together; return the number of these lines.
 
         If that is not possible, yield None and the first line, and return 1.
         """
@@ -201,7 +201,7 @@ class Pass:
     def _block(
         self, window: Window, lines: Sequence[AnchoredLine], read: ReadColumns
     ) -> StepBlock | None:
-        """Return the steps of the first lines, if they can be read as columns."""
+        """Return the steps of the first lines as columns; None if no columns can be read."""
         text = self._text(window, lines)
         return read([window.offset + begin for begin, _, _ in lines], text) if text else None
 

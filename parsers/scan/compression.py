@@ -66,7 +66,7 @@ class _ZstandardFrame:
 
 
 class _StandardStream:
-    """A stream that a module of the standard library decompresses."""
+    """Decompresses with a module of the standard library: xz or bzip2."""
 
     input_bytes = 2**17
     decoder: ClassVar[type[lzma.LZMADecompressor] | type[bz2.BZ2Decompressor]]
@@ -105,7 +105,7 @@ MAGIC_BYTES = max(len(magic) for magic, _ in _MEMBERS)
 
 
 def compression(head: bytes) -> _Member | None:
-    """Return the compression of bytes that begin with `head`; None if there is none."""
+    """Return the compression method of bytes that begin with `head`; None if they are plain."""
     return next((member for magic, member in _MEMBERS if head.startswith(magic)), None)
 
 

@@ -70,7 +70,7 @@ class LogFormat:
     parse_lines: ParseLines | None = None
 
     def looks_like_report(self, line: str) -> bool:
-        """Return whether a line with an anchor should contain a record."""
+        """Return whether a line with an anchor looks as if it contained a record."""
         return not (self.report is NEVER or is_quoted(line)) and bool(
             _report_pattern(self).search(line)
         )
@@ -78,7 +78,7 @@ class LogFormat:
 
 @dataclass(frozen=True, slots=True)
 class TableFormat:
-    """Rows that mean nothing without the header line above them, as in a CSV file.
+    """A format of rows that can be read only with the header line above them, as in a CSV file.
 
     name: the name that users see.
     header: a byte string that the header line contains, and no row.
@@ -129,8 +129,9 @@ class LineReader:
     ) -> None:
         """Prepare to read some formats.
 
-        more_anchors: lines with any of these are returned too, each with this number of following
-        lines. headers: the headers of tables that begin before the part that will be read.
+        more_anchors: further anchors. Lines with any of these are returned too, each with this
+        number of following lines. headers: the header texts, by table, of tables that begin before
+        the part of the log that will be read.
         """
         self._log_formats = [
             log_format for log_format in formats if isinstance(log_format, LogFormat)
@@ -170,7 +171,7 @@ class LineReader:
             yield ReadLine(candidate, readings)
 
     def _concerned(self, key: tuple[bytes, ...]) -> tuple[list[LogFormat], list[TableFormat]]:
-        """Return the formats that have one of these anchors, and the tables with such a header."""
+        """Return the formats with any of these anchors, and the tables with such a header."""
         if (formats := self._known.get(key)) is None:
             anchors = set(key)
             formats = self._known[key] = (
@@ -184,7 +185,10 @@ class LineReader:
         return formats
 
     def _read_lines(self, anchors: tuple[bytes, ...]) -> ReadLines | None:
-        """Return the function that reads many lines with these anchors at once, or None."""
+        """Return functions that read many lines with these anchors at once.
+
+        Returns None if lines with these anchors must be read one by one.
+        """
         log_formats, _ = self._concerned(anchors)
         others = {*anchors}.difference(*(log_format.anchors for log_format in log_formats))
         of_tables = (
@@ -213,7 +217,10 @@ class LineReader:
         )
 
     def _read_batch(self, lines: Sequence[tuple[int, tuple[bytes, ...]]], text: bytes) -> LineBatch:
-        """Return the contents of lines, up to a line that may end a run or cannot be parsed."""
+        """Return the records of lines, up to a line that may end a run or cannot be parsed.
+
+        lines: the offset and the anchors of each line. text: the lines.
+        """
         readings: list[tuple[AnyFormat, Sequence[Record]]] = []
         for number, ((offset, anchors), line) in enumerate(
             zip(lines, decode(text).split("\n"), strict=False)
@@ -231,7 +238,7 @@ class LineReader:
         return LineBatch(readings, len(lines))
 
     def _only(self) -> dict[bytes, re.Pattern[bytes]]:
-        """Return the patterns that a line must match, by anchor.
+        """Return for each anchor the pattern `only` of its format, if it has one.
 
         Anchors that several formats use are left out.
         """
@@ -275,7 +282,7 @@ class LineReader:
             self.headers[table.name] = text
 
     def _anchors(self) -> dict[bytes, int]:
-        """Return the anchors to search for, each with the number of lines that belong to it."""
+        """Return the anchors to search for, each with its number of following lines."""
         anchors = dict(self._more_anchors)
         for log_format in self._log_formats:
             for anchor in log_format.anchors:
@@ -334,7 +341,7 @@ def decode(line: bytes) -> str:
 
 
 def _block(candidate: Candidate, log_format: LogFormat) -> str:
-    """Return a line with the following lines that belong to it."""
+    """Return a line and the following lines that belong to it as one text."""
     count = 1 + log_format.following
     lines = (candidate.line + candidate.following).split(b"\n", count)[:count]
     return decode(b"\n".join(line.removesuffix(b"\r") for line in lines))

@@ -43,8 +43,9 @@ class ReadState:
 class Appended:
     """The records that were added to a log since the last call.
 
-    state: the value to pass to the next call. restarted: why a log that had been read before was
-    read from its beginning; the text ends a sentence that begins with the log's name.
+    state: the value to pass to the next call. restarted: the reason why a log that had been read
+    before was read from its beginning again, as the end of a sentence that begins with the log's
+    name.
     """
 
     records: tuple[Record, ...]
@@ -102,7 +103,7 @@ def read_appended(
 
 
 def _reason_to_restart(state: ReadState, file_status: os.stat_result, source: Source) -> str | None:
-    """Return why a log must be read from its beginning; None if reading can continue."""
+    """Return why a log must be read from its beginning again; None if reading can continue."""
     if (file_status.st_dev, file_status.st_ino) != (state.device, state.inode):
         return "is another file than before; reading it from the beginning"
     plain = source.descriptor is not None

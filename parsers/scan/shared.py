@@ -1,8 +1,9 @@
 """Read one large file in several processes, because parsing keeps a core busy.
 
-Each process takes parts of the file in turn. It sends back the content of the lines that begin
-in them, and the calling process puts the contents in order. The header line of a table changes the
-anchors to search for. From such a line on, the calling process reads the rest of the file alone.
+Each process reads parts of the file, one after the other. It sends back the content of the lines
+that begin in its parts, and the calling process puts the contents in order. The header line of a
+table changes the anchors to search for. From such a line on, the calling process reads the rest
+of the file alone.
 """
 
 import threading
@@ -36,10 +37,10 @@ class _Packed(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """The content of a part that was read.
+    """The content of a part of the file.
 
     changed: the line that opens a table, if there is one; what follows it was not read. newlines:
-    how many the part has. position: the offset at which the search ended.
+    how many newlines the part has. position: the offset at which the search ended.
     """
 
     lines: list[_Packed]
@@ -64,7 +65,7 @@ class PartReader:
     """Reads parts of a file."""
 
     def __init__(self, file: SharedFile) -> None:
-        """Prepare to read any part."""
+        """Prepare to read any part of the file."""
         self._file = file
         self._numbers = {log_format.name: number for number, log_format in enumerate(file.formats)}
         self._reader = LineReader(file.formats, file.more_anchors)
@@ -92,7 +93,7 @@ class PartReader:
 class SharedPass:
     """One pass over a large file; iterate over it to get the content of its lines, in order.
 
-    position: after the pass, the end of what was read. Raises OSError.
+    position: after the pass, the offset at which reading ended. Raises OSError.
     """
 
     def __init__(
@@ -209,13 +210,13 @@ def is_worth_sharing(source: Source, begin: int, processes: int) -> bool:
 
 
 def process_context() -> BaseContext:
-    """Return the method by which processes are started."""
+    """Return the way to start processes: fork, or forkserver if other threads run."""
     # A copy of this process is there at once, but must not be made while other threads run.
     return get_context("fork" if threading.active_count() == 1 else "forkserver")
 
 
 def shared_pool(file: SharedFile, processes: int) -> ProcessPoolExecutor:
-    """Return processes that are prepared to read a file."""
+    """Return a pool of processes that are prepared to read a file."""
     return ProcessPoolExecutor(
         processes, mp_context=process_context(), initializer=prepare, initargs=(file,)
     )

@@ -95,7 +95,7 @@ class Source:
         return None if self.descriptor is None else os.fstat(self.descriptor).st_size
 
     def read_from(self, offset: int) -> Read:
-        """Return a function that reads from a byte on.
+        """Return a function that reads the log from a byte on.
 
         Several such functions can be used at the same time only if the source is a plain file.
         """
@@ -166,7 +166,7 @@ def _stream(name: str, stream: object, file: int | None = None) -> Source:
 
 
 def _slice_reader(descriptor: int, part: LogSlice) -> Read:
-    """Return a function that reads a part of a plain file."""
+    """Return a function that reads the part of a plain file that a slice describes."""
     read_file, left = file_reader(descriptor, part.begin), part.size
 
     def read(view: memoryview) -> int:

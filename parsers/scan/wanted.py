@@ -10,7 +10,7 @@ from parsers.steps.blocks import StepBlock
 
 
 class LineBatch(NamedTuple):
-    """The contents of some consecutive lines, parsed one by one and passed on together.
+    """The records of some consecutive lines, parsed one by one and passed on together.
 
     readings: the formats with their records, in the order of the lines. lines: the number of lines.
     """

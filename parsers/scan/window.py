@@ -1,4 +1,4 @@
-"""Keep a part of a log in memory: whole lines, from the beginning to the end.
+"""Keep a part of a log in memory: whole lines. The part moves from the log's beginning to its end.
 
 Memory is limited for any log, because a line longer than a limit is left out.
 """
@@ -104,7 +104,7 @@ class Window:
 
     @property
     def next_line(self) -> int:
-        """The offset after the used lines, or within a line that is left out."""
+        """The offset in the log after the used lines, or within a line that is too long."""
         return self.offset + (self.filled if self.within_line else self.used)
 
     def end_of_following(self, end: int, count: int, *, hold: bool) -> int | None:

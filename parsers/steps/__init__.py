@@ -1,1 +1,1 @@
-"""Step reports: in blocks, merged across formats, with seconds and means."""
+"""Step reports: as columns, merged across formats, with seconds and means."""

@@ -31,7 +31,7 @@ class StepBlock:
 
     @classmethod
     def of(cls, steps: Sequence[Step]) -> "StepBlock":
-        """Return step reports as columns."""
+        """Return these step reports as columns."""
         columns = dict(zip(STEP_FIELDS, zip(*map(_values, steps), strict=True), strict=bool(steps)))
         partial = {
             name: column for name, column in columns.items() if column.count(None) < len(column)
@@ -53,10 +53,11 @@ class StepBlock:
         return all(map(lt, iterations, iterations[1:]))
 
     def going_on(self, begin: int) -> int:
-        """Return the index of the first report from `begin` on that does not just continue the run.
+        """Return the index of the first report, from `begin` on, that does not continue the run.
 
         A report continues the run if its iteration is higher than the one before, it is not the
-        last iteration of the run, and its loss is not nan or inf.
+        last iteration of the run, and its loss is not nan or inf. Without such a report, returns
+        the number of reports.
         """
         iterations = self.columns["iteration"]
         totals = self.columns.get("iterations")
@@ -72,7 +73,7 @@ class StepBlock:
         return len(iterations)
 
     def column(self, name: str) -> Sequence[Any]:
-        """Return one field of all reports."""
+        """Return the values of one field, one per report; None where a report lacks the field."""
         return self.columns.get(name) or [None] * len(self)
 
     def part(self, begin: int, end: int) -> "StepBlock":
@@ -82,13 +83,13 @@ class StepBlock:
         return StepBlock({name: column[begin:end] for name, column in self.columns.items()})
 
     def at(self, places: Sequence[int]) -> "StepBlock":
-        """Return the reports with these indices, in their order."""
+        """Return the reports with these indices, in the order of the indices."""
         return StepBlock(
             {name: [*map(column.__getitem__, places)] for name, column in self.columns.items()}
         )
 
     def only(self, kept: Iterable[bool]) -> "StepBlock":
-        """Return the reports that a mask selects."""
+        """Return the reports for which the mask is true."""
         which = list(kept)
         return StepBlock(
             {name: [*compress(column, which)] for name, column in self.columns.items()}
@@ -99,7 +100,7 @@ class StepBlock:
         return Step(**{name: column[at] for name, column in self.columns.items()})
 
     def steps(self) -> list[Step]:
-        """Return the reports one by one."""
+        """Return the reports as a list of Step."""
         rows = zip(*self.columns.values(), strict=True)
         return [Step(**dict(zip(self.columns, row, strict=True))) for row in rows]
 
@@ -108,24 +109,25 @@ Part = Record | StepBlock
 
 
 class Records(Sequence[Record]):
-    """The records of a launch, in order; a step of a block is made when it is accessed.
+    """The records of a launch, in order.
 
-    parts: the records and the blocks.
+    Steps that are stored as columns are made when a caller needs them. parts: the records as they
+    are stored: columns of step reports (`StepBlock`), and single records.
     """
 
     def __init__(self, parts: Iterable[Part]) -> None:
-        """Store the records and blocks, in the order of the log."""
+        """Store columns of step reports and single records, in the order of the log."""
         self.parts = tuple(parts)
         self._records: tuple[Record, ...] | None = None
 
     @cached_property
     def settings(self) -> list[Setting]:
-        """The settings among the records; there may be far more settings than other records."""
+        """The settings among the records. A log may have far more settings than other records."""
         return [part for part in self.parts if isinstance(part, Setting)]
 
     @cached_property
     def reports(self) -> list[Part]:
-        """All records and blocks except settings."""
+        """All records except settings: columns of step reports, and single records."""
         return [part for part in self.parts if not isinstance(part, Setting)]
 
     def _all(self) -> tuple[Record, ...]:
@@ -160,7 +162,7 @@ class Records(Sequence[Record]):
 
 
 def record_parts(records: Iterable[Part]) -> Iterable[Part]:
-    """Return records as they are stored, with many steps as one block."""
+    """Return records as they are stored: columns of step reports, and single records."""
     return records.parts if isinstance(records, Records) else records
 
 
@@ -170,12 +172,12 @@ def settings_among(records: Iterable[Part]) -> list[Setting]:
 
 
 def reports_among(records: Iterable[Part]) -> list[Part]:
-    """Return all records except settings, as they are stored."""
+    """Return all records except settings: columns of step reports, and single records."""
     return (records if isinstance(records, Records) else Records(records)).reports
 
 
 def step_column(parts: Iterable[Part], name: str) -> list[Any]:
-    """Return one field of all step reports among some records."""
+    """Return the values of one field, one per step report among some records."""
     values: list[Any] = []
     for part in parts:
         if isinstance(part, Step):
@@ -186,7 +188,7 @@ def step_column(parts: Iterable[Part], name: str) -> list[Any]:
 
 
 def joined_steps(parts: Iterable[Part]) -> StepBlock:
-    """Return all step reports among some records as one block."""
+    """Return all step reports among some records as columns."""
     blocks = list(_blocks(parts))
     if len(blocks) == 1:
         return blocks[0]
@@ -198,7 +200,7 @@ def joined_steps(parts: Iterable[Part]) -> StepBlock:
 
 
 def _blocks(parts: Iterable[Part]) -> Iterator[StepBlock]:
-    """Yield the blocks among some records, and the steps between them as blocks."""
+    """Yield the step reports among some records as columns, in their order."""
     steps: list[Step] = []
     for part in parts:
         if isinstance(part, Step):

@@ -64,7 +64,7 @@ def _intervals(
 ) -> dict[int, int]:
     """Return how many iterations each report of one program covers, by the report's iteration.
 
-    A report whose interval is not known is left out.
+    A report for which this number is not known is left out.
     """
     intervals = {number: number - before for before, number in pairwise(iterations)}
     first = _first_interval(iterations, configured, resumed_from)
@@ -104,7 +104,10 @@ def _configured_interval(records: Iterable[Part]) -> int | None:
 def _extra(
     iterations: Sequence[int], configured: int | None, resumed_from: int | None
 ) -> int | None:
-    """Return the iteration of a first line that Megatron prints outside its interval, or None."""
+    """Return the iteration of the additional first report of Megatron; None if there is none.
+
+    It is about the first iteration of a launch, and not at a multiple of the log interval.
+    """
     if len(iterations) < 2:
         return None
     first, second = iterations[:2]

@@ -64,7 +64,10 @@ def merged_steps(records: Iterable[Part], *, resumed_from: int | None = None) ->
 
 
 def _without_copies(steps: StepBlock) -> StepBlock:
-    """Return reports in the order of their iterations, without repeated ones."""
+    """Return reports in the order of their iterations; of equal reports only the first.
+
+    Reports are equal if they differ only in their offset.
+    """
     names = [name for name in steps.columns if name != "offset"]
     rows = zip(*(steps.columns[name] for name in names), strict=True)
     first: dict[tuple[Any, ...], int] = {}
@@ -77,7 +80,8 @@ def _without_copies(steps: StepBlock) -> StepBlock:
 def _whole_iterations(parts: Sequence[Part]) -> Sequence[Part]:
     """Remove times and rates of single engines, if other reports cover whole iterations.
 
-    An engine is DeepSpeed's trainer of one model. RLHF has several, e.g. for an actor and a critic.
+    An engine is DeepSpeed's trainer of one model. An RLHF program has several, e.g. for an actor
+    and a critic.
     """
     if not any(step_column(parts, "end_to_end")):
         return parts
@@ -105,10 +109,11 @@ def merge_skipped(records: Iterable[Part]) -> list[SkippedStep]:
 
 
 def merge_totals(records: Iterable[Part]) -> list[RunTotals]:
-    """Return the totals of a run that the lines of one launch report, without copies.
+    """Return the totals of a run that the lines of one launch report, each result once.
 
-    Each node prints the run's result with its own times. Times of the same result differ by less
-    than a second, or by less than two percent.
+    Each node prints the run's result with its own times. So two results count as one if their
+    numbers differ by at most two percent, or by at most the share that one second is of the
+    training's time.
     """
     kept: list[RunTotals] = []
     for record in reports_among(records):
@@ -120,8 +125,8 @@ def merge_totals(records: Iterable[Part]) -> list[RunTotals]:
 def merge_settings(records: Iterable[Part]) -> dict[str, str]:
     """Return the configuration that the lines of a run contain: one value per name.
 
-    If there are several values, the first one from the most reliable source counts. Hosts and GPUs
-    are listed, with commas.
+    If there are several values, the first one from the most reliable source counts. Of hosts and
+    GPUs, all values are listed, with commas.
     """
     settings = settings_among(records)
     merged: dict[str, str] = {}

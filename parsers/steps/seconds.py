@@ -1,7 +1,7 @@
 """Compute step times and their statistics, and find reports with a skipped update.
 
-An iteration whose gradients overflowed skips its update. It does less work than others, so its time
-is not the time of a step.
+An iteration whose gradients overflowed skips its update. It does less work than other iterations,
+so its time is not the time of a step.
 """
 
 import statistics
@@ -69,7 +69,8 @@ def step_seconds(
 ) -> float | None:
     """Return the seconds of a step: as reported, or the global batch over the samples per second.
 
-    Returns None if neither is known and usable.
+    Returns None if neither of the two is known, or if the result is negative or not sound (see
+    `is_sound`).
     """
     seconds = reported
     if seconds is None and batch and samples_per_second:

@@ -62,7 +62,7 @@ def usage_frame(runs: Iterable[LogRun]) -> "pd.DataFrame":
 
 
 def with_numbers(frame: "pd.DataFrame", record: type) -> "pd.DataFrame":
-    """Return a frame in which the columns of a record's number fields are numeric.
+    """Return a frame in which the columns of a record type's number fields are numeric.
 
     They are numeric even if all their values are absent.
     """

@@ -25,11 +25,12 @@ class Configured:
 class LaunchReports:
     """The step reports of a launch as columns, and which of them the run's numbers use.
 
-    step_seconds: the time of each report, as reported, or the global batch divided by the samples
-    per second. skips: whether each report includes a skipped update. counted: whether the numbers
-    use each report. last_warmup: the last iteration of the warm-up. dropped: the number of reports
-    left out as warm-up. skipped: the number of later reports that are left out because of a skipped
-    update. steady: whether the step times have settled.
+    step_seconds: the time of each report: as reported, or the global batch divided by the samples
+    per second. If no report has such a time, it is computed from the times since the start. skips:
+    whether each report includes a skipped update. counted: whether the numbers use each report.
+    last_warmup: the last iteration of the warm-up. dropped: the number of reports left out as
+    warm-up. skipped: the number of later reports that are left out because of a skipped update.
+    steady: whether the step times have settled.
     """
 
     steps: StepBlock
@@ -42,7 +43,7 @@ class LaunchReports:
     steady: bool
 
     def column(self, name: str) -> Iterator[Any]:
-        """Yield one field of the reports that the numbers use."""
+        """Yield one field of each report that the run's numbers use."""
         values = self.step_seconds if name == "step_seconds" else self.steps.column(name)
         return compress(values, self.counted)
 
@@ -58,11 +59,11 @@ class RunReports:
         return sum(len(launch.steps) for launch in self.launches)
 
     def column(self, name: str) -> Iterator[Any]:
-        """Yield one field of the reports that the numbers use."""
+        """Yield one field of each report that the run's numbers use."""
         return chain.from_iterable(launch.column(name) for launch in self.launches)
 
     def every(self, name: str) -> Iterator[Any]:
-        """Yield one field of all reports, including those of the warm-up."""
+        """Yield one field of each report, including the reports of the warm-up."""
         return chain.from_iterable(launch.steps.column(name) for launch in self.launches)
 
     @property
@@ -72,7 +73,7 @@ class RunReports:
 
     @property
     def seconds(self) -> list[float]:
-        """The step times that the numbers use."""
+        """The step times of the reports that the run's numbers use."""
         return [time for time in self.column("step_seconds") if time is not None]
 
     @property
@@ -102,10 +103,11 @@ class RunReports:
         return totals[-1] if totals else None
 
     def statistics(self, totals: Iterable[RunTotals], batch: int | None) -> StepSeconds:
-        """Return the statistics of the step times that the numbers use.
+        """Return the statistics of the step times that the run's numbers use.
 
-        Without any step time, only the mean is known. It is the mean of the whole run, warm-up
-        included, and follows from the program's own samples per second.
+        If no report has a step time, only the mean is known. It is the mean of the whole run,
+        warm-up included: `batch` divided by the samples per second that the program reports in
+        `totals`.
         """
         if seconds := self.seconds:
             return StepSeconds.of(seconds)
@@ -191,7 +193,10 @@ def _step_seconds(steps: StepBlock, batch: int | None) -> list[float | None]:
 
 
 def _between(iterations: Sequence[int], seconds: Sequence[float | None]) -> list[float | None]:
-    """Return for each report the seconds per iteration since the previous report, or None."""
+    """Return for each report the seconds per iteration since the previous report, or None.
+
+    seconds: for each report, the seconds since the start of the training.
+    """
     times: list[float | None] = [None] * len(seconds)
     for at, (before, now) in enumerate(pairwise(zip(iterations, seconds, strict=True)), start=1):
         if before[1] is not None and now[1] is not None and now[1] > before[1]:

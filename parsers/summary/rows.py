@@ -117,7 +117,10 @@ def _shown(path: str) -> str:
 
 
 def _typed(name: str, text: str) -> bool | int | float | str:
-    """Return a value of the configuration with its type; a version and a name stay text."""
+    """Convert a value of the configuration to a bool or a number if it is one.
+
+    All other values stay text, and so do versions and names.
+    """
     if text in {"True", "true", "False", "false"}:
         return text in {"True", "true"}
     if name.endswith("version") or name in _NAMES or not _NUMERIC.fullmatch(text):

@@ -25,8 +25,7 @@ _UNKNOWN = Configured()
 class ReportedStep:
     """A step report, and the number of its launch in the run, from 0.
 
-    step_seconds: as reported, or the global batch divided by the samples per second. counted:
-    whether the run's numbers use the report.
+    step_seconds: as in `LaunchReports`. counted: whether the run's numbers use the report.
     """
 
     launch: int
@@ -104,7 +103,7 @@ class RunSummary:
 
     @property
     def reported(self) -> Iterator[ReportedStep]:
-        """Each step report of the run."""
+        """The step reports of the run, each with its launch and whether it counts."""
         for number, launch in enumerate(self.launches):
             rows = zip(launch.steps.steps(), launch.step_seconds, launch.counted, strict=True)
             for step, seconds, counted in rows:
@@ -117,7 +116,7 @@ class RunSummary:
 
     @property
     def says_nothing(self) -> bool:
-        """Whether the log contains no value of a run."""
+        """Whether the log contains no report of a run, and the outcome is unknown."""
         return not self.formats and self.outcome.kind is OutcomeKind.UNKNOWN
 
 
@@ -131,9 +130,9 @@ def summarise(
 ) -> RunSummary:
     """Return the numbers of a run, without the warm-up of each of its launches.
 
-    An iteration whose gradients overflowed skips its update and does less work than others. A
-    report that includes such an iteration is used only with `keep_skipped`. configured: values that
-    are known from elsewhere; the others are taken from the log.
+    An iteration whose gradients overflowed skips its update and does less work than other
+    iterations. A report that includes such an iteration is used only with `keep_skipped`.
+    configured: values that the caller knows; those that are None are taken from the log.
     """
     config = run.config
     batch = (
@@ -188,10 +187,10 @@ def summarise(
 
 
 def _batch_by_rates(run: LogRun) -> int | None:
-    """Return the sequences per iteration: samples per second times seconds, of the same report.
+    """Return the sequences per iteration: the step time times the samples per second of a report.
 
-    Both numbers are rounded. So the middle half of these products must differ by less than a
-    quarter from one integer. Returns None if they do not, or if no report has both numbers.
+    Both factors are rounded. So the middle half of the products of all reports must differ by less
+    than a quarter from one integer. Returns None if they do not, or if no report has both factors.
     """
     parts = run.reports
     columns = (step_column(parts, name) for name in ("step_seconds", "samples_per_second"))
@@ -218,9 +217,9 @@ def _formats(run: LogRun) -> tuple[str, ...]:
 def _samples_per_second(reports: RunReports, batch: int | None) -> float | None:
     """Return all samples divided by all seconds of the reports that the numbers use.
 
-    The samples are the global batches. If they or the seconds are not known, return the mean of the
-    reported rates. Reported rates are less reliable: they may be wrong, or be means since the
-    start.
+    The number of samples is the sum of the global batches. If the batches or the seconds are not
+    known, return the mean of the reported rates. Reported rates are less reliable: they may be
+    wrong, or be means since the start.
     """
     sizes = (size or batch for size in reports.column("global_batch_size"))
     sized = [*filter(all, zip(sizes, reports.column("step_seconds"), strict=True))]
@@ -231,7 +230,7 @@ def _samples_per_second(reports: RunReports, batch: int | None) -> float | None:
 
 
 def _mean_rate(reports: RunReports, name: str) -> float | None:
-    """Return the mean over time of a reported rate: all work divided by all seconds.
+    """Return the mean of a reported rate, weighted by the seconds of each report.
 
     If the seconds are not known, return the harmonic mean, as if each report covered the same work.
     """
@@ -248,9 +247,9 @@ def _mean_rate(reports: RunReports, name: str) -> float | None:
 
 
 def _rate_of_losses(run: LogRun) -> float | None:
-    """Return the mean tokens per second and GPU in loss reports, without the first one.
+    """Return the harmonic mean of the tokens per second and GPU in loss reports.
 
-    These reports contain no iteration. The mean is harmonic.
+    The first of these rates is left out as warm-up. Loss reports contain no iteration.
     """
     rates = (
         report.tokens_per_second_per_gpu for report in run.reports if isinstance(report, LossReport)
@@ -260,9 +259,9 @@ def _rate_of_losses(run: LogRun) -> float | None:
 
 
 def _tokens_a_sample(reports: RunReports) -> float | None:
-    """Return the sequence length: consumed tokens per consumed sample, between two reports.
+    """Return the tokens per sample that were consumed between two reports: the sequence length.
 
-    These are the first and the last report that the numbers use.
+    The two are the first and the last report that the numbers use.
     """
     tokens, samples = reports.column("consumed_tokens"), reports.column("consumed_samples")
     counts = [*zip(tokens, samples, strict=True)]
@@ -276,7 +275,8 @@ def _tokens_a_sample(reports: RunReports) -> float | None:
 def _engine_rate(run: LogRun) -> float | None:
     """Return the samples per second of single engines, if other reports cover whole iterations.
 
-    An engine is DeepSpeed's trainer of one model. RLHF has several, e.g. for an actor and a critic.
+    An engine is DeepSpeed's trainer of one model. An RLHF program has several, e.g. for an actor
+    and a critic.
     """
     whole_iterations = step_column(run.reports, "end_to_end")
     if not any(whole_iterations):
@@ -289,9 +289,10 @@ def _engine_rate(run: LogRun) -> float | None:
 
 
 def _world_size(run: LogRun, config: Mapping[str, str]) -> int | None:
-    """Return the number of ranks: as the log states it, or nodes times GPUs, or a product of sizes.
+    """Return the number of ranks: as the log states it, or nodes times GPUs per node.
 
-    The product needs the data-parallel size; other parallel sizes are 1 if the log lacks them.
+    If neither is known, return the product of the parallel sizes. This product needs the
+    data-parallel size; other parallel sizes are 1 if the log lacks them.
     """
     nodes, gpus = (whole(config.get(name)) for name in ("nodes", "gpus_per_node"))
     layout = [whole(config.get(f"{axis}_parallel_size")) for axis in _AXES]
@@ -304,7 +305,7 @@ def _world_size(run: LogRun, config: Mapping[str, str]) -> int | None:
 
 
 def _set_up(run: LogRun, name: str) -> Any:
-    """Return a value of the program's set-up report; if several reports have it, the last one."""
+    """Return the value of this field in the last report about the set-up that has it."""
     values = [value for totals in run.totals if (value := getattr(totals, name)) is not None]
     return values[-1] if values else None
 

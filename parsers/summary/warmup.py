@@ -78,7 +78,10 @@ class Warmup:
         return self.rule or (f"{self.percent}%" if self.percent else self.iterations)
 
     def least_iterations(self, train_iters: int) -> int:
-        """Return the smallest number of iterations that are left out, whatever the log contains."""
+        """Return the smallest number of iterations that are left out, whatever the log contains.
+
+        train_iters: the number of iterations of the run.
+        """
         if self.rule == "first":
             return 1
         return max(self.iterations, self.percent * train_iters // 100)
@@ -128,7 +131,7 @@ def _steady_state(step_seconds: Sequence[float | None]) -> tuple[int, bool]:
 def steady_state(observations: Sequence[float]) -> tuple[int, bool]:
     """Return how many first observations MSER-5 leaves out, and whether the others are steady.
 
-    At most half of them are left out. If there are fewer than 50 observations, they are used singly
+    At most half of the observations are left out. If there are fewer than 50, they are used singly
     (MSER) and not as means of five (MSER-5).
     """
     size = _BATCH if len(observations) >= _BATCH * _FEWEST_BATCHES else 1
