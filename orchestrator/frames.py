@@ -75,7 +75,11 @@ def collected_steps_frame(runs: Sequence[Collected]) -> "pd.DataFrame":
 
 
 def collected_runs_frame(runs: Sequence[Collected]) -> "pd.DataFrame":
-    """Return one row per run: identity, label, sizes, state, outcome, `Summary`, measures."""
+    """Return one row per run.
+
+    Columns: run_id, label, sizes, state, outcome, the fields of `Summary`, and the values that only
+    some frameworks measure.
+    """
     import pandas as pd
 
     frame = pd.DataFrame(

@@ -64,9 +64,9 @@ class PlannedRun:
 class Campaign:
     """A campaign file, read and expanded.
 
-    notes: which runs were left out, and why. rehearsal: whether the runs are rehearsed instead of
-    trained. order_seed: None if runs start in the file's order; otherwise the seed of an
-    interleaved order. given_results: the results folder, if the user named one.
+    notes: sentences on the runs that were left out, and why. rehearsal: whether the runs are
+    rehearsed instead of trained. order_seed: None if runs start in the file's order; otherwise the
+    seed of an interleaved order. given_results: the results folder, if the user named one.
     """
 
     path: Path
@@ -160,7 +160,10 @@ def _checked_entries(checked: Checked) -> tuple[Cluster, tuple[Entry, ...]]:
 
 
 def _unused(file: CampaignFile, all_entries: Sequence[Entry]) -> dict[str, Any]:
-    """Return the defaults that every entry overrides; they are checked although no run has them."""
+    """Return the defaults that every entry overrides.
+
+    No run has these values, but they are checked nevertheless.
+    """
     if not (file.matrix or file.include):
         return {}
     used = frozenset[str]().union(*(entry.inherited for entry in all_entries))

@@ -50,7 +50,10 @@ def _framework(entry: Entry) -> str | None:
 def _value_problems(
     entry: Entry, name: str, framework: str | None, frameworks: Collection[str]
 ) -> Iterator[str]:
-    """Yield the problems of one value of an entry; the framework is None if not known."""
+    """Yield the problems of the value `name` of an entry.
+
+    framework: the framework of the entry; None if it is not known.
+    """
     place, given = entry.place(name), {name: entry.values[name]}
     if framework is None or not is_parameter(name, frameworks):
         yield from parameter_problems(place, given, frameworks, KEYS_OF_FILE)

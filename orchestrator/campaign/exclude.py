@@ -10,7 +10,10 @@ from orchestrator.common.expressions import compile_expression
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule of `exclude`: its text, its position in the file, and its function."""
+    """A rule of `exclude`: its path in the file, its text, and a function that applies it.
+
+    excludes: returns whether the rule leaves out a run, given the run's parameters by name.
+    """
 
     where: str
     text: str

@@ -40,15 +40,18 @@ class Entry:
         return self.values.get(name, default(name, self.values.get("framework")))
 
     def place(self, name: str) -> str:
-        """Return the part of the file that contains the value of a parameter."""
+        """Return the path in the campaign file under which a parameter is given, e.g. `defaults`.
+
+        This is `defaults` for an inherited parameter, and otherwise e.g. `matrix` or `include[0]`.
+        """
         return "defaults" if name in self.inherited else self.where
 
 
 def entries(file: CampaignFile) -> tuple[Entry, ...]:
-    """Return the values of every run: all combinations of the matrix, then the included ones.
+    """Return the values of every run: all combinations of `matrix`, then the entries of `include`.
 
-    If the file has neither, its defaults are the only run. Raises UserError if there are more than
-    `MAX_RUNS` runs.
+    If the file has neither `matrix` nor `include`, its defaults are the only run. Raises UserError
+    if there are more than `MAX_RUNS` runs.
     """
     crossings = math.prod(len(values) for values in file.matrix.values())
     count = (crossings + len(file.include)) * file.repeats
@@ -136,7 +139,7 @@ def model_shape(values: Values) -> ModelShape | str | None:
 
 
 def model_choice(values: Values) -> dict[str, Any]:
-    """Return how the values of an entry choose the model: its source, sizes and variants.
+    """Return the values of an entry that choose the model: those under `model`, and its sizes.
 
     The keys are those of `model` in a campaign file, e.g. `preset`, and the names of sizes.
     """

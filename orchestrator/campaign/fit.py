@@ -42,10 +42,11 @@ def run_forecast(run: Run, cluster: Cluster) -> MemoryForecast | None:
 
 
 def capacity(run: Run, cluster: Cluster) -> Capacity | None:
-    """Return the memory available to a rank: the memory of its GPU, or its share of this machine's.
+    """Return the memory that one rank of a run can use.
 
-    Returns None if the memory of the cluster's GPU is not known. Also returns None if the cluster
-    has no GPUs and its nodes are not this machine.
+    With GPUs, this is the memory of the rank's GPU. On this machine's cores, it is the memory of
+    this machine divided by the number of ranks. Returns None if the memory of the cluster's GPU is
+    not known. Also returns None if the cluster has no GPUs and its nodes are not this machine.
     """
     if cluster.has_gpus:
         gib = cluster.gpu_memory_gib or (cluster.gpu and memory_gib(cluster.gpu).value)
@@ -89,7 +90,7 @@ def memory_problem(forecast: MemoryForecast | None, room: Capacity | None) -> st
 def core_problem(run: Run, cluster: Cluster) -> str | None:
     """Return why this machine has too few cores for the ranks of a run; None if it has enough.
 
-    Also None if ranks are GPUs, or if runs start on another machine.
+    Also None if runs start on another machine, or if they use GPUs of this machine.
     """
     if cluster.scheduler != "local" or (cluster.has_gpus and visible_gpus()):
         return None

@@ -85,7 +85,8 @@ def shell_safe(text: str) -> str:
 def _texts(name: str, values: Mapping[str, Any]) -> dict[str, str]:
     """Return the text that a label shows for each value of a parameter.
 
-    values: the values by their repr; the result has the same keys, except for None.
+    values: the values of the parameter, by their repr. The result has the same keys, except the key
+    of the value None, which has no text.
     """
     texts = {key: _whole(name, value) for key, value in values.items() if value is not None}
     long = {
@@ -111,7 +112,10 @@ def _texts(name: str, values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _size(model: Any) -> str | None:
-    """Return a model's size, e.g. 18.4B, if the file gives its dimensions; None for a preset."""
+    """Return a model's number of parameters, e.g. 18.4B, if the file gives its sizes.
+
+    Returns None for a preset.
+    """
     shape = model_shape({"model": model}) if isinstance(model, Mapping) else None
     if not isinstance(shape, ModelShape) or "preset" in model:
         return None
@@ -133,7 +137,10 @@ def _whole(name: str, value: Any) -> str:
 
 
 def _what_differs(long: Mapping[str, Any]) -> dict[str, str]:
-    """Return, for each long mapping or list, a text of the parts in which the values differ."""
+    """Return a short text for each long mapping or list, without the settings that all share.
+
+    long: the mappings and lists, by their repr; the result has the same keys.
+    """
     parts = [{*setting_leaves(value)} for value in long.values()]
     common = set.intersection(*parts) if len(parts) > 1 else set()
     ends = _ends({path for some in parts for path, _ in some - common})
@@ -151,10 +158,10 @@ def _what_differs(long: Mapping[str, Any]) -> dict[str, str]:
 
 
 def setting_leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield the parts of a setting as pairs of a path and a text.
+    """Yield each value inside a setting as a text, with the keys that lead to it.
 
-    For a mapping, these are its innermost values with the keys that lead to them. For a list, these
-    are its options, each with its values, and an empty path.
+    For a mapping, these are its innermost values. For a list of arguments, these are its options,
+    each together with its values, and there are no keys.
     """
     if isinstance(value, dict) and value:
         for key, inner in value.items():
@@ -167,7 +174,7 @@ def setting_leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tup
 
 
 def _options(arguments: Sequence[Any]) -> list[str]:
-    """Return arguments as texts, each option together with its values."""
+    """Return a list of arguments as texts; an option and its values form one text."""
     texts: list[str] = []
     for argument in arguments:
         text = argument if isinstance(argument, str) else json.dumps(argument)
@@ -179,7 +186,11 @@ def _options(arguments: Sequence[Any]) -> list[str]:
 
 
 def _ends(paths: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], tuple[str, ...]]:
-    """Return for each path its shortest end part that no other path has."""
+    """Return the shortest end of each path that distinguishes it from the other paths.
+
+    A path is a tuple of its parts, and an end is a tuple of its last parts. If every end of a path
+    is also an end of another path, the result is the whole path.
+    """
     all_ends = {path: [path[start:] for start in range(len(path))][::-1] for path in paths}
     counts = Counter(end for ends in all_ends.values() for end in ends)
     return {

@@ -33,9 +33,9 @@ class _Planned:
 
     @property
     def fits(self) -> str | None:
-        """Whether the run fits into memory: `yes`, `no`, `maybe` or None.
+        """Whether the run fits into memory: `yes`, `no` or `maybe`; None if that is not known.
 
-        It is `no` only if submit refuses the run.
+        The answer `no` means that submit refuses the run.
         """
         if self.planned.memory_problem:
             return "no"
@@ -63,7 +63,7 @@ def _row(planned: PlannedRun, cluster: Cluster, calibrations: Calibrations) -> _
 
 
 def _of_run(column: Column[Run]) -> Column[_Planned]:
-    """Return a table column for planned runs, given a column for runs.
+    """Return a column for the table of planned runs, made from a column for `Run` objects.
 
     If a terminal is too narrow, the column is among the first to be left out, because labels
     already show how runs differ.
@@ -108,8 +108,8 @@ def _columns(campaign: Campaign) -> tuple[Column[_Planned], ...]:
 def plan_table(campaign: Campaign, calibrations: Calibrations, states: States = NO_STATES) -> Table:
     """Return a table with a row for every run, also for impossible ones.
 
-    states: the state of each run that `submit` will not start, by run id. The table has a column of
-    states only if there are some.
+    states: for runs that `submit` will not start, the state of each, by run id. If it is empty, the
+    table has no column of states.
     """
     state: Column[_Planned] = Column("state", "state", lambda row: _state(row.planned, states))
     identity, label, *sizes_of_run = _columns(campaign)

@@ -76,7 +76,7 @@ _EARLIER_NAMES = {"table": "text", "md": "markdown"}
 
 
 class Format(click.Choice[str]):
-    """The type of `--format`: one of FORMATS, or the name of a format in an earlier version."""
+    """The type of `--format`: a name in FORMATS, or the name that an earlier version used."""
 
     def __init__(self) -> None:
         """Accept the names of all formats in which a table can be printed."""
@@ -150,7 +150,10 @@ format_option = options(
 
 
 def json_option(what: str) -> Callable[[Command], Command]:
-    """Return the `--json` option of a command without a table; `what` describes its JSON."""
+    """Return the `--json` option of a command without a table.
+
+    what: a noun for the printed values, for the help text "Print WHAT as JSON.".
+    """
     return click.option("--json", "as_json", is_flag=True, help=f"Print {what} as JSON.")
 
 
@@ -280,10 +283,10 @@ def from_here(path: Path) -> str:
 
 
 def refresh_records(campaign: "Campaign", store: "CampaignStore") -> bool:
-    """Update the records of a campaign's runs; report queries that Slurm did not answer.
+    """Update the records of a campaign's runs, and print a message if Slurm did not answer.
 
-    If no run was measured, report that the campaign was rehearsed. Returns whether the records are
-    up to date now.
+    If the campaign was only rehearsed, so that no run was measured, also print a message about
+    that. Returns whether the records are up to date now.
     """
     from orchestrator.submit.choose_backend import backend
 

@@ -158,7 +158,7 @@ def noise(campaign: Path, results: Path | None, layout: str) -> None:
 def _refuse_misuse(
     a: str, b: str | None, by: str | None, expression_a: str | None, expression_b: str | None
 ) -> None:
-    """Raise UsageError if the options choose no runs to compare, or exclude each other."""
+    """Raise UsageError if the arguments choose no runs to compare, or contradict each other."""
     from orchestrator.compare.published_row import is_published
 
     if is_published(a):

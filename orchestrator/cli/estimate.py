@@ -49,7 +49,10 @@ class _Count(click.ParamType[int]):
 
 
 def _preset(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    """Return the name of a model; print a note if two presets of that name differ in case."""
+    """Return the given name of a model.
+
+    Prints a note if another preset has the same name except for upper and lower case.
+    """
     from orchestrator.run.presets import is_preset, other_preset_note
 
     note = value and is_preset(value) and other_preset_note(value)

@@ -275,7 +275,10 @@ def _formatted(
     runs: "Sequence[Collected]",
     layout: str,
 ) -> Any:
-    """Call `make`, e.g. `print_table`, with the format and all other arguments for a report."""
+    """Call `print_table` or `table_text` with the contents of a report; return its result.
+
+    make: the function to call. layout: the format, which is its first argument.
+    """
     from orchestrator.report.json_report import report_json
 
     whole = report_json(campaign, reports.of_runs, runs)
@@ -292,8 +295,8 @@ def _formatted(
 def _print_nodes(campaign: "Campaign", store: "CampaignStore", layout: str) -> None:
     """Print the table of nodes.
 
-    It belongs to `report`, not to `status`, because it is a result: the same step times from the
-    same logs, grouped by the node on which they were measured.
+    `report` prints it, not `status`, because the table is a result: it contains the step times of
+    the runs, from their logs, grouped by the node on which they were measured.
     """
     from orchestrator.common.tables import as_records
     from orchestrator.status.slow_nodes import HOW_MADE, node_speeds, node_table

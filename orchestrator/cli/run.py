@@ -464,7 +464,8 @@ def _say_nothing_ended(
 ) -> None:
     """Print that no run ended in one of `outcomes`.
 
-    missing: whether runs have never started; then print the command that starts them.
+    missing: whether some runs were never started. If so, the message contains the command that
+    starts them. named: whether the user named the runs.
     """
     *others, last = outcomes
     listed = f"{', '.join(others)} or {last}" if others else last

@@ -35,8 +35,8 @@ def read_attempt_log(
 ) -> AttemptLog:
     """Return the records of an attempt's log; without an attempt or a log there are no records.
 
-    configured: the configured values of the attempt's run. complete: whether all programs have
-    finished writing to the log. Raises OSError.
+    configured: the configured iterations and global batch size of the run. complete: whether all
+    programs have finished writing to the log. Raises OSError.
     """
     if attempt is None or not attempt.log.exists():
         return AttemptLog((), RunReports())

@@ -27,8 +27,8 @@ class Collected:
 
     reports: every reported iteration, warm-up included. log: None if no attempt was started.
     log_outcome: the failure message in the log of a failed run. given_up: why the run is not
-    started. measures: the framework's own values, by name. attempts: the run's starts, oldest
-    first.
+    started. measures: the values of the columns that the run's framework adds to a report, by name.
+    attempts: the run's starts, oldest first.
     """
 
     planned: PlannedRun
@@ -98,7 +98,10 @@ def _collect_run(planned: PlannedRun, ending: Ending, warmup: Warmup) -> Collect
 
 
 def logs_checksum(runs: Sequence[Collected]) -> str | None:
-    """Return 12 hexadecimal digits of a SHA-256 over all logs, in order; None without a log."""
+    """Return 12 hexadecimal digits of a SHA-256 over the logs of `runs`; None if there is no log.
+
+    The order of the runs matters.
+    """
     logs = [run.log for run in runs if run.log is not None]
     if not logs:
         return None

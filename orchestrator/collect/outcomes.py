@@ -84,8 +84,8 @@ _BY_LOG = {
 def outcome(state: str, log_outcome: Outcome | None) -> RunOutcome | None:
     """Return a run's outcome; None if the run has not ended.
 
-    The scheduler's state decides. The log decides why a run failed, and how a run ended if Slurm
-    no longer knows its job.
+    The outcome follows from the scheduler's state, with two exceptions that the log decides: why a
+    failed run failed, and how a run ended if Slurm no longer knows its job.
     """
     word = _BY_STATE.get(state)
     if log_outcome is None:
@@ -145,9 +145,9 @@ def attempt_outcome(attempt: records.Attempt) -> RunOutcome | None:
 
 
 def _log_outcome(state: str, attempt: records.Attempt) -> Outcome | None:
-    """Return the outcome that a run's log shows, if the scheduler's state does not decide it.
+    """Return how a run ended according to its log, if the scheduler's state leaves that open.
 
-    Returns None if the log is missing or cannot be read.
+    Returns None if the state does not leave it open, or if the log is missing or cannot be read.
     """
     if state not in _BY_LOG:
         return None

@@ -47,7 +47,10 @@ STARTS_AGAIN = LogFormat(
 
 
 def since_last_start(records: Sequence[Record]) -> Sequence[Record]:
-    """Return the records after the last line that marks a start; all if there is no such line."""
+    """Return the records of a log since Slurm last started the job again.
+
+    Returns all records if Slurm started the job only once.
+    """
     for index in range(len(records) - 1, -1, -1):
         record = records[index]
         if isinstance(record, Setting) and record.name == STARTS_AGAIN.name:

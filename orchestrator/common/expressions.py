@@ -49,9 +49,10 @@ _EQUALITY: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 def compile_expression(text: str, names: Iterable[str]) -> Callable[[Values], bool]:
     """Return a function that evaluates an expression for the values of a run.
 
-    `names` are the parameters it may name. Raises UserError if the text is not an expression of the
-    language or contains another name. The function raises UserError if the values do not fit (a
-    number compared with a text, a division by zero, whole numbers beyond what a float can hold).
+    names: the parameters that the expression may contain. Raises UserError if the text is not an
+    expression of the language, or contains a name that is not in `names`. The returned function
+    raises UserError if the values do not fit (a number compared with a text, a division by zero, an
+    integer that is too large for a float).
     """
     if len(text) > MAX_LENGTH:
         raise UserError(f"an expression has at most {MAX_LENGTH} characters")

@@ -45,9 +45,10 @@ def _write_synced(path: str | Path, text: str) -> None:
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Provide a temporary name, and move its file to `path` unless the block fails.
+    """Provide a temporary file name; after the `with` block, rename that file to `path`.
 
-    Raises OSError; after any failure, no temporary file is left.
+    If the block fails, `path` stays unchanged. Raises OSError; after any failure, no temporary file
+    is left.
     """
     temporary = _temporary(path)
     try:
@@ -131,13 +132,14 @@ def claim_folder(
     links: Mapping[str, str] | None = None,
     same: Mapping[str, Path] | None = None,
 ) -> bool:
-    """Make a folder with these files and symbolic links at once, unless it exists.
+    """Make a folder with these files and symbolic links in one step, unless the folder exists.
 
     Returns whether this call made the folder. If several callers try at the same time, also on
-    several hosts, only one succeeds. Each caller must pass other texts, so that a caller recognizes
-    its own folder. texts, links: the content of each file and the target of each link, by name.
-    same: for some names a synced file that already contains the text, to link instead of writing.
-    No program may write to these files. Raises OSError.
+    several hosts, only one succeeds. texts: the content of each file, by name. Every caller must
+    pass different texts, so that a caller recognizes its own folder. links: the target of each
+    symbolic link, by name. same: for some of the files, an existing synced file with the same text,
+    by name. A hard link to it replaces writing the text again, so no program may change these files
+    later. Raises OSError.
     """
     try:
         _make_whole(folder, texts, links, same)
@@ -157,7 +159,10 @@ def _read(path: Path) -> str | None:
 
 @contextlib.contextmanager
 def made_folder(folder: Path) -> Iterator[None]:
-    """Make a folder and its parents; if the block fails, remove the new ones."""
+    """Make a folder and its missing parents; if the `with` block fails, remove the new folders.
+
+    A new folder that is not empty stays, because another process may use it.
+    """
     new: list[Path] = []
     if not os.path.isdir(folder):  # noqa: PTH112
         new = list(takewhile(lambda path: not path.exists(), (folder, *folder.parents)))
@@ -214,7 +219,10 @@ def _make_whole(
 
 
 def _linked(source: Path | None, path: str) -> bool:
-    """Create a hard link to a file at `path`, which is fast; return False if that is impossible."""
+    """Create a hard link `path` to the file `source`; return False if that is impossible.
+
+    A hard link is made faster than a copy.
+    """
     if source is None:
         return False
     # The number of names of a file is limited, on ext4 to 65,000.
@@ -240,7 +248,7 @@ def passing_text(path: Path, text: str) -> Iterator[Path]:
 
 
 def at_once(function: Callable[[Value], Result], values: Iterable[Value]) -> list[Result]:
-    """Call a function that writes files for all values at once; return its results in order.
+    """Call a function that writes files for every value, in parallel; return the results in order.
 
     The disk takes milliseconds to sync a file, and can sync others at the same time. For a thousand
     runs, syncing takes most of a command's time. The first exception is raised, after all calls
@@ -261,7 +269,7 @@ ELSEWHERE = "give a folder that you can write to with --results"
 
 @contextmanager
 def disk_errors(path: Path, otherwise: str = ELSEWHERE) -> Iterator[None]:
-    """Turn an OSError into a UserError with a remedy.
+    """Turn an OSError in the `with` block into a UserError about `path`, with a remedy.
 
     otherwise: the remedy for the user. If the disk is full, the remedy also says to free space.
     """

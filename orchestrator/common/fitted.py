@@ -26,7 +26,11 @@ _ANY_SPACE = "\N{NO-BREAK SPACE}"
 
 @dataclass(frozen=True, slots=True)
 class FittedTable:
-    """The lines of a table: lines above it, its titles and their rule, its rows, lines below it."""
+    """A table as lines of text.
+
+    above, below: the lines above and below the table. titles: the lines of the titles, and the line
+    of hyphens under them. rows: the lines of each row.
+    """
 
     above: tuple[str, ...]
     titles: tuple[str, ...]
@@ -185,7 +189,10 @@ def _total(widths: Iterable[int]) -> int:
 
 
 def _widths(columns: Sequence[_Shown], width: int) -> list[int]:
-    """Return the width of each column; the widest texts are shortened first."""
+    """Return the width of each column, so that the table fits into `width` if possible.
+
+    Columns become narrower one character at a time, always the widest column first.
+    """
     widths = [column.roomy for column in columns]
     if _total(widths) <= width:
         return widths
@@ -210,7 +217,7 @@ def _title_words(title: str) -> list[str]:
 def _drawn(
     columns: Sequence[_Shown], widths: Sequence[int], count: int
 ) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-    """Return the lines of the titles with their rule, and the lines of each row."""
+    """Return the lines of the titles, with hyphens under them, and the lines of each row."""
     pairs = list(zip(columns, widths, strict=True))
     titles = _beside(
         [(_wrapped_title(column.title, wide), wide, column.number) for column, wide in pairs]

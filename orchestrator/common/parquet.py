@@ -13,7 +13,7 @@ _LARGEST_INTEGER = 2**63 - 1
 
 
 def as_parquet(table: Table) -> bytes:
-    """Return the table as a Parquet file; its columns have the table's `names`.
+    """Return the table as a Parquet file, with the table's `names` as the names of its columns.
 
     Raises ImportError without pyarrow.
     """

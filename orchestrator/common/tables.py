@@ -34,8 +34,9 @@ EXACT = Style(exact=True)
 
 @dataclass(frozen=True, slots=True)
 class Column(Generic[Row]):
-    """A column: its title, its name in JSON, the value of a row, its style.
+    """A column of a table, for rows of any type.
 
+    title: for people. name: for JSON. value: a function that returns the cell, given the row.
     minor: whether the column is left out first if a terminal is too narrow. cut: whether long texts
     are cut to one line on a narrow terminal; in other columns, long texts wrap.
     """
@@ -68,7 +69,7 @@ class Table:
 
 
 def make_table(columns: Sequence[Column[Row]], rows: Sequence[Row]) -> Table:
-    """Return the table of `columns` over `rows`."""
+    """Return a table with these columns and a line for each of `rows`."""
     return Table(
         tuple(column.title for column in columns),
         tuple(column.name for column in columns),

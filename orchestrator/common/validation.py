@@ -17,10 +17,11 @@ def mapping_problems(
     values: Mapping[str, Any],
     belongs: Callable[[str], str | None] = lambda name: None,
 ) -> Iterator[str]:
-    """Yield the problems of `values`, which should be fields of the dataclass `kind`.
+    """Yield the problems of a mapping whose keys and values should be fields of a dataclass.
 
-    where: the start of every sentence; empty for the top level of a file. belongs: a function that
-    returns a sentence on the right place for an unknown key, or None if it knows no place.
+    where: the start of every sentence; empty for the top level of a file. kind: the dataclass.
+    belongs: a function that returns a sentence on where an unknown key belongs, or None if it
+    does not know.
     """
     prefix = f"{where}: " if where else ""
     types = field_types(kind)

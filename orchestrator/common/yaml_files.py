@@ -31,7 +31,10 @@ class _Loader(_Base):  # type: ignore[misc]
     arguments: frozenset[str] = frozenset()
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[str, Any]:
-        """Return the mapping; PyYAML itself accepts any key, and uses the last of equal keys."""
+        """Return a mapping; refuse a key that is not a text, or that occurs twice.
+
+        PyYAML itself accepts any key, and uses the last of several equal keys.
+        """
         seen: set[str] = set()
         for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
             if not isinstance(key, yaml.ScalarNode):

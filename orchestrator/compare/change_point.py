@@ -62,12 +62,12 @@ class Change:
 
 
 def fewest_on_a_side(n: int) -> int | None:
-    """Return how many of n numbers the test needs on each side of a change, to show the change.
+    """Return how many of n numbers must be on each side of a change for the test to show it.
 
-    Suppose that m numbers are on one side. An order of the numbers shows an equally clear change if
-    these m numbers are its first or its last. This holds for 2 · m! (n - m)! of all n! orders, so
-    the p-value is at least this share. Returns None if the share exceeds `LEVEL` for every m, i.e.
-    for fewer than `FEWEST` numbers.
+    Suppose that a change has m numbers on one side. Other orders of the n numbers show a change
+    that is as clear as this one, if the same m numbers come first or last. This holds for
+    2 · m! (n - m)! of all n! orders, so the p-value is at least this share. Returns None if the
+    share exceeds `LEVEL` for every m, i.e. if n is less than `FEWEST`.
     """
     possible = range(1, n // 2 + 1)
     return next((m for m in possible if 2 / math.comb(n, m) <= LEVEL), None)

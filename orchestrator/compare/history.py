@@ -1,7 +1,8 @@
 """Find when the runs of one configuration became slower or faster.
 
-The unit is the run, and everything is computed in logarithms of step times, as in `compare`. Runs
-that shared an allocation shared its speed, so they count once, as their mean.
+Each run counts once, however many steps it has. But runs that shared an allocation also shared its
+speed, so together they count once, as their mean. Everything is computed in logarithms of step
+times, as in `compare`.
 """
 
 import math
@@ -41,8 +42,9 @@ class Turn:
 class History:
     """The runs of a configuration, oldest first.
 
-    timed: how many runs have a step time. units: how many independent units these runs are. turn:
-    the largest change, significant or not; None with fewer than two units.
+    timed: how many runs have a step time. units: how many independent numbers the test of these
+    runs uses: one per allocation, and one per run without a known allocation. turn: the largest
+    change, significant or not; None with fewer than two units.
     """
 
     runs: tuple[PastRun, ...]
@@ -83,7 +85,10 @@ def _versions(run: PastRun) -> str:
 
 
 def history_table(history: History) -> Table:
-    """Return a table with a line per run; the first run after a change shows its size."""
+    """Return a table with a line per run.
+
+    If step times changed, the line of the first run after the change contains the change in %.
+    """
 
     def change(run: PastRun) -> Cell:
         turn = history.shown
@@ -172,7 +177,7 @@ def _turned(turn: Turn, basis: str) -> str:
 
 
 def _place(history: History, wanted: PastRun) -> int:
-    """Return the index of a run in a history, from 0."""
+    """Return the index of the run `wanted` in a history, from 0."""
     return next(index for index, run in enumerate(history.runs) if run is wanted)
 
 

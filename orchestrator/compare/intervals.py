@@ -221,7 +221,10 @@ def _rank_of_pairs(pairs: int) -> int:
 
 
 def _ends(apart: "np.ndarray", rank: int) -> Interval:
-    """Return the `rank`-th smallest and the `rank`-th largest difference."""
+    """Return the two ends of an interval: the `rank`-th smallest and `rank`-th largest number.
+
+    apart: the differences from which the interval is computed.
+    """
     import numpy as np
 
     ordered = np.partition(apart, (rank - 1, len(apart) - rank))

@@ -153,10 +153,11 @@ def measured_runs(campaign: Campaign, store: CampaignStore) -> list[MeasuredRun]
 
 
 def recorded_runs(folder: Path, warmup: Warmup) -> list[MeasuredRun]:
-    """Return the runs that were started in a campaign's results folder, without the warm-up.
+    """Return the runs that were started, according to a campaign's results folder.
 
-    They are sorted by label, numbers in labels by size, because the folder does not record the
-    order of the file. Raises UserError if the folder has no results of a campaign, or no runs.
+    warmup: their step times are those after this warm-up. The runs are sorted by label, numbers in
+    labels by size, because the folder does not record the order of the file. Raises UserError if
+    the folder has no results of a campaign, or no runs.
     """
     store = CampaignStore(folder)
     records = sorted(started_records(store), key=lambda record: natural(record["label"]))

@@ -20,7 +20,11 @@ _SHORT = Style(digits=2)
 
 @dataclass(frozen=True, slots=True)
 class NoiseSource:
-    """A source of noise: its name, its size, and its meaning."""
+    """A source of noise, e.g. the hours of the day, and how much it makes step times vary.
+
+    name, title: its name in JSON and for people. component: the variance that it causes in the
+    logarithms of step times. sentence: what this variance means.
+    """
 
     name: str
     title: str
@@ -64,7 +68,11 @@ def noise_page(runs: Sequence[MeasuredRun]) -> NoisePage:
     of_all = components(logs, kinds)[1] if not of_run.degrees else _sum(of_allocation, of_run)
 
     def between(groups: Sequence[object]) -> Component:
-        """Return the variance between groups, beyond the variance between allocations."""
+        """Return the variance component of groups of runs, e.g. of the runs of each hour.
+
+        groups: the group of each run. If some runs share an allocation, the model also contains the
+        allocations as an inner factor.
+        """
         if not of_run.degrees:
             # Each run is an allocation, or might be.
             return components(logs, kinds, groups)[0][0]
@@ -124,10 +132,12 @@ def _source(name: str, title: str, component: Component, texts: tuple[str, str])
 
 
 def _sum(outer: Component, inner: Component) -> Component:
-    """Return the variance of a run in a random allocation: between plus within allocations.
+    """Return the variance of a run in a random allocation: the sum of two variances.
 
-    The variance is None if there is only one allocation. The degrees of freedom of the sum follow
-    Satterthwaite (1946). So a hundred runs in two allocations count hardly more than two runs.
+    outer: the variance between allocations. inner: the variance between the runs of an allocation.
+    If one of them is None, e.g. because there is only one allocation, the sum is None. The degrees
+    of freedom of the sum follow Satterthwaite (1946). So a hundred runs in two allocations count
+    hardly more than two runs.
     """
     if outer.variance is None or inner.variance is None:
         return Component(None, 0)

@@ -31,7 +31,7 @@ class Kind:
         return self.runs[0].choices
 
     def size(self, name: str) -> object:
-        """Return a value of the runs by its name, e.g. `global_batch_size`."""
+        """Return the value of a parameter or size in these runs, e.g. of `global_batch_size`."""
         return self.runs[0].values.get(name)
 
 
@@ -113,8 +113,9 @@ def matched(
     configuration and `asked` is None, the two are a pair, whatever differs.
 
     Both configurations of a pair must have the same global batch. If no two configurations have the
-    same global batch, they must have the same number of micro-batches. If the batch itself may
-    differ, any batch is accepted. Raises UserError if a configuration has several partners.
+    same global batch, they must have the same number of micro-batches. If the global batch is among
+    the settings that may differ, neither is required. Raises UserError if a configuration has
+    several partners.
     """
     sides = kinds(runs), kinds(others)
     if asked is None and len(sides[0]) == len(sides[1]) == 1:
@@ -178,7 +179,7 @@ def _all_partners(
 ) -> list[tuple[Kind, list[Kind]]]:
     """Return each configuration of A with the configurations of B that differ only in `differing`.
 
-    Batches are compared as in `matched`.
+    Global batches are compared as `matched` describes.
     """
     alike = [(kind, list(_alike(kind, kinds_of_b, differing))) for kind in kinds_of_a]
     if differing.issuperset(_BATCHES):

@@ -84,7 +84,7 @@ def _pace(row: BenchmarkRow) -> tuple[Quantity, RowNumber] | None:
 
 
 def _differing(kind: Kind, row: BenchmarkRow) -> list[str]:
-    """Return the columns of a row whose numbers differ from those of a configuration's runs."""
+    """Return a text for each size of a published row that differs from that of the runs."""
     pairings = []
     for meaning, number in row.numbers.items():
         ours = kind.size(meaning.value)

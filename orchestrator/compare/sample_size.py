@@ -43,8 +43,9 @@ def more_units(
 ) -> tuple[int | None, bool]:
     """Return how many more units each side needs for a verdict, in the form of `more_pairs`.
 
-    logs, other_logs: the logarithms of speed of the units of A and of B. A unit is what `verdict`
-    counts once. repeatable: whether B can have more runs; if not, only A gets more units.
+    logs, other_logs: the logarithm of the speed of each unit of A and of B. A unit is an
+    allocation, or a run outside of known allocations. repeatable: whether B can have more runs; if
+    not, only A gets more units.
     """
     sizes = len(logs), len(other_logs)
 
@@ -116,10 +117,11 @@ def _would_tell(difference: float, variance: float, degrees: int) -> bool:
 
 
 def _planned(least: int, would_tell: Callable[[int], bool] | None) -> tuple[int | None, bool]:
-    """Return the smallest number from `least` on that suffices, in the form of `more_pairs`.
+    """Return how many more pairs or units are needed for a verdict, in the form of `more_pairs`.
 
-    would_tell: a function that returns whether a number suffices. It is None if the measured
-    difference is within one standard error of zero; then the number cannot be estimated.
+    least: the number without which no verdict is possible. would_tell: a function that returns
+    whether a given number is enough. It is None if the measured difference is within one standard
+    error of zero, because then the number cannot be estimated.
     """
     if would_tell is None:
         return (least, True) if least else (None, False)

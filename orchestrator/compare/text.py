@@ -26,7 +26,7 @@ _MOST_BLOCKS, _LEAST_PART = 200, 0.001
 class Compared:
     """Runs of A and of B, and the comparison of their speeds.
 
-    per: the unit of the speed.
+    per: what the speed counts per second: `steps` or `tokens`.
     """
 
     pairing: Pairing
@@ -183,9 +183,10 @@ def _pooled(pairing: Pairing) -> Iterator[str]:
 
 
 def _apart(compared: Compared) -> Iterator[str]:
-    """Yield a sentence if every run of A is faster than every run of B, but there is no verdict.
+    """Yield a sentence if all runs of A are faster than all runs of B, but there is no verdict.
 
-    The same holds if every run of A is slower. The sentence explains that the runs are too few.
+    Also yield it if all runs of A are slower. The sentence explains that the runs are too few, or
+    in too few allocations. With very few runs, yield nothing.
     """
     a, b = (
         [_timing(run, in_tokens=compared.per == "tokens").speed for run in side if run.seconds]

@@ -63,8 +63,8 @@ class Comparison:
         If paired, these are runs without a run of the other side in their block or allocation. If
         not paired, these are runs in allocations that contain pairs.
     paired: whether A and B are compared within allocations.
-    units: the number of pairs, twice. If not paired, the number of allocations or of separate runs
-        of A, and of B.
+    units: how many numbers of A and of B are compared. If paired, both are the number of pairs. If
+        not paired, each is a number of allocations and of runs outside of known allocations.
     allocations: how many allocations contain the units.
     balanced: in how many pairs a drift at a constant pace cancels, because A and B have the same
         mean place.

@@ -49,7 +49,10 @@ class Needed:
 
 
 def needed_packages() -> tuple[Needed, ...] | None:
-    """Return the packages that teralog requires here; None if teralog is not installed."""
+    """Return the packages that teralog requires on this machine.
+
+    Returns None if teralog is not installed.
+    """
     try:
         distribution = metadata.distribution(DISTRIBUTION)
     except metadata.PackageNotFoundError:
@@ -66,7 +69,11 @@ def needed_packages() -> tuple[Needed, ...] | None:
 
 
 def _asked_for(requirement: "Requirement", extras: list[str]) -> Needed | None:
-    """Return a package with the first extra that requires it; None if no extra requires it here."""
+    """Return a required package, with the first extra that requires it.
+
+    The extra is None if teralog always requires the package. Returns None if the package is not
+    required on this machine, e.g. with this version of Python.
+    """
     marker = requirement.marker
     for extra in (None, *extras):
         if marker is None or marker.evaluate({"extra": extra or ""}):

@@ -221,7 +221,11 @@ def _read(values: Mapping[str, Any]) -> Model:
 
 
 def _known_targets(targets: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the parts of a model that LoRA trains; by default query and value (Hu et al. 2021)."""
+    """Return the parts of a model that get LoRA adapters.
+
+    These are query and value (Hu et al. 2021) if the user names none. Raises UserError if a part is
+    not known.
+    """
     for target in targets:
         if target not in ADAPTER_TARGETS:
             raise UserError(

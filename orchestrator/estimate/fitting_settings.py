@@ -134,7 +134,10 @@ def _recomputation(run: Run) -> Iterator[Settings]:
 
 
 def _zero(run: Run) -> Iterator[Settings]:
-    """Yield higher ZeRO stages, in the words of the run's framework."""
+    """Yield settings with a higher ZeRO stage, by the parameter that the framework has for it.
+
+    If the framework has only `use_distributed_optimizer`, yield that if the run does not use it.
+    """
     options = {field.name: getattr(run.options, field.name) for field in fields(run.options)}
     stages = range((run.zero_stage or 0) + 1, _LAST_ZERO_STAGE + 1)
     if "zero_stage" in options:

@@ -34,8 +34,8 @@ _SHORT = Style(digits=3)
 class MemoryEstimate:
     """The forecast of one run, and the memory available to a rank.
 
-    rooms: the available memory. A GPU that is sold with several memory sizes has one entry per
-    size. unknown: why there is no forecast.
+    rooms: the memory that a rank can use. If its GPU is sold with several memory sizes, there is
+    one entry per size. unknown: why there is no forecast.
     """
 
     label: str
@@ -150,7 +150,10 @@ def estimates_table(estimates: Sequence[MemoryEstimate]) -> Table:
 
 
 def estimates_text(estimates: Sequence[MemoryEstimate]) -> str:
-    """Return the table of several estimates, and the parts of each estimate that differs."""
+    """Return the table of several estimates, and below it the parts of each different estimate.
+
+    Equal estimates appear once. For a single estimate, there is only the table of its parts.
+    """
     table = (
         [fitted_text(estimates_table(estimates), terminal_width())] if len(estimates) > 1 else []
     )
@@ -210,8 +213,8 @@ def _world_size(values: Mapping[str, Any]) -> int:
 def _experts(values: Mapping[str, Any], model: ModelShape) -> ExpertPlacement | None:
     """Return how the experts of a described model are distributed over ranks, by the options.
 
-    Returns None if the model has no experts. Raises UserError if the experts are to be distributed
-    over several ranks, but there are no experts or the ranks do not divide their number.
+    Returns None if the model has no experts. Raises UserError if `expert_parallel_size` is above 1,
+    but the model has no experts, or their number is not a multiple of it.
     """
     ranks: int | None = values.get("expert_parallel_size")
     tensor = values.get("tensor_parallel_size") or 1

@@ -96,8 +96,8 @@ def durations(
     """Return how long each training takes, computed in every way that the given values allow.
 
     One way uses tokens and TFLOP/s per GPU, with BigScience's count of FLOPs. The other way uses
-    the seconds of an iteration. Raises UserError if the values suffice for neither way, or if a
-    training lacks a value.
+    the seconds of an iteration. Raises UserError if the values suffice for neither way. Also raises
+    it if a training lacks a value that a way needs, e.g. its number of iterations.
     """
     if (tokens is None) != (tflops_per_gpu is None):
         raise UserError("--tokens and --tflops-per-gpu: give both, or neither")

@@ -31,9 +31,10 @@ LOCAL = "local"
 
 
 def _written_as(pattern: str, what: str) -> AfterValidator:
-    """Return a validator that checks whether a text matches `pattern`, a form of Slurm.
+    """Return a validator that checks whether a text has the form that Slurm requires.
 
-    what: a description of the form for the error message, with examples.
+    pattern: a regular expression for the form. what: a description of the form for the error
+    message, with examples.
     """
 
     def check(value: str) -> str:
@@ -243,14 +244,19 @@ class Cluster:
 
     @property
     def has_gpus(self) -> bool:
-        """Whether ranks are GPUs; otherwise ranks are processes."""
+        """Whether each rank uses a GPU; if not, ranks compute on the cores of the nodes.
+
+        False only if `gpus_per_node` is 0.
+        """
         return self.gpus_per_node != 0
 
     def peak_tflops(self, precision: str, device: str | None = None) -> Figure | None:
-        """Return the peak of the cluster's GPU, or None if its GPU is not known or it has none.
+        """Return the peak of the cluster's GPU; None if it is not known.
 
-        device: the GPU's name in a log, if the log has it. It takes precedence, because the profile
-        names only the requested GPU. A peak in the profile takes precedence over both.
+        Also None on a cluster without GPUs, or if `device` is `cpu`. device: the name of the GPU in
+        a log, if the log has it. It is used instead of the name in the profile, because the profile
+        names only the requested GPU. But if the profile contains a peak for this precision, that
+        peak is the result.
         """
         name = device or self.gpu
         if device == "cpu" or not self.has_gpus:
@@ -302,7 +308,7 @@ def unset_paths(cluster: Cluster) -> Iterator[str]:
 
 
 def _joint_problems(data: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the keys of a profile that contradict each other."""
+    """Yield a sentence for each contradiction between keys of a profile."""
     if "memory" in data and "memory_per_gpu" in data:
         yield "memory, memory_per_gpu: give only one of them"
     custom = data.get("binding") == "custom"

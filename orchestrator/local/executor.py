@@ -76,7 +76,10 @@ class Places(Protocol):
 
     @property
     def cores(self) -> int | None:
-        """How many cores of this machine the runs share; None if each run has its own devices."""
+        """How many cores of this machine the runs share.
+
+        None if each run has its own GPUs, or its own part of Slurm nodes.
+        """
 
     @property
     def allocation(self) -> str | None:
@@ -110,7 +113,7 @@ class Event:
 class Waiting:
     """A run that waits to be started.
 
-    attempts: the number of its earlier attempts. position: its place among the other runs.
+    attempts: the number of its earlier attempts. position: its place in the order of starts.
     """
 
     planned: PlannedRun

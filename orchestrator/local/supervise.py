@@ -45,10 +45,10 @@ class Order:
     """An attempt to start.
 
     attempt: the folder of the attempt, for the log. environment: additions to the environment.
-    position: the attempt's place among the other runs; None if not given. allocation: the id of the
-    Slurm job on whose nodes the attempt runs; None on this machine. cores: how many cores of this
-    machine the runs share; None if they do not share cores. ranks: how many processes the attempt
-    starts.
+    position: the place of the attempt in the order of starts; None if not given. allocation: the id
+    of the Slurm job on whose nodes the attempt runs; None on this machine. cores: how many cores of
+    this machine the runs share; None if they do not share cores. ranks: how many processes the
+    attempt starts.
     """
 
     script: Path

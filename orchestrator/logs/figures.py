@@ -212,7 +212,7 @@ def stated_sizes(config: Mapping[str, str]) -> dict[str, int]:
 
 
 def contradicts_preset(config: Mapping[str, str], given: Given) -> bool:
-    """Return whether a log and the named model have different numbers of layers, or widths."""
+    """Return whether a log and the named model differ in number of layers or in hidden size."""
     if given.shape is None:
         return False
     stated = stated_sizes(config)

@@ -29,8 +29,8 @@ class Summary:
     step time.
     memory_allocated_gib: of the last report. max_memory_allocated_gib: the highest reported.
     final_loss: of the last iteration; may be nan or inf, as in the log.
-    parameters_logged: the program's own count of parameters. The `parameters` of a report is
-    different: the size formula gives it.
+    parameters_logged: the program's own count of the model's parameters. The column `parameters` of
+    a campaign's report is different: teralog computes it from the sizes of the model.
     device: the GPU's name, or `cpu`, as the program reports it.
     device_memory_gib, gpu_utilization_percent: sampled during the training; see `gpu_samples`.
     """

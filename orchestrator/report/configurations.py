@@ -68,8 +68,8 @@ def report_for_people(
     """Return a report for reading: a row for each configuration, with the ids of its runs.
 
     singly: whether each run has its own row. A row of several runs has the medians of the completed
-    runs, and the lowest and the highest value of the main column. by: the columns by which the
-    report is already sorted.
+    runs, and for one column, usually the TFLOPs, also the lowest and the highest value. by: the
+    columns by which the user sorts; `report` is already sorted by them.
     """
     ids = short_ids([planned.run_id for planned in campaign.runs])
     groups = configurations(runs)
@@ -174,7 +174,11 @@ def _ends(group: Configuration) -> Cell:
 
 
 def _range(column: Column[Collected]) -> Column[Configuration]:
-    """Return the column of the lowest and highest number of each configuration."""
+    """Return a column with the lowest and the highest number of another column.
+
+    A cell contains e.g. `95 to 102` for the runs of a configuration; it is empty for fewer than two
+    numbers.
+    """
 
     def value(group: Configuration) -> Cell:
         cells = [column.value(run) for run in group.measured]

@@ -139,7 +139,11 @@ def _attention(
     slow: Mapping[str, SlowRun],
     hung: Mapping[str, HungRun],
 ) -> str:
-    """Return a table of the runs that failed, hang, run or wait for a reason."""
+    """Return a table of the runs that need the user's attention.
+
+    These are runs that ended without completing, that hang, are slow or run, and runs that wait and
+    for which Slurm gives a reason. Of those with an ordinary reason, at most three are shown.
+    """
 
     def rank(status: RunStatus) -> int | None:
         if status.outcome == RunOutcome.CANCELLED:

@@ -25,9 +25,10 @@ class Progress:
     """A run's iteration and speed since its job's last start; absent values are None.
 
     iteration: the last reported one. iterations: the total number. step_seconds: the median after
-    the warm-up. tflops_per_gpu: the TFLOPs at that median, as in reports. times: the step times, to
-    compare runs. report_seconds: the time between two reports, see `report_seconds`. overflowed:
-    whether there is no step time because each report after the warm-up includes a skipped update.
+    the warm-up. tflops_per_gpu: hardware TFLOPs at that median, as in the campaign's report. times:
+    the median and the deviation of the step times, to compare runs. report_seconds: the time
+    between two step reports, see `report_seconds`. overflowed: whether there is no step time
+    because each report after the warm-up includes a skipped update.
     """
 
     iteration: int | None = None

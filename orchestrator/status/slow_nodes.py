@@ -35,7 +35,11 @@ class NodeSpeed:
 
 @dataclass(frozen=True, slots=True)
 class _Compared:
-    """A run's median step time, and its deviation, divided by the median of its siblings."""
+    """Two numbers of a run, each divided by the median step time of its siblings.
+
+    ratio: from the run's median step time. deviation: from the median absolute deviation of its
+    step times.
+    """
 
     ratio: float
     deviation: float

@@ -89,8 +89,8 @@ class RunStatus:
     def gpu_hours(self) -> float | None:
         """GPU-hours used by all ended attempts together; None if no attempt has ended.
 
-        Every rank is counted for as long as its job had the nodes. On a machine with GPUs, a rank
-        is a GPU.
+        Every rank is counted for as long as its job had the nodes. On a machine with GPUs, each
+        rank uses one GPU.
         """
         known_hours = [
             hours for attempt in self.attempts if (hours := self._hours(attempt)) is not None
@@ -213,7 +213,10 @@ def word(status: RunStatus) -> str:
 
 
 def totals(statuses: Sequence[RunStatus], gone: Sequence[str]) -> str:
-    """Return one line: how many runs are in each state, and how many left the campaign file."""
+    """Return one line: how many runs are in each state, and how many the campaign file lacks.
+
+    gone: labels of runs that were measured and are no longer in the campaign file.
+    """
     parts = [f"{count} {what}" for what, count in Counter(map(word, statuses)).items()]
     if gone:
         parts.append(f"{len(gone)} no longer in the campaign file, results kept")

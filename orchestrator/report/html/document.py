@@ -96,9 +96,10 @@ def _detail_element(detail: Detail | RowDetail) -> str:
 
 
 def _in_element(script: str) -> str:
-    """Return a script whose text cannot end the script element; its strings keep their meaning.
+    """Return a script that can be the text of a script element; its strings keep their meaning.
 
-    Browsers read each kind of line end as one newline, and compute the checksum from that.
+    The result contains nothing that would end the element. All its line ends are newlines, because
+    browsers convert line ends to newlines before they compute the checksum of a script.
     """
     script = script.replace("\r\n", "\n").replace("\r", "\n")
     return script.replace("</script", "<\\/script").replace("<!--", "<\\!--")

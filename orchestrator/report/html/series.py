@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A curve of a log: `y` at the iterations `x`.
+    """A curve of a log: the values `y` at the iterations `x`.
 
-    reports: the number of reports. every: how many reports share two points, the lowest and the
-    highest value; 1 if each has its own point. not_finite: how many values are nan or inf, which a
-    curve cannot show.
+    reports: how many step reports contain a value. every: how many consecutive reports are shown as
+    two points, their lowest and their highest value; 1 if each report has its own point.
+    not_finite: how many values are nan or inf, which a curve cannot show.
     """
 
     x: tuple[int, ...]

@@ -197,7 +197,7 @@ def _facts(tables: JoinedTables) -> Facts:
 
 
 def _plots(tables: JoinedTables) -> Iterator[Plot]:
-    """Yield the plots that have at least two points at different places."""
+    """Yield the plots with points at two or more different values of x."""
     has_plotted = any(column.meaning in _PLOTTED for column in tables.columns)
     # If the page has no TFLOPs, its times and rates.
     wanted = _PLOTTED if has_plotted else (Meaning.PACE,)
