@@ -59,14 +59,17 @@ def count(random: Random, most: int = 10**9) -> int:
 
 
 def number(random: Random, form: str) -> str:
-    """Return a random number as text, e.g. with form ".2f"; sometimes 0, otherwise of any size."""
+    """Return a random number as text in a format such as ".2f"; sometimes the number is 0."""
     most = 9 if form.endswith("g") else 5
     value = 0.0 if random.random() < 0.05 else 10 ** random.uniform(-9 if most == 9 else -3, most)
     return f"{value:{form}}"
 
 
 def loss(random: Random, form: str) -> str:
-    """Return a loss as text, with this form; a few are nan or inf, as in a diverged training."""
+    """Return a random loss as text in a format such as ".2f"; a few are nan or inf.
+
+    A diverged training prints nan or inf.
+    """
     return random.choice(["nan", "inf"]) if random.random() < 0.1 else number(random, form)
 
 
@@ -469,7 +472,7 @@ def profiler(random: Random) -> Printed:
 
 @prints("Hugging Face Trainer, result")
 def hf_result(random: Random) -> Printed:
-    """Print the final result of Hugging Face's Trainer, with quotes (as since 5.0) or without."""
+    """Print the final result of Hugging Face's Trainer; since 5.0, its numbers are in quotes."""
     quote = random.choice(["", "'"])
     seconds, samples, steps = (number(random, ".4g") for _ in range(3))
     value = loss(random, ".4g")
@@ -510,7 +513,10 @@ def hf_step(random: Random) -> Printed:
 
 @prints("Hugging Face Trainer, reports")
 def hf_loss(random: Random) -> Printed:
-    """Print a report of Hugging Face's Trainer without a progress bar, with or without quotes."""
+    """Print a report of Hugging Face's Trainer without a progress bar after it.
+
+    Its numbers are in quotes, as since 5.0, or not.
+    """
     quote = random.choice(["", "'"])
     value, epoch = loss(random, ".4g"), number(random, ".2f")
     return Printed(

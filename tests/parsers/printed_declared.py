@@ -393,7 +393,7 @@ def prime_rl(random: Random) -> Printed:
 
 @prints("prime")
 def prime(random: Random) -> Printed:
-    """Print a report of prime, with or without the rate of learning and the number of peers."""
+    """Print a report of prime, with or without the learning rate and the number of peers."""
     n, value = count(random), loss(random, ".4f")
     it = _numbers(random, {"lr": ".2e", "all": ".2f", "mfu": ".2f"})
     rate = random.random() < 0.5

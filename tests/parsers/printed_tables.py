@@ -128,7 +128,10 @@ def smi_table(random: Random) -> Printed:
 
 
 def smi_row(random: Random, *, units: bool) -> Printed:
-    """Print a CSV row of nvidia-smi with four columns; with `units`, some numbers have units."""
+    """Print a CSV row of nvidia-smi with four columns.
+
+    units: whether some of the numbers have units.
+    """
     device, percent, mib = random.randrange(16), random.randrange(101), random.randrange(81920)
     columns = [
         ("timestamp", "2024/03/01 12:00:00.000"),

@@ -1,4 +1,4 @@
-"""Parse declared formats (one line per report), their variants, and lines that look similar."""
+"""Parse reports in declared formats (one line per report), and lines that only resemble them."""
 
 import io
 import json
@@ -394,7 +394,7 @@ NOTHING = {
 
 @pytest.mark.parametrize(("log_format", "line"), NOTHING.values(), ids=NOTHING)
 def test_other_lines_report_no_step(log_format: LogFormat, line: str) -> None:
-    """Other lines give no step, however similar they are."""
+    """Lines that resemble a report, e.g. torn reports, give no step."""
     assert parse(log_format, line) == []
 
 
@@ -432,10 +432,9 @@ def test_lines_without_a_number_are_counted_unless_another_program_numbers_them(
 
 
 def test_a_number_that_the_end_of_a_torn_line_may_have_cut_is_absent() -> None:
-    """A number at the end of a line is None if the line may be torn, so that digits are missing.
+    """If the end of a log may have cut a number, the number is None: digits may be missing.
 
-    In a line of Paddle, text follows the last number. In OLMo-core, a metric's number ends the
-    line.
+    In the test, the logs of Paddle and of OLMo-core end directly after a number.
     """
     paddle = (
         "loss: 5.5, learning_rate: 2e-06, global_step: 3, interval_runtime: 1.5, "

@@ -44,7 +44,7 @@ def summary(text: str, warmup: str = "first") -> RunSummary:
 def test_no_time_of_another_step_is_read(text: str, records: list[object]) -> None:
     """A step has the time that is printed after its loss, and never that of another step.
 
-    If the time is missing, the step has none.
+    If no time follows its loss, the step has no time.
     """
     assert parse(DEEPSPEED_CHAT, text) == records
 

@@ -59,7 +59,10 @@ WHOLE = summary(VALUES)
 
 
 def changed(**changes: str) -> str:
-    """Return the summary with other values for some labels; `_` in a name means a space."""
+    """Return the summary with other values for the labels that are given as argument names.
+
+    In an argument's name, `_` is a space of the label.
+    """
     return summary(VALUES | {label.replace("_", " "): value for label, value in changes.items()})
 
 

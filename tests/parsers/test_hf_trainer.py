@@ -114,7 +114,7 @@ NO_RESULTS = (
 def test_the_result_is_read_whatever_is_around_it(text: str, records: list[Record]) -> None:
     """The result dictionary of every Trainer version is read, with any text around it.
 
-    Other reports, torn dictionaries and progress bars give no record.
+    Dictionaries of other reports, torn dictionaries and progress bars give no record.
     """
     assert parse(HF_TRAINER_RESULT, text) == records
 

@@ -184,7 +184,7 @@ NANOTRON_STEP = Step(
 
 @pytest.mark.parametrize(("line", "step"), LINES.values(), ids=LINES.keys())
 def test_a_report_is_a_step_with_the_values_of_its_line(line: str, step: Step) -> None:
-    """A report gives a step, with the words and units of its program."""
+    """A report of any of these programs gives a step, whatever field names and units it has."""
     assert parse(MEGATRON, line) == [step]
 
 

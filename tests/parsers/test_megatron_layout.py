@@ -100,7 +100,7 @@ def fresh(log_format: LogFormat, line: str) -> list[Record]:
 def test_a_known_layout_changes_nothing(
     log_format: LogFormat, line: str, data: st.DataObject
 ) -> None:
-    """A line gives the same values with and without known layouts, even if a part is changed."""
+    """A line gives the same values with and without known layouts, even if the line is damaged."""
     for _ in range(3):
         assert list(log_format.parse(0, line)) == fresh(log_format, line) != []
     begin = data.draw(st.integers(0, len(line)))

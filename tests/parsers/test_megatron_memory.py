@@ -77,7 +77,7 @@ NO_REPORTS = (
 def test_each_report_is_a_usage(text: str, records: list[object]) -> None:
     """Each memory report of any version gives a record, even if several are on one line.
 
-    Torn, quoted and other lines give no record.
+    Torn reports, quoted reports and lines without a memory report give no record.
     """
     assert parse(MEGATRON_MEMORY, text) == records
 

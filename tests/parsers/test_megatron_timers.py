@@ -130,7 +130,10 @@ def test_a_line_that_is_not_a_timer_gives_no_record(line: str) -> None:
 def test_timers_below_a_title_are_read(
     text: str, timers: list[tuple[tuple[str, float], ...]]
 ) -> None:
-    """Timers below a title are read up to the first other line, with the slowest rank's times."""
+    """Timers below a title are read up to the first line without a timer.
+
+    If a line has the times of the fastest and the slowest rank, the slowest rank's time is read.
+    """
     assert parse(MEGATRON_TIMERS, text) == timers
     assert any(anchor.decode() in text for anchor in MEGATRON_TIMERS.anchors)
 
@@ -139,13 +142,13 @@ def test_timers_below_a_title_are_read(
 def test_timers_of_every_rank_are_read(
     text: str, timers: list[tuple[tuple[str, float], ...]]
 ) -> None:
-    """A timer with a line per rank is one record, given after the line of the last rank."""
+    """Timers with a line per rank are read, if another line follows the line of the last rank."""
     assert parse(MEGATRON_RANK_TIMERS, text) == timers
     assert any(anchor.decode() in text for anchor in MEGATRON_RANK_TIMERS.anchors)
 
 
 def test_blocks_in_a_log_are_read_with_the_lines_that_follow_them(tmp_path: Path) -> None:
-    """Each title has its own timers, even if one block follows another."""
+    """Each title has its own timers, even if one title and its timers directly follow another."""
     log = tmp_path / "log"
     log.write_text(f"a line\n{RANGES}\n{RANKS}{ONE_LINE}\n{RANGES}\nthe end\n")
     records = read_records(log, [TIMERS, MEGATRON_TIMERS, MEGATRON_RANK_TIMERS])

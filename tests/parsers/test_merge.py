@@ -101,9 +101,10 @@ def test_a_result_that_every_node_prints_counts_once(records: list[RunTotals], c
 
 
 def test_the_program_is_believed_before_the_script() -> None:
-    """If a script and a program print a setting, the program's value counts; of several, its first.
+    """If a script and a program print a setting, the program's value counts.
 
-    All hosts and GPUs are kept, as lists.
+    If the program prints several values, the first one counts. Of hosts and GPUs, all values are
+    kept, as lists.
     """
     facts = [
         ("micro_batch_size", "4", "echo"),

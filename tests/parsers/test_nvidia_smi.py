@@ -83,7 +83,7 @@ def test_a_row_is_read_by_the_names_of_its_columns(
 ) -> None:
     """Columns are recognized by their titles, in any order and with or without units.
 
-    Other lines are not rows.
+    Lines that are not rows of the table give no record.
     """
     assert list(rows(NVIDIA_SMI_CSV, header)(7, row)) == records
 
@@ -103,7 +103,7 @@ def test_a_row_is_read_by_the_names_of_its_columns(
     ],
 )
 def test_other_lines_with_the_word_are_not_headers(line: str) -> None:
-    """Other lines with the word of a header, e.g. commands, are not headers."""
+    """Other lines with the column title `utilization.gpu`, e.g. commands, are not headers."""
     assert NVIDIA_SMI_CSV.row(line) is None
 
 

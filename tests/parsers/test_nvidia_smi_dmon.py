@@ -95,7 +95,10 @@ def test_a_sample_of_dmon_is_read_by_the_names_of_its_columns(
     ],
 )
 def test_other_lines_with_a_gpu_are_not_headers_of_dmon(line: str) -> None:
-    """Other lines with the word gpu, e.g. the header of dmon's processes, are not headers."""
+    """Other lines with the word `gpu` are not headers of dmon's table of devices.
+
+    An example is the header of dmon's table of processes.
+    """
     assert NVIDIA_SMI_DMON.row(line) is None
 
 

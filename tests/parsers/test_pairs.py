@@ -92,7 +92,7 @@ def test_steps_of_a_pair_decide_the_outcome_as_in_one_log(
 ) -> None:
     """For a pair of files, steps determine the outcome in the same way as for one log.
 
-    The tests have the last planned step, a NaN loss, and steps after an error.
+    The cases are: the last planned step, a NaN loss, and steps after an error.
     """
     output, errors = logs
     output.write_text(output_text)
@@ -150,5 +150,5 @@ def test_logs_with_several_launches_are_not_combined(logs: tuple[Path, Path]) ->
     ],
 )
 def test_a_log_of_errors_is_known_by_its_ending(errors: str, output: str | None) -> None:
-    """A stderr file is recognized by its ending, as Slurm, submitit, SGE and torchrun name it."""
+    """A stderr file is recognized by its name, as Slurm, submitit, SGE and torchrun form it."""
     assert output_of(Path(errors)) == (output and Path(output))

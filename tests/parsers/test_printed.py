@@ -69,7 +69,7 @@ ELSEWHERE = {"Megatron-Bridge", "NeMo-RL"}
 
 
 def test_every_format_is_printed() -> None:
-    """Each format has a function that prints random reports, so the other tests cover it."""
+    """Each format has a function that prints random reports; the other tests call all of them."""
     assert set(PRINTERS) == set(FORMATS) - ELSEWHERE
 
 

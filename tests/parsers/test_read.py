@@ -131,7 +131,7 @@ def test_line_ends_of_windows_change_nothing(tmp_path: Path) -> None:
 
 
 def test_processes_change_nothing(tmp_path: Path) -> None:
-    """Several processes give the same records and line numbers for a log of several parts."""
+    """Two processes give the same records and line numbers for a large log as one process."""
     log = tmp_path / "log"
     log.write_bytes((LOG.encode() + b"\0" * 5000 + b"\n" + b"noise\n" * 5000) * 1200)
     assert log.stat().st_size > WORTH_SHARING_BYTES

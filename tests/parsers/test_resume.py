@@ -91,7 +91,7 @@ def rotated(log: Path) -> None:
 
 
 def truncated(log: Path) -> None:
-    """Empty the log, as `copytruncate` does, and continue it."""
+    """Empty the log, as logrotate's `copytruncate` does, and write a new line to it."""
     with log.open("r+") as file:
         file.truncate()
         file.write(OWN_STEP.format(1))

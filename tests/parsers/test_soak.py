@@ -92,7 +92,7 @@ NUMBERS = re.compile(r"(?=(([0-9]{1,30})(?:\.[0-9]{1,30})?(?:[eE][-+]?[0-9]{1,3}
 
 
 def digits(value: float) -> str:
-    """Return eleven digits of a number, without sign and power of ten."""
+    """Return the first eleven digits of a number, without sign and power of ten."""
     return f"{abs(value):.10e}".partition("e")[0]
 
 

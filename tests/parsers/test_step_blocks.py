@@ -192,7 +192,7 @@ def test_usual_reports_are_read_at_once(layout: str, newline: str, front: str) -
     ids=str,
 )
 def test_reports_are_read_at_once_around_an_odd_one(odd: dict[str, Any], at_once: int) -> None:
-    """Reports before and after an unusual one are read many at once, with the usual records.
+    """Reports before and after an unusual one are read many at once, with the same records.
 
     Some reports are always read alone: the last planned one, one with a NaN loss, and the first of
     a launch.

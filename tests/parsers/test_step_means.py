@@ -181,7 +181,7 @@ def test_a_mean_s_interval_follows_from_the_reports_around_it(
 def test_of_two_means_the_more_precise_keeps_its_own_interval():
     """If two programs report mean times of a step, the more precise mean counts.
 
-    Its number of iterations is that of its own program: None if unknown.
+    How many iterations it covers follows only from reports of its own program; None if unknown.
     """
     records = [pipeline(35), pipeline(40), megatron(40)]
     assert [step.log_interval for step in merged_steps(records).steps()] == [None, None]

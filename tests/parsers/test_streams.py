@@ -90,7 +90,7 @@ def test_olmo_has_other_names_for_its_metrics() -> None:
 
 
 def test_composer_counts_batches_of_an_epoch_apart() -> None:
-    """A report of Composer with a number of a batch within an epoch gives no step.
+    """A report of Composer gives no step if it counts batches within an epoch.
 
     A metric that is not a number does not end a report.
     """

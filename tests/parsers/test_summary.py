@@ -262,7 +262,8 @@ def test_formats_are_those_of_reports(log: Path) -> None:
 def test_the_first_format_is_the_one_with_the_most_about_speed(log: Path) -> None:
     """The first format in a summary is the one that reports most about speed.
 
-    Megatron is before DeepSpeed; DeepSpeed's pipeline engine is before nvidia-smi.
+    Megatron's format is listed before DeepSpeed's, and that of DeepSpeed's pipeline engine before
+    nvidia-smi's.
     """
     progress = "[2026-01-02 03:04:05,678] [INFO] [x.py:1:y] [Rank 0] step=1, skipped=0, lr=[1], "
     pipeline = "steps: 1 loss: 6.5 iter time (s): 9.000 samples/sec: 1.778\n"
@@ -352,7 +353,7 @@ def test_reports_of_memory_are_a_frame(log: Path) -> None:
 def test_runs_and_steps_are_frames(log: Path) -> None:
     """Runs and steps can be read as DataFrames, with the names of the JSON rows as columns.
 
-    The mean over the counted steps is the mean in the run's row.
+    The mean step time in a run's row is the mean over its counted steps.
     """
     log.write_text("".join(line(at, 1000 * at) for at in (1, 2, 3)))
     runs, steps = runs_frame(read(log)), steps_frame(read(log))

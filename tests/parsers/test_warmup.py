@@ -150,7 +150,7 @@ def test_auto_ignores_reports_without_a_time() -> None:
 def test_a_run_that_never_settles_is_reported_as_unsteady() -> None:
     """If step times fall until the end, half of the reports are left out.
 
-    The result also says that the run is not steady.
+    The result also contains that the run is not steady.
     """
     falling = [10.0 - 0.01 * number for number in range(400)]
     assert steady_state(falling) == (200, False)
@@ -163,10 +163,10 @@ def test_the_automatic_warm_up_leaves_out_none_of_a_few_reports(count: int) -> N
 
 
 def squared_errors(observations: list[float]) -> list[float]:
-    """Return the values that MSER minimizes: one for each possible number of left-out values.
+    """Return the values that MSER minimizes: one for each possible number k of left-out values.
 
-    Value k is the sum of squared deviations from the mean without the first k values, divided by
-    the square of their number.
+    It is the sum of the squared deviations of the remaining values from their mean, divided by the
+    square of the number of remaining values.
     """
     errors = []
     for left_out in range(len(observations) - 5 + 1):

@@ -14,8 +14,8 @@ slime, and miles with the same code, print a dictionary of seconds per rollout:
     (MegatronTrainRayActor pid=1) … - perf 3: {'perf/train_wait_time': 101.2, …,
         'perf/actor_train_tok_per_s': 4851.7, 'perf/step_time': 143.9, …}
 
-Its step is the wait for a rollout and the training on it, which may take several optimizer steps.
-Its TFLOPs and tokens/s are those of the training alone, so they are not read.
+A step of slime is the wait for a rollout and the training on it, which may take several optimizer
+steps. The printed TFLOPs and tokens/s are those of the training alone, so they are not read.
 """
 
 from parsers.formats.declared.declaration import ITERATION, Declaration, Field, line_format
