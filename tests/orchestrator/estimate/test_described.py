@@ -1,4 +1,4 @@
-"""Estimates of models that a name, a config.json or Megatron's arguments describe."""
+"""Estimates of models that are given by a name, a config.json or Megatron's arguments."""
 
 import json
 from pathlib import Path
@@ -64,7 +64,8 @@ def test_without_a_global_batch_an_iteration_is_one_sequence(conventions: tuple[
 def test_conventions_are_explained():
     """`estimate flops --conventions` compares the FLOPs of each convention with the exact FLOPs.
 
-    The differences that it lists for a convention add up to the whole difference.
+    It lists the reasons for the difference, each with a number of FLOPs. These numbers add up to
+    the whole difference.
     """
     options = ("--model=gpt-oss-20b", "--global-batch-size=2")
     text = run("flops", *options, "--conventions").stdout
@@ -106,9 +107,11 @@ def test_a_mistake_with_a_described_model_is_a_sentence(
 
 
 def test_adapters_alone_are_trained():
-    """LoRA of rank r = 16 at query and value trains r(h + h) + r(h + k) weights per layer.
+    """With LoRA, `trained_parameters` counts only the weights of the adapters.
 
-    h: hidden size. k: width of keys and values.
+    An adapter of rank r for a matrix of m inputs and n outputs has r(m + n) weights. In this test,
+    r is 16. Each of 32 layers has an adapter for the query matrix, from 4096 to 4096, and one for
+    the value matrix, from 4096 to 1024.
     """
     options = ("--model=llama3-8b", "--lora-rank=16", "--json")
     record = json.loads(run("params", *options).stdout)

@@ -39,7 +39,7 @@ def estimate(*arguments: str) -> Result:
 
 
 def of_json(*arguments: str) -> Any:
-    """Return the output of `teralog estimate … --json`."""
+    """Return the output of `teralog estimate` with `--json` as Python objects."""
     result = estimate(*arguments, "--json")
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
@@ -97,7 +97,10 @@ PARAMETERS: dict[str, tuple[tuple[str, ...], int]] = {
 
 @pytest.mark.parametrize(("options", "parameters"), PARAMETERS.values(), ids=PARAMETERS)
 def test_params_counts_every_kind_of_model(options: tuple[str, ...], parameters: int):
-    """Text and JSON contain the number of parameters, and the parts add up to it."""
+    """Text and JSON contain the number of parameters of a model.
+
+    In JSON, the parameters of the model's parts add up to this number.
+    """
     record = of_json("params", *options)
     assert record["parameters"] == sum(record["parts"].values()) == parameters
     assert record["billions"] == parameters / 1e9
@@ -105,7 +108,10 @@ def test_params_counts_every_kind_of_model(options: tuple[str, ...], parameters:
 
 
 def test_params_shows_the_derivation_and_whether_the_label_is_right():
-    """The output has the formula in letters, then in numbers, then the meaning of the letters."""
+    """`estimate params` prints the formula in letters, then in numbers, and explains the letters.
+
+    Its last line shows whether the model's name, e.g. 52B, agrees with the number of parameters.
+    """
     text = estimate("params", "--model=52B").stdout
     assert "  = l·(12·h² + 13·h) + V·h + s·h + 2·h\n" in text
     assert "  = 4·64·8192² + 4·64·8192 + 2·64·8192·32768" in text
@@ -114,7 +120,7 @@ def test_params_shows_the_derivation_and_whether_the_label_is_right():
 
 
 def test_an_old_size_is_reported_as_old():
-    """For a label in units of 2**30, the output reports an older convention.
+    """If a model's name, e.g. 7B, gives its size in units of 2**30, the output reports that.
 
     E.g. BigScience's 7B has 7.46 * 10**9 parameters, which is 6.95 * 2**30.
     """
@@ -135,7 +141,10 @@ FLOPS = (*GPT2, "--global-batch-size=8")
 
 
 def test_flops_have_one_entry_per_convention():
-    """Every convention has its FLOPs and all terms of its formula."""
+    """`estimate flops --json` has one object per convention, with its FLOPs per iteration.
+
+    With activation checkpointing, only the conventions that count recomputation give more FLOPs.
+    """
     records = of_json("flops", *FLOPS)
     assert [record["convention"] for record in records] == [
         convention.name for convention in FORMULA_CONVENTIONS
@@ -153,7 +162,7 @@ def test_flops_have_one_entry_per_convention():
 
 
 def test_the_numbers_shown_under_flops_give_the_flops():
-    """Every derivation, typed into a calculator, gives the number below it."""
+    """For each convention, the printed formula with numbers gives the FLOPs printed below it."""
     text = estimate("flops", *FLOPS, "--activation-checkpointing").stdout
     derived = re.findall(r"^  = (\d\S* \+ .*|\d[\d·²]+)\n  = ([\d,]+)$", text, re.MULTILINE)
     assert len(derived) == len(FORMULA_CONVENTIONS)
@@ -165,7 +174,10 @@ SPEED = ("--world-size=4", "--step-seconds=0.5")
 
 
 def test_with_time_and_ranks_there_are_tflops_and_with_a_gpu_utilization():
-    """Utilization is MFU for conventions without recomputation, and HFU for those with it."""
+    """With step time, ranks and a GPU, the output has each convention's TFLOPs and utilization.
+
+    The utilization is MFU for conventions without recomputation, and HFU for those with it.
+    """
     for record in of_json("flops", *FLOPS, *SPEED, "--gpu=V100-SXM2-32GB"):
         tflops = record["flops"] / 0.5 / 4 / 1e12
         assert record["tflops_per_gpu"] == pytest.approx(tflops)
@@ -248,7 +260,10 @@ TIMES: dict[str, tuple[tuple[str, ...], list[tuple[str, float]]]] = {
 def test_time_is_of_tokens_or_of_iterations(
     options: tuple[str, ...], expected: list[tuple[str, float]]
 ):
-    """`estimate time` shows whether it used tokens or iterations, and how."""
+    """`estimate time` computes a time from tokens, from iterations, or one from each.
+
+    It names the way, and shows the formula with its numbers.
+    """
     records = of_json("time", *options)
     assert [(record["way"], record["seconds"]) for record in records] == [
         (way, pytest.approx(seconds)) for way, seconds in expected
@@ -268,7 +283,10 @@ def test_time_counts_gpu_hours_where_it_knows_the_gpus():
 
 
 def test_a_campaign_has_every_run_with_a_model(campaign: str):
-    """Each run uses its own sizes, batch, recomputation, precision and GPU."""
+    """For a campaign, every run with a model has an estimate.
+
+    It is computed from the run's own sizes, batch, recomputation, precision and GPU.
+    """
     records = of_json("params", campaign)
     assert [record["parameters"] for record in records] == [136_960, 136_960]
     labels = ["activation_checkpointing=false", "activation_checkpointing=true"]
@@ -398,7 +416,7 @@ def test_a_campaign_without_a_model_is_reported(tmp_path: Path):
 @pytest.mark.parametrize("number", ["nan", "inf", "0", "-1"])
 @pytest.mark.parametrize("option", ["--step-seconds", "--gpu-peak-tflops"])
 def test_a_number_that_is_not_above_zero_is_refused(option: str, number: str) -> None:
-    """NaN and numbers up to zero are refused, because JSON has no NaN."""
+    """For a step time or a peak, the options refuse 0, negative numbers, NaN and infinity."""
     done = estimate("flops", "--model", "52B", option, number)
     assert (done.exit_code, done.stdout) == (2, "")
 
@@ -414,7 +432,10 @@ def test_a_number_that_is_not_above_zero_is_refused(option: str, number: str) ->
     ],
 )
 def test_a_speed_that_cannot_be_worked_out_is_reported(options: str, is_reported: bool) -> None:
-    """If options for a speed are given but not all, a message names the missing ones."""
+    """If only some of the options for TFLOPs are given, a message names those that are needed.
+
+    They are --world-size and --step-seconds.
+    """
     done = estimate("flops", "--model", "52B", "--global-batch-size", "8", *options.split())
     assert done.exit_code == 0
     assert ("need both --world-size and --step-seconds" in done.stderr) == is_reported
@@ -459,7 +480,11 @@ def test_a_count_may_have_a_unit_in_either_case(text: str, number: int | None):
 
 
 def test_a_preset_is_found_in_any_case():
-    """If two presets differ only in case, the exact one counts, and a note names the other."""
+    """A preset is found in any case, e.g. `52b` for 52B.
+
+    If the names of two presets differ only in case, e.g. 18b and 18B, the exact name counts, and a
+    message describes the other preset.
+    """
     assert of_json("params", "--model=52b")["parameters"] == 51_966_533_632
     assert estimate("params", "--model=52b").stderr == ""
     small, large = estimate("params", "--model=18b"), estimate("params", "--model=18B")

@@ -1,4 +1,4 @@
-"""Suggest settings with which a run that has too little memory would fit."""
+"""For a run that needs too much memory, find settings with which it would fit."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -82,7 +82,10 @@ def planned(campaign_of: CampaignOf, tmp_path: Path) -> Planned:
 def test_the_fewest_changes_that_fit_are_suggested(
     planned: Planned, gpu: str, defaults: str, expected: list[dict[str, object]]
 ) -> None:
-    """Every suggestion has a forecast that fits, and keeps the run's global batch size."""
+    """The suggestions are the fewest changes of settings with which a run would fit.
+
+    With each suggestion, the forecast says that the run fits, and the global batch stays the same.
+    """
     campaign = planned(gpu, defaults)
     run, cluster = campaign.runs[0].run, campaign.cluster
     room = capacity(run, cluster)

@@ -26,9 +26,10 @@ LABELS = [
 def test_a_label_agrees_in_one_unit_or_in_neither(
     label: str, parameters: int, unit: LabelUnit | None
 ):
-    """A label agrees with a number of parameters in units of 10**9, of 2**30, or of neither.
+    """A size label agrees with a number of parameters in units of 10**9, of 2**30, or of neither.
 
-    The nearer unit is chosen. A label that is not a number with B has no unit.
+    If both units are possible, the nearer one is chosen. A name that is not a number with B,
+    e.g. xl, has no unit.
     """
     assert label_unit(label, parameters) == unit
     assert (label_sentence(label, parameters) is None) == (unit is None)
@@ -41,7 +42,7 @@ def test_the_old_figure_is_reported_as_old():
 
 
 def test_the_v100_page_counts_in_billions_except_for_two_old_names():
-    """On the V100 page all sizes are in 10**9, except two old names that the page mentions."""
+    """On the published V100 page, all size labels are in units of 10**9, except 7B and 14B."""
     units = {
         label: label_unit(label, shape.parameters(shape.vocab_size))
         for label, shape in V100_PAGE.items()

@@ -1,4 +1,4 @@
-"""ColossalAI's two benchmarks: their limits, and the numbers in their output."""
+"""ColossalAI's benchmarks of GPT and of OPT: their limits, and the numbers in their output."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -104,7 +104,7 @@ def test_what_the_benchmark_cannot_do_is_reported(
 
 
 def test_the_key_that_two_tables_have_is_gpts(run_of: RunOf):
-    """`10b` alone means a GPT; an OPT of that size needs its full name."""
+    """The model name `10b` means a GPT; the OPT of that size must be written `opt-10b`."""
     (sentences,) = problems(opt(run_of, model="10b"))
     assert "has its own sizes for model '10b'" in sentences
     assert sentences.endswith("; write opt-10b")
@@ -130,7 +130,10 @@ def test_precision_is_the_strategys_and_batches_are_per_gpu(run_of: RunOf):
 
 
 def campaign_with(path: Path, tmp_path: Path, attempt_in: Callable[..., Attempt]) -> Any:
-    """Return the report of a campaign in which every run printed the log at `path`."""
+    """Return a campaign, its collected runs and its report.
+
+    Every run of the campaign has completed with the log at `path`.
+    """
     framework = path.stem
     model = "opt-350m" if framework == "colossalai_opt_lora" else "xl"
     file = tmp_path / "campaign.yaml"
@@ -150,7 +153,10 @@ def campaign_with(path: Path, tmp_path: Path, attempt_in: Callable[..., Attempt]
 def test_the_report_shows_what_the_benchmark_prints_per_gpu(
     tmp_path: Path, attempt_in: Callable[..., Attempt]
 ):
-    """The report has no step times and no TFLOPs of teralog, because RLHF is not pre-training."""
+    """The report has the rates and TFLOPs per GPU that the benchmark prints.
+
+    It has no step times and no TFLOPs computed by teralog, because RLHF is not pre-training.
+    """
     campaign, runs, report = campaign_with(LOGS / "colossalai_gpt.log", tmp_path, attempt_in)
     assert as_records(report.table)[1] == {
         "strategy": "colossalai_zero2",
@@ -185,7 +191,7 @@ def test_a_throughput_of_all_gpus_is_divided_by_their_number(
 
 @pytest.fixture(scope="module")
 def sweep() -> Campaign:
-    """Return the runs of the example's sweep."""
+    """Return the campaign examples/colossalai-gpt-sweep.yaml."""
     return load_campaign(EXAMPLES / "colossalai-gpt-sweep.yaml")
 
 
@@ -204,7 +210,7 @@ def test_the_sweep_has_all_of_gpus_strategies_models_and_batches(sweep: Campaign
 
 
 def test_the_script_starts_the_command_of_the_benchmarks_page(sweep: Campaign):
-    """The script calls torchrun with the options that the page and its shell script give."""
+    """The job script starts the benchmark with torchrun and the options on the benchmark's page."""
     planned = next(run for run in sweep.runs if run.label.endswith("gpus2 colossalai_zero2 l mb16"))
     local = replace(sweep, cluster=replace(sweep.cluster, scheduler="local"))
     words = " ".join(job_script(planned, local, Path("/results/run")).split())

@@ -1,4 +1,4 @@
-"""DeepSpeed itself accepts the configuration of every run in this project's campaigns."""
+"""DeepSpeed itself accepts the configuration of every run in this project's campaign files."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ CAMPAIGNS = sorted(
 
 
 def configurations(path: Path) -> Iterator[tuple[PlannedRun, dict[str, Any]]]:
-    """Yield the DeepSpeed configurations of a campaign, with their runs."""
+    """Yield each run of a campaign file together with its DeepSpeed configuration."""
     for planned in load_campaign(path).runs:
         for content in FRAMEWORKS[planned.run.framework].start.config_files(planned.run).values():
             if "zero_optimization" in content or "train_micro_batch_size_per_gpu" in content:
@@ -28,7 +28,7 @@ def configurations(path: Path) -> Iterator[tuple[PlannedRun, dict[str, Any]]]:
 
 
 def left_to_the_program(content: dict[str, Any]) -> bool:
-    """Return whether any value of a configuration is "auto"."""
+    """Return whether any value of a DeepSpeed configuration is "auto"."""
     return any(
         value == "auto" or (isinstance(value, dict) and left_to_the_program(value))
         for value in content.values()
@@ -38,8 +38,8 @@ def left_to_the_program(content: dict[str, Any]) -> bool:
 def filled_in(run: Run, content: dict[str, Any]) -> dict[str, Any]:
     """Return a configuration after Hugging Face's own code has replaced its "auto" values.
 
-    The code gets the TrainingArguments of the run's script. Raises ValueError if these arguments
-    contradict the configuration, as the Trainer does.
+    The code gets the TrainingArguments of the run's script. It raises ValueError if these arguments
+    contradict the configuration, like the Trainer.
     """
     from transformers.integrations.deepspeed import HfTrainerDeepSpeedConfig
 
@@ -100,7 +100,10 @@ def test_deepspeed_accepts_what_its_runs_are_given(path: Path, monkeypatch: pyte
 def test_deepspeed_accepts_every_way_to_run_the_trainer(
     run_of: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
 ):
-    """The test covers every stage, offload, precision and accumulation that teralog accepts."""
+    """DeepSpeed accepts the configuration of every possible run of the framework `hf_deepspeed`.
+
+    The test covers each ZeRO stage, offload and precision, with 1 and 3 micro-batches per step.
+    """
     for package in ("deepspeed", "transformers", "accelerate"):
         pytest.importorskip(package, reason="needs the extras train and hf")
     from deepspeed.runtime import config as deepspeed_config
@@ -135,7 +138,7 @@ def test_deepspeed_accepts_every_way_to_run_the_trainer(
 
 @pytest.mark.train
 def test_another_batch_than_that_of_its_ranks_would_be_refused(monkeypatch: pytest.MonkeyPatch):
-    """DeepSpeed refuses a batch that is not micro-batch * accumulation steps * ranks.
+    """DeepSpeed refuses a global batch that is not micro-batch * accumulation steps * ranks.
 
     This shows that the tests above can fail.
     """
@@ -155,7 +158,10 @@ def test_another_batch_than_that_of_its_ranks_would_be_refused(monkeypatch: pyte
 
 @pytest.mark.train
 def test_the_sizes_that_the_trainer_fills_in_are_those_of_the_forecast():
-    """The forecast uses the sizes that Hugging Face's own code computes from the model's width."""
+    """The memory forecast uses the same bucket sizes as Hugging Face's Trainer.
+
+    The Trainer computes them from the model's hidden size.
+    """
     pytest.importorskip("accelerate", reason="needs the hf extra")
     [(planned, content), *_] = configurations(ROOT / "tests" / "scripts" / "hf_deepspeed-v100.yaml")
     model = planned.run.model

@@ -1,4 +1,4 @@
-"""DeepSpeed's configuration: its content, its checks, and whether DeepSpeed accepts it."""
+"""The DeepSpeed configuration that teralog writes: its content, and that DeepSpeed accepts it."""
 
 import itertools
 import json
@@ -23,7 +23,7 @@ def config(run: Run) -> dict[str, Any]:
 
 
 def test_a_configuration_is_complete(run_of: RunOf):
-    """A configuration sets the batch, the optimizer and ZeRO.
+    """A DeepSpeed configuration sets the batch, the optimizer, the precision and ZeRO.
 
     It also lets DeepSpeed print a line for every step.
     """
@@ -124,7 +124,10 @@ OVERLAYS: dict[str, tuple[dict[str, Any], str, Any]] = {
 def test_the_user_s_settings_are_merged_into_the_configuration(
     run_of: RunOf, extra: dict[str, Any], key: str, value: Any
 ):
-    """The user's settings are merged section by section; teralog's other keys stay."""
+    """The user's settings are merged into each section of the configuration.
+
+    Keys that teralog writes stay, unless the user sets them.
+    """
     plain, laid_over = (
         config(run_of(strategy="zero1", deepspeed=overlay)) for overlay in ({}, extra)
     )
@@ -133,7 +136,7 @@ def test_the_user_s_settings_are_merged_into_the_configuration(
 
 
 def test_the_record_has_every_section_that_is_written(run_of: RunOf):
-    """The record of DeepSpeed's keys has every section and every key that teralog writes."""
+    """Teralog's record of DeepSpeed's keys has every section and every key that teralog writes."""
     run = run_of(strategy="zero3", precision="fp16", offload_param="cpu", offload_optimizer="cpu")
     written = config(run)
     assert written.keys() <= set(RECORD["sections"][""])
@@ -142,7 +145,10 @@ def test_the_record_has_every_section_that_is_written(run_of: RunOf):
 
 
 def every_run(run_of: RunOf) -> list[Run]:
-    """Return possible runs of all frameworks that use DeepSpeed."""
+    """Return runs of the frameworks `gpt` and `deepspeed`, without the impossible ones.
+
+    They cover each ZeRO stage, offload and precision, with 1 and 3 micro-batches per step.
+    """
     frameworks = [
         *({"framework": "gpt", "strategy": f"zero{stage}"} for stage in range(4)),
         *({"framework": "deepspeed", "script": "a", "zero_stage": stage} for stage in range(4)),
@@ -165,7 +171,10 @@ def every_run(run_of: RunOf) -> list[Run]:
 
 @pytest.mark.train
 def test_deepspeed_accepts_every_configuration_of_every_framework(run_of: RunOf):
-    """DeepSpeed's own parser accepts every run's configuration, and reads the planned batch."""
+    """DeepSpeed's own parser accepts every configuration, and reads the run's batch from it.
+
+    The runs are of the frameworks `gpt` and `deepspeed`.
+    """
     pytest.importorskip("deepspeed", reason="needs the train extra")
     from deepspeed.runtime.config import DeepSpeedConfig
 

@@ -1,4 +1,4 @@
-"""Check the keys of DeepSpeed's configuration against a record of the keys that DeepSpeed has.
+"""Check the keys of a DeepSpeed configuration against teralog's record of valid keys.
 
 The record also has old names of keys, and keys that only earlier versions have.
 """
@@ -27,7 +27,7 @@ RECORD = json.loads((files("orchestrator.frameworks.deepspeed") / "known_keys.js
 
 @pytest.fixture(scope="module")
 def recorder() -> ModuleType:
-    """Return the tool that records DeepSpeed's keys."""
+    """Return tools/record_deepspeed_keys.py as a module; it records DeepSpeed's keys."""
     spec = importlib.util.spec_from_file_location("record_deepspeed_keys", RECORDER)
     assert spec
     assert spec.loader
@@ -176,7 +176,10 @@ def test_a_key_that_has_a_new_name_is_refused(written: dict[str, Any], problems:
 
 
 def test_a_name_that_an_early_deepspeed_uses_is_kept():
-    """For an early version of DeepSpeed, an old name is accepted only if that version uses it."""
+    """For an early version of DeepSpeed, an old name of a key is accepted if that version uses it.
+
+    Other old names are still refused.
+    """
     written = {"zero_optimization": {"stage3_gather_fp16_weights_on_model_save": False}}
     kept = ["zero_optimization.stage3_gather_fp16_weights_on_model_save"]
     assert not list(renamed_keys(written, kept))
@@ -205,7 +208,10 @@ TODAYS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 @pytest.mark.parametrize(("written", "today"), TODAYS.values(), ids=TODAYS)
 def test_a_key_gets_the_name_that_it_has_today(written: dict[str, Any], today: dict[str, Any]):
-    """An old name of a key is replaced by today's name, unless the value would change too."""
+    """An old name of a key is replaced by today's name.
+
+    It stays if the value would have to change too.
+    """
     assert with_todays_names(written) == today
     assert with_todays_names(today) == today
 
@@ -220,7 +226,10 @@ OF_TODAY: list[dict[str, Any]] = [
 @pytest.mark.parametrize("values", OF_TODAY, ids=str)
 @pytest.mark.parametrize("name", [GATHERED, "stage3_gather_fp16_weights_on_model_save"])
 def test_both_names_of_a_key_are_accepted(run_of: RunOf, values: dict[str, Any], name: str):
-    """Both the old and the new name of a key work, even if teralog writes the key itself."""
+    """The user may give a key by its old or its new name, even if teralog writes the key itself.
+
+    The configuration then has the key once, with the user's value.
+    """
     run = run_of(**values, deepspeed={"zero_optimization": {name: True}})
     framework = FRAMEWORKS[run.framework]
     assert list(framework.checks.problems(run)) == []
@@ -292,7 +301,10 @@ def test_deepspeed_itself_refuses_two_names_of_one_key():
 
 @pytest.mark.train
 def test_the_record_has_the_keys_that_deepspeed_knows(recorder: ModuleType):
-    """If the installed DeepSpeed has the recorded version, the test compares its keys too."""
+    """Teralog's record of keys equals the keys of DeepSpeed itself.
+
+    This is tested only if the installed DeepSpeed has the recorded version.
+    """
     pytest.importorskip("deepspeed", reason="needs the train extra")
     installed = metadata.version("deepspeed")
     if installed != RECORD["deepspeed"]:
@@ -303,7 +315,7 @@ def test_the_record_has_the_keys_that_deepspeed_knows(recorder: ModuleType):
 
 
 def test_a_recording_dictionary_is_a_dictionary(recorder: ModuleType):
-    """A recording dictionary records every look-up, and otherwise behaves like a dict."""
+    """`RecordingDict` records every key that is looked up, and otherwise behaves like a dict."""
     recording = recorder.RecordingDict({"a": 1})
     assert ("a" in recording, "b" in recording) == (True, False)
     assert (recording["a"], recording.get("c"), recording.get("d", 2)) == (1, None, 2)

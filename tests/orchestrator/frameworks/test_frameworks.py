@@ -1,4 +1,7 @@
-"""The contract of every framework in the table; a new framework is tested automatically."""
+"""Rules that every framework in the table `FRAMEWORKS` must follow.
+
+A new framework is tested without a change here.
+"""
 
 import ast
 import dataclasses
@@ -70,7 +73,7 @@ def fitting(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
 
 @functools.cache
 def options(framework_name: str) -> st.SearchStrategy[dict[str, Any]]:
-    """Generate options of a framework; those that it requires are always included."""
+    """Generate values for options of a framework; its required options are always included."""
     entry = FRAMEWORKS[framework_name]
     needed, free = {}, {}
     for field in dataclasses.fields(entry.options):
@@ -125,7 +128,10 @@ def test_an_unknown_framework_is_refused_with_the_nearest_name():
 
 @every_framework
 def test_options_are_frozen_and_each_is_described(entry: Framework):
-    """The options are a frozen dataclass; each has a type and a description."""
+    """The options of a framework are fields of a frozen dataclass.
+
+    Each option has a type and a description.
+    """
     assert entry.options.__dataclass_params__.frozen
     for name, annotation in field_types(entry.options).items():
         schema = TypeAdapter(annotation).json_schema()
@@ -134,7 +140,7 @@ def test_options_are_frozen_and_each_is_described(entry: Framework):
 
 @every_framework
 def test_an_option_left_out_has_a_value_that_fits(entry: Framework):
-    """A default is a valid value, or None if the option is absent by default."""
+    """The default of an option is a valid value, or None if the option is absent by default."""
     for field in dataclasses.fields(entry.options):
         default = field.default
         if field.default_factory is not dataclasses.MISSING:
@@ -145,7 +151,7 @@ def test_an_option_left_out_has_a_value_that_fits(entry: Framework):
 
 @every_framework
 def test_description_is_one_line(entry: Framework):
-    """The documents show the description in one line of a table."""
+    """The description of a framework is one line, because a table in the docs shows it."""
     assert entry.description == entry.description.strip(" .")
     assert entry.description.isprintable()
     assert "|" not in entry.description
@@ -153,7 +159,7 @@ def test_description_is_one_line(entry: Framework):
 
 @every_framework
 def test_options_that_label_a_run_are_options(entry: Framework):
-    """The options whose values label a run are options of the framework."""
+    """`labelled_by` of a framework, i.e. the options in a run's label, has only its own options."""
     assert set(entry.labelled_by) <= set(field_types(entry.options))
 
 
@@ -178,9 +184,9 @@ def test_a_log_can_be_read(entry: Framework):
 
 @every_framework
 def test_a_sample_log_shows_how_fast_the_run_was(entry: Framework):
-    """In a framework's sample log, every step has its seconds or a rate.
+    """In a framework's sample log, every step has its seconds or its samples per second.
 
-    A log with fewer than three steps has a rate for the whole run.
+    A log with fewer than three steps must contain the samples per second of the whole run.
     """
     log = LOGS / f"{entry.name}.log"
     records = list(read_records(log, entry.log.formats, complete=True))
@@ -201,7 +207,10 @@ def test_columns_have_titles_and_names_of_their_own(entry: Framework):
 
 @every_framework
 def test_the_vocabulary_is_padded_to_a_multiple_of_one_or_more(entry: Framework):
-    """The vocabulary is padded to a multiple of some number; 1 pads nothing."""
+    """A framework pads the vocabulary to a multiple of a number that is at least 1.
+
+    With 1, there is no padding.
+    """
     assert entry.model.vocab_size_multiple >= 1
 
 
@@ -226,9 +235,10 @@ def test_warnings_are_sentences_too(run_of: RunOf, values: dict[str, Any]):
 
 @every_framework
 def test_the_options_that_are_paths_are_options(entry: Framework):
-    """The paths of a framework are options of the framework.
+    """`start.paths` of a framework has only names of its options.
 
-    The path of every file that a run opens begins with one of them.
+    The files that a run opens follow from these options: each file's path begins with the value
+    of one of them.
     """
     names = field_types(entry.options)
     assert set(entry.start.paths) <= set(names)
@@ -238,7 +248,10 @@ def test_the_options_that_are_paths_are_options(entry: Framework):
 
 @given(choices())
 def test_launcher_is_in_the_table(run_of: RunOf, values: dict[str, Any]):
-    """The table of launchers has the framework's launcher, chosen in the campaign file or fixed."""
+    """The launcher of any run is in the table `LAUNCHERS`.
+
+    The campaign file chooses the launcher, or the framework has only one.
+    """
     assert run_of(**values).options.launcher in LAUNCHERS
 
 
@@ -252,7 +265,7 @@ def test_a_program_s_options_are_recorded(run_of: RunOf, values: dict[str, Any])
 
 @given(choices())
 def test_configuration_files_are_json(run_of: RunOf, values: dict[str, Any]):
-    """Configuration files have names, are in the run's folder, and are read back unchanged."""
+    """The name of a run's configuration file has no folder, and its content is valid JSON."""
     run = run_of(**values)
     for name, content in FRAMEWORKS[run.framework].start.config_files(run).items():
         assert "/" not in name
@@ -261,7 +274,7 @@ def test_configuration_files_are_json(run_of: RunOf, values: dict[str, Any]):
 
 @given(choices())
 def test_cells_are_text_or_numbers(run_of: RunOf, values: dict[str, Any]):
-    """A cell is text, a number or None, never a list or a mapping."""
+    """A cell of a framework's report is text, a number or None, never a list or a mapping."""
     run = run_of(**values)
     for column in FRAMEWORKS[run.framework].report.chosen:
         cell = column.value(run)
@@ -279,7 +292,7 @@ def test_every_option_is_among_the_sizes_of_a_run(run_of: RunOf, values: dict[st
 
 @pytest.mark.parametrize("name", ["gpt", "hf_deepspeed", "colossalai_gpt", "oneflow_gpt"])
 def test_the_message_names_what_the_program_cannot_split(run_of: RunOf, name: str) -> None:
-    """The message names what the program cannot split: sequences or layers."""
+    """If a program cannot split sequences or layers over ranks, the message names which of them."""
     given = {"framework": name, "gpus_per_node": 2}
     if name in {"colossalai_gpt", "oneflow_gpt"}:
         given["source"] = "s"

@@ -1,4 +1,4 @@
-"""Hugging Face's Trainer with DeepSpeed: its options, its files, and its page of 2021."""
+"""Hugging Face's Trainer with DeepSpeed: options, files, and a published page of 2021."""
 
 import csv
 import re
@@ -194,7 +194,10 @@ def config(run: Run) -> dict[str, Any]:
 
 
 def test_what_the_trainer_knows_is_left_to_it(run_of: RunOf):
-    """Values that the Trainer sets itself are "auto", because the Trainer refuses other values."""
+    """Values of the DeepSpeed configuration that the Trainer computes itself are "auto".
+
+    The Trainer refuses a value that differs from its own.
+    """
     values = trainer(zero_stage=3, offload_optimizer="cpu", offload_param="cpu", precision="fp16")
     assert config(run_of(**values)) == {
         "train_batch_size": "auto",
@@ -240,13 +243,16 @@ def test_the_forecast_knows_what_the_trainer_fills_in(run_of: RunOf):
 
 
 def published(name: str) -> list[dict[str, str]]:
-    """Return the rows of a published table."""
+    """Return the rows of a published table, given the name of its CSV file."""
     with (PUBLISHED / name).open() as file:
         return list(csv.DictReader(file))
 
 
 def test_the_campaign_of_the_largest_models_plans_the_pages_rows():
-    """The planned runs have the GPUs, the size and the batches of each row."""
+    """examples/hf-zero3-largest.yaml plans one run per row of the published table, in its order.
+
+    A run has the GPUs, the model size and the batch sizes of its row.
+    """
     names = ("world_size", "parameters", "micro_batch_size", "global_batch_size")
     page = [[row[name] for name in names] for row in published("hf-zero3-offload-largest.csv")]
     planned = plan_records(load_campaign(ROOT / "examples" / "hf-zero3-largest.yaml"), {})
@@ -259,7 +265,10 @@ def test_the_campaign_of_the_largest_models_plans_the_pages_rows():
 
 
 def test_the_campaign_of_performance_plans_the_pages_rows():
-    """A row that the page has several times, or that failed there, is planned once."""
+    """The runs of examples/hf-zero-performance.yaml that fit are those that worked on the page.
+
+    Equal rows of the page are one run.
+    """
     rows = [row for row in published("hf-zero.csv") if row["outcome"] != "OOM"]
     names = ("zero_stage", "offload_optimizer", "offload_param", "micro_batch_size")
     page = {
@@ -282,7 +291,10 @@ def test_the_campaign_of_performance_plans_the_pages_rows():
 
 
 def test_the_run_of_the_page_that_failed_is_planned_as_one_that_does_not_fit():
-    """Only the page's last run, with ZeRO-2, has the forecast that it does not fit."""
+    """Of the runs of the page, only the one that failed there is forecast not to fit.
+
+    It is the last one, with ZeRO stage 2.
+    """
     *others, last = load_campaign(ROOT / "examples" / "hf-zero-performance.yaml").runs
     assert not any(planned.memory_problem for planned in others)
     assert "32" in (last.memory_problem or "")
@@ -290,7 +302,10 @@ def test_the_run_of_the_page_that_failed_is_planned_as_one_that_does_not_fit():
 
 
 def test_the_run_that_failed_on_the_page_does_not_fit(run_of: RunOf):
-    """The 52B run with ZeRO-2 that failed on the page does not fit: each GPU has all weights."""
+    """For the 52B run with ZeRO stage 2 that failed on the page, the forecast exceeds 32 GiB.
+
+    With stage 2, each GPU has all weights.
+    """
     run = run_of(
         **trainer(zero_stage=2, offload_optimizer="cpu", model="52B", nodes=16, gpus_per_node=4),
         precision="fp16",
@@ -344,9 +359,9 @@ include:
 
 
 def test_a_run_with_only_a_total_time_has_a_step_time_and_tflops(reported: Reported):
-    """If a log has only the rate of the whole run, the step time is the global batch / this rate.
+    """If a log has only the rate of the whole run, the step time is the global batch / the rate.
 
-    The time includes the first steps, and a note explains that.
+    This step time includes the first steps, and a note in the report explains that.
     """
     _, [run], report = reported(RUN_CLM, {"log": RUN_CLM_LOG, "state": COMPLETED})
     summary = run.summary
@@ -382,9 +397,10 @@ def test_step_times_count_before_the_time_of_the_whole_run(reported: Reported):
 
 
 def test_a_table_has_each_size_in_one_column(reported: Reported):
-    """A table of one framework has the framework's titles for sizes, e.g. "Mic-BS".
+    """A report of one framework has that framework's column titles, e.g. "Mic-BS".
 
-    A table of several frameworks has the common titles, e.g. "micro-batch".
+    A report of several frameworks has the common titles, e.g. "micro-batch". No report has two
+    columns for the same size.
     """
     rows = "include:\n  - {framework: hf_deepspeed}\n  - {micro_batch_size: 2, framework: "
     alone = reported(rows + "hf_deepspeed}\n", None, None)[2]

@@ -156,14 +156,17 @@ def test_the_branch_for_deepspeed_has_what_its_runs_print_next_to_the_options_of
 
 
 def handed(script: str) -> str:
-    """Return the part of a script that builds the arguments of its program."""
+    """Return the part of a job script that builds its program's arguments: the array `args`."""
     text = script[script.index("\nargs=(") :]
     return text[: text.index("\n)\n") + 3]
 
 
 @cache
 def arguments(array: str) -> list[str]:
-    """Return the arguments that a script passes to its program, as bash reads them."""
+    """Return the arguments that a script passes to its program, after bash has expanded them.
+
+    array: the part of the script that builds the array `args`.
+    """
     environment = {"MASTER_ADDR": "host", "node_ips": "10.0.0.1", "PATH": "/usr/bin:/bin"}
     done = subprocess.run(
         ["bash", "-c", f"{array}printf '%s\\0' \"${{args[@]}}\""],

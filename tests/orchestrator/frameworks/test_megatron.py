@@ -1,4 +1,4 @@
-"""Megatron-LM of 2021 and of today: what it refuses, its warnings, and its logs."""
+"""Megatron-LM of 2021 and of today: settings that it refuses, warnings, and its logs."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -255,12 +255,15 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
 def test_what_megatron_refuses_is_reported_before_the_run(
     run_of: RunOf, values: dict[str, Any], problems: list[str]
 ):
-    """A message in the words of the campaign file reports what Megatron refuses."""
+    """If Megatron would refuse a setting, a message reports that in the campaign file's terms."""
     assert list(MEGATRON.checks.problems(run_of(**values))) == problems
 
 
 def test_a_split_of_more_ranks_than_there_are_is_a_contradiction(run_of: RunOf):
-    """A split over more ranks than the run has is refused, as in Megatron core since 0.9."""
+    """A run is impossible if tensor size * pipeline size exceeds its number of ranks.
+
+    Megatron core has refused such a run since version 0.9.
+    """
     run = run_of(**core(nodes=4, gpus_per_node=4, tensor_parallel_size=4, pipeline_parallel_size=8))
     assert list(run_problems(run, Cluster(name="any"), Warmup(1))) == [
         "world_size=16 is not divisible by tensor_parallel_size*pipeline_parallel_size=32"
@@ -422,7 +425,7 @@ def test_the_files_that_a_run_opens_follow_from_its_paths():
 
 
 def low(run: Run) -> float:
-    """Return the low end of a run's memory forecast."""
+    """Return the low end of a run's memory forecast in GiB."""
     placement = MEGATRON.model.placement(run)
     assert placement is not None
     memory = forecast(run, placement)
@@ -470,9 +473,9 @@ def test_an_option_that_saves_memory_lowers_the_forecast(run_of: RunOf, option: 
 def test_the_forecast_accounts_for_recomputed_scores(
     run_of: RunOf, arguments: list[str], expected: str | None
 ):
-    """If only attention's scores are recomputed, the forecast assumes selective recomputation.
+    """If a run recomputes only attention's scores, its recomputation is "selective".
 
-    If other modules are recomputed too, the kind of recomputation is None: it is not known.
+    If it recomputes other modules too, the recomputation is None, i.e. not known.
     """
     run = run_of(**core(extra_args=arguments))
     assert list(MEGATRON.checks.problems(run)) == []
@@ -508,8 +511,7 @@ def test_whole_layers_are_recomputed_by_the_parameter(
 def test_a_run_of_2021_is_forecast_as_those_that_logged_their_peaks(run_of: RunOf):
     """The forecast for Megatron-LM 2 assumes full recomputation and no fused attention.
 
-    The runs in docs/background/memory-accuracy.md, which logged their peaks, are forecast like
-    this.
+    docs/background/memory-accuracy.md compares forecasts with this assumption to logged peaks.
     """
     run = run_of(**of_2021(precision="fp16", activation_checkpointing=True))
     assert MEGATRON.model.placement(run) == replace(
@@ -530,9 +532,10 @@ def test_a_run_of_2021_is_forecast_as_those_that_logged_their_peaks(run_of: RunO
 def test_a_run_that_skips_nearly_all_its_updates_gives_a_warning(
     run_of: RunOf, options: dict[str, Any], *, warned: bool
 ):
-    """A run gets a warning if it is too short for the loss scale to fall from 2**32.
+    """A run with fp16 gets a warning if it is so short that nearly all its updates are skipped.
 
-    At each overflow, Megatron-LM skips the update and halves the loss scale.
+    The loss scale starts at 2**32. At each overflow, Megatron-LM skips the update and halves the
+    loss scale.
     """
     sentences = [
         warning
@@ -545,9 +548,10 @@ def test_a_run_that_skips_nearly_all_its_updates_gives_a_warning(
 def test_a_report_has_the_columns_of_the_page(
     campaign_of: Callable[[str], Campaign], attempt_in: Callable[..., Attempt], tmp_path: Path
 ):
-    """The first columns of a report are the page's: the split of the model, then its batch.
+    """The first columns of a report are those of the published page, in the same order.
 
-    The test starts from a log, and checks the report's numbers up to the TFLOPs.
+    The sizes that split the model precede the batch sizes. The test also checks the step time, the
+    TFLOPs and the memory, which the report computes from a log.
     """
     campaign = campaign_of(
         "name: page\ndefaults: {framework: megatron, source: m, model: 18B, gpus_per_node: 16, "

@@ -1,4 +1,4 @@
-"""Further arguments that Megatron would refuse are reported before the run starts."""
+"""Arguments in `extra_args` that Megatron would refuse are reported before the run starts."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -41,7 +41,10 @@ def problems_of(run: Run) -> list[str]:
 def test_a_schedule_by_samples_is_not_for_a_training_by_iterations(
     run_of: RunOf, program: dict[str, Any], arguments: list[str]
 ):
-    """Every run of teralog counts iterations, so a schedule by samples is refused."""
+    """An option that counts samples, e.g. --lr-decay-samples, is refused.
+
+    The reason is that every run of teralog counts iterations.
+    """
     option = arguments[0].partition("=")[0]
     assert problems_of(run_of(**program, extra_args=arguments)) == [
         (f"extra_args: {option} counts samples, but train_iters counts iterations; remove it")
@@ -81,7 +84,7 @@ def test_the_user_s_warm_up_takes_the_place_of_the_script_s(
     arguments: list[str],
     fractions: list[str],
 ):
-    """If the user gives a learning-rate warm-up, the script does not give one."""
+    """If the user gives a learning-rate warm-up, the script leaves out its default warm-up."""
     run = {**program, "gpus_per_node": 1, "extra_args": arguments}
     campaign = campaign_of(f"name: warm-up\ninclude: [{run}]\n")
     words = job_script(campaign.runs[0], campaign, Path("/results/warm-up/run")).split()
@@ -262,7 +265,7 @@ def test_a_warm_up_ends_before_the_training(run_of: RunOf, program: dict[str, An
 
 
 def test_a_value_that_is_not_a_number_breaks_no_rule(run_of: RunOf):
-    """These rules ignore a value that is not a number.
+    """The rules of this module ignore a value that should be a number and is not.
 
     Another check, against the program's options, reports such a value.
     """
@@ -359,7 +362,7 @@ BLEND = "needs a weight before each prefix, for instance [--data-path, 0.3, /dat
 def test_megatron_2_takes_weights_and_prefixes_in_turn(
     run_of: RunOf, program: dict[str, Any], words: list[Any], *, refused: bool
 ):
-    """In Megatron 2, the argument --data-path can be weights and data prefixes in turn.
+    """In Megatron 2, --data-path in `extra_args` may alternate weights and data prefixes.
 
     E.g. `0.3 a 0.7 b`. The run then has no parameter `data_path`.
     """

@@ -1,4 +1,4 @@
-"""Megatron with DeepSpeed, as in 2021: 3D parallelism in two branches, and ZeRO."""
+"""Megatron with DeepSpeed, as in 2021: 3D parallelism in an old and a new branch, and ZeRO."""
 
 import itertools
 from pathlib import Path
@@ -31,7 +31,7 @@ MODEL = {"hidden_size": 512, "num_attention_heads": 8, "vocab_size": 50257, "seq
 
 
 def three_d(**values: Any) -> dict[str, Any]:
-    """Return parameters of a 3D parallel run."""
+    """Return parameters of a run with 3D parallelism: data, tensor and pipeline."""
     return {
         "framework": "megatron_deepspeed_3d",
         "pipeline_parallel_size": 16,
@@ -42,7 +42,7 @@ def three_d(**values: Any) -> dict[str, Any]:
 
 
 def zero(**values: Any) -> dict[str, Any]:
-    """Return parameters of a ZeRO run."""
+    """Return parameters of a run with ZeRO."""
     return {"framework": "megatron_deepspeed_zero", **COMMON, **values}
 
 
@@ -331,7 +331,10 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
 def test_what_the_programs_refuse_is_reported_before_the_run(
     run_of: RunOf, values: dict[str, Any], problems: list[str]
 ):
-    """A message in the words of the campaign file reports what the programs refuse."""
+    """If Megatron or DeepSpeed would refuse a setting, a message reports that.
+
+    It uses the terms of the campaign file.
+    """
     run = run_of(**values)
     checks = FRAMEWORKS[run.framework].checks
     assert [*checks.problems(run), *checks.unknown_keys(run)] == problems
@@ -346,7 +349,7 @@ def config(run: Run) -> dict[str, Any]:
 def test_sizes_of_zero_3_follow_from_the_hidden_size(run_of: RunOf):
     """The sizes for ZeRO stage 3, e.g. of buckets, follow from the hidden size, as in 2021.
 
-    The configuration of 2021 misspelt a key, which is corrected.
+    The configuration of 2021 had a misspelt key; teralog writes the right one.
     """
     assert config(run_of(**zero(micro_batch_size=48)))["zero_optimization"] == {
         "stage": 3,
@@ -362,7 +365,7 @@ def test_sizes_of_zero_3_follow_from_the_hidden_size(run_of: RunOf):
 def test_lower_stages_have_no_sizes_of_stage_3(run_of: RunOf):
     """Below ZeRO stage 3, the configuration has no keys of stage 3.
 
-    It can still offload the optimizer.
+    The optimizer can still be offloaded.
     """
     run = run_of(**zero(zero_stage=2, offload_optimizer="cpu"))
     assert config(run)["zero_optimization"] == {
@@ -442,7 +445,10 @@ def test_the_files_that_a_run_opens_follow_from_its_paths(
 
 
 def test_stages_that_differ_are_reported_as_a_warning(run_of: RunOf):
-    """If the stages cannot have equally many layers, a warning reports that some stages wait."""
+    """If the number of layers is not divisible by the pipeline stages, the run gets a warning.
+
+    Some stages then have one more layer, and the others wait for them.
+    """
     sentence = (
         "num_layers=50 is not divisible by pipeline_parallel_size=16: DeepSpeed gives some stages "
         "one more layer, and the other stages wait for them"

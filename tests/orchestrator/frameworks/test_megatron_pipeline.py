@@ -47,7 +47,7 @@ def four_stages(num_layers: int, *extra_args: Any, **values: Any) -> dict[str, A
 
 
 def in_chunks(num_layers: int, *extra_args: Any, **values: Any) -> dict[str, Any]:
-    """Return parameters of a run over four stages with two chunks per stage."""
+    """Return parameters of a run over four pipeline stages, each with two chunks of layers."""
     return four_stages(num_layers, *extra_args, virtual_pipeline_parallel_size=2, **values)
 
 
@@ -68,7 +68,10 @@ UNEVEN = {
 
 @pytest.mark.parametrize("values", UNEVEN.values(), ids=UNEVEN)
 def test_stages_may_differ_in_megatron_core(run_of: RunOf, values: dict[str, Any]):
-    """Stages may have different numbers of layers; the plan still forecasts their memory."""
+    """In Megatron core, pipeline stages may have different numbers of layers.
+
+    The plan still forecasts their memory.
+    """
     run = run_of(**values)
     assert list(MEGATRON.checks.problems(run)) == []
     placement = MEGATRON.model.placement(run)
@@ -108,7 +111,10 @@ def test_chunks_of_uneven_stages_are_reported_by_their_number(
 
 @pytest.mark.parametrize("option", [f"{FIRST}=7", f"{LAYOUT}=Et*7|t*9|t*8|t*8L"])
 def test_the_forecast_assumes_equal_stages(run_of: RunOf, option: str):
-    """The forecast treats all stages as equal, and a warning reports it."""
+    """The forecast assumes that all stages have equally many layers.
+
+    If they do not, a warning reports this assumption.
+    """
     run = run_of(**four_stages(31 if FIRST in option else 32, option))
     name = option.partition("=")[0]
     assert list(run_warnings(run, Cluster(name="far"), Path())) == [
@@ -140,9 +146,9 @@ OF_2 = {"version": "2", **DATA}
 def test_older_versions_lower_parallel_sizes_that_are_too_large(
     run_of: RunOf, values: dict[str, Any], split: tuple[int, int]
 ):
-    """Older versions lower a parallel size that is too large for the number of ranks.
+    """Older versions of Megatron lower a parallel size that is too large for the number of ranks.
 
-    The run stores both the size that the user gave and the size in training.
+    The run stores both the size that the user gave and the size that Megatron uses.
     """
     run = run_of(**four_stages(32, **values))
     parallelism = run.parallelism
@@ -155,9 +161,9 @@ def test_older_versions_lower_parallel_sizes_that_are_too_large(
 
 
 def test_a_lowered_run_is_not_the_run_with_the_lower_size(run_of: RunOf):
-    """A run whose parallel size Megatron lowers is not the run for which the user gave this size.
+    """If Megatron lowers a run's pipeline size to 4, the run still differs from one with size 4.
 
-    The two runs have the same sizes in training, but different identities.
+    Both train with the same sizes, but have different identities.
     """
     asked = run_of(**four_stages(32, **{**ON_16, **OF_2}))
     lower = run_of(**four_stages(32, **{**ON_16, **OF_2, "pipeline_parallel_size": 4}))
@@ -167,7 +173,7 @@ def test_a_lowered_run_is_not_the_run_with_the_lower_size(run_of: RunOf):
 
 
 def test_a_number_of_copies_is_compared_with_what_trains(run_of: RunOf):
-    """A `data_parallel_size` of the user is compared with the number of copies that will train.
+    """The user's `data_parallel_size` must be the number of model copies that Megatron trains.
 
     E.g. Megatron lowers the pipeline size of a run on 16 ranks from 8 to 4. With tensor size 4, the
     run has one copy of the model.

@@ -1,4 +1,7 @@
-"""OneFlow's GPT-2: its limits, its command, and its report with and without placement."""
+"""OneFlow's GPT-2: its limits, its command, and its report.
+
+The report compares runs with and without OneFlow's optimizer placement.
+"""
 
 import subprocess
 from collections.abc import Callable
@@ -76,9 +79,10 @@ def test_what_the_program_cannot_do_is_reported(run_of: RunOf, values: dict[str,
 def test_the_vocabulary_is_padded_and_holds_the_tokens_of_texts(
     run_of: RunOf, vocab_size: int, dataset: str, padded: int, *, warned: bool
 ):
-    """The vocabulary is padded. With a dataset of texts, it should have all 50257 tokens of GPT-2.
+    """The vocabulary is padded, and is large enough for the program's data.
 
-    A smaller vocabulary gives a warning, because the program reads texts with these tokens.
+    For a dataset of texts, the program needs all 50257 tokens of GPT-2. A smaller vocabulary gives
+    a warning.
     """
     run = oneflow(run_of, vocab_size=vocab_size, dataset=dataset)
     assert run.padded_vocab_size == padded
@@ -99,7 +103,7 @@ def test_the_campaign_has_the_rows_of_the_page_in_its_order():
 
 
 def test_the_forecast_is_the_one_that_was_compared_with_the_page():
-    """Each peak that the page reports is within the forecast's interval."""
+    """Each memory peak on the published page is within the interval of the run's forecast."""
     campaign = load_campaign(EXAMPLE)
     peaks = [memory / 1024 for _, _, *both in PAGE for memory, _ in both]
     for planned, peak in zip(campaign.runs, peaks, strict=True):
@@ -163,7 +167,7 @@ def test_the_command_is_that_of_the_page():
 
 
 def log(memory: int, throughput: float) -> str:
-    """Return the output of a run, mixed with samples of its GPUs.
+    """Return the output of a run, mixed with nvidia-smi's lines about utilization and memory.
 
     memory: the highest memory use of a GPU in MiB. throughput: samples per second after step 100.
     """
@@ -181,9 +185,10 @@ def log(memory: int, throughput: float) -> str:
 def test_the_report_compares_runs_with_those_without_placement(
     tmp_path: Path, attempt_in: Callable[..., Attempt]
 ):
-    """The report shows the change from each run without placement to the run with placement.
+    """A cell of a run with optimizer placement has its change from the same run without it.
 
-    Given the page's measurements, it has the page's cells, with three wrong cells corrected.
+    If the runs have the published page's memory and speed, the report has the page's cells, with
+    three wrong cells corrected.
     """
     campaign, store = load_campaign(EXAMPLE), CampaignStore(tmp_path)
     measured = [pair for _, _, *both in PAGE for pair in both]

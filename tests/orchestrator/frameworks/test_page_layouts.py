@@ -60,7 +60,7 @@ CAMPAIGNS: dict[str, list[str]] = {
 
 
 def page_columns(table: str) -> list[str]:
-    """Return the columns of a published table, with the names that a report uses."""
+    """Return the columns of a published table, by the names of the report's columns."""
     with (PAGES / f"{table}.csv").open() as file:
         header = next(csv.reader(file))
     names = [name for name in header if name not in NO_COLUMN]
@@ -119,7 +119,10 @@ def test_groups_are_set_apart_where_the_page_s_are(name: str, tmp_path: Path) ->
 def test_a_run_out_of_memory_keeps_its_row(
     attempt_in: Callable[..., Attempt], tmp_path: Path
 ) -> None:
-    """The run out of memory is the last of eleven rows, with a dash for each missing value."""
+    """A run out of memory has a row in the report, with a dash for each missing value.
+
+    In this campaign, it is the last of eleven rows.
+    """
     campaign = load_campaign(ROOT / "examples" / "megatron-deepspeed-zero-embeddings.yaml")
     store = CampaignStore(tmp_path)
     log = "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.26 GiB.\n"

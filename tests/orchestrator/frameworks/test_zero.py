@@ -1,4 +1,4 @@
-"""ZeRO's limits and its table cell, shared by all frameworks that use DeepSpeed."""
+"""ZeRO's limits and its column in reports, shared by all frameworks that use DeepSpeed."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ OFFLOADS = {
 def test_a_cell_shows_what_is_offloaded_and_where_to(
     run_of: RunOf, values: dict[str, Any], shown: str | None
 ):
-    """The cell shows the offloaded states and where they are moved, e.g. "optimizer → cpu"."""
+    """The column `offload` shows the offloaded states and their device, e.g. "optimizer → cpu"."""
     run = run_of(framework="deepspeed", script="train.py", zero_stage=3, **values)
     cells = {column.name: column.value(run) for column in FRAMEWORKS["deepspeed"].report.chosen}
     assert cells["offload"] == shown
@@ -194,7 +194,10 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
 def test_what_deepspeed_refuses_or_ignores_is_reported_before_the_run(
     run_of: RunOf, values: dict[str, Any], problems: list[str]
 ):
-    """A message in the words of the campaign file reports what DeepSpeed refuses or ignores."""
+    """If DeepSpeed would refuse or ignore a setting, a message reports that.
+
+    It uses the terms of the campaign file.
+    """
     run = run_of(**values)
     checks = FRAMEWORKS[run.framework].checks
     assert [*checks.problems(run), *checks.unknown_keys(run)] == problems
@@ -225,7 +228,7 @@ OVERLAYS: dict[str, tuple[dict[str, Any], str]] = {
 def test_an_overlay_cannot_contradict_the_run(run_of: RunOf, overlay: dict[str, Any], setting: str):
     """A run is impossible if its `deepspeed` settings contradict its other parameters.
 
-    Otherwise the table would show other settings than those in use.
+    Otherwise the report would show settings that DeepSpeed does not use.
     """
     run = run_of(**gpt(strategy="zero3", deepspeed=overlay))
     [problem] = FRAMEWORKS["gpt"].checks.problems(run)
@@ -282,6 +285,9 @@ SILENT: dict[str, tuple[dict[str, Any], list[str]]] = {
 def test_a_run_whose_steps_deepspeed_does_not_report_gives_a_warning(
     run_of: RunOf, values: dict[str, Any], warnings: list[str]
 ):
-    """A run whose steps DeepSpeed does not report has no step time in the table."""
+    """A run gets a warning if DeepSpeed will not print its steps.
+
+    The report then has no step time of the run.
+    """
     run = run_of(**{"train_iters": 20, **values})
     assert list(FRAMEWORKS[run.framework].checks.warnings(run)) == warnings

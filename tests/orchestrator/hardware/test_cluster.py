@@ -25,7 +25,7 @@ def test_this_machine_is_one_node_with_the_gpus_that_may_be_used(
 
 
 def test_every_key_of_a_profile_is_read(tmp_path: Path):
-    """Every key of a profile is read; the default name is that of the file."""
+    """Every key of a cluster profile is read; without `name`, the file's name is used."""
     (tmp_path / "v100.yaml").write_text(
         "nodes: 261\ngpus_per_node: 4\ngpu: V100-SXM2-32GB\ncores_per_rank: 10\n"
         "gpu_peak_tflops: {fp16: 120}\ngpu_memory_gib: 31.7\n"
@@ -137,7 +137,11 @@ def test_a_cluster_without_a_number_of_gpus_has_some(tmp_path: Path, text: str, 
 def test_the_peak_is_the_profile_s_or_that_of_the_gpu_in_the_log(
     profile: dict[str, Any], precision: str, device: str | None, peak: float | None
 ):
-    """The GPU in the log takes precedence over the profile's, and no peak is guessed."""
+    """The peak that the profile gives comes first, then that of the GPU that the log names.
+
+    Without both, it is the peak of the profile's GPU. A GPU name that is ambiguous or unknown has
+    no peak.
+    """
     figure = Cluster(name="a", **profile).peak_tflops(precision, device)
     assert figure is not None
     assert figure.value == peak
@@ -154,7 +158,7 @@ def test_without_a_named_gpu_the_peak_is_unknown(profile: dict[str, Any], device
 
 
 def test_a_profile_may_have_a_name_of_its_own(tmp_path: Path):
-    """With the same `name`, two profile files mean one cluster."""
+    """A profile may contain a `name` that differs from the name of its file."""
     (tmp_path / "v100-big.yaml").write_text("name: v100\n")
     assert load_cluster(str(tmp_path / "v100-big.yaml"), Path("/elsewhere")).name == "v100"
 
@@ -252,7 +256,10 @@ INSTEAD = "; give a file's name, or 'local' for this machine"
 def test_the_message_lists_existing_profiles(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, hint: str
 ):
-    """The list has the path of each profile in the searched folder, and no campaign file."""
+    """The message about a missing profile lists the paths of the profiles in the searched folder.
+
+    It lists no campaign file.
+    """
     monkeypatch.chdir(tmp_path)
     (tmp_path / "more").mkdir()
     (tmp_path / "nothing").mkdir()
@@ -269,6 +276,6 @@ def test_the_message_lists_existing_profiles(
 
 @pytest.mark.parametrize("name", ["missing.yaml", "", ".", ".."])
 def test_a_cluster_without_a_file_is_named(tmp_path: Path, name: str):
-    """A message names the missing profile; a folder is not a profile either."""
+    """A message names a profile whose file is missing, or is a folder."""
     with pytest.raises(UserError, match=r"there is no such profile file in .*; give a file's name"):
         load_cluster(name, tmp_path)

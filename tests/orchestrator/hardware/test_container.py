@@ -47,7 +47,7 @@ def test_profile_with_a_wrong_container_or_binding_is_refused(
 
 
 def loaded(folder: Path, text: str) -> Cluster:
-    """Return the cluster whose profile has these lines."""
+    """Write a cluster profile with this text, and return its cluster."""
     (folder / "there.yaml").write_text(text)
     return load_cluster("there.yaml", folder)
 
@@ -107,7 +107,7 @@ def test_python_of_scripts_is_that_of_the_image_if_there_is_one(tmp_path: Path) 
 def test_runs_option_that_contradicts_the_container_makes_it_impossible(
     tmp_path: Path, campaign_of: Callable[[str], Campaign]
 ) -> None:
-    """A run is impossible if its srun options name another image than the profile's container."""
+    """A run is impossible if its srun options give an image but the profile has a container."""
     (tmp_path / "there.yaml").write_text("container: {image: a, runtime: pyxis}\n")
     campaign = campaign_of(
         f"name: c\ncluster: {tmp_path}/there.yaml\n"

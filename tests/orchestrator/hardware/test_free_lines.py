@@ -1,4 +1,4 @@
-"""Options that a profile or a campaign adds to those of sbatch and srun."""
+"""Options of sbatch and srun that a cluster profile or a campaign adds to teralog's own."""
 
 from pathlib import Path
 
@@ -66,7 +66,7 @@ def test_refused_options_get_a_message_with_what_to_write(
 def test_an_option_of_a_plug_in_is_known_where_sbatch_lists_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If `sbatch --help` lists a plug-in's option, teralog knows whether it takes a value."""
+    """For a plug-in's option in `sbatch --help`, teralog knows whether it takes a value."""
     (tmp_path / "sbatch").write_text(
         "#!/bin/sh\necho '      --our-mount=path  a plug-in of ours'\n"
     )

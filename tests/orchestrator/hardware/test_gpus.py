@@ -1,4 +1,4 @@
-"""The peaks of GPUs, by any of a GPU's names; a peak is never guessed."""
+"""Peaks and memory of GPUs, looked up by any of a GPU's names; nothing is guessed."""
 
 import pytest
 from hypothesis import given
@@ -79,7 +79,10 @@ NAMES: list[tuple[str, list[str], float | None, int | None]] = [
 def test_an_ambiguous_name_has_the_figures_that_all_its_gpus_share(
     name: str, gpus: list[str], peak: float | None, memory: int | None
 ):
-    """The figure is None if the name is unknown, or if the possible GPUs differ."""
+    """If a name may mean several GPUs, it has a peak or a memory size only if they all agree.
+
+    Otherwise the value is None, like that of an unknown name.
+    """
     assert [gpu.name for gpu in matching(name)] == gpus
     assert peak_tflops(name, "fp16").value == peak
     assert memory_gib(name).value == memory
@@ -109,7 +112,7 @@ def test_an_ambiguous_name_has_the_figures_that_all_its_gpus_share(
 def test_a_figure_has_its_source_or_the_reason_why_it_is_missing(
     name: str, precision: str, sentence: str
 ):
-    """A sentence for the report states the source, or why there is no figure."""
+    """A sentence for the report states the source of a GPU's peak, or why no peak is known."""
     assert peak_tflops(name, precision).explanation.startswith(sentence)
 
 
@@ -122,19 +125,19 @@ def test_fp32_has_its_own_peak(name: str, peak: float | None):
 
 
 def test_a_tpu_has_a_peak_in_bf16_only():
-    """A TPU has no fp16, so it has no peak there."""
+    """A TPU cannot compute in fp16, so it has a bf16 peak and no fp16 peak."""
     assert peak_tflops("TPU v4", "bf16").value == 275
     assert peak_tflops("TPU v4", "fp16").value is None
 
 
 def test_an_unknown_precision_has_no_peak():
-    """An unknown precision does not get the peak of a similar one."""
+    """If a GPU's peak in a precision is unknown, the peak of another precision is not used."""
     assert peak_tflops("A100", "fp8").value is None
 
 
 @given(st.text(max_size=30))
 def test_any_gpu_name_gets_an_answer(name: str):
-    """Any name gives a figure, or a sentence that explains why not; never an exception."""
+    """For any name, the peak and the memory have an explanation, and no exception is raised."""
     for figure in (*(peak_tflops(name, precision) for precision in PRECISIONS), memory_gib(name)):
         assert figure.explanation
 
@@ -155,7 +158,10 @@ def test_a_full_name_means_one_gpu(name: str):
 
 
 def test_a_card_of_two_dies_is_two_gpus():
-    """Slurm and torch see each half of an MI250X as a GPU; its card has 383 TFLOPs."""
+    """Each of the two dies of an MI250X counts as a GPU, as in Slurm and torch.
+
+    So its bf16 peak is half of the card's 383 TFLOP/s.
+    """
     (gpu,) = matching("MI250X")
     assert gpu.dies * gpu.peak_tflops["bf16"] == 383
 

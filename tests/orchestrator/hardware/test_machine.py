@@ -27,9 +27,9 @@ from orchestrator.hardware.machine import visible_gpus
 def test_gpus_after_an_invalid_entry_of_the_variable_do_not_count(
     monkeypatch: pytest.MonkeyPatch, variable: str, gpus: tuple[str, ...]
 ) -> None:
-    """GPUs after an invalid entry of CUDA_VISIBLE_DEVICES do not count, as in CUDA itself.
+    """If CUDA_VISIBLE_DEVICES has an invalid entry, GPUs after it do not count, as in CUDA itself.
 
-    Slurm writes NoDevFiles there for a job without GPUs.
+    E.g. Slurm sets the variable to NoDevFiles for a job without GPUs.
     """
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", variable)
     assert visible_gpus() == gpus

@@ -1,4 +1,4 @@
-"""Devices are lent to one process at a time, and are free again however that process ends."""
+"""GPUs or cores are lent to one process at a time; when the process ends, they are free again."""
 
 import os
 import signal
@@ -46,7 +46,7 @@ sys.stdin.read()
 
 
 def gpus(folder: Path, *names: str) -> Devices:
-    """Return GPUs with these names; four GPUs by default."""
+    """Return GPUs with these names, by default four, whose locks are in `folder`."""
     return Devices("gpu", names or ("0", "1", "2", "3"), folder)
 
 
@@ -116,7 +116,7 @@ def test_more_gpus_than_there_are_is_an_error(tmp_path: Path) -> None:
 
 
 def test_a_run_sees_the_gpus_it_was_given_and_no_others(tmp_path: Path) -> None:
-    """A run that has cores instead of GPUs sees no GPU."""
+    """A run sees only the GPUs that it was given; a run that has cores sees no GPU."""
     parts = gpus(tmp_path, "GPU-1a", "MIG-GPU-2b/1/0")
     lease = parts.lease(2)
     assert lease is not None
@@ -131,7 +131,7 @@ def test_a_run_sees_the_gpus_it_was_given_and_no_others(tmp_path: Path) -> None:
 
 @pytest.fixture
 def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the path of a lock folder of the test, so that real runs do not matter."""
+    """Return the path of a lock folder for the test only, so that it ignores real runs."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     return tmp_path / f"teralog-{os.getuid()}"
 
@@ -160,7 +160,7 @@ def test_this_machine_has_gpus_or_else_cores(
 
 
 def test_the_lock_folder_is_the_users_own(runtime: Path) -> None:
-    """Only the user can hold a lock in the folder."""
+    """Only the user who starts runs may read or write the folder of locks."""
     assert this_machines_devices().folder == runtime
     assert runtime.stat().st_mode & 0o777 == 0o700
     assert this_machines_devices().folder == runtime

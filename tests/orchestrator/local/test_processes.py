@@ -38,7 +38,10 @@ STUBBORN = {
 
 
 def with_mark(token: str) -> list[int]:
-    """Return the ids of the processes that have a mark, from /proc; a zombie has no mark."""
+    """Return the ids of the processes that have this mark in their environment.
+
+    A zombie does not count, because its environment is gone.
+    """
     collected = []
     for path in Path("/proc").glob("[0-9]*/environ"):
         try:
@@ -69,7 +72,7 @@ def token() -> Iterator[str]:
 
 
 def start(token: str, shell: str) -> "subprocess.Popen[bytes]":
-    """Start a marked shell in a separate process group, in the same way as a job."""
+    """Start a shell with a mark in a separate session, in the same way as a job."""
     return subprocess.Popen(
         ["bash", "-c", shell],
         env={**os.environ, MARK: token},
@@ -79,7 +82,7 @@ def start(token: str, shell: str) -> "subprocess.Popen[bytes]":
 
 
 def wait_for(token: str, name: str) -> None:
-    """Wait until a process with a mark runs a program."""
+    """Wait until a process with this mark runs the program `name`."""
     deadline = time.monotonic() + 60
     while name not in [process.name() for process in marked(token)]:
         assert time.monotonic() < deadline
@@ -142,7 +145,7 @@ def test_a_process_without_its_mark_ends_with_its_group(token: str) -> None:
 def test_a_process_that_is_just_being_started_is_not_missed(token: str) -> None:
     """Ending an attempt also ends a process that is started during the grace period.
 
-    The test starts this process in a new session, by a program that exits at once.
+    In this test, a program starts the process in a new session and exits at once.
     """
     relay = 'trap "setsid --fork setsid --fork sleep 600 & exit" TERM; echo; '
     for _ in range(6):

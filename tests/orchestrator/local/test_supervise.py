@@ -33,7 +33,7 @@ supervise(order)
 
 @dataclass
 class Supervised:
-    """A supervising process and the folder of its attempt."""
+    """A supervisor, i.e. the process that starts an attempt, and the attempt's folder."""
 
     process: "subprocess.Popen[bytes]"
     folder: Path
@@ -63,7 +63,7 @@ class Supervised:
 
 @pytest.fixture
 def supervised(tmp_path: Path) -> Iterator[Callable[..., Supervised]]:
-    """Return a function that starts a job of some lines of bash under a supervisor."""
+    """Return a function that starts a bash script as a job under a supervisor."""
     started: list[Supervised] = []
 
     def start(job: str, time_limit_seconds: int = 600) -> Supervised:
@@ -109,9 +109,9 @@ def test_the_end_of_a_job_is_recorded(
 def test_the_supervisor_of_a_running_attempt_is_recorded(
     supervised: Callable[..., Supervised],
 ) -> None:
-    """The record of a running attempt has the supervisor's process id and the devices.
+    """The record of a running attempt has the supervisor's process id and the devices in use.
 
-    The job runs in the attempt's folder, and gets the devices and the mark as variables.
+    The job runs in the attempt's folder. Its environment has the devices and the mark.
     """
     job = supervised('echo "$CUDA_VISIBLE_DEVICES" "$TERALOG_ATTEMPT"; pwd; echo x >&2; sleep 600')
     job.wait_for("x")
@@ -134,7 +134,7 @@ def end_by_interrupt(job: Supervised) -> None:
 
 
 def end_by_leaving(job: Supervised) -> None:
-    """Close the supervisor's standard input; this also happens if the `submit` is killed."""
+    """Close the supervisor's standard input, as happens if `submit` is killed."""
     assert job.process.stdin is not None
     job.process.stdin.close()
 

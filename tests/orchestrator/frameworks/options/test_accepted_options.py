@@ -1,6 +1,6 @@
-"""Check a run's further arguments against the program's options.
+"""Check the arguments in a run's `extra_args` against the options of the program.
 
-The options come from the user's checkout of the program, or from a record of them.
+The options come from the user's checkout of the program, or from a record of options.
 """
 
 import json
@@ -29,13 +29,16 @@ def parse_args(extra_args_provider=None):
 
 
 def findings(run: Run, folder: Path) -> tuple[list[str], list[str]]:
-    """Return the findings about the arguments of a run whose campaign file is in a folder."""
+    """Return the problems and the warnings about the arguments of a run.
+
+    folder: the folder of its campaign file.
+    """
     return argument_findings(run, user_paths(run, folder))
 
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Let teralog cache the options that it reads in a folder of the test; return this folder."""
+    """Let teralog cache the options that it reads in a temporary folder; return this folder."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     record.record_of_source.cache_clear()
     return tmp_path / "cache" / "teralog" / "options"
@@ -43,7 +46,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def fork(tmp_path: Path) -> Path:
-    """Write a checkout of a Megatron fork that has further options; return its folder."""
+    """Write a checkout of a Megatron fork with some options of its own; return its folder."""
     arguments = tmp_path / "fork" / "megatron" / "training" / "arguments.py"
     arguments.parent.mkdir(parents=True)
     arguments.write_text(SOURCE)
