@@ -170,9 +170,9 @@ def estimate(
     what: "params", "flops", "memory" or "time". campaign: a campaign file, for all its runs; None
     for one model. options: those of the command, with underscores, e.g. `zero_stage=3`.
 
-    Returns one dictionary per run or model; of FLOPs one per counting convention, too. Memory is in
-    GiB (2**30 bytes), FLOPs are per iteration, times have their unit in the name. Raises ValueError
-    with all mistakes in the options or in the file.
+    Returns one dictionary per run or model. For "flops", there is one dictionary per run or model
+    and counting convention. Memory is in GiB (2**30 bytes), FLOPs are per iteration, times have
+    their unit in the name. Raises ValueError with all mistakes in the options or in the file.
     """
     with _own_packages():
         from orchestrator.estimate.records import estimate_records

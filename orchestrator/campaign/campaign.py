@@ -143,7 +143,10 @@ def _with_configs(checked: Checked, folder: Path) -> Checked:
 
 
 def _checked_entries(checked: Checked) -> tuple[Cluster, tuple[Entry, ...]]:
-    """Return the entries of a file, and its cluster. Raises UserError with all problems."""
+    """Return the cluster that a campaign file names, and the entries of the file.
+
+    Raises UserError with all problems of the file.
+    """
     problems = list(checked.problems)
     try:
         all_entries = entries(checked.file)

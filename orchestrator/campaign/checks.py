@@ -37,8 +37,8 @@ def run_problems(run: Run, cluster: Cluster, warmup: Warmup) -> Iterator[str]:
 def run_warnings(run: Run, cluster: Cluster, folder: Path) -> Iterator[str]:
     """Yield warnings about valid but unusual settings of a run.
 
-    folder: the folder of the campaign file. On a cluster with scheduler `local`, a missing file of
-    the run also gives a warning.
+    folder: the folder of the campaign file. On a cluster with scheduler `local`, there is also a
+    warning for each missing file that the run would open.
     """
     yield from unset_variables(run)
     yield from unset_in("log_folder", cluster.log_folder)

@@ -73,7 +73,8 @@ def _value_problems(
 def _missing(entry: Entry, framework: str | None, wrong: set[str]) -> Iterator[str]:
     """Yield a sentence for each value that an entry lacks.
 
-    wrong: the names of values for which a problem was reported already.
+    wrong: the names of values for which a problem was reported already; there is no second sentence
+    about these.
     """
     if framework is None:
         if "framework" not in wrong:

@@ -223,8 +223,8 @@ def parameter_problems(
     """Yield the problems of parameters at `where`, as sentences that begin with `where`.
 
     where: the part of the file that contains the parameters. A parameter is valid if at least one
-    of `frameworks` has it and accepts its value. elsewhere: for keys that are not parameters here,
-    a hint for the message, by the name of the key.
+    of `frameworks` has it and accepts its value. elsewhere: hints for the messages about keys that
+    are not parameters but belong in another part of the file, by key.
     """
     kinds = (CommonParameters, *(FRAMEWORKS[name].options for name in frameworks))
     for name, value in values.items():

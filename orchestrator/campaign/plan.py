@@ -24,7 +24,7 @@ _TO_START, _IMPOSSIBLE = "to start", "impossible"
 
 @dataclass(frozen=True, slots=True)
 class _Planned:
-    """A run with its corrected memory forecast, and the memory available to a rank."""
+    """A run with its memory forecast after calibration, and the memory available to a rank."""
 
     planned: PlannedRun
     memory: MemoryForecast | None

@@ -14,7 +14,7 @@ class ParameterSeries:
     run_ids: tuple[str, ...]
 
     def before(self, run_id: str) -> tuple[str, ...]:
-        """Return the runs with a smaller value of the parameter."""
+        """Return the ids of the runs that are before a run in its series."""
         return self.run_ids[: self.run_ids.index(run_id)]
 
     def given_up(self, run_id: str, failed: Callable[[str], bool]) -> str | None:

@@ -267,7 +267,10 @@ def _is_typed(option: str) -> bool:
 
 
 def other_results(campaign: "Campaign", store: "CampaignStore") -> "list[Elsewhere]":
-    """Return the other folders, near the file or the current folder, with results of a campaign."""
+    """Return the folders with results of a campaign, except the results folder that is used.
+
+    Looks near the campaign file and in the current folder. Returns none for a rehearsal.
+    """
     from orchestrator.store.results_folder import elsewhere, folder_of
 
     if campaign.rehearsal:

@@ -203,8 +203,8 @@ def _matched(
 def _named(pairing: "Pairing", names: tuple[str, str] | None) -> "Pairing":
     """Return a pairing whose two sides have different names.
 
-    With `names`, the names of the two campaigns are put in front. Without `names`, A and B are put
-    in front, but only if both sides have the same name.
+    With `names`, the name of each side begins with the name of its campaign. Without `names`, the
+    names begin with A and B if they are equal, and otherwise stay as they are.
     """
     from dataclasses import replace
 

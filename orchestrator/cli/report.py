@@ -229,7 +229,10 @@ def _of_tables(page: Path, *, as_html: bool) -> None:
 
 
 def _update(page: Path, campaign: "Campaign", report: "Report") -> str:
-    """Put the report between its marks in the user's page; return a sentence about it."""
+    """Replace the report in the user's page, between the two comments that mark its place.
+
+    Returns a sentence about the page. Raises UserError if the page lacks the comments.
+    """
     from orchestrator.common.errors import UserError
     from orchestrator.markdown.document.report_marks import with_report
     from orchestrator.markdown.document.write import overwrite

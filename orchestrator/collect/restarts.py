@@ -15,7 +15,10 @@ _LINE_BYTES = 200
 
 
 def last_start(log: Path) -> int:
-    """Return the byte at which the last start of a log begins; 0 if there was only one."""
+    """Return the byte of a log at which the job's last start begins.
+
+    Returns 0 if Slurm started the job only once.
+    """
     end = log.stat().st_size
     with log.open("rb") as file:
         while end > 0:

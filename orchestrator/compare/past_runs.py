@@ -24,9 +24,9 @@ class PastRun:
     """A completed attempt. Unknown values are None.
 
     started_at: the time of the start, in ISO 8601; the time of the end if the start is not known.
-    allocation: the allocation that the run shared with others. step_seconds: the median after the
-    warm-up, or the mean of all steps if single steps have no time. crowded: what else used this
-    machine's cores. versions: of the software, by package, from the log.
+    allocation: the allocation in which the run was started. step_seconds: the median after the
+    warm-up, or the mean of all steps if the log has no times of single steps. crowded: what else
+    used this machine's cores. versions: those of the software, by package, from the log.
     """
 
     campaign: str

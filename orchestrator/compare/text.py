@@ -237,7 +237,10 @@ def _remedy(compared: Compared) -> Iterator[str]:
 
 
 def _spread(compared: Compared) -> float | None:
-    """Return the standard deviation of logarithms of speed within a side, for A and B together."""
+    """Return the standard deviation of the logarithms of speed around the mean of each side.
+
+    It is pooled over A and B. Returns None if no side has two runs.
+    """
     squares, degrees = 0.0, 0
     for side in (compared.pairing.runs, compared.pairing.others):
         logs = [math.log(run.seconds) for run in side if run.seconds]

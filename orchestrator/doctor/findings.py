@@ -249,9 +249,9 @@ def _extension_folder() -> Finding:
 
 
 def _names() -> Iterator[Finding]:
-    """Yield the name clashes of each of teralog's packages: what else has the same name.
+    """Yield a finding for each file or distribution that replaces one of teralog's packages.
 
-    If a package has no clash, yield the file from which Python imports the package.
+    If nothing replaces a package, yield a finding with the file from which Python imports it.
     """
     for package, others in others_that_ship().items():
         findings = [

@@ -187,7 +187,8 @@ def import_folders(distribution: metadata.Distribution) -> Iterator[Path]:
 def holds(folder: Path, package: str) -> bool:
     """Return whether `import package` would find the package in `folder`.
 
-    A folder without `__init__.py` is imported only if no other folder on the path has one.
+    A folder of that name without `__init__.py` is imported only if no other folder on the path
+    contains the package with `__init__.py`.
     """
     return _origin(PathFinder.find_spec(package, [str(folder)])) is not None
 

@@ -85,7 +85,10 @@ class Case:
 
     @property
     def iteration(self) -> Iteration | None:
-        """The values that determine the FLOPs of an iteration; None if the batch is unknown."""
+        """The values that determine the FLOPs of an iteration.
+
+        None if the global batch size is unknown.
+        """
         if self.global_batch_size is None:
             return None
         return Iteration(

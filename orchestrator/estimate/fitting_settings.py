@@ -53,10 +53,11 @@ def suggestion_lines(run: Run, cluster: Cluster, warmup: Warmup) -> list[str]:
 
 
 def nearest_fitting(run: Run, cluster: Cluster, warmup: Warmup, room: Capacity) -> list[Suggestion]:
-    """Return the smallest changes with which the forecast fits, at most one of each type.
+    """Return the smallest changes of a run with which its forecast fits into `room`.
 
-    A type is e.g. a higher ZeRO stage. The global batch size stays the same. Settings that may fit
-    are returned only if no settings certainly fit.
+    There are four types of changes: a smaller micro-batch, more recomputation, a higher ZeRO stage,
+    and a larger tensor-parallel size. A change has at most one setting of each type. The global
+    batch size stays the same. Settings that may fit are returned only if no settings certainly fit.
     """
     kinds = [list(kind) for kind in (_micro_batches(run), _recomputation(run), _zero(run))]
     kinds += [list(_tensor_parallel(run, cluster))]

@@ -88,9 +88,9 @@ class Places(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a run is not started, as the end of a sentence.
+    """Why a run is not started.
 
-    of_all: whether the reason applies to all runs.
+    why: the reason, as the end of a sentence. of_all: whether the reason applies to all runs.
     """
 
     why: str
@@ -239,10 +239,11 @@ def _start_what_fits(
     slots: int | None,
     tell: Callable[[Event], None],
 ) -> Waiting | None:
-    """Start the runs for which devices are free: move them from `waiting` to `running`.
+    """Start runs from `waiting` while devices are free, and move them to `running`.
 
-    Returns the first run that must wait for devices, or None. Moves a run that the places refuse to
-    `left`, with the reason.
+    Returns the first run that must wait for devices, or None. A run that `places` refuses goes to
+    `left`, with the reason. If the reason applies to all runs, or if runs start in blocks, all
+    waiting runs go there.
     """
     while slots is None or len(running) < slots:
         first = _first_ready(waiting, running, left)

@@ -144,7 +144,7 @@ def _rows(summary: RunSummary) -> list[Row]:
 
 
 def _stated(rows: Sequence[Row], *names: str) -> list[Row]:
-    """Return the reports that contain all the numbers in `names`, each above zero."""
+    """Return the step reports that contain every number in `names`, each number above zero."""
     return [row for row in rows if all(row[name] and row[name] > 0 for name in names)]
 
 
@@ -180,7 +180,7 @@ def _same_work(rows: Sequence[Row], name: str) -> Claim | None:
 
     The rate multiplied by the seconds of an iteration is the work of this iteration. All iterations
     must have the same work. Returns None if the work really differs between iterations, e.g. with
-    packed samples, if the batch changes, or if there are too few reports.
+    packed samples, if the global batch changes, or if there are too few reports.
     """
     stating_rows = _stated(rows, name, "step_seconds")
     if len(stating_rows) < _FEWEST or len({row["global_batch_size"] for row in stating_rows}) > 1:

@@ -197,7 +197,10 @@ def with_tokens(summary: RunSummary, given: Given) -> RunSummary:
 
 
 def stated_config(summary: RunSummary) -> Mapping[str, str]:
-    """Return the configuration of a run, with its GPU and precision."""
+    """Return the configuration that a log states.
+
+    It includes the GPU's name and the precision, even if the log gives them in another place.
+    """
     reported = {"precision": summary.precision}
     if summary.device != "cpu":
         reported["gpu"] = summary.device

@@ -63,14 +63,17 @@ def figure_remarks(summary: RunSummary, figures: Figures) -> Iterator[str]:
 
 
 def contradicted_claims(summary: RunSummary, given: Given) -> Iterator[str]:
-    """Yield each printed number that contradicts the log's other values, with the right number."""
+    """Yield a sentence for each printed number that contradicts the log's other values.
+
+    The sentence contains the number that is computed from these values.
+    """
     for claim in claims(summary, given):
         if claim.contradicted:
             yield claim.sentence()
 
 
 def unused_options(summary: RunSummary, given: Given) -> Iterator[str]:
-    """Yield the options whose value the log contradicts, because the log takes precedence."""
+    """Yield a sentence for each option that is ignored because the log states another value."""
     config = stated_config(summary)
     wanted = {
         "world_size": given.world_size,

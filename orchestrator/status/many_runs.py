@@ -91,7 +91,7 @@ def many_runs_text(
 
 
 def hung_lines(hung: Sequence[HungRun]) -> list[str]:
-    """Return a line for each of the first hung runs, and a line with the number of the others."""
+    """Return a line for each of the first hung runs, and a line that counts all other hung runs."""
     lines = [str(hung_run) for hung_run in hung[:_MOST_HUNG]]
     if len(hung) > _MOST_HUNG:
         lines.append(f"and {len(hung) - _MOST_HUNG} more hang: --state {HUNG} shows them")

@@ -60,8 +60,8 @@ def find_hung_runs(
 ) -> dict[str, HungRun]:
     """Return the runs that hang, by id.
 
-    seconds_per_report: returns the usual time between reports of a run; called only for silent
-    runs.
+    seconds_per_report: returns the usual time between step reports of a run, or None. It is called
+    only for runs whose logs have not grown for `LEAST_SECONDS`.
     """
     running = [status for status in statuses if status.state == RUNNING and status.outcome is None]
     written: dict[str, float] = {}

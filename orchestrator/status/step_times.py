@@ -90,7 +90,10 @@ class EarlierRuns:
                 self._found.setdefault(kind, []).append((runs[identity], other))
 
     def times(self, kind: str) -> tuple[StepTimes, ...]:
-        """Return the step times of the last few completed runs with this `kind`."""
+        """Return the step times of a few completed attempts with this `kind`.
+
+        They are from the campaigns that were submitted last.
+        """
         if kind not in self._times:
             self._times[kind] = tuple(islice(self._completed(kind), _MOST))
         return self._times[kind]

@@ -215,7 +215,7 @@ def word(status: RunStatus) -> str:
 def totals(statuses: Sequence[RunStatus], gone: Sequence[str]) -> str:
     """Return one line: how many runs are in each state, and how many the campaign file lacks.
 
-    gone: labels of runs that were measured and are no longer in the campaign file.
+    gone: labels of started runs that are no longer in the campaign file.
     """
     parts = [f"{count} {what}" for what, count in Counter(map(word, statuses)).items()]
     if gone:

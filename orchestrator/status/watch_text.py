@@ -26,10 +26,10 @@ _WAITING, _ENDED, _RUNNING = range(3)
 
 
 def state_text(status: RunStatus) -> str:
-    """Return a run's state in Slurm's words, with a reason or the number of restarts in brackets.
+    """Return a run's state in Slurm's words, with one detail in brackets if there is one.
 
-    If the log shows more about the end of the run than the state does, the brackets contain the
-    outcome.
+    The detail is the outcome, if it follows from the log and not from the state. Otherwise it is
+    the reason why the run waits or is not started, or the number of restarts.
     """
     detail = status.reason
     if decided_by(status.state, status.outcome) == "log":

@@ -54,8 +54,8 @@ class Groups:
 def groups(runs: Sequence[Sizes], size: str) -> Groups:
     """Return groups of runs that are equal except for `size`, which varies within each group.
 
-    Another value may change together with `size`, e.g. the global batch with the GPUs. Of the
-    possible values, the one that puts the most runs into groups is chosen.
+    Another value may change together with `size`, e.g. the global batch with the GPUs. Several
+    values are tried for this; the result uses the one that puts the most runs into groups.
     """
     varying = [name for name in runs[0] if len({repr(run.get(name)) for run in runs}) > 1]
     ways = [

@@ -54,12 +54,12 @@ class PageRun:
 class Page:
     """The page without the details of single runs; plots and rows are in the runs' order.
 
-    noun: the word for a row of the table. identity: what identifies a row, also in links. about:
-    the text after the number of rows. beside: the file with the same tables that needs no browser.
-    best: the index of one run: the median run of the configuration with the most TFLOPs per GPU.
-    curves: whether runs have step times and losses, iteration by iteration. memory_of: the subject
-    of the memory forecast and the peak. gone: labels of runs that were measured and are no longer
-    in the campaign file.
+    noun: the word for a row of the table, e.g. `run`. identity: the word for what identifies a row,
+    `run` or `line`; links contain it. about: the text after the number of rows. beside: the name of
+    a file with the same tables, which can be read without a browser. best: the index of one run,
+    the median run of the configuration with the most TFLOPs per GPU. curves: whether runs have step
+    times and losses, iteration by iteration. memory_of: a text on which memory the forecasts and
+    peaks mean. gone: labels of runs that were measured and are no longer in the campaign file.
     """
 
     title: str
