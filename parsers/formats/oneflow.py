@@ -13,8 +13,8 @@ GPT/oneflow_gpt/util.py:
 * A report is about the iterations since the previous report, ten by default. The first one includes
   the start-up. Throughput is in samples per second, over all ranks.
 * Latency is the mean time of an iteration. The older version, which prints `batches` instead of
-  `step`, divides by the iterations done. The newer version divides by the interval. So the latency
-  of the last report is too small if the interval does not divide the number of iterations.
+  `step`, divides the time by the iterations done. The newer version divides it by the interval. So
+  the latency of the last report is too small if that report covers fewer iterations.
 * The last number of the first form is a Unix time. Its fraction is left out, because a torn
   fraction looks like a whole one.
 * Memory is that of the whole device, sampled. M is 2**20 bytes. The older form is in bytes, and its

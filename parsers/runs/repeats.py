@@ -59,7 +59,10 @@ class Reported:
         )
 
     def begins_anew(self, step: Step) -> bool:
-        """Return whether a step shows that another launch has begun."""
+        """Return whether a step shows that another launch has begun: iterations start over.
+
+        A copy of an earlier report, e.g. by another rank, does not show this.
+        """
         if step.iteration >= self._highest:
             return False
         reported = self._known()

@@ -38,14 +38,14 @@ ParseLines = Callable[[Sequence[int], str], StepBlock | None]
 
 @dataclass(frozen=True, slots=True)
 class LogFormat:
-    """A kind of line, and how to read it.
+    """A format: lines of one program, and how to read them.
 
     name: the name that users see.
-    anchors: byte strings without newline; each line of this kind contains at least one.
+    anchors: byte strings without newline; each line of this format contains at least one.
     parse: takes the offset of a line with an anchor and its text (see `decode`), yields the line's
         records. It never raises: a malformed line is not a record.
-    only: a pattern that each line of this kind also matches, for anchors that are common words. To
-        test a line with this pattern takes a tenth of the time of parsing the line.
+    only: a pattern that each line of this format also matches, for anchors that are common words.
+        To test a line with this pattern takes a tenth of the time of parsing the line.
     following: how many further lines belong to a line with an anchor; `parse` receives them too,
         joined by newlines, if they are within the next 64 KiB of the log.
     report: a pattern for lines that should contain a record. Such lines are counted if they could

@@ -29,7 +29,10 @@ WORTH_SHARING_BYTES = 2**24
 
 
 class _Packed(NamedTuple):
-    """A `ReadLine` as one process sends it to another: each format is replaced by its number."""
+    """A `ReadLine` as one process sends it to another.
+
+    Instead of each format it has the format's number in the list of formats.
+    """
 
     candidate: Candidate
     lines: int

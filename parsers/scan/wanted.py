@@ -24,9 +24,9 @@ class Candidate(NamedTuple):
 
     offset: byte at which it starts. line: its bytes, without \n or \r\n. anchors: the anchors in
     it. following: the bytes of the requested following lines, from the end of this line on; empty
-    if none was requested. number: the line's number, if requested. steps, batch: set if many lines
-    were read at once: the step of each, or the contents of all. Then offset and anchors are those
-    of the first line, and `line` is empty.
+    if none was requested. number: the line's number, if requested. steps: the steps of many lines
+    that were read as columns. batch: the records of many lines that were parsed one by one. If
+    `steps` or `batch` is set, offset and anchors are those of the first line, and `line` is empty.
     """
 
     offset: int

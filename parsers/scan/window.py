@@ -48,10 +48,10 @@ class Window:
     """A buffer with a part of a log; its bytes `[begin, end)` are whole lines to be searched.
 
     used: how many bytes of the buffer were searched. Set it to less than `end` to get the lines
-    after it again, with more lines below them. settled: whether no more lines can follow these,
-    because the log ends (`at_end`) or continues with a line that is left out (`within_line`).
-    offset: the offset in the log of the buffer's first byte. filled: the end of the buffer's bytes;
-    those after `end` are other lines, or a part of one.
+    after `used` again, with more lines below them. settled: whether no more lines can follow the
+    lines in the buffer, because the log ends (`at_end`) or continues with a line that is left out
+    (`within_line`). offset: the offset in the log of the buffer's first byte. filled: the end of
+    the buffer's bytes; the bytes after `end` are other lines, or a part of one.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class Window:
     def end_of_following(self, end: int, count: int, *, hold: bool) -> int | None:
         """Return where `count` further lines end, after the line that ends at `end`.
 
-        If there are fewer within the bounds, return where the last of them ends, or `end` if there
+        If fewer lines are within the bounds, return where the last of them ends, or `end` if there
         are none. Return None if there may be more lines after `advance`, or, with `hold`, once the
         log has grown.
         """

@@ -26,9 +26,9 @@ _FIRST = Warmup(rule="first")
 def runs_frame(
     runs: Iterable[LogRun], warmup: Warmup = _FIRST, *, keep_skipped: bool = False
 ) -> "pd.DataFrame":
-    """Return a row per run with its numbers, and the columns `parsers.summary.rows.RUN_NAMES`.
+    """Return a frame with a row per run: the run's numbers.
 
-    The numbers exclude the warm-up of each launch, and reports of skipped updates unless
+    Its columns are `parsers.summary.rows.RUN_NAMES`. The numbers exclude the warm-up of each launch, and reports of skipped updates unless
     `keep_skipped`.
     """
     import pandas as pd
@@ -41,9 +41,10 @@ def runs_frame(
 def steps_frame(
     runs: Iterable[LogRun], warmup: Warmup = _FIRST, *, keep_skipped: bool = False
 ) -> "pd.DataFrame":
-    """Return a row per step report of all runs, with the columns `parsers.summary.rows.STEP_NAMES`.
+    """Return a frame with a row per step report of all runs.
 
-    The column `counted` is true for reports that the numbers of `runs_frame` use.
+    Its columns are `parsers.summary.rows.STEP_NAMES`. The column `counted` is true for reports that
+    the numbers of `runs_frame` use.
     """
     import pandas as pd
 
@@ -54,7 +55,7 @@ def steps_frame(
 
 
 def usage_frame(runs: Iterable[LogRun]) -> "pd.DataFrame":
-    """Return a row per report of memory or GPU use, with the columns `USAGE_NAMES`."""
+    """Return a frame with a row per report of memory or GPU use, and the columns `USAGE_NAMES`."""
     import pandas as pd
 
     rows = [row for run in runs for row in usage_rows(run)]

@@ -39,22 +39,25 @@ class RunSummary:
     """The numbers of one run; absent values are None.
 
     path, run: its log, and the number of the run in it, from 0.
-    formats: names of the formats of its reports, formats that report speed first. Formats of the
-        configuration are left out.
-    launches: every step report, by launch. Below, "counting reports" are those that numbers use.
-    warmup_source: what decided the warm-up, if it was not the caller of `summarise`.
-    dropped, skipped: how many reports are left out, as warm-up and because of a skipped update.
+    formats: names of the formats of its reports; formats that report speed come first. Formats of
+        the configuration are left out.
+    launches: every step report, by launch. Below, "counting reports" are the step reports that the
+        numbers use.
+    warmup_source: where the warm-up comes from, e.g. `campaign gpt`; None if the caller of
+        `summarise` does not state it.
+    dropped, skipped: how many step reports are left out: as warm-up, and because of a skipped
+        update.
     steady: False if the step times never settled.
     step_seconds: statistics of the counting reports. If there are none, only the mean of the whole
         run, if the program reports its samples per second.
-    memory_reports: how many reports training programs printed.
+    memory_reports: how many reports of memory training programs printed.
     peak_memory_gib: the highest allocated memory in these reports, or else the highest reserved.
         Without reports, the highest use of a device in nvidia-smi's samples.
     samples_per_second, tokens_per_second: of the counting reports, over all GPUs. If there are
-        none, the program's own figure for the whole run, or for the run so far.
-    tokens_per_second_per_gpu: of the same reports, or else of the loss reports.
-    reported_tflops_per_gpu, reported_mfu: of the same reports, as the program claims them.
-    engine_samples_per_second: of single engines, if the other rates are end to end.
+        none, the program's own rate for the whole run, or for the run so far.
+    tokens_per_second_per_gpu: of the counting reports, or else of the loss reports.
+    reported_tflops_per_gpu, reported_mfu: of the counting reports, as the program prints them.
+    engine_samples_per_second: of single engines, if the other rates are of whole iterations.
     global_batch_size, world_size, parameters: the set-up, as the caller or the log states it. The
         batch may also be computed from reports with seconds and samples per second.
     batch_changes: whether the counting reports have several global batch sizes.

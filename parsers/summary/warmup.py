@@ -74,7 +74,7 @@ class Warmup:
 
     @property
     def written(self) -> int | str:
-        """The warm-up as a campaign file contains it."""
+        """The warm-up as it is written in a campaign file."""
         return self.rule or (f"{self.percent}%" if self.percent else self.iterations)
 
     def least_iterations(self, train_iters: int) -> int:

@@ -72,9 +72,10 @@ class LinePattern:
         self._pattern = re.compile(pattern, re.MULTILINE)
 
     def columns(self, text: str, count: int) -> dict[str, Sequence[Any]] | None:
-        """Return the values of the first lines, up to one that does not match the pattern.
+        """Return the columns of the first lines, up to a line that does not match the pattern.
 
-        Returns None if the first line does not match.
+        Returns None if the first line does not match, or if a value cannot be converted. count: how
+        many lines the text has.
         """
         if not self._pattern.match(text):
             return None
