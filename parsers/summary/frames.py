@@ -28,8 +28,8 @@ def runs_frame(
 ) -> "pd.DataFrame":
     """Return a frame with a row per run: the run's numbers.
 
-    Its columns are `parsers.summary.rows.RUN_NAMES`. The numbers exclude the warm-up of each launch, and reports of skipped updates unless
-    `keep_skipped`.
+    Its columns are `parsers.summary.rows.RUN_NAMES`. The numbers exclude the warm-up of each
+    launch, and reports of skipped updates unless `keep_skipped`.
     """
     import pandas as pd
 
