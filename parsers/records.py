@@ -74,8 +74,8 @@ class Step:
 class LossReport:
     """A report of the training that contains no iteration, only an epoch.
 
-    epoch: with its fraction. loss: may be nan or inf. learning_rate, grad_norm: as printed. The
-    other fields are those of `Step`.
+    epoch: with decimals, e.g. 0.31. loss: may be nan or inf. learning_rate, grad_norm: as printed.
+    The other fields are those of `Step`.
     """
 
     epoch: float
@@ -222,7 +222,7 @@ for _kind in get_args(Record):
 
 
 class OutcomeKind(StrEnum):
-    """How a run ended according to its log; its numbers may be usable or not."""
+    """How a run ended according to its log. Also a run that failed may have usable numbers."""
 
     COMPLETED = "completed"
     GPU_OUT_OF_MEMORY = "gpu_out_of_memory"

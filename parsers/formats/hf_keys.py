@@ -61,7 +61,7 @@ def integration_fields(
     """Return the fields of a Step from keys that tools based on Hugging Face's Trainer add.
 
     numbers: the numbers of a report, by key. elapsed: the time since the start, as text. step: the
-    step of the report.
+    step number of the report; None if it is not known.
     """
     fields: dict[str, Any] = {}
     for key, name in NUMBERS.items():

@@ -90,7 +90,7 @@ class EndDetector:
     def read_step(self, step: Step, candidate: Candidate) -> None:
         """Process a step of the run and its line.
 
-        If it is the run's last step, the run is complete.
+        If it is the last planned step, the run is complete.
         """
         # Megatron counts losses of nan and inf, and prints none.
         not_finite = step.loss is None and step.nan_iterations

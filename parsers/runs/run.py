@@ -107,7 +107,7 @@ class LogRun:
 
     @property
     def totals(self) -> list[RunTotals]:
-        """The totals that the run's lines report, without copies."""
+        """The totals that the run's lines report, each result once (see `merge_totals`)."""
         return [total for segment in self.segments for total in merge_totals(segment.records)]
 
     @property

@@ -22,8 +22,8 @@ from parsers.scan.compression import MAGIC_BYTES, compression, decompressed
 class LogSlice:
     """A log that is a part of a file, e.g. a member of a tar archive.
 
-    name: the log's name. file: the file that contains it. begin, size: which bytes of the file it
-    is.
+    name: the log's name. file: the file that contains it. begin: the offset of its first byte in
+    the file. size: its number of bytes.
     """
 
     name: str

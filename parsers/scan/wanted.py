@@ -69,8 +69,8 @@ class Wanted:
     ) -> None:
         """Prepare the search.
 
-        read_lines: takes the anchors of lines, and returns a function that reads many of them at
-        once, or None. only: for some anchors, a pattern that a line must match for the anchor to
+        read_lines: takes the anchors of lines, and returns the functions that read many such lines
+        at once, or None. only: for some anchors, a pattern that a line must match for the anchor to
         count.
         """
         self._read_lines, self._only = read_lines, only or {}
@@ -85,7 +85,7 @@ class Wanted:
         self._known_readers: dict[tuple[bytes, ...], ReadLines | None] = {}
 
     def read_lines(self, anchors: tuple[bytes, ...]) -> ReadLines | None:
-        """Return the function that reads many lines with these anchors at once, if any."""
+        """Return the functions that read many lines with these anchors at once, or None."""
         if anchors not in self._known_readers:
             self._known_readers[anchors] = self._read_lines(anchors)
         return self._known_readers[anchors]

@@ -21,7 +21,7 @@ _values = attrgetter(*STEP_FIELDS)
 
 @dataclass(frozen=True, slots=True)
 class StepBlock:
-    """Step reports in the order of their log.
+    """Step reports as columns, in the order of their log.
 
     columns: the values of each field of Step that at least one report has. The columns `iteration`
     and `offset` always exist. All columns are equally long.

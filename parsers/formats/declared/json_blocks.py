@@ -77,7 +77,7 @@ def _texts(texts: Sequence[str]) -> Sequence[str]:
 def _column(name: str, divisor: float, texts: Sequence[str]) -> Sequence[Any]:
     """Return the numbers of a column.
 
-    Raises ValueError if one is not finite, or is not a count although the column contains counts.
+    Raises ValueError if one is not finite, or if an iteration number is negative or too large.
     """
     numbers = array("d", map(float, texts))
     if not math.isfinite(sum(numbers)):

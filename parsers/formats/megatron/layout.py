@@ -60,7 +60,10 @@ class Layout:
         self._names, self._converts = zip(*read, strict=True)
 
     def read(self, line: str) -> dict[str, Any] | None:
-        """Return the values of a line, or None if the line has another layout."""
+        """Return the values of a line.
+
+        Returns None if the line has another layout, or if a value cannot be converted.
+        """
         if not (match := self._match(line)):
             return None
         try:
