@@ -187,7 +187,7 @@ def _why_not(history: History) -> str:
     if history.turn is None:
         return ""
     return (
-        f": the clearest, {_percent(history.turn.ratio)} since {_name(history.turn.first)}, "
+        f": the clearest change, {_percent(history.turn.ratio)} since {_name(history.turn.first)}, "
         f"occurs by chance in {_chance(history.turn.change)}, and the limit is {100 * LEVEL:.3g}%"
     )
 
@@ -214,7 +214,7 @@ def _differences(turn: Turn) -> str:
 
 
 def _chance(change: Change) -> str:
-    orders = "all orders" if change.exact else "drawn orders"
+    orders = "all orders" if change.exact else "random orders"
     return f"{shown(100 * change.p_value, _SHORT)}% of {orders} of the runs"
 
 

@@ -179,14 +179,18 @@ def noise_sentences(page: NoisePage) -> Iterator[str]:
     Then yield sentences on the crowded runs and on the runs without a step time.
     """
     runs = counted(page.runs, "run")
-    yield f"By {runs}; ± is one standard deviation, with these degrees of freedom."
+    yield (
+        f"Computed from {runs}. ±: one standard deviation; rests on: the degrees of freedom of the "
+        "estimate."
+    )
     for source in page.sources:
         yield source.sentence[0].upper() + source.sentence[1:]
     within, anywhere = page.spread("runs"), page.spread("repeats")
     if anywhere:
         yield (
             f"To find a difference of {_WANTED:.0%}, in 8 of 10 cases, you need "
-            f"{counted(runs_to_find(_WANTED, anywhere), 'run')} of each in separate allocations"
+            f"{counted(runs_to_find(_WANTED, anywhere), 'run')} of each side in separate "
+            "allocations"
             + (
                 f", or {counted(blocks_to_find(_WANTED, within), 'block')} A B B A."
                 if within

@@ -68,7 +68,9 @@ def _rows(path: str) -> tuple[str, list[BenchmarkRow]]:
             raise UserError(f"{path}: is not a row of a table; give the line of a row, or the page")
     rows_with_speed = [row for row in rows if _pace(row)]
     if not rows_with_speed:
-        raise UserError(f"{path}: contains no time per iteration and no rate")
+        raise UserError(
+            f"{path}: contains no time per iteration and no rate; give a page or a row with one"
+        )
     return printable(str(file)), rows_with_speed
 
 
@@ -93,7 +95,7 @@ def _differing(kind: Kind, row: BenchmarkRow) -> list[str]:
         theirs = float(number.printed.value)
         tolerance = _SIZE_TOLERANCE * ours if meaning is Meaning.PARAMETERS else 0
         if abs(ours - theirs) > tolerance:
-            pairings.append(f"{meaning.value} {ours:,} and not {theirs:,.0f}")
+            pairings.append(f"{meaning.value} {theirs:,.0f} instead of {ours:,}")
     return pairings
 
 
@@ -101,7 +103,7 @@ def _nothing_fits(kind: Kind, file: str, rows: Sequence[BenchmarkRow]) -> str:
     nearest = min(rows, key=lambda row: len(_differing(kind, row)))
     differing = ", ".join(_differing(kind, nearest))
     return (
-        f"{kind.label}: no row has its sizes; {file}:{nearest.line} is nearest, except for "
+        f"{kind.label}: no row has its sizes; {file}:{nearest.line} is nearest, but has "
         + differing
     )
 

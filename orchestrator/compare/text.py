@@ -256,8 +256,8 @@ def _remarks(compared: Compared) -> Iterator[str]:
     if not compared.pairing.repeatable:
         yield (
             "The published figure is one run, and its variation is unknown. A verdict needs 49 "
-            "runs in separate allocations. It includes every difference, also that of the "
-            "machine; "
+            "runs in separate allocations. The comparison includes every difference, also "
+            "that of the machine; "
             f"{_place_of_published(compared)}."
         )
     if result.paired and result.gain is not None and result.units[0] > 1:
@@ -311,7 +311,7 @@ def _difference(pairing: Pairing) -> Iterator[str]:
     )
     differing = ", ".join(differences)
     if differing:
-        yield f"They differ in {differing}."
+        yield f"A and B differ in {differing}."
     else:
         yield ("A and B have the same parameters: they can differ by time, place, or chance.")
 
@@ -325,7 +325,7 @@ def _place_of_published(compared: Compared) -> str:
     seconds = [run.seconds for run in compared.pairing.runs if run.seconds is not None]
     (published,) = (run.seconds or 0 for run in compared.pairing.others)
     slower, count = sum(run > published for run in seconds), len(seconds)
-    return f"{slower} of {counted(count, 'run')} took longer per step than the row"
+    return f"{slower} of {counted(count, 'run')} took longer per step than the published row"
 
 
 def comparison_record(compared: Compared) -> dict[str, Any]:

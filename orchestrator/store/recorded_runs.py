@@ -93,7 +93,8 @@ def recorded_campaign(
     """
     made = [(record, recorded_run(record)) for record in records or started_records(store)]
     unknown = [
-        f"{store.path}: run {record['run_id']} has parameters that this version does not know"
+        f"{store.path}: run {record['run_id']} has parameters that this version of teralog does "
+        "not know"
         for record, run in made
         if run is None
     ]

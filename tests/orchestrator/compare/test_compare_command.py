@@ -281,7 +281,7 @@ def test_what_differs_between_two_campaigns_is_reported(folder: Folder) -> None:
     (comparison,) = folder.compared("new.yaml", "old.yaml")
     assert comparison["differing"]["precision"] == ["bf16", "fp32"]
     assert any(
-        line.startswith("They differ in ") and "precision (bf16, fp32)" in line
+        line.startswith("A and B differ in ") and "precision (bf16, fp32)" in line
         for line in comparison["said"]
     )
     other = folder.path / "before" / "new"

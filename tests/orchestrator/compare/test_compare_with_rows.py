@@ -31,7 +31,7 @@ def test_a_published_row_is_one_run_that_cannot_be_repeated(layers: Folder) -> N
     )
     sentence = " ".join(comparison["said"])
     assert "The published figure is one run" in sentence
-    assert "12 runs took longer per step than the row" in sentence
+    assert "12 runs took longer per step than the published row" in sentence
     slow = layers.teralog("compare", *arguments, "--fail-if-slower", "0%")
     assert slow.exit_code == 0
 
@@ -55,7 +55,7 @@ def test_settings_in_a_published_row_are_reported(layers: Folder) -> None:
         ("page.md", "num_layers=1: 2 rows have its sizes: give one of page.md:5, page.md:7"),
         (
             "page.md:6",
-            "no row has its sizes; page.md:6 is nearest, except for num_layers 1 and not 4",
+            "no row has its sizes; page.md:6 is nearest, but has num_layers 4 instead of 1",
         ),
         ("page.md:8", "contains no time per iteration"),
         ("page.md:99", "page.md:99: is not a row of a table; give the line of a row, or the page"),

@@ -126,7 +126,7 @@ def test_runs_of_one_allocation_count_once() -> None:
             [1.0, 9.0],
             "No change is visible in these 2 runs: at least 8 separate runs are needed",
         ),
-        (noisy(*[1.0] * 9), "No change is visible in these 9 runs: the clearest, "),
+        (noisy(*[1.0] * 9), "No change is visible in these 9 runs: the clearest change, "),
         ([None, 1.0], "No change is visible in this 1 run"),
     ],
 )
@@ -320,7 +320,7 @@ def test_a_run_that_this_version_does_not_know_is_named(folder: Folder) -> None:
     done = folder.history(file, "gpt")
     assert done.exit_code == 0
     assert (
-        done.stderr == f"not read, because this version does not know their parameters: "
+        done.stderr == "not read, because this version of teralog does not know their parameters: "
         f"old/{record['run_id']}\n"
     )
 
