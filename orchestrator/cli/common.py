@@ -173,7 +173,7 @@ slurm_timeout_option = click.option(
     show_envvar=True,
     expose_value=False,
     callback=_slurm_timeout,
-    help="Slurm: seconds that each query has for an answer.",
+    help="Slurm: seconds to wait for the answer to each query.",
 )
 filter_option = click.option(
     "--filter",

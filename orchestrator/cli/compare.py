@@ -166,7 +166,10 @@ def _refuse_misuse(
             "A must be a campaign or a folder of results; give the published table as B"
         )
     if b and is_published(b) and expression_b:
-        raise click.UsageError("--b: a row of a published table is given as page.md:14")
+        raise click.UsageError(
+            "--b: cannot be used with a published table; remove it, or choose a row of the table, "
+            "e.g. page.md:14"
+        )
     if by and (b or expression_a or expression_b):
         raise click.UsageError("--by compares the runs of A alone; leave out B, --a and --b")
     if not (by or b or (expression_a and expression_b)):
@@ -195,7 +198,8 @@ def _matched(
     pairings, alone = matched(chosen, others)
     if not pairings:
         raise UserError(
-            "no run of A has the same other parameters as a run of B; see `teralog plan` of both"
+            "no run of A has a partner in B that is equal in everything else; compare the "
+            "parameters in `teralog plan` of both"
         )
     return [_named(pairing, names) for pairing in pairings], alone
 

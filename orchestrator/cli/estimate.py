@@ -132,7 +132,7 @@ _recomputed = _option(
     is_flag=True,
     default=None,
 )
-_world_size = _option("--world-size", "GPUs.", type=_SIZE)
+_world_size = _option("--world-size", "Number of GPUs.", type=_SIZE)
 _step_seconds = _option("--step-seconds", "Seconds per iteration.", type=_POSITIVE)
 
 
@@ -264,9 +264,12 @@ def flops(
     is_flag=True,
     default=None,
 )
-@_option("--gpu", "GPU model; shows whether the model fits.")
+@_option("--gpu", "GPU model; shows whether the training fits into its memory.")
 @_option(
-    "--gpu-memory", "Memory of the GPU in GiB, instead of its model.", type=_POSITIVE, metavar="GIB"
+    "--gpu-memory",
+    "Memory of the GPU in GiB; replaces that of --gpu.",
+    type=_POSITIVE,
+    metavar="GIB",
 )
 @format_option
 def memory(campaign: Path | None, layout: str, **options: Any) -> None:
@@ -296,7 +299,7 @@ def memory(campaign: Path | None, layout: str, **options: Any) -> None:
 @estimate.command()
 @_campaign
 @model_options
-@_option("--parameters", "Number of parameters, instead of a model: 52B.", type=_Count())
+@_option("--parameters", "Number of parameters, instead of a model, e.g. 52B.", type=_Count())
 @_recomputed
 @_world_size
 @_option("--tokens", "Tokens to train on, e.g. 300B.", type=_Count())
@@ -312,7 +315,7 @@ def time(
     step_seconds: float | None,
     **options: Any,
 ) -> None:
-    """Compute how long a training takes, from --tokens and speed or from --step-seconds."""
+    """Compute how long a training takes, from --tokens and a speed, or from --step-seconds."""
     from orchestrator.estimate.time import (
         case_training,
         derivations,

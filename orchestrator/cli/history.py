@@ -69,7 +69,7 @@ def history(campaign: Path, runs: tuple[str, ...], *, results: Path | None, layo
             complain(f"not read: {problem}")
     if past.unknown:
         complain(
-            f"not read, because this version does not know their parameters: "
+            f"not read, because this version of teralog does not know their parameters: "
             f"{', '.join(past.unknown)}"
         )
 

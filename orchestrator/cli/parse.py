@@ -65,7 +65,7 @@ _SHARDS = 16
     help="Sequences per iteration, if the log does not state it. What a log states overrides the "
     "options from here to --gpu-peak-tflops.",
 )
-@click.option("--world-size", type=click.IntRange(min=1), help="GPUs.")
+@click.option("--world-size", type=click.IntRange(min=1), help="Number of GPUs.")
 @model_options
 @click.option(
     "--activation-checkpointing/--no-activation-checkpointing",
@@ -85,7 +85,8 @@ _SHARDS = 16
     "--on-slurm",
     metavar="PROFILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Read the logs in shards with jobs of this cluster; the same command continues them.",
+    help="Read the logs in shards, with jobs on the cluster of this profile; to continue, run the "
+    "same command again.",
 )
 @click.option(
     "--shards",
@@ -117,7 +118,7 @@ def parse(
 
     PATH is a file, a folder, a tar archive, a glob, or - for standard input; all may be compressed
     with gzip, Zstandard, xz or bzip2. Two logs whose names differ only in .out and .err, or in
-    stdout and stderr, are those of one run. Exits with 1 if a log cannot be read or contains no
+    stdout and stderr, are the logs of one run. Exits with 1 if a log cannot be read or contains no
     training output; the others are read nevertheless.
 
     With --on-slurm, Ctrl-C leaves the jobs running.
@@ -259,14 +260,17 @@ def _read_on_slurm(
 
     cluster = load_cluster(str(profile), Path())
     if cluster.scheduler != "slurm":
-        raise UserError(f"--on-slurm: the cluster {cluster.name!r} is this machine")
+        raise UserError(
+            f"--on-slurm: the cluster {cluster.name!r} is this machine; give the profile of a "
+            "Slurm cluster, or remove --on-slurm"
+        )
 
     def tell(sentence: str) -> None:
         click.echo(sentence, err=True)
 
     stopped = (
-        "stopped waiting; the jobs continue. The same command waits for them again; scancel ends "
-        "them"
+        "stopped waiting; the jobs continue. Run the same command to wait for them again, or end "
+        "them with scancel"
     )
     with interruptible(stopped):
         return read_on_slurm(logs, reader, cluster, work, count=count or _SHARDS, tell=tell)

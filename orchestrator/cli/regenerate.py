@@ -40,16 +40,17 @@ if TYPE_CHECKING:
 @click.option(
     "--attention",
     type=click.Choice(["causal", "window", "full"]),
-    help="Keys that count in the attention of published models.  [default: as the page counts]",
+    help="Keys of attention that count in the FLOPs of published models.  [default: as in the "
+    "numbers of the page]",
 )
 @click.option(
     "--decimals",
     type=click.IntRange(0, 6),
-    help="Decimals of TFLOPs.  [default: as the cell has them]",
+    help="Decimals of TFLOPs.  [default: as in the cell]",
 )
 @click.option("--gpu", help="GPU model, for MFU and HFU, e.g. V100-SXM2.")
 @click.option(
-    "--gpu-peak-tflops", type=Positive(), help="Peak of the GPU in TFLOP/s, instead of its model."
+    "--gpu-peak-tflops", type=Positive(), help="Peak of the GPU in TFLOP/s; replaces that of --gpu."
 )
 @click.option(
     "--add",

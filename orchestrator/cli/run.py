@@ -49,12 +49,13 @@ start_options = options(
     click.option(
         "--slots",
         type=click.IntRange(min=1),
-        help="This machine: maximum number of runs at once.  [default: as GPUs, or cores, allow]",
+        help="This machine: maximum number of runs at once.  "
+        "[default: as many as its GPUs, or its cores, allow]",
     ),
     click.option(
         "--oversubscribe",
         is_flag=True,
-        help="This machine: start also runs with more ranks than it has cores; reports mark them.",
+        help="This machine: also start runs with more ranks than it has cores; reports mark them.",
     ),
     click.option(
         "--blocks",
@@ -231,8 +232,8 @@ def status(
     """Show the states of the runs of CAMPAIGN, and which runs are slow or hang.
 
     With more than 20 runs it prints the number of runs in each state. Below, it lists only runs
-    that failed, hang, are slow or run, and runs for which Slurm gives a reason to wait. Formats
-    other than text have every run.
+    that failed, hang, are slow or are running, and runs for which Slurm gives a reason to wait.
+    Formats other than text contain every run.
     """
     from orchestrator.status.many_runs import (
         MOST_ROWS,
@@ -326,8 +327,8 @@ def cancel(
 ) -> None:
     """End the RUNS of CAMPAIGN, given by id or label, those in a --state, or --all.
 
-    A run that has already ended stays unchanged and is not listed. With --all, the same holds for a
-    run that was never submitted. If you name a run that has not started, `submit` will not start
+    A run that has already ended stays unchanged and is not listed. With --all, a run that was never
+    submitted also stays unchanged. If you name a run that has not started, `submit` will not start
     it; only `retry` will.
     """
     from orchestrator.common.errors import UserError, did_you_mean
@@ -406,9 +407,9 @@ def retry(
 ) -> None:
     """Start runs of CAMPAIGN again that did not complete; their earlier logs are kept.
 
-    RUNS, given by id or label, and --only narrow the choice. Options change what they request from
-    Slurm, e.g. after a run ran out of time or memory. For runs that ran out of memory it prints
-    what would fit; it changes nothing in CAMPAIGN.
+    RUNS, given by id or label, and --only narrow the choice. Options change what the runs request
+    from Slurm, e.g. after a run ran out of time or memory. For runs that ran out of memory, the
+    command prints settings that would fit. It changes nothing in CAMPAIGN.
     """
     from orchestrator.collect.outcomes import parse_outcomes
     from orchestrator.submit.backend import StartOptions
@@ -555,7 +556,9 @@ def _submit_here(results: Path, campaign: "Campaign") -> list[str]:
 @runs_argument("[CAMPAIGN] RUN", single=True)
 @results_option
 @rehearsed_option
-@click.option("-f", "--follow", is_flag=True, help="Continue as the log grows, until the run ends.")
+@click.option(
+    "-f", "--follow", is_flag=True, help="Also print what the run adds to the log, until it ends."
+)
 @click.option(
     "--tail", type=click.IntRange(min=1), metavar="N", help="Print only the last N lines."
 )
