@@ -21,10 +21,11 @@ class Rule:
 
 
 def make_rule(where: str, written: object, names: Collection[str]) -> Rule:
-    """Return the rule for an expression, or for a mapping of values that must all match.
+    """Return the rule for an expression, or for a mapping from parameters to values.
 
-    If a value of the mapping is a list, a run matches with any member of the list. names: the
-    parameters and sizes that a rule may name. Raises UserError if the rule is not valid.
+    A run matches a mapping if it has all of its values. If a value of the mapping is a list, the
+    run must have one of the members of the list. names: the parameters and sizes that a rule may
+    name. Raises UserError if the rule is not valid.
     """
     if isinstance(written, str):
         return Rule(where, written, compile_expression(written, names))

@@ -76,7 +76,7 @@ def without_repeat(label: str) -> str:
 
 
 def shell_safe(text: str) -> str:
-    """Remove characters that a shell interprets, except spaces; return at least `_`."""
+    """Remove characters that a shell interprets, except spaces; return `_` if nothing is left."""
     words = _QUOTES.sub("", _SEPARATORS.sub("_", text)).replace(": ", ":").replace(", ", ",")
     # A shell replaces a tilde at the beginning of a word by a home directory.
     return " ".join(filter(None, (word.lstrip("~") for word in words.split()))) or "_"
@@ -208,7 +208,7 @@ def _clear_without_name() -> frozenset[str]:
 
 @cache
 def _paths() -> frozenset[str]:
-    """Return the parameters of all frameworks that name files or folders."""
+    """Return the names of all parameters whose values are files or folders, in any framework."""
     return frozenset(
         name
         for framework in FRAMEWORKS.values()

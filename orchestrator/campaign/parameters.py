@@ -193,13 +193,13 @@ _CALLED_ELSEWHERE = {
 
 @cache
 def option_names(framework: str) -> frozenset[str]:
-    """Return the names of the parameters that only `framework` has."""
+    """Return the names of the parameters that `framework` adds to those of `CommonParameters`."""
     return frozenset(field.name for field in dataclasses.fields(FRAMEWORKS[framework].options))
 
 
 @cache
 def argument_names() -> frozenset[str]:
-    """Return the names of the parameters that are lists of arguments."""
+    """Return the names of the parameters whose values are lists of command-line arguments."""
     kinds = (CommonParameters, *(framework.options for framework in FRAMEWORKS.values()))
     return frozenset(
         name

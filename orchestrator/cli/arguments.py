@@ -112,7 +112,10 @@ def _loaded(campaign: Path | None) -> "Campaign":
 
 
 def _escaped(label: str) -> str:
-    """Return a label as the shell must insert it; zsh and fish quote it themselves."""
+    """Return a label as a shell must insert it.
+
+    For bash, spaces get backslashes; zsh and fish quote the label themselves.
+    """
     # click's script for bash reads each line with `read`, which takes one backslash away.
     in_bash = os.environ.get("_TERALOG_COMPLETE", "").startswith("bash")
     return label.replace(" ", "\\\\ ") if in_bash else label

@@ -38,7 +38,7 @@ class _Count(click.ParamType[int]):
     name = "count"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return the number."""
+        """Convert the user's text, e.g. 300B, to an integer."""
         match = _COUNT.fullmatch(str(value).replace(",", ""))
         number = Decimal(match["number"]) * _UNITS[match["unit"].lower()] if match else Decimal(0)
         if number < 1 or number % 1:

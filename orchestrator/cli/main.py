@@ -42,11 +42,11 @@ class Commands(click.Group):
     """Commands grouped by purpose; prints the sentences of a UserError and exits with 1."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the commands in the order of the sections."""
+        """Return the names of the commands, in the order of the help text."""
         return [str(command.name) for commands in SECTIONS.values() for command in commands]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write one section for each purpose."""
+        """Write the list of commands in the help text: one section for each purpose."""
         for title, commands in SECTIONS.items():
             rows = [
                 (str(command.name), command.get_short_help_str(_WHOLE_SENTENCE))
@@ -56,7 +56,7 @@ class Commands(click.Group):
                 formatter.write_dl(rows)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command."""
+        """Run the command; turn a UserError or an OSError into messages and exit code 1."""
         try:
             return super().invoke(ctx)
         except UserError as error:

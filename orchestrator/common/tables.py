@@ -136,7 +136,7 @@ def as_csv(table: Table) -> str:
 
 
 def as_records(table: Table) -> list[dict[str, Any]]:
-    """Return one object per row, by name, with full precision."""
+    """Return one object per row, with the columns' names as keys and full precision."""
     return [dict(zip(table.names, row, strict=True)) for row in table.rows]
 
 

@@ -45,8 +45,9 @@ class Change:
     """The largest change in n numbers.
 
     index: the index of the first number after the change, from 0. difference: the mean after the
-    change minus the mean before it. p_value: the probability that chance produces an equally clear
-    change. exact: true if p_value covers all orders of the numbers, false if it covers a sample.
+    change minus the mean before it. p_value: the probability that chance produces a change that is
+    at least as clear as this one. exact: true if p_value covers all orders of the numbers, false if
+    it covers a sample of the orders.
     """
 
     n: int
@@ -76,8 +77,8 @@ def fewest_on_a_side(n: int) -> int | None:
 def find_change(values: Sequence[float], *, draws: int = DRAWS) -> Change | None:
     """Return the largest change in numbers in order of time; None for fewer than two numbers.
 
-    For more than `MAX_EXACT` numbers, the p-value comes from `draws` random orders and the given
-    order. Such a test makes no more errors than a test with all orders (Phipson and Smyth 2010).
+    For more than `MAX_EXACT` numbers, the p-value comes from a sample: `draws` random orders and
+    the given order. The test errs no more often than one with all orders (Phipson and Smyth 2010).
     The random orders have a fixed seed, so equal numbers give equal results.
     """
     import numpy as np

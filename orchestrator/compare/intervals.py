@@ -56,7 +56,10 @@ def student_probability(t: float, degrees: int) -> float:
 
 @cache
 def student_quantile(probability: float, degrees: int) -> float:
-    """Return the value that Student's t exceeds with probability 1 - p, p between 1/2 and 1."""
+    """Return the value that Student's t exceeds with probability 1 - `probability`.
+
+    probability: at least 1/2 and below 1. degrees: the degrees of freedom.
+    """
     if degrees > _NEARLY_NORMAL:
         return NormalDist().inv_cdf(probability)
     low, high = 0.0, 1.0
@@ -203,7 +206,7 @@ def _means_of(values: Sequence[float], size: int) -> "np.ndarray":
 
 @cache
 def _choices(count: int, size: int) -> "np.ndarray":
-    """Return every way to choose `size` of `count` places, one row each."""
+    """Return every way to choose `size` of the indices from 0 to `count` - 1, one row each."""
     import numpy as np
 
     return np.array(list(combinations(range(count), size)))

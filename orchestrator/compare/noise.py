@@ -151,9 +151,10 @@ def _known(between: Callable[[Sequence[object]], Component], groups: Sequence[ob
 
 
 def _hour(run: MeasuredRun) -> int | None:
-    """Return the hour of the day at which a run started, by this machine's clock.
+    """Return the hour of the day at which a run started, from 0 to 23.
 
-    Times from Slurm are by the cluster's clock.
+    The hour is by this machine's clock, but for a time without a zone, e.g. one from Slurm, by the
+    cluster's clock.
     """
     if run.started_at is None:
         return None

@@ -221,7 +221,7 @@ def flops_table(cases: Sequence[Case], step_seconds: float | None) -> Table:
     """Return the FLOPs of the cases by every convention; equal cases share a row.
 
     With `step_seconds` the table also has TFLOP/s per GPU, MFU and HFU. Raises UserError if no
-    batch is known.
+    global batch is known.
     """
     counts = _counts(distinct(cases, lambda case: replace(case, label="")), step_seconds)
     speeds = [column for column in _SPEEDS if any(map(column.value, counts))]

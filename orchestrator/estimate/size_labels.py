@@ -14,7 +14,7 @@ _TOLERANCE = 0.035
 
 
 class LabelUnit(StrEnum):
-    """The unit of a size label, inferred from the parameters."""
+    """The unit of a size label, inferred from the model's number of parameters."""
 
     BILLION = "10**9"
     GIBI = "2**30"
@@ -22,10 +22,11 @@ class LabelUnit(StrEnum):
 
 
 def label_unit(label: str, parameters: int) -> LabelUnit | None:
-    """Return the unit in which `label` agrees with the parameters; None if it contains no size.
+    """Return the unit in which a size label agrees with the number of parameters.
 
     The unit is 10**9 or, in older labels, 2**30. The unit with the smaller difference is chosen. If
-    its difference is more than 3.5 %, the result is `LabelUnit.NEITHER`.
+    its difference is more than 3.5 %, the result is `LabelUnit.NEITHER`. Returns None if `label`
+    contains no size.
     """
     match = _LABEL.fullmatch(label)
     if match is None:

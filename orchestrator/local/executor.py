@@ -286,9 +286,10 @@ def _first_ready(
 
 
 def _try_start(waiting: Waiting, places: Places) -> _Job | str | None:
-    """Start an attempt of a run and return its job; None if the run or its devices are not free.
+    """Start an attempt of a run and return its job.
 
-    If the run was cancelled while it waited, its state is returned instead of a job.
+    Returns None if too few devices are free, or if another process holds the lock of the run. If
+    the run was cancelled while it waited, its state is returned instead of a job.
     """
     lease = places.lease(waiting.planned.run, waiting.folder.script)
     if lease is None:

@@ -55,9 +55,9 @@ class Claim:
     """A number that a log claims, and the number computed from its other values.
 
     quantity: `samples_per_second`, `tokens_per_second`, `tokens_per_second_per_gpu`,
-    `tflops_per_gpu` or `mfu`; an MFU is a fraction of 1. formula: how it was computed, with
-    numbers. contradicted: the two numbers differ by more than rounding. note: why they differ, if
-    that is known.
+    `tflops_per_gpu` or `mfu`; an MFU is a fraction of 1. stated: the number in the log. formula:
+    how `computed` was computed, with numbers. contradicted: whether the two numbers differ by more
+    than rounding. note: why they differ, if that is known.
     """
 
     quantity: str
@@ -153,7 +153,8 @@ def _rate(
 ) -> Claim | None:
     """Return the claim of a rate, checked against the work of an iteration divided by its seconds.
 
-    amount: the work per sequence, e.g. its tokens.
+    amount: the work per sequence, e.g. its tokens. batch: the global batch size, for reports that
+    do not contain it.
     """
     stated = _stated(rows, name, "step_seconds")
     pairs = [(row, size) for row in stated if (size := row["global_batch_size"] or batch)]
@@ -298,7 +299,7 @@ def _named(gpu: str) -> str:
 
 
 def _peak(tflops: float, precision: str) -> str:
-    """Return a peak as text, with the name of its GPU."""
+    """Return a peak as text, with the names of the GPUs that have this peak."""
     alike = [
         gpu.model
         for gpu in GPUS
@@ -319,7 +320,7 @@ def _claim(
 ) -> Claim:
     """Return a claim; it is contradicted if its numbers differ by more than rounding.
 
-    relative: the relative rounding error of the values from which it was computed.
+    relative: the relative error of `computed`, because the values in the log are rounded.
     """
     allowed = _ROUNDING[name] + (max(_TOLERANCE, relative)) * computed
     contradicted = abs(stated - computed) > allowed

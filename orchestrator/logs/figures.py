@@ -75,11 +75,11 @@ class Figures:
     gpus: the number of ranks. parameters: the parameters of the whole model, counted from its
     sizes, or else as the log states. tflops_per_gpu: FLOPs of the exact matrix products, recomputed
     ones included, divided by the median step time and by the ranks, in 10**12 per second. If the
-    batch changes, the mean time for a global batch replaces the median step time. None if it is
-    unknown whether layers are recomputed. model_tflops_per_gpu: the same without recomputation.
-    mfu: model_tflops_per_gpu divided by the GPU's dense peak. lacking: the options that the user
-    must give to get TFLOPs. uncounted: why no option can give TFLOPs. no_peak: why there is no MFU
-    although there are TFLOPs.
+    global batch changes during the run, the mean time for a global batch replaces the median step
+    time. None if it is unknown whether layers are recomputed. model_tflops_per_gpu: the same
+    without recomputation. mfu: model_tflops_per_gpu divided by the GPU's dense peak. lacking: the
+    options that the user must give to get TFLOPs. uncounted: why no option can give TFLOPs.
+    no_peak: why there is no MFU although there are TFLOPs.
     """
 
     gpus: int | None = None

@@ -30,10 +30,11 @@ def with_changes(table: Table, runs: Sequence[Run]) -> Table:
 
 
 def change(text: str, base: str, *, difference: bool) -> str | None:
-    """Return by how much a number differs from another one, both as cells show them.
+    """Return by how much a number differs from another one, as a text for a cell.
 
-    The change is computed from the shown values, so that a reader gets the same result. Returns
-    None if one value is not a number, or if `base` is zero.
+    text, base: the two numbers, as cells show them. The change is computed from these, so that a
+    reader gets the same result. difference: whether to show the difference before the percentage.
+    Returns None if one value is not a number, or if `base` is zero.
     """
     new, old = _number(text), _number(base)
     if new is None or not old:

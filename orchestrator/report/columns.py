@@ -189,7 +189,7 @@ def frameworks_of(runs: Sequence[Collected]) -> list[Framework]:
 
 
 def _own_measures(runs: Sequence[Collected]) -> tuple[Column[Collected], ...]:
-    """Return the columns that are measured only by the frameworks of these runs."""
+    """Return the columns of measured values that the frameworks of these runs define themselves."""
     common: dict[str, Callable[[Collected], Cell]] = {
         column.name: column.value for column in _MEASURED
     }
@@ -231,9 +231,9 @@ def _of_run(column: Column[Run], value: Callable[[Run], Cell]) -> Column[Collect
 
 
 def _value_by_name(name: str) -> Callable[[Run], Cell]:
-    """Return a function that gets a run's value of a column, from the run's framework.
+    """Return a function that returns the value of a column for a run, as its framework defines it.
 
-    It returns None if the framework does not have the column.
+    The function returns None if the framework does not define the column.
     """
 
     def value(run: Run) -> Cell:

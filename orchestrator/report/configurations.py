@@ -156,7 +156,10 @@ def _combined(column: Column[Collected]) -> Column[Configuration]:
 
 
 def _middle(column: Column[Collected], group: Configuration) -> Cell:
-    """Return the median of the numbers, or the text if all runs have the same text."""
+    """Return the median of a column's numbers over the runs of a configuration.
+
+    If the column has no numbers, return the text that all runs share, or None if they differ.
+    """
     cells = [cell for run in group.measured if (cell := column.value(run)) is not None]
     numbers = [cell for cell in cells if isinstance(cell, int | float)]
     if cells and len(numbers) == len(cells):

@@ -56,7 +56,10 @@ def sorted_report(report: Report, by: str) -> Report:
 
 
 def _sorted(order: Sequence[int], table: Table, written: str) -> list[int]:
-    """Return the indices of rows sorted by the columns that the user gave."""
+    """Return the row indices `order`, sorted by the columns that the user gave.
+
+    written: the user's text, e.g. `-tflops_per_gpu,nodes`.
+    """
     keys = [key.strip() for key in written.split(",")]
     columns = [_column(table, key.removeprefix("-")) for key in keys]
     sorted_rows = list(order)

@@ -114,10 +114,10 @@ class Tail:
 
 
 def log_tail(log: Path, lines: int, name: str) -> Tail:
-    """Return up to `lines` lines from the last 64 KiB of a log, with the name `name`.
+    """Return up to `lines` lines from the last 64 KiB of a log.
 
     Colours and terminal control codes are removed. If a line was overwritten, e.g. by a progress
-    bar, its last text stays. Raises OSError.
+    bar, its last text stays. name: the name of the log in the result. Raises OSError.
     """
     with log.open("rb") as file:
         size = file.seek(0, os.SEEK_END)

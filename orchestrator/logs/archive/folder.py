@@ -37,21 +37,21 @@ class ShardFolder:
         return self.path / "result.pickle"
 
     def save(self, reader: Reader, shard: Shard) -> None:
-        """Write which logs to read, and how to read them."""
+        """Write the shard, i.e. which logs to read, and the settings for reading them."""
         self.path.mkdir(parents=True, exist_ok=True)
         _write(self.path / "shard.pickle", (reader, shard))
 
     def load(self) -> tuple[Reader, Shard]:
-        """Return which logs to read, and how to read them."""
+        """Return the settings for reading logs, and the shard, i.e. which logs to read."""
         reader, shard = _read(self.path / "shard.pickle")
         return reader, shard
 
     def save_result(self, contents: Sequence[LogContent]) -> None:
-        """Write the content of the logs, log by log, completely or not at all."""
+        """Write the content of the shard's logs, one item per log; write all of it or nothing."""
         _write(self.result, list(contents))
 
     def load_result(self) -> list[LogContent]:
-        """Yield the content of the logs, log by log."""
+        """Return the content of the shard's logs, one item per log."""
         contents: list[LogContent] = _read(self.result)
         return contents
 
