@@ -139,8 +139,8 @@ def test_the_peak_is_the_profile_s_or_that_of_the_gpu_in_the_log(
 ):
     """The peak that the profile gives comes first, then that of the GPU that the log names.
 
-    Without both, it is the peak of the profile's GPU. A GPU name that is ambiguous or unknown has
-    no peak.
+    Without both, it is the peak of the profile's GPU. There is no peak if the GPU is unknown, or if
+    its name may mean GPUs with different peaks.
     """
     figure = Cluster(name="a", **profile).peak_tflops(precision, device)
     assert figure is not None

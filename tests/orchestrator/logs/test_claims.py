@@ -1,4 +1,4 @@
-"""Check the speeds that logs claim against the other values of the same log."""
+"""Compare the speeds that a log states with the values that follow from the same log."""
 
 import io
 
@@ -30,7 +30,7 @@ TFLOPS = 256 * 2048 * PRODUCTS / 4 / 8 / 1e12
 
 
 def claims_of(log: str) -> dict[str, Claim]:
-    """Return the claims of a log, by quantity."""
+    """Return the claims of a log, by the quantity that they state, e.g. "mfu"."""
     (run,) = read(io.BytesIO(log.encode()))
     return {claim.quantity: claim for claim in claims(summarise(run, Warmup.parse("none")))}
 
@@ -53,9 +53,9 @@ def test_samples_per_second_are_the_batch_over_the_seconds(
 
 @pytest.mark.parametrize(("factor", "contradicted"), [(1.0, False), (1.01, False), (2.5, True)])
 def test_tflops_are_those_of_any_known_convention(factor: float, contradicted: bool) -> None:
-    """TFLOPs are accepted if any known convention gives them.
+    """TFLOPs in a log are accepted if they agree with any known convention.
 
-    E.g. a convention that counts the exact matrix products of the forward and the backward pass.
+    E.g. one that counts the exact matrix products of the forward and the backward pass.
     """
     log = megatron(tflops=f" throughput per GPU (TFLOP/s/GPU): {TFLOPS * factor:.1f} |")
     claim = claims_of(log)["tflops_per_gpu"]
@@ -65,7 +65,10 @@ def test_tflops_are_those_of_any_known_convention(factor: float, contradicted: b
 
 
 def titan(gpu: str, mfu: float, peak: str = "3.120e+14") -> str:
-    """Return a log of torchtitan at 164.7 TFLOP/s."""
+    """Return a log of torchtitan with 164.7 TFLOP/s and this MFU in per cent.
+
+    peak: the peak in FLOP/s that the log states.
+    """
     step = (
         "[rank0]:[titan] 2025-12-13 06:57:02,246 - root - INFO - step: {n:2}  loss: 10.05440  "
         "memory: 16.82GiB(83.61%)  tps: 2,228  tflops: 164.70  mfu: {mfu:.2f}%\n"
@@ -77,9 +80,9 @@ def titan(gpu: str, mfu: float, peak: str = "3.120e+14") -> str:
 
 
 def test_an_mfu_over_the_peak_of_another_gpu_is_contradicted() -> None:
-    """An MFU relative to another GPU's peak is contradicted.
+    """If a log divides by the peak of another GPU, its MFU is contradicted.
 
-    The message has the stated and the right MFU, the formula, and the GPU with the wrong peak.
+    The message has the MFU in the log, the right MFU, and the GPU whose peak the log used.
     """
     claim = claims_of(titan("NVIDIA GeForce RTX 5090", 52.79))["mfu"]
     assert claim.contradicted
@@ -103,12 +106,15 @@ def test_an_mfu_over_the_own_peak_is_not_contradicted(gpu: str, mfu: float, peak
 
 
 def test_an_mfu_on_an_unknown_gpu_is_not_checked() -> None:
-    """Without a known peak, an MFU is not checked: a guess would prove nothing."""
+    """If the GPU's peak is unknown, an MFU is not checked."""
     assert "mfu" not in claims_of(titan("NVIDIA GeForce RTX 6090", 52.79))
 
 
 def test_a_log_without_configuration_has_claims_of_equal_work_only() -> None:
-    """If a log has no configuration, only the work (FLOPs or tokens) of its steps is compared."""
+    """If a log has no configuration, the only check is that all steps state the same work.
+
+    The work of a step is its rate times its seconds, in FLOPs or in tokens.
+    """
     line = "completed step: {}, seconds: 3.4, TFLOP/s/device: 413.4, Tokens/s/device: 7138.9, "
     log = "".join(line.format(n) + "total_weights: 1, loss: 2.136\n" for n in range(5))
     claims = claims_of(log)
@@ -120,9 +126,10 @@ BRIDGE = "Step Time : {seconds:.2f}s GPU utilization: {tflops:.1f}MODEL_TFLOP/s/
 
 
 def bridge(*works: float) -> str:
-    """Return a log of Megatron-Bridge. Its steps take 2 to 9 s, and each claims one of these works.
+    """Return a log of Megatron-Bridge with one step per number in `works`, each of 2 to 9 s.
 
-    works: TFLOPs per GPU of each step; the log has this number divided by the step's seconds.
+    works: the work of each step in TFLOP per GPU. The log states this number divided by the step's
+    seconds.
     """
     seconds = [2.0 + (index * 7 % 8) for index in range(len(works))]
     pairs = zip(seconds, works, strict=True)
@@ -130,7 +137,10 @@ def bridge(*works: float) -> str:
 
 
 def test_a_report_of_other_work_than_the_rest_is_contradicted() -> None:
-    """If one step report claims other work (FLOPs) than all the others, it is contradicted."""
+    """If one step report states more FLOPs than all the others, it is contradicted.
+
+    The FLOPs of a step are its TFLOP/s times its seconds.
+    """
     claim = claims_of(bridge(*[2600.0] * 9))["tflops_per_gpu"]
     assert not claim.contradicted
     claim = claims_of(bridge(*[2600.0] * 8, 3900.0))["tflops_per_gpu"]
@@ -140,7 +150,7 @@ def test_a_report_of_other_work_than_the_rest_is_contradicted() -> None:
 
 
 def test_work_that_differs_at_every_step_gives_no_claim() -> None:
-    """If the work (FLOPs) differs from step to step, e.g. of packed samples, there is no claim."""
+    """If the FLOPs differ from step to step, e.g. because samples are packed, there is no claim."""
     assert claims_of(bridge(*(2000.0 + 300 * index for index in range(9)))) == {}
     assert claims_of(bridge(2600.0, 2600.0, 3900.0)) == {}
 

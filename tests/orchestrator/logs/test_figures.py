@@ -1,4 +1,4 @@
-"""The TFLOPs, size and MFU of runs that `teralog parse` reads."""
+"""The TFLOPs, parameters and MFU that `teralog parse` computes for the runs in logs."""
 
 import json
 import tarfile
@@ -34,7 +34,7 @@ GPU = "_CudaDeviceProperties(name='Tesla V100-SXM2-32GB', major=7, minor=0)\n"
 
 
 def log(arguments: dict[str, str], *, seconds: float = 1.5) -> str:
-    """Return a log of Megatron that prints these arguments."""
+    """Return a log of Megatron that prints these arguments, and five steps of this duration."""
     dump = "".join(f"  {name} ........ {value}\n" for name, value in arguments.items())
     steps = "".join(
         f" iteration {n:8d}/      20 | elapsed time per iteration (ms): {1000 * seconds:.1f} | "
@@ -50,7 +50,7 @@ def parse(*arguments: str) -> Result:
 
 
 def figures(*arguments: str) -> dict[str, Any]:
-    """Return the JSON figures of the only run."""
+    """Return the object that `teralog parse --json` prints for the only run in the logs."""
     result = parse("--json", *arguments)
     assert result.exit_code == 0, result.output
     (record,) = json.loads(result.stdout)
@@ -65,9 +65,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_figures_follow_from_what_the_log_states(folder: Path) -> None:
-    """TFLOPs follow from equation 3 of Narayanan et al. 2021, the median step and 16 GPUs.
+    """TFLOPs follow from equation 3 of Narayanan et al. 2021, the median step time and 16 GPUs.
 
-    The MFU is a share of 125 TFLOP/s.
+    The MFU is the model TFLOPs divided by 125 TFLOP/s, the peak of the V100 in the log.
     """
     Path("run.log").write_text(log(ARGUMENTS))
     values = figures("run.log")
@@ -236,7 +236,10 @@ def test_an_option_that_a_log_contradicts_changes_nothing(
 
 
 def test_an_option_that_a_log_confirms_is_not_named(folder: Path) -> None:
-    """An option that agrees with the log is not mentioned; here `18B` is the preset of the log."""
+    """An option that agrees with the log is not mentioned.
+
+    E.g. `--model=18B` agrees, because the log has the sizes of the preset 18B.
+    """
     Path("run.log").write_text(log(ARGUMENTS))
     confirmed = ("--global-batch-size=4", "--precision=fp16", "--gpu=V100", "--model=18B")
     assert "is ignored" not in parse("run.log", *confirmed).stderr
@@ -276,9 +279,9 @@ def test_a_model_that_no_formula_counts_is_named(
 def test_matrices_of_few_bits_have_no_peak_of_16_bits(
     folder: Path, changed: dict[str, str], low: str | None
 ) -> None:
-    """If matrix products have fewer than 16 bits, the MFU is not relative to the 16-bit peak.
+    """If a run multiplies matrices in fp8 or fp4, its MFU does not use the 16-bit peak.
 
-    If the peak for fewer bits is unknown, there is no MFU until the user gives the peak.
+    If the fp8 or fp4 peak is unknown, there is no MFU until the user gives the peak.
     """
     Path("run.log").write_text(
         log(ARGUMENTS | changed).replace("Tesla V100-SXM2-32GB", "A100-SXM4-80GB")
@@ -291,9 +294,10 @@ def test_matrices_of_few_bits_have_no_peak_of_16_bits(
 
 
 def test_a_batch_that_grows_gives_the_flops_of_all_samples(folder: Path) -> None:
-    """If the global batch grows, TFLOPs are computed from samples per second.
+    """If the global batch grows during a run, TFLOPs are computed from samples per second.
 
-    The FLOPs of the last batch divided by the median step time would be too high.
+    Otherwise the FLOPs of the last, largest batch would be divided by the median step time. The
+    result would be too high.
     """
     steps = "".join(
         f" iteration {n:8d}/      20 | elapsed time per iteration (ms): {375.0 * batch:.1f} | "
@@ -324,7 +328,7 @@ def test_a_batch_that_grows_gives_the_flops_of_all_samples(folder: Path) -> None
 def test_the_reason_for_a_missing_mfu_is_given(
     folder: Path, name: str | None, options: tuple[str, ...], reason: str | None
 ) -> None:
-    """A sentence gives the reason for a missing MFU; the user may give a fuller name of the GPU."""
+    """A sentence gives the reason for a missing MFU, e.g. that the GPU's name is ambiguous."""
     gpu = "" if name is None else GPU.replace("Tesla V100-SXM2-32GB", name)
     Path("run.log").write_text(log(ARGUMENTS).replace(GPU, gpu))
     errors = parse("run.log", *options).stderr
@@ -360,7 +364,10 @@ def test_the_length_of_sequences_gives_tokens(folder: Path) -> None:
 
 
 def test_computed_tflops_agree_with_those_that_a_program_logs(folder: Path) -> None:
-    """A BLOOM of 70 layers on 128 dies of MI250X logs 67.04 TFLOPs for a step of 346.66 s."""
+    """Computed TFLOPs agree with those in a log of BLOOM: 67.04 for a step of 346.66 s.
+
+    The model has 70 layers and runs on 128 dies of MI250X.
+    """
     bloom = {
         "world_size": "128",
         "num_layers": "70",
@@ -397,9 +404,9 @@ ONEFLOW = {
 
 
 def test_computed_tflops_agree_with_a_published_table(folder: Path) -> None:
-    """In OneFlow's GPT benchmark of 2021, 13117.18 ms on 4 nodes of 8 GPUs are 36.85 TFLOP/s.
+    """Computed TFLOPs agree with OneFlow's GPT benchmark of 2021: 36.85 for a step of 13117.18 ms.
 
-    The benchmark counts 512 more tokens in the vocabulary.
+    The run had 4 nodes of 8 GPUs. The benchmark counts 512 more tokens in the vocabulary.
     """
     Path("run.log").write_text(log(ONEFLOW, seconds=13.11718))
     values = figures("run.log")
@@ -421,9 +428,10 @@ def test_computed_tflops_agree_with_a_published_table(folder: Path) -> None:
 def test_the_number_of_gpus_follows_from_the_layout(
     folder: Path, arguments: dict[str, str], gpus: int | None
 ) -> None:
-    """If the log has no number of GPUs, the layout gives it.
+    """If the log has no number of GPUs, it follows from the nodes or from the parallel sizes.
 
-    Without the data-parallel size it stays unknown.
+    E.g. data-parallel size 2 and tensor-parallel size 4 are 8 GPUs. Without the data-parallel size
+    the number stays unknown.
     """
     Path("run.log").write_text(log(arguments))
     assert figures("run.log")["gpus"] == gpus
@@ -469,7 +477,10 @@ PROGRESS = "[INFO] [logging.py:96:log_dist] [Rank 0] step={}, skipped={}, lr=[0.
 def test_the_reason_for_a_missing_step_time_is_the_true_one(
     folder: Path, skipped: Any, reason: str
 ) -> None:
-    """Skipped updates are named as the reason only if every report after the warm-up has one."""
+    """If a run has no step time, skipped updates are the reason only if every report has one.
+
+    Reports during the warm-up do not count.
+    """
     steps = range(10, 100, 10)
     Path("run.log").write_text(
         "".join(PROGRESS.format(n, skipped(n)) + TIMER.format(n) for n in steps)
@@ -482,7 +493,10 @@ def test_the_reason_for_a_missing_step_time_is_the_true_one(
 
 
 def test_lines_that_were_not_understood_are_printed_on_request(folder: Path) -> None:
-    """Lines are printed with their numbers, and without control characters."""
+    """`--unparsed` prints the lines that were not parsed, with file name and line number.
+
+    Control characters are left out.
+    """
     torn = "steps: 20 loss: 0.0625 iter time (s): 0.1\x07"
     Path("run.log").write_text(f"{log(ARGUMENTS)}{torn}\n")
     assert "1 line not parsed" in parse("run.log").stderr
@@ -516,7 +530,7 @@ def test_lines_that_were_not_understood_have_an_object_each(folder: Path) -> Non
 
 
 def test_a_log_that_was_understood_has_no_unparsed_lines(folder: Path) -> None:
-    """If all lines were parsed, `--unparsed` prints a sentence that reports it.
+    """If all lines were parsed, `--unparsed` prints one sentence instead of lines.
 
     `--unparsed` together with `--on-slurm` is refused.
     """
@@ -528,7 +542,10 @@ def test_a_log_that_was_understood_has_no_unparsed_lines(folder: Path) -> None:
 
 
 def test_a_benchmark_of_the_network_is_not_a_truncated_training(folder: Path) -> None:
-    """A network benchmark is not a training, although torchrun starts it and NCCL names hosts."""
+    """The log of a network benchmark contains no training output, so it is not a truncated run.
+
+    This holds although torchrun starts the benchmark, and NCCL prints the names of hosts.
+    """
     Path("all_reduce.txt").write_text(
         "Setting OMP_NUM_THREADS environment variable for each process to be 1 in default\n"
         "n1:38029:38029 [0] NCCL INFO Bootstrap : Using [0]ib0:10.148.8.71<0>\n"
@@ -554,7 +571,10 @@ def test_a_benchmark_of_the_network_is_not_a_truncated_training(folder: Path) ->
 def test_published_logs_have_the_figures_of_their_page(
     name: str, tflops: float, billions: float
 ) -> None:
-    """The medians of published logs are those of their page: 1.381, 2.738, 6.736, 146, 122 s."""
+    """The TFLOPs and parameters that `parse` computes for published logs have the expected values.
+
+    The median step times are those of the logs' page: 1.381, 2.738, 6.736, 146 and 122 s.
+    """
     values = figures(str(PUBLISHED / f"{name}.out"))
     assert values["tflops_per_gpu"] == pytest.approx(tflops, rel=5e-4)
     assert values["parameters"] / 1e9 == pytest.approx(billions, rel=5e-4)

@@ -32,16 +32,19 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def names(*paths: str) -> list[str]:
-    """Return the names of the logs at these paths; a plus joins the two files of one log."""
+    """Return the names of the logs at these paths.
+
+    A name such as a.out+a.err means one log with an output file and an error file.
+    """
     logs = find_logs(paths, Path())
     assert logs.problems == ()
     return [f"{log.path}+{log.errors}" if log.errors else str(log.path) for log in logs.logs]
 
 
 def test_a_folder_means_all_that_is_called_as_a_log_below_it(folder: Path) -> None:
-    """In a folder and below it, each file with the name of a log is a log.
+    """In a folder and its subfolders, every file whose name is typical of a log is a log.
 
-    Hidden files and files of other kinds are left out.
+    Hidden files and other files are left out.
     """
     assert names(".") == [
         "off.mem",
@@ -59,7 +62,7 @@ def test_a_file_given_by_name_is_a_log(folder: Path) -> None:
 
 
 def test_a_quoted_wildcard_is_resolved(folder: Path) -> None:
-    """In a wildcard, two stars match folders of any depth."""
+    """Teralog resolves a wildcard that the shell did not; `**` matches folders of any depth."""
     assert names("slurm-*.err") == ["slurm-1.err", "slurm-2.err"]
     assert names("**/*.log") == ["run/output.log"]
     assert names(f"{folder}/run/*.log") == [f"{folder}/run/output.log"]
@@ -72,9 +75,9 @@ def test_a_file_whose_name_looks_like_a_wildcard_is_that_file(folder: Path) -> N
 
 
 def test_a_log_named_twice_is_read_once(folder: Path) -> None:
-    """A log that several paths contain is read once.
+    """If several paths of the user lead to a log, the log is read once.
 
-    It counts as named by the user if one of these paths is the file itself.
+    If one of these paths is the file itself, and not its folder, the log counts as named.
     """
     logs = find_logs(["run", "run/output.log", "run"], Path())
     assert logs.logs == (
@@ -110,7 +113,7 @@ def test_standard_input_and_missing_files_are_passed_to_the_reader(folder: Path)
 
 
 def streams_of(folder: Path) -> dict[str, list[str]]:
-    """Return the logs in a folder, each with its output and error files."""
+    """Return the logs in a folder, each with the list of its metrics streams."""
     logs = find_logs([str(folder)], folder / "unpacked")
     return {
         str(log.path.relative_to(folder)): [
@@ -129,7 +132,11 @@ def write_files(folder: Path, *names: str) -> None:
 
 
 def test_a_stream_goes_with_the_only_log_near_it(tmp_path: Path) -> None:
-    """An error file belongs to the only log in its folder, or in the nearest parent with logs."""
+    """A metrics stream, e.g. metrics.jsonl, belongs to the only log near it.
+
+    That log is in the same folder, or in the nearest parent with a log. If there are several logs,
+    the stream is a log of its own.
+    """
     write_files(tmp_path, "a/train.log", "a/out/metrics.jsonl", "b/1.out", "b/2.out", "b/m.jsonl")
     assert streams_of(tmp_path) == {
         "a/train.log": ["a/out/metrics.jsonl"],
@@ -142,7 +149,8 @@ def test_a_stream_goes_with_the_only_log_near_it(tmp_path: Path) -> None:
 def test_of_the_states_of_one_training_only_the_last_is_read(tmp_path: Path) -> None:
     """Of several trainer_state.json files of one training, only the last is read.
 
-    The last file contains the steps of the others. A file in the output folder itself is the last.
+    The last file contains the steps of the others. It is the file in the output folder itself, or
+    else the one of the latest checkpoint.
     """
     states = [f"a/out/checkpoint-{at}/trainer_state.json" for at in (5, 10, 100)]
     write_files(tmp_path, "a/train.log", *states)

@@ -52,7 +52,7 @@ def objects(*arguments: str, stdin: str | bytes | None = None) -> list[dict[str,
 
 
 def test_a_log_is_summarised_in_a_row(folder: Path) -> None:
-    """A message on stderr explains how the numbers were computed."""
+    """`parse` prints one row per log; messages on stderr state which reports were left out."""
     result = parse("run.log")
     assert result.exit_code == 0
     title, unit, _, row = result.stdout.splitlines()
@@ -101,14 +101,14 @@ def test_the_options_choose_which_reports_count(folder: Path) -> None:
 
 
 def test_an_invalid_warm_up_is_a_mistake_of_usage(folder: Path) -> None:
-    """The message about an invalid warm-up shows every way to write one."""
+    """An invalid warm-up exits with code 2, and the message shows every way to write a warm-up."""
     result = parse("run.log", "--warmup", "10 %")
     assert result.exit_code == 2
     assert "give a number of iterations (5), a percentage (10%), first or auto" in result.stderr
 
 
 def test_every_step_report_is_given_on_request(folder: Path) -> None:
-    """`--steps` prints every step report, and whether it counts in the numbers."""
+    """`--steps` prints every step report, and whether it counts in the run's numbers."""
     rows = objects("run.log", "--steps")
     assert [(row["iteration"], row["step_seconds"], row["counted"]) for row in rows] == [
         (1, 9.0, False),
@@ -138,7 +138,7 @@ def test_the_table_is_also_markdown_and_csv(folder: Path) -> None:
 
 @pytest.mark.parametrize("steps", [(), ("--steps",)])
 def test_a_table_without_rows_has_its_header(folder: Path, steps: tuple[str, ...]) -> None:
-    """A program that reads a table without rows still gets the usual columns."""
+    """If no log has a row, CSV and Parquet output still have all columns."""
     header = parse("run.log", "--format", "csv", *steps).stdout.splitlines()[0]
     (folder / "empty.log").touch()
     assert parse("empty.log", "--format", "csv", *steps).stdout == f"{header}\n"
@@ -160,7 +160,10 @@ def test_a_parquet_file_comes_out_whole(folder: Path) -> None:
 
 
 def test_a_problem_of_a_log_is_reported_and_the_others_are_read(folder: Path) -> None:
-    """Each problem gets one sentence, and the exit code is 1."""
+    """Each log with a problem gets one sentence, and the other logs are still read.
+
+    The exit code is 1.
+    """
     (folder / "empty.log").touch()
     (folder / "binary.log").write_bytes(b"\x7fELF\0\0\0\1" * 100)
     (folder / "prose.txt").write_text("Dear diary,\n")
@@ -205,7 +208,10 @@ def test_a_log_without_read_permission_is_reported(folder: Path) -> None:
 
 
 def test_files_of_a_folder_that_are_not_logs_are_not_reported(folder: Path) -> None:
-    """Files of a folder without training output are no error; a message has only their number."""
+    """If the user gives a folder, its files without training output are no error.
+
+    A message states only their number.
+    """
     (folder / "requirements.txt").write_text("torch\n")
     result = parse(".")
     assert result.exit_code == 0
@@ -223,7 +229,10 @@ def test_a_folder_whose_logs_contain_nothing_is_a_problem(folder: Path) -> None:
 
 
 def test_output_and_errors_are_one_run(folder: Path) -> None:
-    """An output file and an error file are one run; its outcome names the file that shows it."""
+    """An output file and an error file are one run.
+
+    The run's outcome contains the name of the file that shows the outcome.
+    """
     (folder / "slurm-7.out").write_text(line(1, 9000) + line(2, 1000))
     (folder / "slurm-7.err").write_text(OOM)
     (run,) = objects("slurm-7.err", "slurm-7.out")
@@ -302,7 +311,7 @@ def test_standard_input_is_called_by_its_dash(
 def test_the_published_means_are_those_counted_by_hand(
     name: str, reports: int, mean: float, without_first: float, kind: str
 ) -> None:
-    """Mean step times of published logs equal those computed by hand.
+    """For published logs, the mean step times equal those computed by hand.
 
     This holds with and without the first step report.
     """

@@ -29,7 +29,7 @@ SIZES = st.lists(st.integers(0, 10**9), min_size=1, max_size=40)
 
 
 def logs_of(sizes: list[int]) -> list[StampedLog]:
-    """Return logs of these sizes."""
+    """Return logs whose files have these sizes in bytes."""
     return [StampedLog(Path(f"{n}.log"), None, ((size, 0),)) for n, size in enumerate(sizes)]
 
 
@@ -77,7 +77,10 @@ def test_order_of_the_paths_decides_nothing() -> None:
 
 
 def saved(folder: Path, *paths: Path) -> ShardFolder:
-    """Save a shard of these logs, as before the start of its job, and return it."""
+    """Save a shard of these logs, as `parse` does before it submits the shard's job.
+
+    Return the shard's folder.
+    """
     reader = Reader(
         folder=folder, warmup=Warmup(rule="first"), keep_skipped=False, code=code_fingerprint()
     )
@@ -130,7 +133,10 @@ def log_in_results(results: Path) -> Path:
 
 
 def test_a_log_in_results_is_read_again_after_its_campaigns_warm_up_changed(tmp_path: Path) -> None:
-    """The result of a shard is valid only for the warm-up with which it was computed."""
+    """If the warm-up of a campaign changes, the logs in its results are read again.
+
+    The stored result of a shard is valid only for the warm-up with which it was computed.
+    """
     log = log_in_results(tmp_path)
     before = stamped(Log(log))
     campaign = tmp_path / "mine" / "campaign.json"

@@ -25,7 +25,7 @@ from orchestrator.logs.tar_files import tar_members
 
 
 def log(ms: float, iterations: int = 3) -> str:
-    """Return a log of three step reports with this time per iteration."""
+    """Return a log of three step reports, each with this time per iteration in milliseconds."""
     return "".join(
         f" iteration {n:8d}/{iterations:8d} | elapsed time per iteration (ms): {ms:.1f} | "
         "number of skipped iterations:   0 | number of nan iterations:   0 |\n"
@@ -86,7 +86,7 @@ def objects(*arguments: str) -> list[dict[str, Any]]:
 def test_the_logs_of_an_archive_are_read(ending: str) -> None:
     """The logs of an archive are read in the order of their names, without hidden files.
 
-    Files .out and .err are one run.
+    An output file, e.g. a.out, and its error file a.err are one run.
     """
     path = Path(f"a{ending}")
     plain = archive(MEMBERS)
@@ -182,7 +182,7 @@ def test_all_of_a_truncated_log_is_read(folder: Path) -> None:
 
 
 def member_offset(content: bytes) -> int:
-    """Return the offset of the first member of an archive."""
+    """Return the offset in bytes at which the content of an archive's first member begins."""
     with tarfile.open(fileobj=io.BytesIO(content)) as tar:
         return tar.getmembers()[0].offset_data
 
@@ -258,7 +258,7 @@ def test_jobs_read_no_archives(folder: Path) -> None:
 def test_a_mangled_archive_never_ends_in_a_traceback(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
-    """The test changes or cuts off bytes of an archive anywhere."""
+    """An archive with changed or missing bytes gives a message or logs, but never a traceback."""
     folder = tmp_path_factory.mktemp("archive")
     content = bytearray(archive(MEMBERS))
     for _ in range(data.draw(st.integers(0, 8))):

@@ -20,7 +20,7 @@ NUMBERS = st.builds("{:.{}f}".format, st.floats(0.001, 2000), DECIMALS).filter(f
 
 
 def number(text: str) -> Printed:
-    """Return the number in a cell."""
+    """Return the number in a cell's text."""
     printed = plain_number(text)
     assert printed is not None
     return printed
@@ -41,7 +41,10 @@ def number(text: str) -> Printed:
 def test_a_change_follows_from_any_where_it_follows_from_one(
     value: str, others: list[str], arrow: str, percent: str, title: str
 ) -> None:
-    """A search of only the likely numbers finds a match exactly if a search of all numbers does."""
+    """The fast search for a number from which a change follows is as good as a search of all.
+
+    It tries only the likely numbers, but finds a match exactly if one exists.
+    """
     drawn, old = Fraction(value), Fraction(others[0])
     true_percent = f"{float(abs(drawn - old) / old * 100):.1f}"
     numbers = in_order(map(number, others))
@@ -55,5 +58,5 @@ def test_a_change_follows_from_any_where_it_follows_from_one(
 
 @pytest.mark.parametrize("text", ["", "104", "about 104", "[104](log.txt)", "104()", "104(3)"])
 def test_a_cell_without_a_sign_reports_no_change(text: str) -> None:
-    """A cell without a sign or an arrow, e.g. `104(3)`, states no change."""
+    """A cell without a plus or minus sign or an arrow states no change, e.g. `104(3)`."""
     assert read_change(text) is None

@@ -1,4 +1,4 @@
-"""Check the TFLOP/s of named models on performance pages."""
+"""Check the TFLOP/s of published models on performance pages."""
 
 from pathlib import Path
 
@@ -26,28 +26,33 @@ def findings_of(data: bytes) -> list[tuple[FindingKind, str]]:
 
 
 def row(tokens: str, tflops: str, seq: str = "8192", gpus: int = 7) -> str:
-    """Return a row of a page.
+    """Return a table row with tokens/s per GPU, TFLOP/s per GPU, sequence length and GPUs.
 
-    The default of 7 GPUs prevents that a speed looks like a whole number of sequences per second.
+    By default, the number of GPUs is 7. So a speed does not look like a whole number of sequences
+    per second.
     """
     return f"| DGX-H100 | {gpus} | {seq} | {tokens} | {tflops} |"
 
 
 def llama(tokens: int, factor: float = 1.0) -> str:
-    """Return a row of Llama 3 8B whose TFLOP/s are wrong by a factor."""
+    """Return a row of Llama 3 8B whose TFLOP/s are `factor` times the right value."""
     return row(str(tokens), f"{tokens * LLAMA3_8B * factor / 1e12:.0f}")
 
 
 def test_tflops_that_follow_from_the_model_are_right() -> None:
-    """Thousands separators, bold text, footnotes and `K` do not change the result."""
+    """TFLOP/s that follow from the model and tokens/s give no finding, however they are written.
+
+    E.g. with thousands separators, bold text, footnotes, or `8K` for the sequence length.
+    """
     tflops = f"**{12_345 * LLAMA3_8B / 1e12:.0f}**[^1]"
     assert findings_of(page("LLAMA3_8B", llama(12_345), row("12,345", tflops, "8K"))) == []
 
 
 def test_a_row_off_by_a_fifth_is_found() -> None:
-    """Wrong TFLOP/s give a finding.
+    """TFLOP/s that do not follow from the model and tokens/s give a finding.
 
-    Its message has the FLOPs per token of the row and of the model, and the right TFLOP/s.
+    Its message has the FLOPs per token that the row implies, those of the model, and the right
+    TFLOP/s.
     """
     [(kind, message)] = findings_of(page("Llama 3 8B", llama(12_345), llama(12_345, 1.3)))
     assert kind is FindingKind.MODEL_FLOPS
@@ -71,7 +76,10 @@ def test_a_row_off_by_a_fifth_is_found() -> None:
     ],
 )
 def test_a_known_convention_is_named(model: str, tokens: int, tflops: float, why: str) -> None:
-    """A finding names the convention that explains the number, e.g. one that leaves out terms."""
+    """If wrong TFLOP/s follow from a known way to count, the finding names it.
+
+    E.g. a way that ignores attention windows, or counts recomputation.
+    """
     length = "8192" if "Nano" in model else "4096"
     causal = page("Llama3 8B", llama(12_345), llama(10_007)).decode()
     data = causal + page(model, row(str(tokens), str(tflops), length)).decode()
@@ -83,7 +91,7 @@ def test_a_known_convention_is_named(model: str, tokens: int, tflops: float, why
 def test_multi_token_prediction_counts() -> None:
     """DeepSeek-V3 takes 260.0 GFLOPs per token with the prediction layer, and 250.5 without.
 
-    Both are right.
+    TFLOP/s that follow from either number give no finding.
     """
     rows = [row("6289", f"{6289 * 0.2600:.0f}", "4096"), row("4912", "1277", "4096")]
     assert findings_of(page("DeepSeekV3", *rows)) == []
@@ -93,9 +101,9 @@ def test_multi_token_prediction_counts() -> None:
 
 
 def test_adapters_have_no_gradients_of_frozen_weights() -> None:
-    """If a heading or a cell names LoRA, two thirds of the FLOPs are accepted.
+    """If a heading or a cell names LoRA, TFLOP/s of two thirds of the FLOPs give no finding.
 
-    Frozen weights need no gradients.
+    The reason is that frozen weights need no gradients.
     """
     rows = [row("2643", "735", "4096"), row("2551", "710", "4096")]
     assert findings_of(page("LLAMA3_70B", *rows, above="### LoRA Performance")) == []
@@ -103,7 +111,7 @@ def test_adapters_have_no_gradients_of_frozen_weights() -> None:
 
 
 def test_rows_of_a_model_that_is_not_known_must_agree() -> None:
-    """Rows of an unknown model must have equal TFLOP/s divided by tokens/s."""
+    """For an unknown model, TFLOP/s divided by tokens/s must be equal in all rows."""
     rows = [row(str(tokens), str(tokens // 10)) for tokens in (1000, 2000, 3000)]
     [(kind, message)] = findings_of(page("Secret 1T", *rows, row("1000", "120")))
     assert kind is FindingKind.UNEQUAL_FLOPS
@@ -138,9 +146,9 @@ PAGE = Path(__file__).parents[5] / "shared/data/tables/megatron-bridge-performan
 
 @pytest.mark.skipif(not PAGE.exists(), reason="the shared page is not here")
 def test_the_shared_page_has_one_model_counted_otherwise() -> None:
-    """Of the nine models on the shared page, only nemotron3-nano gives a finding.
+    """Of the nine models on the published page, only nemotron3-nano gives a finding.
 
-    For its Mamba layers, the page uses an inner width of 2h, h being the hidden size.
+    The page counts the model's Mamba layers with an inner width of 2h, h being the hidden size.
     """
     [(kind, message)] = findings_of(PAGE.read_bytes())
     assert kind is FindingKind.MODEL_FLOPS

@@ -126,7 +126,10 @@ CONTRADICTIONS = {
 
 @pytest.mark.parametrize("case", CONTRADICTIONS)
 def test_a_contradiction_is_named_with_both_numbers(case: str) -> None:
-    """A contradiction gives one finding of its type, on the line of the row."""
+    """A contradiction in a row gives one finding, on the row's line.
+
+    The finding has the type of the contradiction, and a sentence with both numbers.
+    """
     page, kind, sentence = CONTRADICTIONS[case]
     (finding,) = findings_of(page)
     assert (finding.kind, finding.last_digit_only) == (kind, False)
@@ -207,9 +210,9 @@ RATED = (
 def test_tflops_must_follow_as_they_do_in_the_other_rows(
     tflops: str, likely: str | None, last_digit_only: bool | None
 ) -> None:
-    """TFLOPs give a finding if they do not follow from their row as in the other rows of the table.
+    """A row's TFLOPs must follow from its other numbers in the same way as in the other rows.
 
-    The formula and the sequence length need not be known.
+    Neither the formula nor the sequence length needs to be known.
     """
     findings = findings_of(table(*RATED).format(tflops))
     assert [(finding.line, finding.kind, finding.last_digit_only) for finding in findings] == (
@@ -229,7 +232,7 @@ def test_tflops_worked_out_with_another_factor_are_not_doubted(tflops: str) -> N
 
 
 def test_tflops_worked_out_with_the_size_in_2_30_are_called_that() -> None:
-    """If TFLOPs were computed with a size in 2**30, the finding names that unit."""
+    """If TFLOPs were computed with a model size in units of 2**30, the finding says so."""
     rows = [*RATED[:4], "256 78B 4 2.953s 3.149", *RATED[5:]]
     (finding,) = findings_of(table(*rows))
     assert finding.message.endswith("(a size in units of 2**30 would give the printed value)")
@@ -243,7 +246,7 @@ def test_a_table_too_small_to_show_is_held_against_its_page() -> None:
 
 
 def test_a_model_smaller_than_those_that_agree_is_not_doubted() -> None:
-    """A row gives no finding if its model is smaller than those of the rows that agree.
+    """Deviating TFLOPs give no finding if the row's model is smaller than those of the other rows.
 
     For a small model, exact formulas give more FLOPs per parameter.
     """
@@ -259,9 +262,9 @@ def test_a_model_smaller_than_those_that_agree_is_not_doubted() -> None:
 def test_what_is_off_in_the_last_digit_is_distinguished(
     cell: str, last_digit_only: bool | None
 ) -> None:
-    """A finding shows whether only the last digit is wrong.
+    """A finding shows whether a change is wrong only in its last digit.
 
-    E.g. from 717 to 742 is 3.487 %, but the page has 3.4 %.
+    E.g. from 717 to 742 is +3.487 %, so 3.4 % is wrong in the last digit, and 3.2 % in more.
     """
     findings = findings_of(table("Speed", "717", cell))
     assert [finding.last_digit_only for finding in findings] == (
@@ -270,9 +273,9 @@ def test_what_is_off_in_the_last_digit_is_distinguished(
 
 
 def test_where_both_parts_of_a_change_agree_the_other_row_is_suspected() -> None:
-    """If a change's difference and percentage agree, the other row's number may be wrong.
+    """If a cell's difference and percentage agree, the number in the other row may be wrong.
 
-    The finding shows the number in the other row from which both would follow.
+    The finding shows the number there from which both would follow.
     """
     (finding,) = findings_of(table("Mem", "11089", "9082(-2727,↓23.1%)"))
     assert finding.message.endswith("both would follow from 11809 there")
@@ -319,7 +322,7 @@ def test_control_characters_of_a_page_do_not_reach_the_terminal() -> None:
     b"| Size | TFLOPs | GPUs | GBS | Time |\n|-|-|-|-|-|\n" + b"| 0B | 0.0 | 1 | 1 | 0s |\n" * 5
 )
 def test_any_bytes_are_a_page(data: bytes) -> None:
-    """Any bytes give findings or none, never an exception."""
+    """A page of any bytes can be checked without an exception."""
     page = read_page(data)
     rows = {row.line for table in page.tables for row in table.rows}
     assert {finding.line for finding in check_page(page)} <= rows
@@ -349,7 +352,10 @@ def test_a_computed_table_has_no_finding(
     seq_length: int,
     decimals: int,
 ) -> None:
-    """For any rounding of computed numbers, a table gives no finding."""
+    """A table whose numbers were computed from each other gives no finding.
+
+    This holds for any rounding of the numbers.
+    """
     lines = []
     for tensor, pipeline, data, chunks, micro_batch, seconds, size in rows:
         world, batch = tensor * pipeline * data, chunks * micro_batch * data
@@ -434,7 +440,10 @@ REPORT = """\
 
 
 def test_averages_of_a_report_of_ours_contradict_nothing() -> None:
-    """A teralog report gives no finding, although its mean and median differ."""
+    """The columns of a teralog report give no finding, although its mean and median differ.
+
+    With other column titles, the same numbers do.
+    """
     assert findings_of(REPORT) == []
     # As people's own, the same numbers are held against each other.
     theirs = REPORT.replace("samples/s (last)", "Notes").replace("median (s)", "Time (s)")

@@ -1,4 +1,7 @@
-"""Check the tables in results/published: they equal their pages and have known contradictions."""
+"""Check the tables in results/published: they equal the original pages.
+
+Their contradictions are the known ones.
+"""
 
 import csv
 import re
@@ -57,7 +60,7 @@ BY_HAND = {
 
 @pytest.mark.parametrize("name", BY_HAND)
 def test_in_the_first_documents_all_contradictions_are_found_and_nothing_else(name: str) -> None:
-    """In the first documents, the findings are exactly the contradictions found by hand."""
+    """For the two original pages, the findings are exactly the contradictions found by hand."""
     if not SEEDS.is_dir():
         pytest.skip("needs ../shared/seeds")
     findings = check_page(read_page((SEEDS / name).read_bytes()))
@@ -68,7 +71,10 @@ def test_in_the_first_documents_all_contradictions_are_found_and_nothing_else(na
 
 
 def test_slow_rows_of_the_v100_page_are_named_when_asked_for() -> None:
-    """15 rows of the page are below 25 TFLOPs, mostly with few micro-batches per pipeline."""
+    """With the GPU V100, the check finds the 15 rows of the V100 page with less than 25 TFLOPs.
+
+    Most of them have few micro-batches per pipeline.
+    """
     if not SEEDS.is_dir():
         pytest.skip("needs ../shared/seeds")
     name = "002_4d15f7a868d0f5a2.txt"
@@ -86,9 +92,9 @@ def test_slow_rows_of_the_v100_page_are_named_when_asked_for() -> None:
     ],
 )
 def test_the_figures_are_those_of_the_page(name: str, page: str) -> None:
-    """The CSV files have every number of the page's tables, in order and as printed.
+    """The CSV files have every number of the original page's tables, in order and as printed.
 
-    Only dates are written in another way.
+    Dates do not count, because the CSV files write them in another format.
     """
     if not SEEDS.is_dir():
         pytest.skip("needs ../shared/seeds")
@@ -107,7 +113,10 @@ def _numbers(text: str) -> list[str]:
 
 @pytest.mark.parametrize("name", [name for name, table in TABLES.items() if table.has_tflops])
 def test_every_printed_tflops_follows_from_its_row(name: str) -> None:
-    """Every row's TFLOPs follow from its other numbers, to the printed decimals."""
+    """The TFLOPs in a published row equal those computed from the row's other numbers.
+
+    They are equal to the printed decimals.
+    """
     table = TABLES[name]
     for row in table.rows:
         value, shown = published.recomputed(table, row), row["tflops_per_gpu"]
@@ -140,14 +149,17 @@ def test_the_markdown_is_what_the_figures_make(page: str) -> None:
 
 
 def test_the_findings_are_what_the_command_prints() -> None:
-    """The command finds the same ten contradictions as in the original pages."""
+    """The stored findings about the published tables are those of the check today.
+
+    Their number is that of the contradictions found by hand in the original pages: ten.
+    """
     text = published.FINDINGS.read_text()
     assert text == published.findings()
     assert text.count('"kind"') == sum(map(len, BY_HAND.values()))
 
 
 def test_the_document_s_example_is_what_the_command_prints() -> None:
-    """The example in the docs equals the command's output line by line."""
+    """The docs of `check-tables` contain every line that the command prints for published pages."""
     document = (ROOT / "docs" / "how-to" / "check-tables.md").read_text()
     for page in SOURCES:
         file = f"results/published/{page}.md"
@@ -156,7 +168,10 @@ def test_the_document_s_example_is_what_the_command_prints() -> None:
 
 
 def test_every_file_of_figures_belongs_to_a_page() -> None:
-    """Each CSV file belongs to a table in its page's source.yaml, which has all required keys."""
+    """The CSV files of a page are those of the tables in the page's source.yaml.
+
+    The file source.yaml has the keys `title`, `date` and `tables`.
+    """
     for page, source in SOURCES.items():
         files = {path.name for path in (published.PUBLISHED / page).glob("*.csv")}
         assert files == {table["file"] for table in source["tables"]}

@@ -35,9 +35,10 @@ def messages_about(titles: str, *rows: str) -> list[str]:
 def test_utilization_follows_from_a_peak_of_the_gpu(
     titles: str, row: str, peak: str | None
 ) -> None:
-    """TFLOPs divided by MFU must be a peak of the GPU.
+    """TFLOPs divided by the utilization must be a peak of the GPU, of any precision.
 
-    If a title only says TFLOPs, they may include recomputation.
+    If a title is only "TFLOPs", they may include recomputation, so a higher quotient is accepted
+    next to an MFU.
     """
     messages = messages_about(titles, row)
     assert len(messages) == (peak is not None)
@@ -45,13 +46,13 @@ def test_utilization_follows_from_a_peak_of_the_gpu(
 
 
 def test_more_than_everything_is_impossible() -> None:
-    """A utilization above 100 % has a wrong denominator."""
+    """An MFU or HFU above 100 % gives a finding."""
     [message] = messages_about("Model | MFU", "Llama 3 8B | 133%")
     assert "MFU 133% is above 100 %" in message
 
 
 def test_rows_of_an_unknown_accelerator_must_agree() -> None:
-    """Rows of an unknown accelerator must imply the same peak."""
+    """For an unknown accelerator, TFLOPs divided by MFU must be the same peak in all rows."""
     titles = "Accelerator Type | TFLOP/chip/sec | MFU"
     rows = ("x9-128 | 3.23e+02 | 70.31%", "x9-256 | 315 | 68.68%", "x9-512 | 316 | 68.82%")
     assert messages_about(titles, *rows) == []

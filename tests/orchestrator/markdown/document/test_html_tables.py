@@ -1,4 +1,4 @@
-"""Find HTML tables in markdown and in HTML pages, and the places of their cells."""
+"""Find HTML tables in markdown and in HTML pages, and the byte range of each cell."""
 
 import pytest
 from hypothesis import given
@@ -76,7 +76,7 @@ def test_tables_are_read_as_a_browser_shows_them(page: str, tables: list[list[li
 
 
 def test_the_places_of_cells_are_bytes_of_the_page() -> None:
-    """The place of a cell covers exactly the cell's bytes, also after multi-byte characters."""
+    """The byte range of a cell contains exactly the cell, also after multi-byte characters."""
     page = f"Größe ≈ 7\n\n{PLAIN}".encode()
     [table] = read_document(page).tables
     assert [row.line for row in (table.header, *table.rows)] == [4, 5]
@@ -101,7 +101,7 @@ BITS += ["<td rowspan=2>", "<!--", "-->", "<!", "<![x", "<?", "&amp;", "12", "\n
 
 @given(st.lists(st.sampled_from(BITS), max_size=40).map("".join))
 def test_any_html_is_read(page: str) -> None:
-    """Broken tags raise no error, and every cell is a part of the page."""
+    """Broken tags raise no error, and the byte range of every cell contains the cell's text."""
     data = page.encode()
     for table in read_document(data).tables:
         assert table.header.cells
@@ -151,7 +151,10 @@ def test_regenerate_corrects_only_numbers_of_html() -> None:
 
 
 def test_what_cannot_be_rewritten_is_reported() -> None:
-    """A number in a spanned cell, or with tags between its digits, stays; a message reports it."""
+    """Some numbers cannot be replaced; they stay, and a message reports them.
+
+    E.g. a number in a cell with rowspan, or one with tags between its digits.
+    """
     shared = LLAMA.replace("<td>{first}</td>", '<td rowspan="2">728</td>').replace(
         '<td class="n2"><b>{second}</b></td>', ""
     )

@@ -1,4 +1,4 @@
-"""In a user's page, teralog replaces only the report between the two marks."""
+"""In a user's page, teralog replaces only the report between two marks: comments of the page."""
 
 import pytest
 from hypothesis import given
@@ -54,7 +54,10 @@ PAGES: dict[str, tuple[bytes, bytes]] = {
 
 @pytest.mark.parametrize(("page", "written"), PAGES.values(), ids=PAGES)
 def test_the_text_between_the_marks_is_replaced(page: bytes, written: bytes) -> None:
-    """The marks stay, so a second call gives the same page."""
+    """The text between the two marks is replaced, and the marks stay.
+
+    So a second call with the same report changes nothing.
+    """
     assert with_report(page, "mine", TEXT) == written
     assert with_report(written, "mine", TEXT) == written
 

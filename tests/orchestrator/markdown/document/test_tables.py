@@ -1,4 +1,4 @@
-"""Find tables in markdown, and the places of their cells."""
+"""Find tables in markdown, and the byte range of each cell."""
 
 import pytest
 from hypothesis import given
@@ -47,7 +47,10 @@ def rows(document: Document) -> list[MarkdownRow]:
     ],
 )
 def test_a_table_is_found_whatever_its_looks(data: bytes) -> None:
-    """Line endings, indentation, quotes, lists and outer pipes do not matter."""
+    """A table is found with any line endings and indentation, in quotes and lists.
+
+    Pipes at the ends of its lines may be missing.
+    """
     assert texts(data) == [[["a", "b"], ["1", "2"]]]
 
 
@@ -72,7 +75,10 @@ def test_a_table_is_found_whatever_its_looks(data: bytes) -> None:
     ],
 )
 def test_text_according_to_github_is_not_a_table(data: bytes) -> None:
-    """GitHub shows code, comments, raw HTML and text that only begins like a table as text."""
+    """Lines that GitHub shows as text are not a table.
+
+    E.g. code, comments, raw HTML, and text that only begins like a table.
+    """
     assert texts(data) == []
 
 
@@ -112,15 +118,15 @@ def test_a_table_after_code_is_found_again() -> None:
     ],
 )
 def test_a_row_is_split_at_its_pipes(row: bytes, cells: list[str]) -> None:
-    """An escaped pipe is text.
+    """A row is split into cells at its pipes, but not at a pipe with a backslash before it.
 
-    A pipe in code separates only if the row then has as many cells as titles.
+    A pipe in code splits the row only if the row then has as many cells as titles.
     """
     assert texts(b"| x | y |\n| - | - |\n" + row)[0][1] == cells
 
 
 def test_lines_are_counted_as_editors_do() -> None:
-    """Rows and comments have their line numbers, counted from one."""
+    """The line numbers of rows and comments are counted from one, as in editors."""
     document = read_document(b"text\r\n\r\n<!-- x\ny -->\r\n\r\n" + TABLE + b"\n" + TABLE)
     assert [row.line for row in rows(document)] == [6, 7, 8, 10, 11, 12]
     assert [text.line for text in document.texts] == [3]
@@ -128,7 +134,10 @@ def test_lines_are_counted_as_editors_do() -> None:
 
 @given(st.lists(st.sampled_from(BITS)).map("".join).map(str.encode) | st.binary(max_size=200))
 def test_cells_stand_where_they_say(data: bytes) -> None:
-    """For any bytes, the place of each cell holds the cell's text, and places do not overlap."""
+    """For any bytes of a page, the byte range of each cell contains the cell's text.
+
+    The byte ranges of two cells do not overlap.
+    """
     document = read_document(data)
     end = 0
     for row in rows(document):
@@ -143,7 +152,7 @@ def test_cells_stand_where_they_say(data: bytes) -> None:
 
 
 def test_edits_exchange_bytes_and_nothing_else() -> None:
-    """An edit replaces only its own bytes; the replaced text or the new text may be empty."""
+    """An edit replaces only the bytes in its range; the old or the new bytes may be empty."""
     edits = [Edit(0, 0, b"<"), Edit(1, 3, b"xyz"), Edit(4, 5, b"")]
     assert edited(b"abcdef", edits) == b"<axyzdf"
     assert edited(b"abc", []) == b"abc"

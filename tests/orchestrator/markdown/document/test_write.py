@@ -21,7 +21,7 @@ def test_the_mode_is_kept(mode: int, tmp_path: Path) -> None:
 
 
 def test_a_link_stays_a_link(tmp_path: Path) -> None:
-    """The target of the link is written, and the link stays."""
+    """If the file is a symbolic link, the link stays, and its target is replaced."""
     (tmp_path / "docs").mkdir()
     real, link = tmp_path / "docs" / "page.md", tmp_path / "link.md"
     real.write_bytes(b"old")
@@ -47,7 +47,7 @@ def test_a_full_disk_leaves_the_old_bytes(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_gone_is_not_made(tmp_path: Path) -> None:
-    """Only an existing file is overwritten."""
+    """If the file does not exist, FileNotFoundError is raised, and no file is created."""
     with pytest.raises(FileNotFoundError):
         overwrite(tmp_path / "page.md", b"new")
     assert not list(tmp_path.iterdir())

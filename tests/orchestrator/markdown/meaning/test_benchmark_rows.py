@@ -1,4 +1,4 @@
-"""Read the numbers of a row, and derive further ones from them."""
+"""Read the numbers of a benchmark row, and derive others, e.g. GPUs from nodes."""
 
 from collections.abc import Mapping
 
@@ -16,7 +16,10 @@ from orchestrator.markdown.meaning.notes import as_notes
 
 
 def row_of(cells: Mapping[str, str], **constants: int) -> BenchmarkRow:
-    """Return a row of cells, by their titles."""
+    """Return a row with these cells, by the titles of their columns.
+
+    constants: sizes that the page gives outside the table, by name.
+    """
     titles, dashes, row = (
         MarkdownRow(line, 0, "|".join(texts).encode(), len(cells))
         for line, texts in enumerate((cells.keys(), ["-"] * len(cells), cells.values()), 1)
@@ -45,7 +48,10 @@ def row_of(cells: Mapping[str, str], **constants: int) -> BenchmarkRow:
 def test_the_number_of_gpus_is_given_or_derived(
     cells: dict[str, str], constants: dict[str, int], world_size: int
 ) -> None:
-    """The number of GPUs is given, or follows from nodes or parallel sizes (DP, TP, PP, CP)."""
+    """The number of GPUs is given, or follows from the nodes, or from DP, TP, PP and CP.
+
+    These are the data-, tensor-, pipeline- and context-parallel sizes.
+    """
     assert row_of(cells, **constants).world_size() == world_size
 
 
@@ -62,7 +68,10 @@ def test_the_number_of_gpus_is_given_or_derived(
 def test_the_global_batch_is_given_or_derived(
     cells: dict[str, str], constants: dict[str, int], batch: int
 ) -> None:
-    """The batch follows from micro-batches, their number, and the data-parallel size."""
+    """The global batch is in the row, or is micro-batch * number of micro-batches * DP.
+
+    DP is the data-parallel size.
+    """
     assert row_of(cells, **constants).global_batch_size() == batch
 
 
@@ -81,15 +90,19 @@ def test_the_global_batch_is_given_or_derived(
     ],
 )
 def test_the_time_of_a_step_is_given_or_derived(cells: dict[str, str], seconds: float) -> None:
-    """If a row has both a time and a rate, the step time is that time.
+    """The step time is in the row, or follows from a rate.
 
-    A column without a value in this row is ignored.
+    If a row has both a time and a rate, the time counts. A column without a value in this row is
+    ignored.
     """
     assert row_of(cells).step_seconds() == pytest.approx(seconds)
 
 
 def test_the_size_may_be_in_the_model_s_name() -> None:
-    """The model's name counts only if neither a column nor a note contains the size."""
+    """The size in a model's name, e.g. "GPT-2 XL (1.5B)", counts only if nothing else has the size.
+
+    A column or a comment of the page with the size comes first.
+    """
     assert row_of({"Model": "GPT-2 XL (1.5B)"}).parameters() == 1_500_000_000
     assert row_of({"Model": "GPT-2 XL (1.5B)", "Params": "1.6B"}).parameters() == 1_600_000_000
     assert row_of({"Model": "ours"}, parameters=5).parameters() == 5
@@ -163,7 +176,7 @@ def test_a_problem_of_all_rows_is_reported_for_the_table(
 
 @pytest.mark.parametrize(("median", "seconds"), [("2.00", 2.0), ("—", 2.5)])
 def test_the_time_of_our_own_report_is_its_median(median: str, seconds: float) -> None:
-    """The time of a teralog report is its median; the mean is used if there is no median."""
+    """In a teralog report, a row's step time is the median, or the mean if there is no median."""
     cells = {"samples/s (avg)": "9", "samples/s (last)": "7", "step mean (s)": "2.50"}
     row = row_of({**cells, "median (s)": median, "spread (s)": "0.1", "n": "3"})
     assert row.step_seconds() == seconds

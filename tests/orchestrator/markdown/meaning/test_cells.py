@@ -40,12 +40,15 @@ LIKE_NUMBERS = st.text("0123456789.,~sBMmxe+-/() *%±", max_size=20)
     ],
 )
 def test_a_size_is_read(text: str, parameters: int) -> None:
-    """A number without a unit is in billions, unless it is as large as a parameter count."""
+    """A model size without a unit is in billions, e.g. 52.
+
+    A number as large as a count of parameters, e.g. 124439808, is one.
+    """
     assert read_parameters(text) == parameters
 
 
 def test_a_size_has_the_unit_of_its_title() -> None:
-    """A size has the unit in its column's title if the cell has no unit."""
+    """If a cell with a model size has no unit, the unit in its column's title is used."""
     millions = Unit(Quantity.PARAMETERS, 1e6)
     assert read_parameters("350", millions) == 350_000_000
     assert read_parameters("1.3B", millions) == 1_300_000_000
@@ -67,7 +70,7 @@ def test_a_size_has_the_unit_of_its_title() -> None:
     ],
 )
 def test_a_count_is_read(text: str, count: int) -> None:
-    """A count may have separated thousands, be a product, or have a noun."""
+    """A count may have thousands separators (1,024), a product (16x8), or a noun (8 GPUs)."""
     assert read_count(text) == count
 
 
@@ -139,7 +142,10 @@ def test_a_rate_is_read(text: str, pace: Pace) -> None:
 def test_text_that_is_not_such_a_number_is_reported(
     read: Callable[[str], object], text: str, why: str
 ) -> None:
-    """If the text is not a number, a message reports it, and no number is guessed."""
+    """If a text is not a number of the expected kind, e.g. a size, a message says why.
+
+    No number is guessed.
+    """
     with pytest.raises(NotUnderstoodError) as caught:
         read(text)
     assert str(caught.value) == why
@@ -160,7 +166,7 @@ def test_words_and_numbers_are_not_blank(text: str) -> None:
 
 
 def test_failures_are_known_by_their_words() -> None:
-    """`OOM` means a run without a result, which is valid; `room` does not."""
+    """Words such as `OOM` mean that a run has no result; `room` only contains such a word."""
     assert all(map(tells_failure, ["OOM", "oom!", "failed", "CUDA out of memory", "hangs"]))
     assert not any(map(tells_failure, ["room", "ok", "129s"]))
 

@@ -57,7 +57,7 @@ SECONDS = Unit(Quantity.STEP_SECONDS, 1.0)
     ],
 )
 def test_spellings_mean_one_thing(meaning: Meaning | None, titles: list[str]) -> None:
-    """Case, punctuation between words and markup do not change the meaning of a title."""
+    """A title means the same in any case, with other punctuation, and with markup."""
     assert [column.meaning for column in read_columns(titles)] == [meaning] * len(titles)
 
 
@@ -81,7 +81,10 @@ def test_spellings_mean_one_thing(meaning: Meaning | None, titles: list[str]) ->
     ],
 )
 def test_a_title_names_the_unit_of_speed(title: str, unit: Unit | None) -> None:
-    """A time without a unit is in seconds; a throughput without a unit is unknown."""
+    """The title of a column of speeds gives their unit.
+
+    Without a unit in the title, a time is in seconds, and the unit of a throughput is unknown.
+    """
     (column,) = read_columns([title])
     assert column.meaning is Meaning.PACE
     assert column.unit == unit
@@ -97,7 +100,10 @@ OURS = ["samples/s (avg)", "samples/s (last)", "step mean (s)", "median (s)", "s
 
 
 def test_a_report_of_ours_shows_its_median_first() -> None:
-    """In a teralog report, the step time is the median, else the mean, else it is from a rate."""
+    """In a teralog report, the step time is the median, or else the mean.
+
+    If both are missing, it follows from a rate.
+    """
     columns = [column for column in read_columns(OURS) if column.meaning is Meaning.PACE]
     columns.sort(key=lambda column: column.rank)
     assert [column.title for column in columns] == [
@@ -109,7 +115,7 @@ def test_a_report_of_ours_shows_its_median_first() -> None:
 
 @pytest.mark.parametrize("titles", [["median (s)", "n", "spread (s)"], ["n", "GPUs"]])
 def test_elsewhere_its_titles_may_mean_anything(titles: list[str]) -> None:
-    """Titles of teralog reports, e.g. `n`, have no such meaning in other tables."""
+    """A title such as `n` has a special meaning in teralog reports, but not in other tables."""
     assert {column.meaning for column in read_columns(titles)} <= {None, Meaning.WORLD_SIZE}
     assert {column.rank for column in read_columns(titles)} == {0}
 

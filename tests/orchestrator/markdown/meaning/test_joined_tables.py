@@ -40,7 +40,7 @@ def joined(text: str) -> JoinedTables:
 
 
 def texts_of_rows(tables: JoinedTables) -> list[tuple[str, ...]]:
-    """Return the printed cells of each row."""
+    """Return the text of each cell as a reader sees it, row by row."""
     return list(zip(*(column.texts for column in tables.columns), strict=True))
 
 
@@ -59,7 +59,7 @@ def test_columns_are_joined_by_title_in_the_order_of_their_first_table():
 
 
 def test_a_size_with_several_titles_is_one_column():
-    """Columns with different titles for the same size become one, e.g. `GPUs` and `NGPUs`.
+    """Columns with the same meaning but other titles become one, e.g. `GPUs` and `NGPUs`.
 
     A column with a unit in its title stays separate.
     """
@@ -93,7 +93,10 @@ def test_every_row_is_there_but_blank_ones():
 
 
 def test_sizes_next_to_a_table_hold_for_its_rows():
-    """A size that the page gives outside a table belongs to each row, with its line number."""
+    """A size that the page gives outside a table holds for each row of the table.
+
+    A row has the size together with the line on which the page gives it.
+    """
     first, _, other, _ = joined(PAGE).rows
     size = first.numbers[Meaning.TENSOR_PARALLEL_SIZE]
     assert (size.whole, size.line) == (2, 5)
@@ -168,7 +171,7 @@ def test_any_text_has_a_place_in_the_order(title: str, text: str):
 
 @given(st.binary())
 def test_any_bytes_are_a_page(data: bytes):
-    """Any bytes give a page, perhaps one without a table."""
+    """Any bytes can be read as a page, perhaps one without a table."""
     tables = join_tables(read_page(b"|a|b|\n|-|-|\n|1|" + data))
     assert len(tables.rows) == len(tables.table_names)
     for column in tables.columns:
@@ -177,7 +180,7 @@ def test_any_bytes_are_a_page(data: bytes):
 
 @pytest.mark.parametrize("page", sorted(PUBLISHED.glob("[!R]*.md")), ids=lambda path: path.stem)
 def test_every_cell_of_the_published_pages_is_there_as_printed(page: Path):
-    """No cell is lost or rounded."""
+    """After the tables of a published page are joined, every cell is there, as printed."""
     tables = joined(page.read_text(encoding="utf-8"))
     lines = page.read_text(encoding="utf-8").splitlines()
     for row, texts in zip(tables.rows, texts_of_rows(tables), strict=True):

@@ -27,7 +27,7 @@ def seq_length_of(page: bytes) -> tuple[int, int] | None:
 
 
 def test_a_comment_sets_what_holds_below_it() -> None:
-    """A `teralog` comment sets options, e.g. `factor`, and sizes of the runs, e.g. `seq_length`."""
+    """A `teralog` comment sets options, e.g. `factor`, and sizes of runs, e.g. `seq_length`."""
     settings = settings_of(
         b"<!-- teralog: seq_length=2048 factor=3 decimals=2 formula=narayanan\n"
         b'  gpu="A100 SXM4" gpu_peak_tflops=312 parameters=7.5B num_layers = 96 -->\n'
@@ -68,7 +68,7 @@ def test_other_comments_set_nothing(page: bytes) -> None:
     ],
 )
 def test_an_invalid_setting_is_reported(setting: str, problem: str) -> None:
-    """The message about an invalid setting contains its line; no other value is used."""
+    """An invalid setting in a comment raises UserError; the message has the comment's line."""
     with pytest.raises(UserError) as caught:
         settings_of(f"\n<!-- teralog: {setting} -->".encode())
     assert caught.value.problems == (f"2: {problem}",)
@@ -83,7 +83,7 @@ def test_all_problems_in_a_comment_are_reported_at_once() -> None:
 
 @pytest.mark.parametrize("key", KEYS)
 def test_every_key_can_be_set(key: str) -> None:
-    """The accepted keys are exactly the fields of the settings."""
+    """A comment can set every key in `KEYS`."""
     values = {"formula": "narayanan", "factor": "3", "gpu": "V100", "attention": "causal"}
     value = values.get(key, "2")
     assert settings_of(f"<!-- teralog: {key}={value} -->".encode()) != PageSettings()
@@ -101,7 +101,10 @@ def test_every_key_can_be_set(key: str) -> None:
     ],
 )
 def test_prose_names_the_sequence_length(line: str) -> None:
-    """Prose counts if it has the words that people use for a sequence length."""
+    """A sequence length in a page's prose is read if it is written in a usual way.
+
+    E.g. "Seq length is 1024" or "seq_length=1024".
+    """
     assert seq_length_of(f"# Page\n\n{line}\n".encode()) == (1024, 3)
 
 
@@ -117,17 +120,20 @@ def test_prose_names_the_sequence_length(line: str) -> None:
     ],
 )
 def test_a_note_that_is_not_plain_is_ignored(page: bytes) -> None:
-    """A sequence length is ignored in code, comments and cells, or if the page has two of them."""
+    """A sequence length in code, a comment or a table cell is ignored.
+
+    If the page's prose has two different lengths, both are ignored.
+    """
     assert seq_length_of(page) is None
 
 
 def test_a_length_said_twice_is_one() -> None:
-    """If a page names the same length twice, the first line is reported."""
+    """If the prose gives the same sequence length twice, the first line counts as its place."""
     assert seq_length_of(b"Seq length is 1024\n\nSeq length is 1024\n") == (1024, 1)
 
 
 def test_a_page_that_sets_an_option_otherwise_is_noticed() -> None:
-    """A message appears if the user's option and the page's comment differ."""
+    """A message names each setting of the page that differs from the user's option."""
     given = PageSettings(factor=3, constants={Meaning.SEQ_LENGTH: 1024, Meaning.NODES: 2})
     constants = {Meaning.SEQ_LENGTH: 2048, Meaning.NODES: 2}
     page = PageSettings(factor=4, decimals=1, constants=constants)

@@ -1,4 +1,4 @@
-"""Write numbers into cells in the format and width of the cells."""
+"""Write numbers into table cells; the number format and the width of a cell stay."""
 
 import pytest
 
@@ -48,7 +48,10 @@ SHARE = ColumnForm(
 def test_a_number_keeps_the_form_and_the_width_of_its_cell(
     cell: bytes, value: float, new: bytes
 ) -> None:
-    """Decimals, separated thousands and the text around the number stay."""
+    """A new number has the decimals, the thousands separators and the width of the old one.
+
+    The text around the number stays.
+    """
     assert TO_RIGHT.written(cell, value) == new
     assert TO_RIGHT.written(new, value) == new
 
@@ -73,15 +76,15 @@ def test_a_cell_without_exactly_one_number_is_unchanged(cell: bytes) -> None:
     [(b" 12.3% ", b" 37.2% "), (b" 0.123 ", b" 0.372 "), (b"        ", b"  37.2% ")],
 )
 def test_a_share_is_in_per_cent_if_its_cell_shows_it(cell: bytes, new: bytes) -> None:
-    """A cell with a % sign gets per cent, and a cell without it gets a fraction.
+    """A utilization is written in per cent if its cell has a % sign, and else as a fraction.
 
-    In this test, the format for blank cells is per cent.
+    In this test, blank cells get per cent too.
     """
     assert SHARE.written(cell, 0.3721) == new
 
 
 def test_a_share_of_more_than_one_must_say_that_it_is_per_cent() -> None:
-    """12.3 is not a utilization, unless the column's title contains a per cent sign."""
+    """A utilization such as 12.3 without a % sign is refused, unless the column is in per cent."""
     with pytest.raises(NotUnderstoodError, match=r"12\.3 is more than 1 and has no %"):
         SHARE.written(b" 12.3 ", 0.3721)
     in_percent = ColumnForm(
@@ -91,7 +94,7 @@ def test_a_share_of_more_than_one_must_say_that_it_is_per_cent() -> None:
 
 
 def test_decimals_that_are_asked_for_go_before_those_of_the_cell() -> None:
-    """The number of decimals that the user asks for overrides that of the cell, filled or blank."""
+    """If the user gives a number of decimals, it is used for all cells, filled or blank."""
     two = ColumnForm(
         is_share=False, in_percent=False, to_right=True, decimals=2, blank=Form(decimals=1)
     )
@@ -107,9 +110,9 @@ def test_a_blank_cell_has_the_form_that_most_of_its_column_have() -> None:
 
 
 def test_one_blank_stays_at_each_pipe_that_had_one() -> None:
-    """If a number is too wide for its cell, the cell grows.
+    """If a new number is too wide for its cell, the cell grows.
 
-    One blank stays next to each pipe that had a blank.
+    Where a blank was next to a pipe, one blank stays.
     """
     assert exchanged(b" 1 ", 1, 2, b"12345", to_right=True) == b" 12345 "
     assert exchanged(b"   1   ", 3, 4, b"12345", to_right=True) == b" 12345 "

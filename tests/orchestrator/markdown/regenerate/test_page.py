@@ -22,11 +22,11 @@ HEADER = "| GPUs | Size | Glob-BS | Throughput | TFlops |\n| ---: | ---: | ---: 
 
 
 def table(*rows: str, header: str = HEADER) -> bytes:
-    """Return a table with these rows.
+    """Return a table with these rows below the header.
 
-    For the row `16 | 7.5B | 4 | 0.661s`, the TFLOPs are 8·7.5·1024·4/(0.661·16·1000) = 23.2. Here
-    8 is 2·factor, 7.5 the billions of parameters, 1024 the sequence length, and 4 the global batch.
-    The time is 0.661 s on 16 GPUs.
+    E.g. the row `16 | 7.5B | 4 | 0.661s` is a run on 16 GPUs with 7.5 billion parameters, a global
+    batch of 4 and 0.661 s per step. With a sequence length of 1024, its TFLOPs are
+    8·7.5·1024·4/(0.661·16·1000) = 23.2, where 8 is 2·factor.
     """
     return (header + "".join(f"{row}\n" for row in rows)).encode()
 
@@ -37,7 +37,7 @@ def only_row(made: Regenerated) -> str:
 
 
 def test_a_page_that_is_right_stays_as_it_is() -> None:
-    """TFLOPs of every row with a result are computed, and equal the page's."""
+    """If the TFLOPs in a page equal the computed ones, the page stays as it is."""
     made = regenerate(PAGE, PageSettings())
     assert made.data == PAGE
     assert (made.rows, made.changes, made.unclear) == (9, [], [])
@@ -50,7 +50,10 @@ def test_a_page_that_is_right_stays_as_it_is() -> None:
     ids=["CRLF", "BOM", "no last newline", "odd bytes"],
 )
 def test_a_stale_cell_is_mended_and_nothing_else(page: bytes) -> None:
-    """Any cell is corrected within its width, whatever bytes are around it."""
+    """A cell with wrong TFLOPs is corrected, and no other byte changes.
+
+    This holds for any line endings, and with bytes that are not text.
+    """
     for stale, right in ((b"14.2 ", b"14.3 "), (b"~52", b"~61"), (b"**54.61**", b"**55.61**")):
         assert page.count(stale) == 1
         wrong = page.replace(stale, right)
@@ -60,7 +63,7 @@ def test_a_stale_cell_is_mended_and_nothing_else(page: bytes) -> None:
 
 
 def test_a_change_shows_the_line_the_column_and_both_cells() -> None:
-    """A change contains its line, its column, and the old and the new cell."""
+    """The record of a change has the line, the column's title, the old and the new cell."""
     (change,) = regenerate(table("| 16 | 7.5B | 4 | 0.661s | 29.2 |"), LENGTH).changes
     assert change == (3, "TFlops", "29.2", "23.2")
 
@@ -80,7 +83,10 @@ def test_a_change_shows_the_line_the_column_and_both_cells() -> None:
     ],
 )
 def test_a_row_gets_the_value_of_the_formula(row: str, new: str) -> None:
-    """Computed TFLOPs have the format of their cell, and the cell's width if they fit."""
+    """Computed TFLOPs are written in the number format of their cell.
+
+    The cell keeps its width if they fit.
+    """
     made = regenerate(table(row), LENGTH)
     assert only_row(made) == new
     assert regenerate(made.data, LENGTH).data == made.data
@@ -102,7 +108,7 @@ def test_a_row_gets_the_value_of_the_formula(row: str, new: str) -> None:
     ],
 )
 def test_a_row_without_a_result_is_kept_silently(row: str) -> None:
-    """Blank rows, separators and runs without a result give no message."""
+    """Blank rows, separators and rows of failed runs stay, and no message mentions them."""
     made = regenerate(table(row), LENGTH)
     assert made.data == table(row)
     assert (made.unclear, made.rows) == ([], 0 if "0.661s" not in row else 1)
@@ -161,7 +167,7 @@ def test_a_table_that_cannot_be_parsed_is_reported_once(titles: str, why: str) -
 
 
 def test_a_missing_sequence_length_is_not_guessed() -> None:
-    """The tables stay unchanged, and a message asks for the length."""
+    """If the sequence length is unknown, the tables stay unchanged, and a message asks for it."""
     page = table("| 16 | 7.5B | 4 | 0.661s | 1.0 |")
     made = regenerate(page, PageSettings())
     assert made.data == page
@@ -169,7 +175,10 @@ def test_a_missing_sequence_length_is_not_guessed() -> None:
 
 
 def test_a_reported_column_is_left_and_noticed() -> None:
-    """A column of TFLOPs that a program printed is not computed again."""
+    """A column with the title "Reported TFLOPs" stays unchanged, and a message reports that.
+
+    A program printed its values.
+    """
     header = "| GPUs | Size | GBS | Time | TFLOPs | Reported TFLOPs |\n|-|-|-|-|-|-|\n"
     made = regenerate(table("| 16 | 7.5B | 4 | 0.661s | 1.0 | 1.0 |", header=header), LENGTH)
     assert only_row(made) == "| 16 | 7.5B | 4 | 0.661s | 23.2 | 1.0 |"
@@ -179,7 +188,10 @@ def test_a_reported_column_is_left_and_noticed() -> None:
 
 
 def test_settings_of_the_page_override_options() -> None:
-    """A comment's settings hold for the tables below it, and a difference is reported."""
+    """Settings in a comment of the page hold for the tables below it, and override options.
+
+    A message reports each setting that differs from the option.
+    """
     rows = table("| 16 | 7.5B | 4 | 0.661s | 1.0 |")
     page = rows + b"\n<!-- teralog: seq_length=2048 factor=3 decimals=2 -->\n\n" + rows
     made = regenerate(page, LENGTH)
@@ -196,7 +208,10 @@ def test_a_comment_may_stand_on_the_first_line() -> None:
 
 
 def test_a_mistake_in_a_comment_changes_nothing() -> None:
-    """All mistakes in comments are reported, each with its line, and no page is computed."""
+    """All mistakes in a page's comments are reported, each with its line.
+
+    The page is not computed.
+    """
     page = b"<!-- teralog: factor=5 -->\n\n" + PAGE + b"\n<!-- teralog: foo=1 -->\n"
     with pytest.raises(UserError) as caught:
         regenerate(page, PageSettings())
@@ -213,7 +228,7 @@ def test_a_mistake_in_a_comment_changes_nothing() -> None:
     ],
 )
 def test_settings_change_the_value(settings: PageSettings, tflops: str) -> None:
-    """The user's options count if the page has no setting."""
+    """The options `factor` and `decimals` change the computed value."""
     page = b"seq_length=1024\n\n" + table("| 16 | 7.5B | 4 | 0.661s | 1.0 |")
     (change,) = regenerate(page, settings).changes
     assert change.new == tflops
@@ -241,7 +256,10 @@ def test_the_formula_of_narayanan_takes_the_model_s_shape(
 
 
 def test_columns_are_added_behind_the_tflops_and_computed_when_there() -> None:
-    """Columns are added after the TFLOPs. A second call adds none, and computes them again."""
+    """Added columns, e.g. MFU, are placed after the TFLOPs.
+
+    A second call adds no column, but computes the values of the added ones again.
+    """
     page = table("| 16 | 7.5B | 4 | 0.661s | 23.2 |", "|  |  |  | OOM |  |")
     made = regenerate(page, V100, ADDED)
     assert made.new_columns == 4
@@ -259,7 +277,10 @@ def test_columns_are_added_behind_the_tflops_and_computed_when_there() -> None:
 
 
 def test_tflops_are_added_where_a_benchmark_has_none() -> None:
-    """The column is added after the times; without --add, and in other tables, nothing changes."""
+    """With `--add tflops`, a table of benchmarks without TFLOPs gets them after the step times.
+
+    Without --add, nothing changes. Tables of other content never change.
+    """
     page = b"GPUs | Size | GBS | Time | Notes\n-|-|-|-|-\n16 | 7.5B | 4 | 0.661 | x\n"
     assert regenerate(page, LENGTH).data == page
     made = regenerate(page, LENGTH, ["tflops"])
@@ -352,7 +373,10 @@ ADDITIONS = st.lists(st.sampled_from(sorted(COMPUTED)), max_size=3)
 
 @given(DOCUMENTS | st.binary(max_size=300), ADDITIONS)
 def test_the_second_time_nothing_changes(data: bytes, add: list[str]) -> None:
-    """A second call changes nothing in any document, with any added columns."""
+    """If a page is computed twice with the same added columns, the second time changes nothing.
+
+    This holds for any document.
+    """
     once = regenerate(data, V100, add)
     again = regenerate(once.data, V100, add)
     assert again.data == once.data
@@ -361,7 +385,7 @@ def test_the_second_time_nothing_changes(data: bytes, add: list[str]) -> None:
 
 @given(DOCUMENTS | st.binary(max_size=300))
 def test_only_cells_of_the_column_change(data: bytes) -> None:
-    """All other bytes stay, including other cells of the same rows."""
+    """Only cells in the column of TFLOPs change; all other bytes of the page stay."""
     made = regenerate(data, LENGTH)
     titles = {change.line: change.title for change in made.changes}
     rest_before, rest_after = list(data.split(b"\n")), list(made.data.split(b"\n"))

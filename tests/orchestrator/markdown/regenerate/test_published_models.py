@@ -26,9 +26,9 @@ def changes(data: bytes, **settings: object) -> list[tuple[str, str]]:
 
 
 def test_right_cells_stay_and_wrong_ones_are_computed_as_the_page_counts() -> None:
-    """A wrong cell is computed with the convention of the page's other rows; right cells stay.
+    """Right TFLOPs stay. Wrong ones are computed again in the way of the page's other rows.
 
-    The convention in this test is causal attention.
+    In this test, the other rows count causal attention.
     """
     right = [row(tokens, f"{tokens * CAUSAL / 1e3:.0f}") for tokens in (10_007, 12_345)]
     wrong = [row(10_007, f"{10_007 * CAUSAL * 1.2 / 1e3:.0f}")]
@@ -37,9 +37,9 @@ def test_right_cells_stay_and_wrong_ones_are_computed_as_the_page_counts() -> No
 
 
 def test_the_user_may_say_which_keys_count() -> None:
-    """The option or comment `attention` decides which keys of attention count.
+    """The setting `attention` decides which keys count for the FLOPs of attention, e.g. all of them.
 
-    It overrides the convention of the page's rows.
+    It is an option or is in a comment, and overrides the convention of the page's other rows.
     """
     data = page(row(10_007, "515"))
     assert changes(data, attention="window") == [("515", "580")]
@@ -47,9 +47,9 @@ def test_the_user_may_say_which_keys_count() -> None:
 
 
 def test_plain_tflops_of_a_model_column_are_model_flops() -> None:
-    """If a row names a published model, its TFLOPs follow from tokens/s per GPU.
+    """If a row names a published model, its TFLOPs follow from tokens/s per GPU and the model.
 
-    Neither the global batch nor the model's size is needed.
+    Neither the global batch nor the number of parameters is needed.
     """
     titles = "| Model | #GPUs | Seq Length | TPS/GPU | TFLOPs/GPU |"
     data = page(row(10_007, "", "Llama3 8B"), heading="# Speed", titles=titles)
@@ -58,7 +58,7 @@ def test_plain_tflops_of_a_model_column_are_model_flops() -> None:
 
 
 def test_a_model_that_is_not_known_is_named() -> None:
-    """If a model is unknown, a message names it, and its rows stay as they are."""
+    """If the model of a table is unknown, a message names it, and the rows stay as they are."""
     data = page(row(10_007, "618"), heading="#### Model: Secret 1T")
     made = regenerate(data, PageSettings())
     assert made.data == data

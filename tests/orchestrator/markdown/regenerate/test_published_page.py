@@ -1,7 +1,6 @@
-"""The TFLOPs on the page of GPT-2 experiments by BigScience follow from its formula.
+"""The TFLOPs on BigScience's original page of GPT-2 experiments follow from its formula.
 
 The tests are skipped if the original page is not in the folder `shared` next to this checkout.
-The project has a similar page of its own.
 """
 
 import re
@@ -28,14 +27,14 @@ RESULT = re.compile(
 
 @pytest.fixture(scope="module")
 def page() -> bytes:
-    """Return the text of the original page."""
+    """Return the bytes of the original page."""
     return FOUND[0].read_bytes()
 
 
 def test_every_row_is_computed_and_equal_to_one_decimal(page: bytes) -> None:
-    """Every printed TFLOPs value equals the computed value to one decimal.
+    """All 61 printed TFLOPs equal the computed ones to one decimal.
 
-    The expected values are from a formula and a reader of rows that this test has itself.
+    The test also computes them itself, with its own formula and its own reading of the rows.
     """
     rows = list(RESULT.finditer(page))
     for row in rows:
@@ -66,7 +65,7 @@ def test_the_command_finds_nothing_to_change() -> None:
     ids=["as it is", "CRLF", "BOM", "no last newline"],
 )
 def test_all_its_cells_are_mended_when_stale(page: bytes, convert) -> None:
-    """Every wrong cell is corrected, and no other byte changes."""
+    """If all TFLOPs on the page are wrong, each is corrected, and no other byte changes."""
     page = convert(page)
     places = [row.span("tflops") for row in RESULT.finditer(page)]
     stale = bytearray(page)
@@ -79,7 +78,7 @@ def test_all_its_cells_are_mended_when_stale(page: bytes, convert) -> None:
 
 
 def test_columns_are_added_once(page: bytes) -> None:
-    """Each table with a result gets the columns; a second call changes nothing."""
+    """Each table with TFLOPs gets three added columns; a second call changes nothing."""
     add = ("mfu", "hfu", "tokens_per_second")
     made = regenerate(page, PageSettings(gpu="V100-SXM2"), add)
     assert made.new_columns == 3 * 10

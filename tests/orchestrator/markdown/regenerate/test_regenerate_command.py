@@ -33,20 +33,23 @@ def stale(tmp_path: Path) -> Path:
 
 
 def test_the_new_page_goes_to_standard_output(stale: Path) -> None:
-    """The file itself stays unchanged."""
+    """By default, the new page is printed on stdout, and the file stays unchanged."""
     done = run(stale)
     assert (done.exit_code, done.stdout_bytes) == (0, RIGHT)
     assert stale.read_bytes() == STALE
 
 
 def test_standard_input_is_a_file_too() -> None:
-    """The file name - means standard input, with all its bytes."""
+    """The file name `-` means standard input; all its other bytes are printed unchanged."""
     done = run("-", page=b"\xef\xbb\xbf" + STALE.replace(b"\n", b"\r\n") + b"\xff")
     assert done.stdout_bytes == b"\xef\xbb\xbf" + RIGHT.replace(b"\n", b"\r\n") + b"\xff"
 
 
 def test_in_place_writes_the_file(stale: Path) -> None:
-    """The command reports the changes; a correct file is not written."""
+    """`--in-place` writes the new page into the file, and reports how many cells changed.
+
+    If no cell changes, the file is not written.
+    """
     done = run("--in-place", stale)
     assert (done.exit_code, done.stdout) == (0, "")
     assert f"{stale}: rows computed: 9, cells changed: 1\n" in done.stderr
@@ -57,7 +60,7 @@ def test_in_place_writes_the_file(stale: Path) -> None:
 
 
 def test_check_names_the_cells_and_exits_with_1(stale: Path) -> None:
-    """`--check` names the cells that would change, and exits with 0 if there are none."""
+    """`--check` prints the cells that would change, and exits with 1 if anything would change."""
     done = run("--check", stale)
     assert done.exit_code == 1
     assert done.stdout == f"{stale}:17: TFlops is 9.9, should be 24.9\n"
@@ -90,7 +93,10 @@ def test_all_files_are_read_and_all_problems_reported(stale: Path, tmp_path: Pat
 
 
 def test_rows_that_are_not_understood_are_listed(tmp_path: Path) -> None:
-    """Standard error has file, line and reason; such rows do not fail the command."""
+    """For a row that cannot be parsed, stderr has the file, the line and the reason.
+
+    The exit code is still 0.
+    """
     page = RIGHT.replace(b"1.103s ", b"1-2s   ")
     done = run("-", page=page)
     assert (done.exit_code, done.stdout_bytes) == (0, page)
@@ -109,7 +115,7 @@ def test_rows_that_are_not_understood_are_listed(tmp_path: Path) -> None:
     ],
 )
 def test_options_that_make_no_sense_are_usage_errors(arguments: list[str], message: str) -> None:
-    """Options that contradict each other exit with code 2."""
+    """Invalid options, and options that contradict each other, exit with code 2."""
     done = run(*arguments)
     assert done.exit_code == 2
     assert message in done.stderr
@@ -123,7 +129,10 @@ def test_a_gpu_that_is_not_known_is_reported() -> None:
 
 
 def test_options_are_those_of_the_settings() -> None:
-    """The command line repeats the names of the settings, so --help need not import them."""
+    """The valid values of the options are those of the settings in a page's comments.
+
+    The command line repeats them in its own code, so that --help need not import the settings.
+    """
     options = {option.name: option.type for option in main.commands["regenerate-tflops"].params}
     assert options["formula"].choices == tuple(Formula)
     assert options["factor"].choices == tuple(map(str, FACTORS))
@@ -140,7 +149,10 @@ def test_text_from_a_file_does_not_control_the_terminal(tmp_path: Path) -> None:
 def test_the_document_shows_what_is_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The docs have the page, the first command's output, and the table of the second command."""
+    """The example in the docs is what the commands print.
+
+    The docs contain the page, the first command's output, and the second command's table.
+    """
     monkeypatch.chdir(tmp_path)
     first, second = re.findall(r"```text\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
     _, page, printed = re.split(r"^\$ .*\n", first, flags=re.MULTILINE)
@@ -153,7 +165,7 @@ def test_the_document_shows_what_is_printed(
 
 
 def test_every_setting_and_column_is_in_the_document() -> None:
-    """The docs describe everything that a comment can set."""
+    """The docs describe every setting of a comment, and every column that can be added."""
     document = DOCUMENT.read_text()
     assert all(f"`{key}`" in document for key in KEYS)
     assert all(re.search(rf"`{name}`|--add [a-z,_]*{name}", document) for name in COMPUTED)
@@ -191,7 +203,7 @@ def test_a_closed_stream_is_reported(redirection: str, which: str) -> None:
 
 @pytest.mark.parametrize("peak", ["nan", "inf", "0", "-1"])
 def test_a_peak_that_is_no_number_above_zero_is_refused(peak: str, stale: Path) -> None:
-    """A peak that is not a number above zero is refused."""
+    """The option --gpu-peak-tflops refuses 0, negative numbers, NaN and infinity."""
     done = run("--add", "mfu", "--gpu-peak-tflops", peak, str(stale))
     assert (done.exit_code, done.stdout) == (2, "")
 
@@ -241,7 +253,10 @@ def test_a_column_that_is_not_understood_is_refused(column: str, code: int, sent
 
 
 def test_check_has_json(stale: Path) -> None:
-    """The JSON has one object per cell; --json without --check is refused."""
+    """`--check --json` prints one object per cell that would change.
+
+    `--json` without `--check` is refused.
+    """
     done = run("--check", "--json", stale)
     assert done.exit_code == 1
     (cell,) = json.loads(done.stdout)
