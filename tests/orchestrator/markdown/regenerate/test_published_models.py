@@ -37,7 +37,7 @@ def test_right_cells_stay_and_wrong_ones_are_computed_as_the_page_counts() -> No
 
 
 def test_the_user_may_say_which_keys_count() -> None:
-    """The setting `attention` decides which keys count for the FLOPs of attention, e.g. all of them.
+    """The setting `attention` decides which keys count for the FLOPs of attention.
 
     It is an option or is in a comment, and overrides the convention of the page's other rows.
     """
