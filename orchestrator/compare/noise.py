@@ -153,8 +153,8 @@ def _known(between: Callable[[Sequence[object]], Component], groups: Sequence[ob
 def _hour(run: MeasuredRun) -> int | None:
     """Return the hour of the day at which a run started, from 0 to 23.
 
-    The hour is by this machine's clock, but for a time without a zone, e.g. one from Slurm, by the
-    cluster's clock.
+    The hour is in this machine's time zone. If the recorded time has no zone, its hour is taken as
+    it is.
     """
     if run.started_at is None:
         return None

@@ -207,10 +207,10 @@ def _apart(compared: Compared) -> Iterator[str]:
 
 
 def _remedy(compared: Compared) -> Iterator[str]:
-    """Yield a sentence on how many blocks A B B A give a verdict.
+    """Yield a sentence on how many blocks A B B A give a verdict, if blocks are the best remedy.
 
-    Yields nothing if there is a verdict already, if all pairs already are such blocks, or if runs
-    without blocks would be cheaper.
+    Yields nothing e.g. if there is a verdict already, if all pairs are such blocks already, or if
+    more runs without blocks would be cheaper.
     """
     result = compared.comparison
     if (

@@ -109,7 +109,7 @@ class Clash:
 
 
 def clashes(package: str, others: Iterable[str]) -> Iterator[Clash]:
-    """Yield the clashes of one of teralog's packages.
+    """Yield what replaces one of teralog's packages, and yield a clash if the package is missing.
 
     others: the other distributions that install a package of this name.
     """
@@ -129,7 +129,7 @@ def clashes(package: str, others: Iterable[str]) -> Iterator[Clash]:
 
 
 def own_file(package: str) -> Path:
-    """Return the file from which one of teralog's packages is imported."""
+    """Return the path of the `__init__.py` of one of teralog's packages, in this installation."""
     return _FOLDER / package / "__init__.py"
 
 

@@ -164,8 +164,8 @@ def estimates_text(estimates: Sequence[MemoryEstimate]) -> str:
 def estimate_record(estimate: MemoryEstimate) -> dict[str, Any]:
     """Return an estimate as a JSON object.
 
-    `capacity_gib` and `fits` are null if the GPU may have several memory sizes with different
-    verdicts; `capacities` has each size.
+    `capacities` has each memory size that the GPU may have, with its verdict. `capacity_gib` is
+    null unless there is exactly one size. `fits` is null unless all sizes have the same verdict.
     """
     capacities = [
         {"gpu": room.owner, "gib": room.gib, "fits": fits(estimate.forecast, room)}

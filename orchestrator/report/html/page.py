@@ -35,10 +35,11 @@ class PageColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageRun:
-    """A row: the run's cells as values and as text, and the additional data for plots.
+    """A row of the page: the run's cells as values and as text, and the additional data for plots.
 
-    run_id: letters and digits, unique to this run. ended: empty if not known. memory: the low and
-    the high end of the forecast and the logged peak, in GiB, if all three are known.
+    run_id: letters and digits, unique to this run. ended: the outcome; empty if it is not known.
+    memory: the low and the high end of the forecast and the logged peak, in GiB; None if one of the
+    three is not known.
     """
 
     run_id: str
