@@ -33,10 +33,11 @@ class PlannedRun:
     """A run with its identity, its label, and its problems.
 
     warnings: sentences about valid but unusual settings. memory: the memory forecast of a rank.
-    memory_problem: why the run will not fit into memory; the user may overrule this forecast.
+    memory_problem: why the run will not fit into memory; `submit --force` starts it nevertheless.
     unknown_arguments: options that the run's program does not accept, according to its source, and
     keys that DeepSpeed does not know. core_problem: why this machine has too few cores;
-    --oversubscribe overrules it. series: the series of runs for `give_up`, if the campaign has one.
+    `submit --oversubscribe` starts the run nevertheless. series: the series of runs for `give_up`,
+    if the campaign has one.
     """
 
     run: Run

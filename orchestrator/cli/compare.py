@@ -283,7 +283,7 @@ def _holding(
 
 
 def _fail_if_slower(comparisons: "Sequence[Compared]", part: float) -> None:
-    """Exit with 1 if A is certainly slower than B, or if a comparison was impossible.
+    """Exit with 1 if A is certainly slower than B by more than `part`, or has no speed to compare.
 
     part: how much slower A may be, e.g. 0.05 for 5 %.
     """

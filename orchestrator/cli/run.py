@@ -465,8 +465,8 @@ def _say_nothing_ended(
 ) -> None:
     """Print that no run ended in one of `outcomes`.
 
-    missing: whether some runs were never started. If so, the message contains the command that
-    starts them. named: whether the user named the runs.
+    named: whether the user named the runs. missing: whether some runs were never started. If so,
+    the message also contains the command that starts them.
     """
     *others, last = outcomes
     listed = f"{', '.join(others)} or {last}" if others else last

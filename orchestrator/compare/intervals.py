@@ -1,7 +1,7 @@
-"""Compute intervals for a difference from the numbers themselves, by permutation.
+"""Compute the interval of a difference directly from the measured numbers, by permutation.
 
-This module also contains Student's t for whole degrees of freedom, because intervals and plans need
-it.
+This module also contains Student's t for whole degrees of freedom. Some intervals and the module
+`sample_size` need it.
 
 A permutation test considers all ways in which chance could have distributed the same numbers. It
 counts in how many of them the difference is at least as large as the measured one. The interval
@@ -11,9 +11,9 @@ explain how.
 
 The interval is promised at 95 %, but tests are made at 4 %, not 5 %. So the promise is kept even if
 the assumption of the test is not quite true. The assumption is that chance distributes all numbers
-alike. Their distribution and their number do not matter. If the order within pairs is drawn at
-random, the assumption is true. With few pairs, no test at exactly 4 % exists; then the next level
-above is used, if it is at most 5 %.
+alike. It does not matter which distribution this is, or how many numbers there are. If the order
+within pairs is drawn at random, the assumption is true. With few pairs, no test at exactly 4 %
+exists; then the next level above 4 % is used, if it is at most 5 %.
 """
 
 import math

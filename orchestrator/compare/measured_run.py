@@ -46,9 +46,9 @@ class MeasuredRun:
     """The last attempt of a run, as `compare` needs it. Unknown values are None.
 
     values: every parameter and size by name. step_seconds: the step times of the reports after the
-    warm-up, if the run completed. overflowed: whether one of these reports includes a skipped
-    update. allocation, block, place (in the block), started_at, nodes: from the attempt's record.
-    crowded: what else ran on the machine at the same time.
+    warm-up, if the run completed. overflowed: whether there is no step time because each of these
+    reports includes a skipped update. allocation, block, place (in the block), started_at, nodes:
+    from the attempt's record. crowded: what else ran on the machine at the same time.
     """
 
     run_id: str

@@ -25,7 +25,7 @@ def is_published(path: str) -> bool:
 
 
 def published_pairings(runs: Sequence[MeasuredRun], path: str) -> tuple[list[Pairing], list[str]]:
-    """Pair runs with the row of a page that has all their sizes.
+    """Pair the runs of each configuration with the row of a page that has the same sizes.
 
     Also returns the labels of configurations without a row. Raises UserError if the page cannot be
     read, if no row fits, or if several rows fit one configuration.

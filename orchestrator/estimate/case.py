@@ -80,7 +80,7 @@ class Case:
 
     @property
     def parameters(self) -> int:
-        """The number of trained parameters."""
+        """The number of parameters of the model, including frozen ones and those of adapters."""
         return self.model.parameters(self.padded_vocab_size)
 
     @property

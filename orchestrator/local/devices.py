@@ -72,7 +72,10 @@ class Devices:
         return None
 
     def environment(self, lease: Lease) -> dict[str, str]:
-        """Return the variables that confine a run to its devices."""
+        """Return the environment variable that lets a run use only its GPUs.
+
+        A run on cores may use no GPU.
+        """
         gpus = lease.devices if self.kind == "gpu" else ()
         return {"CUDA_VISIBLE_DEVICES": ",".join(gpus)}
 

@@ -186,7 +186,11 @@ def counted_flops(summary: RunSummary, given: Given = NOTHING_GIVEN) -> Mapping[
 
 
 def with_tokens(summary: RunSummary, given: Given) -> RunSummary:
-    """Return the summary with tokens per second, if the log lacks only the sequence length."""
+    """Return the summary with tokens per second added, if that is possible.
+
+    It is possible if the log has samples per second, and the user gave the sequence length. Tokens
+    per second that the summary already has are not changed.
+    """
     length = given.sizes.get("seq_length") or (
         None if given.shape is None else given.shape.seq_length
     )
@@ -357,7 +361,10 @@ def _peak(config: Mapping[str, str], given: Given) -> Figure:
 
 
 def gpu_name(config: Mapping[str, str], given: Given) -> str | None:
-    """Return the name of the GPU in the log; the user's name if it is more precise."""
+    """Return the name of the GPU in the log, or the user's name if the log has none.
+
+    The user's name is also returned if it fits the log's name and is more precise.
+    """
     stated = config.get("gpu")
     if stated is None or given.gpu is None:
         return stated or given.gpu

@@ -1,7 +1,7 @@
 """Show in a run's cells how its values differ from those of its partner.
 
-The partner is the run that a framework chooses for the comparison; it differs in one option. E.g.
-`3849(-1754,↓31.3%)` is 1754, or 31.3 %, less than the partner's value.
+The partner is the run that a framework chooses for the comparison; it differs in one option. For
+example, `3849(-1754,↓31.3%)` means that the value 3849 is 1754, or 31.3 %, less than the partner's.
 """
 
 from collections.abc import Iterator, Sequence

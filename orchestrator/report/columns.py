@@ -79,7 +79,11 @@ _VARYING: tuple[Column[Run], ...] = (
 
 
 def ended(run: Collected) -> str:
-    """Return the cell with the outcome of a run, in capitals if the run did not complete."""
+    """Return the cell that shows how a run ended: its outcome, in capitals if it did not complete.
+
+    For a run that was given up, the cell has the reason. For one that has not ended, it has the
+    state.
+    """
     if run.given_up is not None:
         return run.given_up
     if run.outcome is None:

@@ -64,7 +64,8 @@ def in_state(
     """Return the runs in one of the `wanted` states, or with one of the wanted outcomes.
 
     Words such as `failed` are both a state and an outcome. They mean the outcome here, as in the
-    totals: a run with the state FAILED and the outcome `oom` matches `oom`, but not `failed`.
+    totals: a run with the state FAILED and the outcome `oom` matches `oom`, but not `failed`. The
+    word `hung` matches the runs in `hung`.
     """
     return [status for status in statuses if wanted & _words(status, hung)]
 

@@ -133,7 +133,8 @@ def deviation(values: Sequence[float]) -> float:
 def stands_out(value: float, others: Sequence[float], least_deviation: float = 0.0) -> bool:
     """Return whether a value is far above other values, by the rule that this module describes.
 
-    least_deviation: the smallest deviation to assume for the others.
+    least_deviation: the smallest deviation that is assumed for the other values, even if theirs is
+    smaller.
     """
     usual = statistics.median(others)
     spread = _STANDARD * max(deviation(others), least_deviation)

@@ -234,7 +234,7 @@ def _hours(statuses: Sequence[RunStatus]) -> str:
 
 
 def held_line(statuses: Sequence[RunStatus]) -> str | None:
-    """Return the command that releases the held jobs; None if no job is held.
+    """Return a sentence with the command that releases the held jobs; None if no job is held.
 
     A job counts if it was submitted with a hold, or if its launch failed. A job that an
     administrator holds does not count.
