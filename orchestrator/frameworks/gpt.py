@@ -54,7 +54,10 @@ def problems(run: Run) -> Iterator[str]:
     options: GptOptions = run.options
     yield from unsplit(run)
     if options.strategy == "ddp" and options.deepspeed:
-        yield "strategy=ddp does not use DeepSpeed; remove the key deepspeed, or choose a zero"
+        yield (
+            "strategy=ddp does not use DeepSpeed; remove the key deepspeed, or choose strategy "
+            "zero0, zero1, zero2 or zero3"
+        )
     yield from zero.problems(run)
 
 

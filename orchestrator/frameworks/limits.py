@@ -1,5 +1,6 @@
 """Problems that several frameworks share: limits of their programs."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 
 from orchestrator.run.model import Run, Training
@@ -48,7 +49,8 @@ def unheard(run: Run, *names: str) -> Iterator[str]:
     for name in names:
         value = getattr(run.training, name)
         if value != getattr(_DEFAULT, name):
-            yield f"framework {run.framework} cannot set {name}; remove the value {value}"
+            written = f"{name}: {json.dumps(value)}"
+            yield f"framework {run.framework} cannot set {name}; remove `{written}`"
 
 
 def set_twice(

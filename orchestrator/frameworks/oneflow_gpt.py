@@ -70,7 +70,7 @@ def problems(run: Run) -> Iterator[str]:
     if run.model is not None and run.model.ffn_width != 4 * run.model.hidden_size:
         yield (
             f"framework {run.framework} has an MLP of 4*hidden_size={4 * run.model.hidden_size}, "
-            f"not ffn_hidden_size={run.model.ffn_width}"
+            f"not ffn_hidden_size={run.model.ffn_width}; remove ffn_hidden_size"
         )
     if run.training.train_iters < REPORT_INTERVAL:
         yield (

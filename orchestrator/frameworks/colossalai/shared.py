@@ -50,7 +50,7 @@ class ColossalaiOptions:
     ]
     strategy: Annotated[
         ColossalaiStrategy,
-        Field(description="torch DDP, or ZeRO of ColossalAI; _cpu is with offload."),
+        Field(description="torch DDP, or ZeRO of ColossalAI; a name with _cpu means with offload."),
     ] = DEFAULT_STRATEGY
     experience_batch_size: Annotated[
         int | None,
@@ -154,7 +154,7 @@ def _phase_problems(run: Run) -> Iterator[str]:
     if made < batch:
         yield (
             f"experience_batch_size*update_timesteps={made} is less than micro_batch_size={batch}, "
-            "one batch to learn from"
+            "so an update has no full batch to learn from"
         )
 
 

@@ -70,8 +70,9 @@ def pipeline_problems(run: Run) -> Iterator[str]:
     stage, stages = run.zero_stage or 0, run.parallelism.pipeline_parallel_size
     if stage > 1 and stages > 1:
         yield (
-            f"zero_stage={stage} divides gradients, which pipeline_parallel_size={stages} must add "
-            "up; use zero_stage 0 or 1, or no pipeline"
+            f"zero_stage={stage} divides gradients, but a pipeline "
+            f"(pipeline_parallel_size={stages}) must add them up; use zero_stage 0 or 1, or no "
+            "pipeline"
         )
 
 
@@ -103,9 +104,10 @@ def _silent_steps(run: Run) -> Iterator[str]:
         none_with = f"deepspeed: DeepSpeed would report none of the {iterations} steps with"
         interval, level = config["steps_per_print"], config["log_level"]
         if interval is None or (isinstance(interval, int) and interval > iterations):
-            yield f"{none_with} steps_per_print={'null' if interval is None else interval}"
+            written = "null" if interval is None else interval
+            yield f"{none_with} steps_per_print={written}; give at most {iterations}"
         if level not in ("debug", "info"):
-            yield f"{none_with} log_level={level}"
+            yield f"{none_with} log_level={level}; give info or debug"
 
 
 def config_files(run: Run) -> dict[str, dict[str, Any]]:

@@ -81,7 +81,7 @@ def version_1_problems(run: Run) -> Iterator[str]:
     if model is not None and not model.has_gpt2_layers:
         yield (
             f"Megatron 1.1.5 cannot set ffn_hidden_size={model.ffn_width}: its MLP has "
-            f"4*hidden_size={4 * model.hidden_size}"
+            f"4*hidden_size={4 * model.hidden_size}; remove ffn_hidden_size"
         )
     unique = whole_number(given(run.options.extra_args), "--num-unique-layers")
     if unique is not None and model is not None and (unique < 1 or model.num_layers % unique):

@@ -185,7 +185,7 @@ def _sequence_problems(run: Run) -> Iterator[str]:
     elif context > 1 and _unfused(options):
         yield (
             f"context_parallel_size={context} does not work with --attention-backend unfused; "
-            "choose another"
+            "remove it, or choose another backend"
         )
     if run.model is None:
         return

@@ -253,8 +253,8 @@ def _argument_warnings(run: Run) -> Iterator[str]:
     for option in given(run.options.extra_args):
         if option in _TOUCHES_DISK:
             yield (
-                f"extra_args: {option} makes runs share checkpoints, and its time counts in the "
-                "steps; remove it"
+                f"extra_args: {option} makes runs share checkpoints, and the time for checkpoints "
+                "counts in the steps; remove it"
             )
         elif option in _ENDS:
             yield (

@@ -53,7 +53,7 @@ def lacking(options: Sequence[str], record: Record, remedy: str) -> Iterator[str
     if unknown:
         program = record.program if record.own else f"{record.program} (recorded)"
         end = "" if record.own else f"; if the runs have another release, {remedy}"
-        yield f"model: {program} cannot build it without the options {', '.join(unknown)}{end}"
+        yield f"model: {program} lacks options that this model needs: {', '.join(unknown)}{end}"
 
 
 def _near(option: str, accepted: Collection[str]) -> str:

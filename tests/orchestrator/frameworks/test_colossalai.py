@@ -83,7 +83,10 @@ def test_every_strategy_can_be_run_on_one_gpu_and_on_several_nodes(run_of: RunOf
             {"strategy": "colossalai_zero2", "precision": "fp32"},
             "strategy colossalai_zero2 trains in fp16, not in precision=fp32",
         ),
-        ({"train_iters": 50}, "framework colossalai_gpt cannot set train_iters; remove the value"),
+        (
+            {"train_iters": 50},
+            "framework colossalai_gpt cannot set train_iters; remove `train_iters: 50`",
+        ),
         ({"activation_checkpointing": True}, "framework colossalai_gpt cannot set activation_ch"),
         (
             {"num_episodes": 1},

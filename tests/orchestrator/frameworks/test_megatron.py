@@ -98,7 +98,12 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
             precision="bf16",
             extra_args=["--attention-backend", "unfused"],
         ),
-        ["context_parallel_size=2 does not work with --attention-backend unfused; choose another"],
+        [
+            (
+                "context_parallel_size=2 does not work with --attention-backend unfused; remove "
+                "it, or choose another backend"
+            )
+        ],
     ),
     "sequences that do not divide among tensor-parallel ranks": (
         core(
@@ -310,9 +315,8 @@ WARNINGS: dict[str, tuple[dict[str, Any], list[str]]] = {
             "extra_args: sizes, FLOPs and the memory forecast do not count --swiglu",
             "extra_args: sizes, FLOPs and the memory forecast do not count --use-megatron-fsdp",
             (
-                "extra_args: --save makes runs share checkpoints, and its time counts in the "
-                "steps; "
-                "remove it"
+                "extra_args: --save makes runs share checkpoints, and the time for "
+                "checkpoints counts in the steps; remove it"
             ),
         ],
     ),

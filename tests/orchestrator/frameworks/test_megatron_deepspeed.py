@@ -220,7 +220,12 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "an MLP of another width": (
         zero(ffn_hidden_size=8192),
-        ["Megatron 1.1.5 cannot set ffn_hidden_size=8192: its MLP has 4*hidden_size=32768"],
+        [
+            (
+                "Megatron 1.1.5 cannot set ffn_hidden_size=8192: its MLP has 4*hidden_size=32768; "
+                "remove ffn_hidden_size"
+            )
+        ],
     ),
     "parameters offloaded at stage 2": (
         zero(zero_stage=2, offload_param="cpu"),

@@ -59,7 +59,12 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "deepspeed options for ddp": (
         gpt(strategy="ddp", deepspeed={"gradient_clipping": 1.0}),
-        ["strategy=ddp does not use DeepSpeed; remove the key deepspeed, or choose a zero"],
+        [
+            (
+                "strategy=ddp does not use DeepSpeed; remove the key deepspeed, or choose strategy "
+                "zero0, zero1, zero2 or zero3"
+            )
+        ],
     ),
     "offload without ZeRO": (
         gpt(strategy="ddp", offload_optimizer="cpu", offload_param="cpu"),
@@ -76,7 +81,8 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
         deepspeed(zero_stage=2, gpus_per_node=2, pipeline_parallel_size=2),
         [
             (
-                "zero_stage=2 divides gradients, which pipeline_parallel_size=2 must add up; use "
+                "zero_stage=2 divides gradients, but a pipeline (pipeline_parallel_size=2) must "
+                "add them up; use "
                 "zero_stage 0 or 1, or no pipeline"
             )
         ],
@@ -268,15 +274,30 @@ SILENT: dict[str, tuple[dict[str, Any], list[str]]] = {
     "some steps": (deepspeed(deepspeed={"steps_per_print": 20, "log_level": "debug"}), []),
     "no step": (
         deepspeed(deepspeed={"steps_per_print": 21}),
-        ["deepspeed: DeepSpeed would report none of the 20 steps with steps_per_print=21"],
+        [
+            (
+                "deepspeed: DeepSpeed would report none of the 20 steps with steps_per_print=21; "
+                "give at most 20"
+            )
+        ],
     ),
     "no step at all": (
         deepspeed(deepspeed={"steps_per_print": None}),
-        ["deepspeed: DeepSpeed would report none of the 20 steps with steps_per_print=null"],
+        [
+            (
+                "deepspeed: DeepSpeed would report none of the 20 steps with steps_per_print=null; "
+                "give at most 20"
+            )
+        ],
     ),
     "no step at this level": (
         gpt(strategy="zero1", deepspeed={"log_level": "warning"}),
-        ["deepspeed: DeepSpeed would report none of the 20 steps with log_level=warning"],
+        [
+            (
+                "deepspeed: DeepSpeed would report none of the 20 steps with log_level=warning; "
+                "give info or debug"
+            )
+        ],
     ),
 }
 
