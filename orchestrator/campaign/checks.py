@@ -31,7 +31,10 @@ def run_problems(run: Run, cluster: Cluster, warmup: Warmup) -> Iterator[str]:
     yield from FRAMEWORKS[run.framework].checks.problems(run)
     if warmup.least_iterations(run.training.train_iters) >= run.training.train_iters:
         iterations = run.training.train_iters
-        yield f"warmup is {warmup}, which leaves no iteration of train_iters={iterations}"
+        yield (
+            f"warmup is {warmup}, which leaves no iteration of train_iters={iterations}; lower "
+            "warmup, or raise train_iters"
+        )
 
 
 def run_warnings(run: Run, cluster: Cluster, folder: Path) -> Iterator[str]:

@@ -53,7 +53,8 @@ class ModelSizes:
         Size | None, Field(description="Heads of keys and values, if attention heads share them.")
     ] = None
     head_dim: Annotated[
-        Size | None, Field(description="Width of a head; hidden_size / num_attention_heads.")
+        Size | None,
+        Field(description="Width of a head; hidden_size / num_attention_heads if not given."),
     ] = None
     gated_mlp: Annotated[bool | None, Field(description="The MLP has a third matrix (SwiGLU).")] = (
         None
@@ -113,7 +114,9 @@ class CommonParameters(ModelSizes):
     ] = _PARALLELISM.context_parallel_size
     data_parallel_size: Annotated[
         Size | None,
-        Field(description="Copies of the model; computed from the others, and checked if given."),
+        Field(
+            description="Copies of the model; computed from other parameters, and checked if given."
+        ),
     ] = None
     micro_batch_size: Annotated[
         Size, Field(description="Sequences that a rank processes at a time.")
@@ -262,7 +265,7 @@ def _model_problems(where: str, value: Any) -> Iterator[str]:
         sizes = {name: size for name, size in value.items() if name not in SOURCES}
         yield from mapping_problems(where, ModelSizes, sizes)
         if "config" in value and not isinstance(value["config"], dict):
-            yield f"{where}.config: does not lead to a config.json ({value['config']!r})"
+            yield f"{where}.config: must be the path of a config.json, not {value['config']!r}"
     elif value is None:
         yield f"{where}: has no value; give a preset, e.g. xl, or sizes"
     else:

@@ -63,7 +63,7 @@ def ask(
     lines = tuple(line.strip() for line in output.splitlines() if line.strip())
     if process.returncode:
         complaint = next((line.strip() for line in errors.splitlines() if line.strip()), None)
-        message = complaint or next(iter(lines), "and printed nothing")
+        message = complaint or next(iter(lines), "it printed nothing")
         return Answer(lines, f"{asked} exits with {process.returncode}: {message}")
     return Answer(lines)
 

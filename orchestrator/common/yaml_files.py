@@ -146,7 +146,7 @@ def read_yaml(path: Path, what: str, *, arguments: frozenset[str] = frozenset())
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}; give the path of {what}") from None
     if _nesting(text) > MAX_NESTING:
-        raise UserError(f"{path}: brackets are nested more than {MAX_NESTING} deep")
+        raise UserError(f"{path}: brackets are nested more than {MAX_NESTING} levels deep")
     try:
         data = _load(text, arguments)
     except yaml.MarkedYAMLError as error:

@@ -106,7 +106,9 @@ def campaign_cases(campaign: Campaign) -> list[Case]:
     """
     cases = [case for planned in campaign.runs for case in _run_case(campaign, planned)]
     if not cases:
-        raise UserError(f"{campaign.path}: none of its runs has a model to estimate for")
+        raise UserError(
+            f"{campaign.path}: nothing to estimate, because none of its runs has a model"
+        )
     return cases
 
 
@@ -157,9 +159,7 @@ def _shape(values: Mapping[str, Any]) -> ModelShape:
     missing = [name for name in _NEEDED if name not in given]
     if key is None and missing:
         options = ", ".join(f"--{name.replace('_', '-')}" for name in missing)
-        raise UserError(
-            f"the model lacks {options}; give them, a name as --model, a --config, or a campaign"
-        )
+        raise UserError(f"the model lacks {options}; give them, or --model, --config or a campaign")
     # How many heads there are changes no count, as long as keys and values are not grouped.
     model = (
         replace(preset(key), **given) if key else ModelShape(**{"num_attention_heads": 1, **given})
@@ -168,7 +168,7 @@ def _shape(values: Mapping[str, Any]) -> ModelShape:
     if groups is not None and (heads % groups or model.hidden_size % heads):
         raise UserError(
             f"num_key_value_heads={groups} must divide num_attention_heads={heads}, "
-            f"and that hidden_size={model.hidden_size}"
+            f"which must divide hidden_size={model.hidden_size}"
         )
     return model
 
@@ -190,7 +190,7 @@ def _described(values: Mapping[str, Any], given: Mapping[str, Any]) -> Model | N
     key, rank = values.get("model"), values.get("lora_rank")
     if not chosen or (key is not None and is_preset(key)):
         if rank is not None:
-            raise UserError("--lora-rank: goes with --config or a model of `teralog models`")
+            raise UserError("--lora-rank: needs --config, or a --model that `teralog models` lists")
         return None
     (option,) = chosen
     wrong = [name for name in given if name not in _OF_ANY_MODEL]
@@ -233,7 +233,7 @@ def _known_targets(targets: tuple[str, ...]) -> tuple[str, ...]:
         if target not in ADAPTER_TARGETS:
             raise UserError(
                 f"--lora-target: {target!r} is not a part that can have adapters"
-                f"{did_you_mean(target, ADAPTER_TARGETS)}; known are {', '.join(ADAPTER_TARGETS)}"
+                f"{did_you_mean(target, ADAPTER_TARGETS)}; choose from {', '.join(ADAPTER_TARGETS)}"
             )
     return targets or ("query", "value")
 

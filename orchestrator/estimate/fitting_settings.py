@@ -44,7 +44,7 @@ def suggestion_lines(run: Run, cluster: Cluster, warmup: Warmup) -> list[str]:
         return [f"{needs}: it should fit; check whether another program used the memory"]
     suggestions = nearest_fitting(run, cluster, warmup, room)
     if not suggestions:
-        return [f"{needs}: no settings tried here fit; use more ranks or a smaller model"]
+        return [f"{needs}: none of the settings tried would fit; use more ranks or a smaller model"]
     would = "would" if suggestions[0].fits == "yes" else "may"
     return [
         f"{needs}; settings of the campaign file that {would} fit:",

@@ -115,7 +115,7 @@ def memory_estimate(values: Mapping[str, Any]) -> MemoryEstimate:
     if memory is None:
         raise UserError(
             f"--world-size {run.world_size} is not divisible by --tensor-parallel-size times "
-            f"--pipeline-parallel-size, {run.parallelism.ranks_per_replica}"
+            f"--pipeline-parallel-size, which is {run.parallelism.ranks_per_replica}"
         )
     name, given = values.get("gpu"), values.get("gpu_memory")
     if given is not None:

@@ -48,7 +48,9 @@ class Config:
         value = self.get(*names)
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             problem = (
-                "is missing" if value is None else f"must be a whole number from 1 on ({value!r})"
+                "is missing"
+                if value is None
+                else f"must be a whole number of at least 1 ({value!r})"
             )
             raise ConfigError(f"{names[0]}: {problem}")
         return value

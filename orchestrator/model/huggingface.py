@@ -32,7 +32,7 @@ def model_of_config(config: Mapping[str, Any], seq_length: int | None = None) ->
         )
     if kind not in READERS:
         raise ConfigError(
-            f"model_type: {kind!r} is not known; known are {', '.join(sorted(READERS))}"
+            f"model_type: {kind!r} is not known; teralog knows {', '.join(sorted(READERS))}"
         )
     model = READERS[kind](Config(values, defaults(kind)))
     return model if seq_length is None else replace(model, seq_length=seq_length)

@@ -62,7 +62,7 @@ class _Arguments:
         if text is None or text == "0":
             return None
         if not text.isdecimal():
-            raise ConfigError(f"{name}: must be a whole number from 1 on ({text!r})")
+            raise ConfigError(f"{name}: must be a whole number of at least 1 ({text!r})")
         return int(text)
 
     def size(self, name: str, default: int | None = None) -> int:

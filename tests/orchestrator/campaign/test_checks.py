@@ -137,7 +137,10 @@ PROBLEMS: dict[str, tuple[dict[str, Any], Cluster, list[str]]] = {
             "precision=fp16 needs a GPU, and cluster here has none; try bf16 or fp32",
             "launcher=srun needs a Slurm cluster, and here is not one",
             "offload_param=cpu needs ZeRO stage 3",
-            "warmup is the first 3 iterations, which leaves no iteration of train_iters=3",
+            (
+                "warmup is the first 3 iterations, which leaves no iteration of train_iters=3; "
+                "lower warmup, or raise train_iters"
+            ),
         ],
     ),
 }

@@ -273,7 +273,7 @@ def test_a_program_that_cannot_build_the_model_is_impossible(
         ({"model": {"name": "llama3-9b"}}, "there is no model 'llama3-9b'; did you mean"),
         ({"model": {"config": "nowhere.json"}}, "nowhere.json: cannot be read"),
         ({"model": {"config": {"model_type": "new"}}}, "model_type: 'new' is not known"),
-        ({"model": {"config": 7}}, "config: does not lead to a config.json (7)"),
+        ({"model": {"config": 7}}, "config: must be the path of a config.json, not 7"),
         (
             {"model": {"name": "llama3-8b", "hidden_size": 64}},
             "hidden_size: cannot be used with `name`, which sets the whole model",

@@ -299,5 +299,5 @@ def test_brackets_nested_absurdly_deep_are_refused(tmp_path: Path) -> None:
     """Deeply nested brackets are refused, because libyaml's parser would crash on them."""
     path = tmp_path / "deep.yaml"
     path.write_text("name: " + "[" * 100_000)
-    with pytest.raises(UserError, match="nested more than 200 deep"):
+    with pytest.raises(UserError, match="nested more than 200 levels deep"):
         read_yaml(path, "a campaign file")

@@ -85,7 +85,7 @@ NVIDIA_SMI = [
         "nvidia-smi --query-gpu=name exits with 9: NVIDIA-SMI has failed",
         id="fails",
     ),
-    pytest.param("exit 9", None, "exits with 9: and printed nothing", id="fails-silently"),
+    pytest.param("exit 9", None, "exits with 9: it printed nothing", id="fails-silently"),
     pytest.param("kill -SEGV $$", None, "exits with -11", id="crashes"),
     pytest.param("true", None, "nvidia-smi names no GPU", id="names-none"),
     pytest.param(r"printf 'T\377\n'", "1 x T�", None, id="not-utf-8"),

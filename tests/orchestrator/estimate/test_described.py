@@ -86,7 +86,7 @@ MISTAKES: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "two": (("--model=llama3-8b", "--config=."), "--model and --config each give a model"),
     "no file": (("--config=nowhere.json",), "nowhere.json: cannot be read"),
-    "rank alone": (("--model=52B", "--lora-rank=8"), "--lora-rank: goes with --config"),
+    "rank alone": (("--model=52B", "--lora-rank=8"), "--lora-rank: needs --config"),
     "target alone": (("--model=llama3-8b", "--lora-target=query"), "needs --lora-rank"),
     "no such target": (
         ("--model=llama3-8b", "--lora-rank=8", "--lora-target=querry"),

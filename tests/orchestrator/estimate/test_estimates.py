@@ -348,7 +348,7 @@ MISTAKES: dict[str, tuple[tuple[str, ...], int, str]] = {
     "heads that do not divide": (
         ("params", *GPT2, "--num-attention-heads=10", "--num-key-value-heads=5"),
         1,
-        "and that hidden_size=768",
+        "which must divide hidden_size=768",
     ),
     "no time": (("time",), 1, "give --tokens and --tflops-per-gpu, or --step-seconds"),
     "half of it": (
@@ -410,7 +410,7 @@ def test_a_campaign_without_a_model_is_reported(tmp_path: Path):
     path.write_text("name: x\ndefaults: {framework: deepspeed, script: train.py}\n")
     result = estimate("params", str(path))
     assert (result.exit_code, result.stdout) == (1, "")
-    assert "none of its runs has a model to estimate for" in result.stderr
+    assert "nothing to estimate, because none of its runs has a model" in result.stderr
 
 
 @pytest.mark.parametrize("number", ["nan", "inf", "0", "-1"])

@@ -120,7 +120,7 @@ def test_the_fewest_changes_that_fit_are_suggested(
         (
             A100,
             f"{MEGATRON}, model: 175b",
-            "has 80: no settings tried here fit; use more ranks or a smaller model",
+            "has 80: none of the settings tried would fit; use more ranks or a smaller model",
         ),
     ],
 )

@@ -40,7 +40,7 @@ def test_a_config_is_counted_as_the_named_model(
         ("{", "is not JSON"),
         ("[]", "must contain a JSON object"),
         ("{}", "model_type: is missing"),
-        ('{"model_type": "lama"}', "model_type: 'lama' is not known; known are arcee, "),
+        ('{"model_type": "lama"}', "model_type: 'lama' is not known; teralog knows arcee, "),
         ('{"model_type": "t5"}', "model_type: 't5' has an encoder; only decoder-only language"),
         ('{"model_type": "new", "is_encoder_decoder": true}', "'new' has an encoder"),
         ('{"model_type": "llama", "hidden_size": "big"}', "hidden_size: must be a whole number"),
