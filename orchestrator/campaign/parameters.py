@@ -213,7 +213,10 @@ def argument_names() -> frozenset[str]:
 
 
 def is_parameter(name: str, frameworks: Iterable[str]) -> bool:
-    """Return whether a campaign file may set `name`; otherwise teralog computes it."""
+    """Return whether a campaign file may set `name`, with one of these frameworks.
+
+    teralog computes all other values.
+    """
     return name in COMMON or any(name in option_names(framework) for framework in frameworks)
 
 

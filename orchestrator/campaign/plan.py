@@ -44,7 +44,10 @@ class _Planned:
 
     @property
     def interval(self) -> str | None:
-        """The smallest and the largest memory of the forecast, as text for a table."""
+        """The smallest and the largest memory of the forecast in GiB, as text.
+
+        None if there is no forecast.
+        """
         if self.memory is None:
             return None
         return f"{gib(self.memory.low_gib)}-{gib(self.memory.high_gib)}"

@@ -112,7 +112,10 @@ class MeasuredRun:
 
     @property
     def tokens(self) -> int | None:
-        """The number of tokens per step."""
+        """The number of tokens per step.
+
+        None if the global batch or the sequence length is not known.
+        """
         batch, length = self.values.get("global_batch_size"), self.values.get("seq_length")
         return batch * length if batch and length else None
 

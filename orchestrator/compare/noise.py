@@ -52,7 +52,10 @@ class NoisePage:
     crowded: tuple[str, ...] = ()
 
     def spread(self, name: str) -> float | None:
-        """Return the standard deviation that a source causes in the logarithms of step times."""
+        """Return the standard deviation that a source causes in the logarithms of step times.
+
+        name: the name of the source. Returns None if the standard deviation is not known.
+        """
         variances = (source.component.variance for source in self.sources if source.name == name)
         return next((math.sqrt(variance) for variance in variances if variance is not None), None)
 

@@ -51,9 +51,10 @@ def published_pairings(runs: Sequence[MeasuredRun], path: str) -> tuple[list[Pai
 
 
 def _rows(path: str) -> tuple[str, list[BenchmarkRow]]:
-    """Return the name of a page's file, and its rows with a speed.
+    """Return the name of a page's file, and the rows of its tables that have a speed.
 
-    If `path` names a row, only that row is returned.
+    If `path` names a row, only that row is returned. Raises UserError if the page cannot be read,
+    if it has no row with a speed, or if the named row does not exist.
     """
     with_line = _WITH_LINE.fullmatch(path)
     file = Path(with_line["file"] if with_line else path)

@@ -21,10 +21,10 @@ MOST_RUNS = 10**6
 def more_pairs(differences: Sequence[float]) -> tuple[int | None, bool]:
     """Return how many more pairs a verdict needs, and whether that number is only a minimum.
 
-    The minimum is the number of pairs without which no verdict is possible. It is returned if the
-    difference is too close to zero for an estimate, or if there are fewer than two pairs. The
-    number is None if there is no estimate and the minimum is reached already. It is also None if it
-    would exceed `MOST_RUNS`.
+    differences: the difference of each measured pair. The minimum is the number of pairs without
+    which no verdict is possible. It is returned if the mean difference is too close to zero for an
+    estimate, or if there are fewer than two pairs. The number is None if there is no estimate and
+    the minimum is reached already. It is also None if it would exceed `MOST_RUNS`.
     """
     count = len(differences)
     least = next(more for more in range(MOST_RUNS) if pairs_suffice(count + more))

@@ -134,9 +134,10 @@ def own_file(package: str) -> Path:
 
 
 def file_for_python_m(package: str) -> Path | None:
-    """Return the file that `python -m` would import, with the current folder first on the path.
+    """Return the file that `python -m` would import for a package; None if it would find none.
 
-    Launchers such as torch.distributed.run start the training program of a run with `python -m`.
+    Python looks in the current folder first. Launchers such as torch.distributed.run start the
+    training program of a run with `python -m`.
     """
     first = [] if sys.flags.safe_path else [""]
     return _origin(PathFinder.find_spec(package, [*first, *sys.path]))

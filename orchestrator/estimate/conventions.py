@@ -30,21 +30,24 @@ class _Row:
 
     @property
     def difference(self) -> float | None:
-        """How many percent the program's FLOPs are above the exact model FLOPs."""
+        """By how many percent the program's FLOPs exceed the exact model FLOPs; None if unknown."""
         if self.count.flops is None:
             return None
         return 100 * (self.count.flops / self.exact_model_flops - 1)
 
     @property
     def per_token(self) -> float | None:
-        """FLOPs per token in 10**9."""
+        """The program's FLOPs per token in 10**9; None if not known."""
         if self.count.flops is None or self.case.global_batch_size is None:
             return None
         return self.count.flops / self.case.global_batch_size / self.case.model.seq_length / 1e9
 
     @property
     def of_peak(self) -> float | None:
-        """The percentage of the GPU's peak that the program would print as MFU, or as HFU."""
+        """The percentage of the GPU's peak that the program would print as MFU, or as HFU.
+
+        None if the speed or the peak is not known.
+        """
         peak = None if self.case.peak is None else self.case.peak.value
         part = utilization(self.tflops_per_gpu, peak)
         return None if part is None else 100 * part

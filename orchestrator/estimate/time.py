@@ -42,7 +42,7 @@ class Duration:
 
     @property
     def gpu_hours(self) -> float | None:
-        """Hours of all GPUs together."""
+        """The hours of all GPUs together; None if the number of GPUs is not known."""
         return None if self.world_size is None else self.seconds / 3600 * self.world_size
 
 

@@ -275,7 +275,10 @@ def _given_up(planned: PlannedRun, failed: set[str]) -> bool:
 def _first_ready(
     waiting: Sequence[Waiting], running: Sequence[_Job], left: Collection[str]
 ) -> Waiting | None:
-    """Return the first run that does not wait for another run of its series."""
+    """Return the first waiting run that does not have to wait for another run of its series.
+
+    Returns None if there is no such run.
+    """
     unended = {run.planned.run_id for run in waiting} | {run.planned.run_id for run in running}
     unended.update(left)
     for run in waiting:

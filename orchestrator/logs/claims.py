@@ -209,7 +209,10 @@ def _same_work(rows: Sequence[Row], name: str) -> Claim | None:
 
 
 def _share(rows: Sequence[Row], gpus: int) -> Claim | None:
-    """Return the claim of tokens/s per GPU, checked against the tokens/s of all GPUs together."""
+    """Return the claim of tokens/s per GPU, checked against the tokens/s of all GPUs together.
+
+    Returns None if no step report contains both.
+    """
     stating_rows = _stated(rows, "tokens_per_second", "tokens_per_second_per_gpu")
     if not stating_rows:
         return None
@@ -224,7 +227,11 @@ def _share(rows: Sequence[Row], gpus: int) -> Claim | None:
 
 
 def _tflops(rows: Sequence[Row], summary: RunSummary, given: Given) -> Claim | None:
-    """Return the claim of TFLOPs, checked with the convention whose result is nearest."""
+    """Return the claim of TFLOPs, checked with the convention whose result is nearest.
+
+    Returns None if a number for this is not known. Also returns None if the claimed TFLOPs are
+    between those of two conventions, because the program may have a convention of its own.
+    """
     stating_rows = _stated(rows, "reported_tflops_per_gpu", "step_seconds")
     figures = run_figures(summary, given)
     flops = counted_flops(summary, given)
@@ -257,6 +264,7 @@ def _mfu(
     """Return the claim of an MFU, checked with the log's TFLOPs and the peak of its GPU.
 
     If the log contains the peak by which the program divides, that peak is compared with the GPU's.
+    Returns None if a number for this is not known.
     """
     used = finite(config.get("mfu_peak_tflops"))
     stating_rows = _stated(rows, "reported_mfu")

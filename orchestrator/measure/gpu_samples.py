@@ -44,7 +44,7 @@ def read_gpu_samples(folder: Path) -> GpuSamples | None:
 
 
 def by_device(records: Iterable[Record]) -> Iterable[Sequence[Usage]]:
-    """Return the samples of each device of a node, by device."""
+    """Return the samples in `records`, grouped by the device of a node."""
     samples: dict[int | None, list[Usage]] = {}
     for record in records:
         if isinstance(record, Usage):

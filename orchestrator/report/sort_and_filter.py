@@ -73,7 +73,10 @@ def _sorted(order: Sequence[int], table: Table, written: str) -> list[int]:
 
 
 def _column(table: Table, wanted: str) -> int:
-    """Return the index of the column with a name or title; upper and lower case are the same."""
+    """Return the index of the column with a name or title; upper and lower case are the same.
+
+    Raises UserError if there is no such column.
+    """
     for words in (table.names, table.titles):
         folded = [word.casefold() for word in words]
         if wanted.casefold() in folded:

@@ -35,7 +35,7 @@ class KnownCampaign:
 
     @property
     def other_name(self) -> str | None:
-        """The name of the campaign, if it differs from that of the file."""
+        """The name of the campaign if it differs from that of the file, otherwise None."""
         return None if self.file and self.file.stem == self.name else self.name
 
     @property

@@ -41,7 +41,10 @@ class Progress:
 
     @property
     def seconds_left(self) -> float | None:
-        """The time for the remaining iterations, in seconds, at the median step."""
+        """The time for the remaining iterations at the median step time, in seconds.
+
+        None if it is not known.
+        """
         if self.iteration is None or self.iterations is None or self.step_seconds is None:
             return None
         return (self.iterations - self.iteration) * self.step_seconds

@@ -45,7 +45,7 @@ class RunStatus:
 
     @property
     def seconds(self) -> float | None:
-        """The duration of the last attempt, in seconds."""
+        """The duration of the last attempt, in seconds; None if it has not ended."""
         ended = self.attempts[-1].ended if self.attempts else None
         return ended.seconds if ended else None
 

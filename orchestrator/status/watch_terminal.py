@@ -27,7 +27,10 @@ Say = Callable[[str], None]
 
 
 def show_live(looks: Iterable[Look]) -> Look | None:
-    """Show snapshots in place on the terminal, as many runs as fit; return the last snapshot."""
+    """Show each snapshot in place of the previous one on the terminal, with as many runs as fit.
+
+    Returns the last snapshot; None if there was none.
+    """
     from rich.console import Console
     from rich.live import Live
 
@@ -39,7 +42,7 @@ def show_live(looks: Iterable[Look]) -> Look | None:
 
 
 def show_plain(looks: Iterable[Look], say: Say, complain: Say) -> Look | None:
-    """Print the changes of each snapshot; return the last snapshot.
+    """Print the changes of each snapshot; return the last snapshot, or None if there was none.
 
     The first and the last table have all runs; the tables between have only changed runs. Without
     changes, nothing is printed. `complain` gets the notes.

@@ -100,7 +100,10 @@ def _iteration(progress: Progress) -> str | None:
 
 
 def _bar(progress: Progress) -> str | None:
-    """Return the finished share of the iterations as a line of blocks, e.g. `━━━━────`."""
+    """Return the finished share of the iterations as a line of blocks, e.g. `━━━━────`.
+
+    Returns None before the first and after the last iteration.
+    """
     if not progress.iterations or not 0 < (progress.iteration or 0) < progress.iterations:
         return None
     done = _BAR_WIDTH * (progress.iteration or 0) // progress.iterations

@@ -27,7 +27,7 @@ from orchestrator.store.record_files import read_record, write_record
 
 @dataclass(frozen=True, slots=True)
 class ShardFolder:
-    """The folder of one shard."""
+    """The folder of one shard; the module's docstring lists its files."""
 
     path: Path
 
@@ -102,7 +102,11 @@ class WorkFolder:
 
 
 def work_folder(work: Path, reader: Reader) -> WorkFolder:
-    """Create and return the work folder of a reader; other users cannot open it."""
+    """Create and return the work folder of a reader.
+
+    If `work` is new, other users cannot open it. Raises UserError if the path contains a backslash,
+    which sbatch does not accept.
+    """
     path = work.absolute() / reader.name
     if "\\" in str(path):
         raise UserError(

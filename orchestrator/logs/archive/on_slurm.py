@@ -122,9 +122,10 @@ def _submit(
     shards: Sequence[Shard],
     tasks: dict[str, Task],
 ) -> Iterator[str]:
-    """Submit arrays that read `shards`; yield a sentence for each array.
+    """Submit job arrays that read `shards`; yield a sentence for each array.
 
-    tasks: gets the new tasks, by shard.
+    tasks: a mapping to which the new tasks are added, by the name of the shard. Raises UserError if
+    sbatch refuses an array.
     """
     if not shards:
         return

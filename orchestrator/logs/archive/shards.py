@@ -119,7 +119,10 @@ def in_shards(
 
 
 def _balanced(logs: Sequence[StampedLog], count: int) -> Iterator[Shard]:
-    """Assign each log, the largest first, to the smallest shard so far."""
+    """Divide logs into at most `count` shards of similar size.
+
+    The largest log comes first, and each log goes to the shard that is the smallest so far.
+    """
     members: list[list[int]] = [[] for _ in range(min(count, len(logs)))]
     filled = [0] * len(members)
     for at in sorted(range(len(logs)), key=lambda at: -logs[at].bytes):

@@ -51,7 +51,7 @@ def campaign_facts(
 
 
 def samples_per_second(runs: Sequence[Collected]) -> list[float | None]:
-    """Return the global batch over the median step time of each run."""
+    """Return the global batch divided by the median step time, for each run; None if not known."""
     return [
         batch / seconds
         if (batch := run.planned.run.batch.global_batch_size)

@@ -166,7 +166,10 @@ def _numbers(column: JoinedColumn) -> tuple[float | None, ...]:
 
 
 def _best(tables: JoinedTables) -> int | None:
-    """Return the index of the row with the most TFLOPs, in the first column of TFLOPs."""
+    """Return the index of the row with the most TFLOPs; None if the page has no TFLOPs.
+
+    If there are several columns of TFLOPs, the first one counts.
+    """
     names = _names(tables.columns)
     if TFLOPS not in names:
         return None

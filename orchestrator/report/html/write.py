@@ -102,7 +102,7 @@ def _tail(run: Collected, lines: int) -> Tail | None:
 
 
 def _plotly() -> str:
-    """Return the source of plotly.js."""
+    """Return the source of plotly.js. Raises UserError if plotly is not installed."""
     try:
         from plotly.offline import get_plotlyjs
     except ImportError:
