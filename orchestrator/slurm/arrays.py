@@ -60,9 +60,9 @@ def batches(
 ) -> Iterator[list[Script]]:
     """Group the scripts that one call of sbatch can submit; yield each group.
 
-    The scripts of a group request the same resources, and there are at most `max_array_size` of
-    them. The runs on which they depend, if any, belong to one job. Without `arrays`, each group has
-    one script. places: the jobs of the runs on which other runs depend, by run id.
+    The scripts of a group request the same resources. A group has at most `max_array_size` scripts,
+    or one script if `arrays` is false. If the group's runs wait for other runs, those other runs
+    all belong to one job. places: the job of each run for which another run waits, by run id.
     """
     groups: dict[tuple[str | None, tuple[str, ...]], list[Script]] = {}
     for script in scripts:

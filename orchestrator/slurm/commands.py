@@ -61,8 +61,8 @@ _DAEMON_IS_AWAY = (
 class SlurmAnswer:
     """Slurm's answer about jobs: their states by id, and the commands that gave no answer.
 
-    names: the names of the jobs in the answer. complete: whether a job without a state here is
-    really unknown to Slurm.
+    names: the names of the jobs in the answer. complete: whether Slurm really does not know the
+    jobs whose states are missing in this answer.
     """
 
     states: dict[str, JobState]
@@ -125,7 +125,7 @@ def ignored_variables(account: str | None) -> list[str]:
 
     sbatch takes its options first from the command line, then from SBATCH_ variables, and only then
     from the script. So these variables would replace #SBATCH lines, and teralog removes them.
-    account: the account in the cluster profile.
+    account: the account in the cluster profile; only if there is one, SBATCH_ACCOUNT is not used.
     """
     # SBATCH_DEBUG only makes sbatch print more.
     kept = {_DEBUG} if account else {_DEBUG, SBATCH_ACCOUNT}
@@ -140,9 +140,9 @@ def ask_jobs(job_ids: Sequence[str], names: Collection[str] | None = None) -> Sl
     """Return the states of jobs and array tasks from sacct, squeue or scontrol.
 
     squeue is asked if sacct gives no answer or may be out of date. scontrol is asked if squeue
-    fails, e.g. because a site's wrapper refuses squeue's options. names: the names of the jobs. If
-    a job has one of the ids but another name, it is ignored. Such jobs exist because the ids begin
-    at 1 again after a cluster is set up again.
+    fails, e.g. because a site's wrapper refuses squeue's options. names: the names of the wanted
+    jobs. A job with one of `job_ids` but another name is ignored: after a cluster is set up again,
+    job ids begin at 1 again.
     """
     if not job_ids:
         return SlurmAnswer({}, frozenset(), (), complete=True)
@@ -282,7 +282,7 @@ def requeue_job(job_id: str) -> None:
 
 
 def job_memory_gib(job_id: str) -> float | None:
-    """Return the peak memory of a node of a job, in GiB; None if sacct has no measurement."""
+    """Return a job's largest peak memory per node, in GiB; None if sacct has no measurement."""
     fields = ",".join(SACCT_MEMORY_FIELDS)
     return read_used_gib(_ask(("sacct", "-P", "-n", "-o", fields, "-j", job_id)).lines)
 
@@ -297,7 +297,7 @@ def max_array_size() -> int:
 def _ask(command: tuple[str, ...], seconds: float | None = None) -> Answer:
     """Run one of Slurm's commands, unless its daemon gave no answer in the last few seconds.
 
-    In that case, return the same problem again at once.
+    If the daemon gave none, the command does not run, and the answer contains that earlier problem.
     """
     daemon = "slurmdbd" if command[0] == _ASKS_SLURMDBD else "slurmctld"
     until, problem = patience.silent.get(daemon, (0.0, ""))

@@ -22,7 +22,7 @@ def amount_gib(text: str) -> float | None:
 
 
 def read_used_gib(lines: Iterable[str]) -> float | None:
-    """Return the peak memory of a node of a job from sacct's lines; None without a measurement.
+    """Return a job's largest peak memory per node from sacct's lines; None without a measurement.
 
     Each line has the SACCT_MEMORY_FIELDS of one job step, with `|` between them. MaxRSS is the peak
     of the step's largest task. Every other task of a node may have used as much. So MaxRSS is

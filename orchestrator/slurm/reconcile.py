@@ -12,7 +12,8 @@ _MAY_RUN_AGAIN = frozenset({"BOOT_FAIL", "NODE_FAIL", "PREEMPTED", "REQUEUED", "
 def spread(states: Mapping[str, JobState], job_ids: Iterable[str]) -> dict[str, JobState]:
     """Give the state of a whole array to those of its tasks that have no state of their own.
 
-    For example, Slurm reports the tasks of a cancelled array that never started as one entry.
+    For example, if an array is cancelled, Slurm prints one line for all of its tasks that never
+    started.
     """
     true_states = dict(states)
     for job_id in job_ids:
@@ -25,9 +26,9 @@ def spread(states: Mapping[str, JobState], job_ids: Iterable[str]) -> dict[str, 
 def doubtful(state: JobState | None) -> bool:
     """Return whether squeue may have a newer state of a job than accounting (sacct).
 
-    This is possible for a job that has not ended, and for a job that may have been requeued since.
-    It is also possible if sacct has one state for all waiting tasks of an array. For some seconds,
-    this state is too old if some of the tasks already run, or if the array was cancelled.
+    This is possible if the job has not ended, or may have been requeued since. It is also possible
+    if sacct printed one state for all waiting tasks of an array: some of these tasks may run
+    already, or the array may have been cancelled, and accounting records this seconds later.
     """
     return state is None or not state.final or state.word in _MAY_RUN_AGAIN or state.of_rest
 

@@ -22,7 +22,7 @@ class Throttle:
     before: list[str] = field(default_factory=list)
 
     def waits_for(self, runs: int) -> str | None:
-        """Make room for a job with `runs` runs; return the --dependency that it needs, or None."""
+        """Choose the group for a job with `runs` runs; return the job's --dependency, or None."""
         if self.most is None:
             return None
         width = min(runs, self.most)

@@ -69,7 +69,7 @@ class Open:
 class Synced:
     """The problems of a sync with Slurm, as sentences.
 
-    silences: one for each of Slurm's commands that gave no answer. unwritten: one for each record
+    silences: one sentence per Slurm command that gave no answer. unwritten: one sentence per record
     that could not be written to the disk.
     """
 
@@ -325,10 +325,10 @@ def _record_unknown(attempt: Attempt, job_id: str | None) -> str | None:
 
 
 def _adopt(opened: Sequence[Open], store: CampaignStore, refusals: list[str]) -> Iterator[str]:
-    """Find the jobs of batches without a receipt, and record them; yield why others are unknown.
+    """Find the jobs of batches of runs that have no receipt, and record these jobs as receipts.
 
-    receipt: the record of the result of a batch's submission. refusals: gets the reason if a
-    receipt cannot be written to the disk.
+    A receipt is the record of the result of a batch's submission. If Slurm gives no answer, yields
+    the reason and stops. refusals: gets the reason if a receipt cannot be written to the disk.
     """
     for name, members in _by_batch(opened).items():
         folder = store.batch(name)

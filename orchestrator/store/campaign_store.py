@@ -115,7 +115,7 @@ class CampaignStore:
                     yield BatchFolder(path.parent)
 
     def shared_intent(self, intent: Intent) -> AbstractContextManager[Path]:
-        """Provide a file that contains an intent, until the block ends.
+        """Provide a file that contains an intent, until the `with` block ends.
 
         All attempts that are claimed with this intent share the file.
         """
@@ -133,7 +133,7 @@ class CampaignStore:
         return folder if claim_folder(folder.path, texts, links) else None
 
     def run_record(self, planned: PlannedRun, campaign: Campaign) -> dict[str, str]:
-        """Return a mapping with one entry: the name of a run's run.json, and its text."""
+        """Return a mapping from the file name `run.json` to the text of a run's run.json."""
         record = {
             "run_id": planned.run_id,
             "label": planned.label,
@@ -196,7 +196,7 @@ class CampaignStore:
         return [record for record in records if record is not None]
 
     def other_runs(self, campaign: Campaign) -> list[str]:
-        """Return the labels of started runs that are no longer in the campaign."""
+        """Return the labels of runs that were started but are no longer in the campaign file."""
         run_ids = {planned.run_id for planned in campaign.runs}
         return [str(record["label"]) for record in self.run_records(without=run_ids)]
 

@@ -226,7 +226,7 @@ class RunFolder:
 
         record: the attempt's intent or end. script: the text of the attempt's job.sh. log: the path
         of the output, if the output is not in the attempt's folder. written: a file that already
-        contains the record; many attempts can share it.
+        contains `record`, so that it is not written again; many attempts can share this file.
         """
         name = "intent.json" if isinstance(record, Intent) else "ended.json"
         texts = {name: json_text(asdict(record))}

@@ -85,10 +85,10 @@ def readable_records(store: CampaignStore) -> tuple[list[dict[str, Any]], list[s
 def recorded_campaign(
     store: CampaignStore, records: Sequence[Mapping[str, Any]] = ()
 ) -> tuple[list[PlannedRun], Warmup]:
-    """Return the runs that were started in a campaign's folder, and its warm-up.
+    """Return the runs that were started in a campaign's folder, and the campaign's warm-up.
 
     The runs of the last submission come first, in the order of that submission. records: the
-    run.json of the runs, if the caller has read them. Raises UserError if no run was started, or if
+    run.json of the runs; empty to read them here. Raises UserError if no run was started, or if
     this version cannot read one of them.
     """
     made = [(record, recorded_run(record)) for record in records or started_records(store)]

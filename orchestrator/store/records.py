@@ -36,11 +36,11 @@ SUBMIT = "submit-"
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The place of a run's start among others: the allocation, and the order within it.
+    """The place of a run in the order of starts: its allocation, its block, and its number.
 
     allocation: the id of a Slurm job; outside Slurm, `SUBMIT` and the id of the submit. place: the
-    number of the run in the order of starts, from 1; if runs start in blocks, in the order of its
-    block. block: the number of the block, if runs start in an interleaved order.
+    run's number in the order of starts, from 1; in an interleaved order, its number within the
+    block. block: the number of the block in an interleaved order; otherwise None.
     """
 
     allocation: str
@@ -53,9 +53,10 @@ class Started:
     """The supervisor of an attempt, its start time (UTC, ISO 8601), and its devices.
 
     Every process of the attempt has `token` in its environment, as TERALOG_ATTEMPT. allocation,
-    place and block are those of its `Position`. cores: how many cores runs share; None if ranks are
-    GPUs or have shares of nodes. In records of earlier versions, `allocation` and all fields after
-    it are None.
+    place and block are those of its `Position`. cores: how many CPU cores of this machine
+    runs can use. It is None if ranks run on GPUs. It is also None in an allocation, where no other
+    run uses the run's cores. In records of earlier versions, `allocation` and all fields after it
+    are None.
     """
 
     pid: int
@@ -75,7 +76,8 @@ class Started:
 class Ended:
     """The end of an attempt: its state, and the job script's exit code or signal.
 
-    other_runs: the largest number of other runs on this machine at once; None if not counted.
+    other_runs: the largest number of other runs that were active on this machine at a moment of the
+    attempt; None if they were not counted.
     """
 
     state: str
@@ -190,10 +192,10 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class RunBatch:
-    """One call of sbatch: its name, and its runs, each with the number of its attempt.
+    """The batch of runs of one call of sbatch: its name, its host and its runs.
 
-    indices: the array index of each member. If it is empty, the index of a member is its position
-    in `members`.
+    members: the id of each run, and the number of the attempt. indices: the array index of each
+    member. If `indices` is empty, the index of a member is its position in `members`.
     """
 
     name: str
@@ -205,7 +207,7 @@ class RunBatch:
 
     @property
     def tasks(self) -> dict[tuple[str, int], int]:
-        """The index of each member's task in the array."""
+        """The array index of each member; a member is a run's id and the number of its attempt."""
         return dict(zip(self.members, self.indices or range(len(self.members)), strict=True))
 
 

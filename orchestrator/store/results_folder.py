@@ -42,7 +42,7 @@ def results_folder(folder: Path) -> Path:
 
 
 def elsewhere(name: str, run_ids: Iterable[str], used: Path, folder: Path) -> list[Elsewhere]:
-    """Return the folders with started runs of a campaign, except the one in `used`.
+    """Return the folders with started runs of a campaign, outside the results folder `used`.
 
     The search begins at the folder of the campaign's file, as in `results_folder`, and also at the
     current directory, where an earlier version of teralog wrote results.

@@ -38,7 +38,7 @@ class StartOptions:
         overrun: bool = False,
         **sbatch: Any,
     ) -> "StartOptions":
-        """Return the options of the command line, including options of sbatch."""
+        """Make StartOptions from options of the command line; `**sbatch` becomes SbatchOptions."""
         return cls(
             slots=slots,
             oversubscribe=oversubscribe,
@@ -56,9 +56,10 @@ class Session(Protocol):
         """Close the attempts that earlier submits left open; return messages for the user."""
 
     def start(self, runs: Sequence[PlannedRun], options: StartOptions) -> Iterator[str]:
-        """Start runs for which `settle` was called, and yield a line for each step.
+        """Start runs after `settle` was called for them; yield lines for the user.
 
-        On this machine a run is done when it has ended, on Slurm when it waits in the queue.
+        On this machine, the method waits until the runs have ended; the lines are about runs that
+        were not started. On Slurm, it waits until the runs are in the queue, with a line per job.
         """
 
 
@@ -74,7 +75,7 @@ class Backend(Protocol):
         """
 
     def refresh(self, runs: Sequence[PlannedRun], store: CampaignStore) -> list[str]:
-        """Update the records of runs; return messages for the user."""
+        """Bring the recorded states of runs up to date; return messages for the user."""
 
     def cancel(
         self,

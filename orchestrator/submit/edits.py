@@ -15,7 +15,7 @@ _LISTED = 5
 
 
 def edits(campaign: Campaign, store: CampaignStore) -> list[str]:
-    """Return what was changed, added and removed since the last submission, as phrases.
+    """Return phrases about the runs changed, added and removed since the last submission.
 
     A run counts as changed if a run with the same label was submitted before. Removed runs are
     listed only if they were started, because only those have results.
@@ -50,7 +50,7 @@ def _more(listed: list[Any]) -> str:
 
 
 def _changes_of(changed: list[tuple[PlannedRun, str]], store: CampaignStore) -> str:
-    """Return the labels of some runs, grouped by their change."""
+    """Return a text with the labels of changed runs, grouped by their changed parameters."""
     labels: dict[str, list[str]] = {}
     for planned, identity in changed[:_LISTED]:
         changes = [*_changes(planned, store.run(identity).record())]

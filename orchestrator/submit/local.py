@@ -59,12 +59,12 @@ class Machine:
         return self.devices.environment(lease)
 
     def refusal(self, run: Run) -> executor.Refusal | None:
-        """Return None, because this machine has no time limit."""
+        """Return None: this machine has no time limit, so it refuses no run for lack of time."""
         return None
 
     @property
     def cores(self) -> int | None:
-        """How many cores runs share; None if they have GPUs."""
+        """How many CPU cores of this machine runs can use; None if ranks run on GPUs."""
         return len(self.devices.names) if self.devices.kind == "core" else None
 
     @property
@@ -117,7 +117,7 @@ class LocalSession:
             yield f"{left} after runs that wait in Slurm's queue"
 
     def _without_queued(self, runs: Sequence[PlannedRun]) -> tuple[Sequence[PlannedRun], int]:
-        """Return the runs that do not depend on a queued Slurm job, and the number of others."""
+        """Return the runs that wait for no run in Slurm's queue, and how many runs are left out."""
         if not self.here:
             return runs, 0
         from orchestrator.slurm.tracking import queued_attempts

@@ -21,8 +21,8 @@ def rehearsal_order(
 
     These keys of the instructions need an explanation:
     accepted: the options that the program accepts; None if unknown.
-    refuses: whether another option ends the run. This is certain only if `accepted` was read from
-    the source of exactly this program.
+    refuses: whether the program ends if it gets an option that is not in `accepted`. This is
+    certain only if `accepted` was read from the source of exactly this program.
     imports: the modules that the program and its launcher need, as far as known.
     extras: by module, the extra of teralog that installs the module.
     ask: the file that asks the program itself about its arguments; None if there is none.

@@ -161,7 +161,11 @@ def _mounts(campaign: Campaign, folder: Path) -> list[str]:
 
 
 def _binding(run: Run, cluster: Cluster, folder: Path) -> dict[str, Any] | None:
-    """Return the command that starts each rank, and the words that precede the rank's program."""
+    """Return the file that binds ranks to cores, and the first words of its command line.
+
+    These words are the way of binding and its values; the command of the rank follows them. Returns
+    None if the profile asks for no binding.
+    """
     if cluster.binding == "none":
         return None
     program = str(folder / BIND_FILE)

@@ -193,9 +193,10 @@ def _asking_for(
     store: CampaignStore,
     time_limit_seconds: int | None,
 ) -> list[str]:
-    """Return the options for an allocation that is large and long enough for each part of the runs.
+    """Return the options for an allocation that can run any one of `parts`, a division of the runs.
 
-    In an allocation, all runs of one part run one after another.
+    The allocation fits the largest run of all parts. It is long enough to start the runs of any
+    part one after another. time_limit_seconds: a time limit to use instead, unless it is None.
     """
     scripts = [
         job_script(run, campaign, store.run(run.run_id).path) for part in parts for run in part

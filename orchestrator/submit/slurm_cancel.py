@@ -241,7 +241,10 @@ def _mark_not_started(
 
 
 def _close_abandoned(campaign: Campaign, store: CampaignStore) -> list[str]:
-    """Close the attempts that killed submits left open; return those still open, as sentences."""
+    """Close the attempts that killed submits left open.
+
+    Returns a sentence for each submission that stays unresolved.
+    """
     lock = None
     with suppress(OSError):
         lock = locks.acquire(store.submit_lock)

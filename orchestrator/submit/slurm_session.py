@@ -409,7 +409,7 @@ def _rank(run: PlannedRun) -> int:
 
 
 def _halfway(done: int, left: int, jobs: Sequence[str]) -> str:
-    """Return a sentence about the runs that were submitted before a failure, and about the rest."""
+    """Return a sentence about a failure: how many runs were submitted before, and how many not."""
     before = counted(done, "run was", "runs were")
     stay, them = "stays" if done == 1 else "stay", "it" if left == 1 else "them"
     as_jobs = f" as {'job' if len(jobs) == 1 else 'jobs'} {', '.join(jobs)}" if jobs else ""
@@ -420,7 +420,10 @@ def _halfway(done: int, left: int, jobs: Sequence[str]) -> str:
 
 
 def _cancelled(path: Path, done: int, left: int) -> str:
-    """Return a sentence about a submit that `teralog cancel` stopped, with its numbers of runs."""
+    """Return a sentence about a submit that `teralog cancel` stopped.
+
+    done: how many runs were submitted before. left: how many runs were not submitted.
+    """
     before = f"{counted(done, 'run was', 'runs were')} submitted before that, " if done else ""
     return (
         f"{path}: `teralog cancel` has stopped this submit; {before}"

@@ -80,7 +80,7 @@ def ask_programs(campaign: Campaign) -> ProgramAnswers:
 def _by_asker(campaign: Campaign, remarks: dict[str, list[str]]) -> dict[Path, list[PlannedRun]]:
     """Group the runs whose program can be asked, by the Python file that asks this program.
 
-    remarks: gets the reasons why other programs cannot be asked, with the runs' labels.
+    remarks: for each reason why a program cannot be asked, gets the labels of its runs.
     """
     runs_by_program: dict[Path, list[PlannedRun]] = {}
     for planned in campaign.runs:
@@ -122,7 +122,7 @@ def _reason(campaign: Campaign, planned: PlannedRun) -> str | None:
 
 
 def _order(campaign: Campaign, planned: PlannedRun, folder: Path) -> dict[str, Any]:
-    """Return the facts about a run that the module for asking its program needs.
+    """Return a run's program, arguments and further facts, for the module that asks its program.
 
     Writes the run's configuration files below `folder`.
     """
