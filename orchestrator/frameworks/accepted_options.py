@@ -20,8 +20,8 @@ def accepted_options(run: Run, paths: Mapping[str, str]) -> Record | None:
 
     The options are read from the program's source in the user's checkout, if it is on this machine.
     Otherwise they are read from the file that `options_record` names, or from a record that is part
-    of teralog. For the user's own script, no such record exists. paths: the user's absolute paths,
-    by option. Raises UserError if the file of `options_record` cannot be read.
+    of teralog. teralog has no records of users' own scripts. paths: the user's absolute paths, by
+    option. Raises UserError if the file of `options_record` cannot be read.
     """
     start = FRAMEWORKS[run.framework].start
     program = start.own_program(paths)
@@ -43,7 +43,7 @@ def argument_findings(run: Run, paths: Mapping[str, str]) -> tuple[list[str], li
     recorded version of DeepSpeed does not know, because DeepSpeed would silently ignore it.
 
     An unknown option is only a warning in two cases: the record is that of a release, and the user
-    may run another one; or teralog cannot read all options from the user's source.
+    may run another release; or teralog cannot read all options from the user's source.
     """
     framework = FRAMEWORKS[run.framework]
     keys = list(framework.checks.unknown_keys(run))

@@ -40,7 +40,10 @@ class Partner:
 
 
 def framework_on_gpus(run: Run) -> str:
-    """Return the framework's name; for frameworks that train only on GPUs."""
+    """Return the framework's name as text, for `Checks.needs_gpus`.
+
+    Frameworks that train only on GPUs use this function.
+    """
     return f"framework {run.framework}"
 
 
@@ -70,21 +73,21 @@ class Start:
     template: the job script's Jinja file in `slurm_templates`.
     paths: options that name the user's files or folders, relative to the campaign file. Templates
         get them as absolute paths in `paths`.
-    paths_or_names: options that name a file or folder if they begin with `.`, `/`, `~` or `$`, and
-        otherwise something that the program finds by its name.
+    paths_or_names: options that name a file or folder if their value begins with `.`, `/`, `~` or
+        `$`, and otherwise something that the program finds by its name.
     files: return the files that the program opens, given `paths`; a rehearsal checks them.
     config_files: return the files to write next to the job script: JSON objects by file name.
-    without_gpus: return the content of one of these files, changed for a cluster without GPUs.
+    without_gpus: return the content of one of these JSON files, changed for a cluster without GPUs.
     program: return the name of the record, in `known_options`, of the options that the run's
         program accepts; None if the program is the user's own.
     own_program: return the script in the user's checkout that defines the program's options, given
-        `paths`; None if there is none on this machine.
+        `paths`; None if there is no such script on this machine.
     further: return the further arguments of a run, to check them against the accepted options;
         None if they are not checked.
-    imports: return the known top-level modules that the run's program imports. `submit` starts
-        nothing if the Python of the runs lacks one; rehearsals look for them too.
-    asks: return the module of `orchestrator/workloads` that asks the run's program whether it
-        accepts its arguments; None if there is none.
+    imports: return the known top-level modules that the run's program imports. If the Python of the
+        runs lacks one of them, `submit` starts nothing. Rehearsals look for these modules too.
+    asks: return the name of the module in `orchestrator/workloads` that asks the run's program
+        whether it accepts its arguments; None if there is no such module.
     steps_on_cpu: return whether the run's optimizer updates the weights on the CPU. The job script
         then gives the optimizer all cores of a rank.
     """
@@ -142,13 +145,13 @@ class ModelUse:
     """How a framework uses a model.
 
     needed: whether every run must have a model's sizes.
-    vocab_size_multiple: the program pads the vocabulary to a multiple of this number, per
-        tensor-parallel rank.
+    vocab_size_multiple: the program pads the vocabulary to a multiple of this number times the
+        tensor-parallel size.
     placement: return where the program keeps states and activations, for the memory forecast; None
         if that is not known.
     problems: yield why the program cannot build the model of a run.
     arguments: return the program's arguments that build the model, each option with its values;
-        none if the template has them.
+        empty if the job script's template contains these arguments.
     """
 
     needed: bool = True
@@ -160,12 +163,12 @@ class ModelUse:
 
 @dataclass(frozen=True, slots=True)
 class OwnColumns:
-    """What a framework adds to a report.
+    """The columns and facts that a framework adds to a campaign's report.
 
-    chosen: columns of a run's options.
-    measures: columns of what the log contains. A measure with the name of a common column replaces
-        that column.
-    measured_by: how the measures are made, for the line under the table.
+    chosen: columns that show the run's options.
+    measures: columns that are computed from the log. If one has the name of a column that all
+        frameworks have, it replaces that column.
+    measured_by: a phrase that says how `measures` are measured, for the line under the table.
     partner: the run with which some cells compare a run; None if no cell does.
     unreckoned: return the further arguments of a run that change sizes or FLOPs, although teralog
         does not count their effect.
@@ -208,7 +211,8 @@ class Framework:
     def divided(self, given: Parallelism, world_size: int, options: Any) -> Parallelism:
         """Return how the program really divides the model.
 
-        If this differs from the requested split, `asked` of the result is the requested split.
+        If this division differs from the requested one, the field `asked` of the returned value
+        contains the requested one.
         """
         split = self.split(given, world_size, options)
         return split if split == given else replace(split, asked=given)

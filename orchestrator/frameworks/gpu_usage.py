@@ -28,7 +28,10 @@ def peak_mib(logged: Logged) -> int | None:
 
 
 def busy_percent(logged: Logged) -> float | None:
-    """Return the median GPU utilization while the GPU works, in percent; see `gpu_samples`."""
+    """Return the median utilization of a run's GPUs in percent; None if it is not known.
+
+    Samples before a GPU's first busy sample and after its last busy sample do not count.
+    """
     if logged.summary.gpu_utilization_percent is not None:
         return logged.summary.gpu_utilization_percent
     return utilization_percent(by_device(_samples(logged)))

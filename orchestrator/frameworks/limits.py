@@ -42,9 +42,9 @@ def unaccumulated(run: Run) -> Iterator[str]:
 
 
 def unheard(run: Run, *names: str) -> Iterator[str]:
-    """Yield a problem for each of these parameters that differs from its default.
+    """Yield a problem for each parameter in `names` whose value is not its default.
 
-    The program of the run ignores these parameters.
+    The run's program ignores the parameters in `names`.
     """
     for name in names:
         value = getattr(run.training, name)

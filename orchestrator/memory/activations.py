@@ -55,11 +55,12 @@ def kept(rank: Rank) -> Size:
 
 
 def layer_work(rank: Rank) -> Size:
-    """Return the memory that the backward pass of a layer, or up to the next checkpoint, uses.
+    """Return the memory that the backward pass uses at a time, in addition to kept activations.
 
-    This memory contains recomputed activations and the gradients of activations. The gradients have
-    2 to 8 times sbh elements: those of the inner values of the MLP, and of the values before and
-    after them.
+    It works on one layer at a time; under full recomputation, on the layers between two
+    checkpoints. The memory contains their recomputed activations and the gradients of activations.
+    The gradients have 2 to 8 times sbh elements: those of the inner values of the MLP, and of the
+    values before and after them.
     """
     flow = _hidden(rank) / (rank.tensor_parallel_size if rank.placement.sequence_parallel else 1)
     layer, scores = _layer_activations(rank), _scores(rank)
@@ -97,10 +98,10 @@ def _layer_activations(rank: Rank) -> Range:
     The formulas are equations 1 and 2 of Korthikanti et al. 2022 (arXiv 2205.05198), for any width
     and element size:
 
-    - whole on each rank, unless sequences are split too: 4sbh elements, the inputs of two norms and
-      of the two blocks, and 2sbh bytes of dropout masks;
-    - split by t: 2sbh elements of queries and of the attention's output, 2sbk of keys and values,
-      2sbf of the MLP's inner values (3 to 4 if it is gated), and the scores.
+    - whole on each rank, unless sequences are split too: 4sbh elements, the inputs of two norms, of
+      attention and of the MLP; and 2sbh bytes of dropout masks;
+    - divided by t: 2sbh elements of queries and of the attention's output, 2sbk of keys and values,
+      2sbf of the MLP's inner values (3sbf to 4sbf if the MLP is gated), and the scores.
 
     With f = 4h, k = h and 2 bytes per element the sum is sbh(10 + 24/t + 5as/(ht)).
     """
@@ -129,11 +130,11 @@ def _described_activations(rank: Rank, model: "Model") -> Range:
 
 
 def _mlp_activations(rank: Rank) -> Range:
-    """Return what an MLP or experts keep, in elements per element of the hidden states.
+    """Return how much an MLP or experts keep for the backward pass, as multiples of sbh elements.
 
     An MLP keeps 2f/h, or 3f/h to 4f/h if it is gated. For experts, f is the width of all experts
-    that a token uses. Each token is copied for top_k experts, and each copy adds 1 to 4. Ranks
-    whose experts get more tokens than others keep up to twice as much.
+    that a token uses. Each token is copied to its top_k experts, and each copy adds 1 to 4 to the
+    multiple. Ranks whose experts get more tokens than others keep up to twice as much.
     """
     model, experts = rank.model, rank.placement.experts
     each: Range = (3, 4) if model.gated_mlp else (2, 2)

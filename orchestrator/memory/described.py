@@ -97,8 +97,8 @@ def kept_per_token(layers: tuple[Layer, ...], hidden_size: int) -> tuple[float, 
     """Return how many elements per token a layer keeps for its backward pass: the mean of `layers`.
 
     The first number is for the inputs and outputs of norms, which are whole on each rank unless
-    sequences are split. The other two numbers are for the values that tensor parallelism splits:
-    the least and the most.
+    sequences are split. The second and the third number are the least and the most for the values
+    that tensor parallelism splits.
     """
     norms = sum(2 * layer.norms for layer in layers) * hidden_size
     mixers = [_of_mixer(layer.mixer) for layer in layers]
@@ -109,10 +109,10 @@ def kept_per_token(layers: tuple[Layer, ...], hidden_size: int) -> tuple[float, 
 
 
 def _of_mixer(mixer: Mixer | None) -> tuple[float, float]:
-    """Return how many elements per token the matrix products of a mixer keep: least and most.
+    """Return how many elements per token a mixer keeps for its backward pass: least and most.
 
-    The elements are those of inputs and outputs. The second number includes copies that some
-    kernels make.
+    The elements are the inputs and outputs of the mixer's matrix products. The most includes copies
+    that some kernels make.
     """
     match mixer:
         case Attention():
@@ -138,7 +138,9 @@ def _of_mixer(mixer: Mixer | None) -> tuple[float, float]:
 
 
 def _of_mlp(mlp: Mlp | Experts | None, hidden_size: int) -> tuple[float, float]:
-    """Return how many elements per token an MLP or experts keep: the least and the most.
+    """Return how many elements per token an MLP or experts keep for the backward pass.
+
+    The result is the least and the most.
 
     For experts, the copies of tokens that are sent to them are included. A rank whose experts get
     more tokens than others keeps up to twice as much.

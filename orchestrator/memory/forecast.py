@@ -29,7 +29,10 @@ _NO_TENSORS = ("allocator", "context")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One use of memory, from `low_gib` to `high_gib`, and its derivation."""
+    """One use of memory, e.g. the weights: from `low_gib` to `high_gib`.
+
+    why: how the two numbers are derived.
+    """
 
     name: str
     low_gib: float
@@ -95,9 +98,9 @@ def forecast(run: Run, placement: Placement, *, gpu: bool = True) -> MemoryForec
 
 
 def _of_description(placement: Placement, run: Run) -> Placement:
-    """Return the placement with what the run's model description adds to it.
+    """Return the placement with facts from the description of the run's model.
 
-    These are the experts, and whether some layers keep an unknown amount of activations. The
+    The facts are the experts, and whether some layers keep an unknown amount of activations. The
     placement of a model without description is returned unchanged.
     """
     model = run.model.described if run.model is not None else None
@@ -132,8 +135,8 @@ def _parts(rank: Rank) -> Iterable[Part]:
     """Yield the parts of the forecast: the memory of tensors at the peak.
 
     The peak may be in the backward pass, with the logits or with the work of one layer, or in the
-    optimizer's step. Two parts that never exist at the same time are not added: the second part
-    contains only what exceeds the first.
+    optimizer's step. If two parts never exist at the same time, their sizes are not added. Instead,
+    the second part contains only what exceeds the first part.
     """
     kept, work = activations.kept(rank), activations.layer_work(rank)
     logits, logits_why = activations.logits(rank)

@@ -173,7 +173,8 @@ def weights(rank: Rank) -> Size:
 def gradients(rank: Rank) -> Size:
     """Return the size of the gradients.
 
-    If the optimizer is offloaded, its gradients may already be in the host's memory.
+    If the optimizer is offloaded, the gradients may already be in the host's memory. The least is
+    then 0.
     """
     sizes, why = _states(rank, rank.placement.gradient_bytes, 2)
     if rank.placement.offload_optimizer:
@@ -203,7 +204,7 @@ def step(rank: Rank) -> Size:
 def gathered_weights(rank: Rank) -> Size:
     """Return the size of the weights that ZeRO-3 has gathered from other ranks.
 
-    The least is one matrix; the most is the limit `live_elements` of the placement.
+    The least is the rank's largest matrix. The most is the limit `live_elements` of the placement.
     """
     if rank.shards(3) == 1 and not rank.placement.offload_parameters:
         return NOTHING, "of ZeRO-3 over several ranks"
@@ -214,9 +215,9 @@ def gathered_weights(rank: Rank) -> Size:
 
 
 def buckets(rank: Rank) -> Size:
-    """Return the size of the buckets, and of one gradient that is not yet in a bucket.
+    """Return the size of the buffers through which gradients are reduced over ranks.
 
-    Gradients are reduced over ranks through buckets.
+    The most includes one gradient that is not yet in a buffer.
     """
     placement, gradient = rank.placement, rank.largest_matrix
     each = placement.weight_bytes[0]
@@ -239,17 +240,21 @@ def _states(rank: Rank, each: Range, zero_stage: int) -> Size:
 
 
 def scaled(sizes: Range, factor: float) -> Range:
-    """Return a size with both ends multiplied by `factor`."""
+    """Return an interval with both ends multiplied by `factor`."""
     return sizes[0] * factor, sizes[1] * factor
 
 
 def added(*sizes: Range) -> Range:
-    """Return the sum of sizes: the sum of their low ends, and that of their high ends."""
+    """Return the sum of intervals: the sum of their low ends, and the sum of their high ends."""
     return sum(size[0] for size in sizes), sum(size[1] for size in sizes)
 
 
 def beyond(sizes: Range, others: Range) -> Range:
-    """Return by how much each end of a size exceeds the same end of `others`; at least 0."""
+    """Return by how much the interval `sizes` exceeds the interval `others`.
+
+    The low ends are subtracted from each other, and so are the high ends. A difference below 0
+    becomes 0.
+    """
     return max(0.0, sizes[0] - others[0]), max(0.0, sizes[1] - others[1])
 
 

@@ -205,7 +205,7 @@ def _all_keys(model: Model, part: ModelPart) -> Iterator[Deviation]:
 def _per_parameter(model: Model, part: ModelPart) -> Iterator[Deviation]:
     """Yield the differences of a program that counts a multiply-add per token and active parameter.
 
-    Such a program counts the products of attention in addition.
+    In addition, such a program counts the products of attention.
     """
     if part.kind == "vector":
         yield _VECTORS, 2 * model.seq_length * part.active_parameters
@@ -270,7 +270,8 @@ def _embedding_projections(model: Model, part: ModelPart) -> Iterator[Deviation]
 def _every_parameter(model: Model, part: ModelPart) -> Iterator[Deviation]:
     """Yield the differences of a program that counts a multiply-add per token and parameter.
 
-    Such a program counts nothing else: no products of attention, and all experts.
+    Such a program counts the parameters of all experts. It does not count products of two
+    activations, e.g. those of attention.
     """
     tokens = 2 * model.seq_length
     if part.kind == "product":

@@ -143,7 +143,10 @@ def _gpt_bigcode(c: Config) -> Model:
 
 
 def with_mixers(model: Model, changed: Callable[[Any], Any]) -> Model:
-    """Return the model with the mixer of each layer replaced by `changed` of it."""
+    """Return the model with the mixer of each layer replaced.
+
+    changed: returns the new mixer, given the old one.
+    """
     layers = tuple(replace(layer, mixer=changed(layer.mixer)) for layer in model.layers)
     return replace(model, layers=layers)
 

@@ -131,8 +131,8 @@ Mixer = Attention | LatentAttention | Mamba2 | GatedDeltaNet
 class Layer:
     """One residual layer: its token mixer, its MLP or experts, and its norms.
 
-    norms: how many norms of the hidden size the layer has. Usually 2; 4 if the outputs of both
-    blocks are normed too (Gemma); 1 in a layer with only a mixer or only an MLP.
+    norms: how many norms of the hidden size the layer has. Usually 2; 4 if the outputs of the mixer
+    and of the MLP are normed too (Gemma); 1 in a layer with only a mixer or only an MLP.
     """
 
     mixer: Mixer | None
@@ -186,9 +186,9 @@ class Model:
 
     @property
     def is_hybrid(self) -> bool:
-        """Whether some layer is a single block (a mixer or an MLP) or has a Mamba-2 block.
+        """Whether some layer lacks a mixer or an MLP, or has a Mamba-2 mixer.
 
-        For example, all layers of Nemotron-H are single blocks.
+        For example, each layer of Nemotron-H has either a mixer or an MLP.
         """
         return any(
             layer.mixer is None or layer.mlp is None or isinstance(layer.mixer, Mamba2)

@@ -49,10 +49,10 @@ def _qwen3_next(c: Config) -> Model:
 
 
 def _mamba2_block(c: Config, prefix: str, inner: int, size: int | None = None) -> Mamba2:
-    """Return a Mamba-2 block with `inner` values per token.
+    """Return a Mamba-2 block whose inner width is `inner`.
 
-    prefix: the beginning of the names of some keys in the file. size: the size of a head; None to
-    read it from the file.
+    prefix: the beginning of some of the file's keys. size: the size of a head; None to read it from
+    the file.
     """
     size = size or c.size(f"{prefix}head_dim", f"{prefix}d_head")
     return Mamba2(

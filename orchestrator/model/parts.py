@@ -86,7 +86,10 @@ class ModelPart:
 
     @property
     def counted_factors(self) -> Factors:
-        """The factors that a derivation shows first, e.g. the number of layers."""
+        """The number of equal layers or norms with this part, as the first factor of a derivation.
+
+        Empty if the part is outside of the layers.
+        """
         if self.place not in {"layers", "prediction heads"}:
             return ()
         # A layer has several equal norms.

@@ -1,4 +1,7 @@
-"""List the choices of a model's options, in a small module so that `--help` starts fast."""
+"""List the allowed values of `biases` and `norm`.
+
+They are in a small module so that `--help` starts fast.
+"""
 
 from typing import Literal
 

@@ -1,8 +1,9 @@
 """Make the shape of a model from the values with which a campaign chooses it.
 
-A campaign gives the name of a preset, a name that `teralog models` lists, the keys of a
-config.json, or sizes and variants. If it gives one of the first three and also a size, this size
-replaces that of the chosen model.
+A campaign chooses a model by a preset's name, by a name that `teralog models` lists, by the keys of
+a config.json, or by sizes and variants. A variant is a parameter that makes the model differ from
+GPT-2, e.g. `gated_mlp`. If a campaign chooses a model in one of the first three ways and also gives
+a size, this size replaces that of the chosen model.
 """
 
 import json
@@ -40,8 +41,8 @@ def source_of(key: str) -> dict[str, str]:
 def chosen_shape(choice: Mapping[str, Any]) -> ModelShape | str:
     """Return the shape of the chosen model, or a sentence about what is wrong with the choice.
 
-    choice: the source of the model, its sizes and its variants, by name. Raises UserError if there
-    is no such preset or name.
+    choice: the preset, the name or the config.json of the model, its sizes, and its variants (see
+    the module), by parameter. Raises UserError if there is no such preset or name.
     """
     return _chosen(json.dumps(choice, sort_keys=True))
 
@@ -117,7 +118,11 @@ def _from_sizes(choice: dict[str, Any]) -> ModelShape | str:
 
 
 def _with_variants(shape: ModelShape, more: Mapping[str, int]) -> ModelShape | str:
-    """Return the shape of a model with another size of heads, or with experts in each layer."""
+    """Return the shape of a model with another size of heads, or with experts in each layer.
+
+    more: the parameters that differ, e.g. `head_dim` or `num_experts`. If they are contradictory,
+    return a sentence about the problem.
+    """
     from orchestrator.model.description import Attention, Experts, Mlp
     from orchestrator.run.described import described_shape, description
 

@@ -224,7 +224,10 @@ def sizes(run: Run) -> dict[str, Any]:
 
 
 def _variants(model: ModelShape | None) -> dict[str, Any]:
-    """Return how a model differs from GPT-2, by the names of parameters in campaign files."""
+    """Return the parameters in which models may differ from GPT-2, with this model's values.
+
+    The names are those in campaign files. A value is None if it is not known.
+    """
     if model is None:
         return dict.fromkeys(_VARIANTS)
     described = model.described

@@ -1,4 +1,7 @@
-"""Columns of chosen values and derived sizes, which distinguish runs in all tables."""
+"""Define table columns of a run's chosen values and derived sizes, e.g. `GPUs` and `TP`.
+
+They distinguish the runs in all tables.
+"""
 
 from orchestrator.common.tables import EXACT, Column
 from orchestrator.run.model import Run, sizes

@@ -1,6 +1,6 @@
 """Define the shape of a model: the sizes of a GPT or similar, and its parameters.
 
-The allowed values of its variants are in `orchestrator.run.choices`.
+`orchestrator.run.choices` lists the allowed values of `biases` and `norm`.
 """
 
 from dataclasses import MISSING, dataclass, fields

@@ -54,9 +54,9 @@ def _ask(order: asking.ProgramOrder) -> asking.ProgramAnswer:
 
 
 def _answer_of(program: Path, arguments: Sequence[str]) -> dict[str, Any]:
-    """Return what the parser refuses, and why the program did not parse its arguments.
+    """Return what the parser refuses, and the reason if the parser was never asked.
 
-    The reason is None if the program parsed them, or refused to.
+    The reason is None if the parser accepted or refused the arguments.
     """
     refusals: list[asking.ProgramRefusal] = []
     unparsed = None

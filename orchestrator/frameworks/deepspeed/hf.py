@@ -174,9 +174,10 @@ def imports(run: Run) -> tuple[str, ...]:
 
 
 def placement(run: Run) -> Placement:
-    """Return the placement of a run's states, with the sizes that the Trainer fills in.
+    """Return the placement of a run's states and activations.
 
-    hf_gpt.py uses torch's fused attention. The attention of run_clm.py depends on the version of
+    "auto" sizes in the ZeRO section are replaced by the sizes that the Trainer fills in. hf_gpt.py
+    uses torch's fused attention. The attention of run_clm.py depends on the version of
     transformers.
     """
     config = config_files(run)[FILE_NAME]

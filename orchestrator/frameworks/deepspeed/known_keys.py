@@ -45,9 +45,10 @@ def _unknown_keys(config: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[
 def renamed_keys(config: Mapping[str, Any], kept: Collection[str] = ()) -> Iterator[str]:
     """Yield one sentence for each key that DeepSpeed has renamed and that the user must change.
 
-    `with_todays_names` renames all other keys. It keeps a key that a parameter of the run sets, and
-    a key whose new name is also in the configuration, which DeepSpeed refuses. kept: dotted paths
-    of keys that are not reported, because an old DeepSpeed of the program needs their old names.
+    The user must change a key only if `with_todays_names` does not rename it. It does not rename a
+    key that a parameter of the run sets. It also does not rename a key if the configuration
+    contains the new name too, because DeepSpeed refuses that. kept: dotted paths of keys that are
+    not reported, because the program has an old DeepSpeed that needs their old names.
     """
     yield from _renamed_keys(config, (), kept)
 

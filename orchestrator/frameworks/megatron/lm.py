@@ -236,7 +236,7 @@ def warnings(run: Run) -> Iterator[str]:
 
 
 def unreckoned(run: Run) -> list[str]:
-    """Return the further arguments whose effect on sizes or FLOPs is not counted."""
+    """Return the further arguments whose effect on sizes or FLOPs teralog does not count."""
     return shared.unreckoned(run) + _selective(run)
 
 

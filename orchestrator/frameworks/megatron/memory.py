@@ -24,7 +24,10 @@ _USUAL_RECIPES = {"fp8": "delayed", "fp4": "nvfp4"}
 
 
 def needed(run: Run) -> Iterator[tuple[str, Capability]]:
-    """Yield the parts of a Megatron core run that need a GPU, each with the compute capability."""
+    """Yield each part of a Megatron core run that needs a certain GPU.
+
+    Each part is yielded with the lowest compute capability that it needs.
+    """
     options = given(run.options.extra_args)
     if (context := run.parallelism.context_parallel_size) > 1:
         yield f"context_parallel_size={context}", FUSED_ATTENTION
@@ -146,7 +149,10 @@ def may_save(run: Run) -> bool:
 
 
 def warnings(run: Run) -> Iterator[str]:
-    """Yield warnings about arguments that change memory, if no other warning covers them."""
+    """Yield warnings about arguments that may save memory, but that the forecast does not count.
+
+    An argument is left out if `unreckoned` returns it, because another warning then covers it.
+    """
     other_warnings = shared.unreckoned(run)
     for option in given(run.options.extra_args):
         if option in _SAVES and option not in other_warnings:

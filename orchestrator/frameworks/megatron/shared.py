@@ -194,8 +194,8 @@ def checkpoint_problems(run: Run, layers: int, whose: str, fate: str) -> Iterato
 def megatron_option_problems(run: Run, free: Collection[str] = ()) -> Iterator[str]:
     """Yield problems of the options that all Megatron frameworks have.
 
-    free: options that the further arguments may contain, although a parameter sets something
-    similar.
+    free: options that the further arguments may contain, although a parameter of the run sets
+    something similar.
     """
     options: MegatronOptions = run.options
     if options.checkpoint_num_layers > 1 and not run.training.activation_checkpointing:
@@ -236,7 +236,7 @@ _ENDS = ("--exit-interval", "--exit-duration-in-mins")
 
 
 def unreckoned(run: Run) -> list[str]:
-    """Return the further arguments whose effect on sizes or FLOPs is not counted."""
+    """Return the further arguments whose effect on sizes or FLOPs teralog does not count."""
     described = run.model is not None and run.model.described is not None
     # The placement of a described model's experts is counted.
     counted = {"--expert-model-parallel-size"} if described else set()

@@ -106,7 +106,7 @@ def _makes_parser(node: ast.AST) -> bool:
 
 
 def _follow_script(interpreter: Interpreter, script: Module) -> None:
-    """Follow the functions of a script that make a parser, or that add options to another one."""
+    """Follow the code of a script that makes a parser, or adds options by `extra_args_provider`."""
     for node in ast.walk(script.tree):
         if isinstance(node, ast.FunctionDef) and _makes_parser(node):
             interpreter.call(Function(script, node), [], {})

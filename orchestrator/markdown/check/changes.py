@@ -104,7 +104,11 @@ class StatedChange:
 
 
 def read_change(text: str, title: str = "") -> StatedChange | None:
-    """Return the change that a cell states, or None. Every part must have a sign or an arrow."""
+    """Return the change that a cell states; None if it states no clear change.
+
+    The difference and the percentage, if given, must each have a sign or an arrow, and these must
+    have the same direction.
+    """
     if len(text) > LONGEST or not _MAY_TELL.search(text):
         return None
     plain = _text(text)
@@ -186,7 +190,7 @@ def misfits(change: StatedChange, other: Printed) -> list[Misfit]:
 
 
 def in_order(numbers: Iterable[Printed]) -> list[Printed]:
-    """Return the numbers in the order of their values, each once."""
+    """Return the numbers in ascending order, each once."""
     return sorted(set(numbers), key=_value)
 
 
@@ -204,7 +208,10 @@ def follows_from_any(change: StatedChange, numbers: Sequence[Printed]) -> bool:
 
 
 def _origins(change: StatedChange) -> Iterator[NumberRange]:
-    """Yield ranges that contain the number to which a change refers; each is slightly too wide."""
+    """Yield ranges that together contain every number to which a change may refer.
+
+    Each range is slightly too wide, so that rounding excludes no number.
+    """
     value, amount = change.value, change.difference or change.percent
     if amount is None:
         return
@@ -232,8 +239,9 @@ def fitting(change: StatedChange) -> Printed | None:
 
 
 def nearest(candidates: Sequence[tuple[int, Printed]], line: int) -> tuple[int, Printed] | None:
-    """Return the candidate on the nearest line above a line, or else below; None if there is none.
+    """Return the candidate on the nearest line above `line`.
 
+    If there is none above, return the nearest one below; None if there is none at all.
     candidates: line numbers with printed numbers, in the order of the lines.
     """
     at = bisect_left(candidates, line, key=lambda each: each[0])

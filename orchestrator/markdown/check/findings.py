@@ -1,4 +1,4 @@
-"""A finding in a table: its place, its type and a sentence."""
+"""Define a finding in a table: its line on the page, its type and a sentence."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,7 +7,7 @@ from orchestrator.markdown.meaning.benchmark_rows import BenchmarkRow
 
 
 class FindingKind(StrEnum):
-    """The subject of a finding."""
+    """The type of a finding: which quantity of the table it is about."""
 
     GLOBAL_BATCH_SIZE = "global-batch-size"
     WORLD_SIZE = "world-size"

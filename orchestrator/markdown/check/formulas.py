@@ -42,10 +42,12 @@ class _Rated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Agreement:
-    """The FLOPs per parameter and sequence on which most rows agree, and the sizes of these rows.
+    """The FLOPs per parameter and sequence on which most rows agree.
 
-    exact_size: whether the TFLOPs agree if they were computed from the printed, rounded size.
-    Otherwise they agree only if they were computed from the unrounded size.
+    rows: how many rows agree.
+    exact_size: whether these rows agree if their TFLOPs were computed from the printed, rounded
+        model size. Otherwise they agree only if TFLOPs were computed from the unrounded size.
+    sizes: the model sizes of the rows that agree.
     """
 
     rows: int
@@ -54,11 +56,11 @@ class _Agreement:
     sizes: frozenset[Fraction]
 
     def tells_of(self, size: Fraction) -> bool:
-        """Return whether a row with a given model size must agree with the other rows.
+        """Return whether a row with this model size must have the same FLOPs as agreeing rows.
 
-        It must if the size is between the smallest and the largest of `sizes`. It also must if the
-        agreeing rows have many, very different sizes and `exact_size` is set. Other rows may differ
-        slightly, because an exact formula depends on more than the model size.
+        This is so in two cases: the size is between the smallest and the largest of `sizes`; or
+        `sizes` has many, very different values and `exact_size` is true. In all other cases, the
+        row may differ slightly, because an exact formula depends on more than the model size.
         """
         low, high = min(self.sizes), max(self.sizes)
         any_size = len(self.sizes) >= _MANY_SIZES and high >= low * _FAR_APART and self.exact_size
@@ -99,7 +101,10 @@ def _rated(table: BenchmarkTable) -> list[_Rated]:
 
 
 def _agreement(rows: Sequence[_Rated]) -> _Agreement | None:
-    """Return the number on which most rows agree; None if most rows do not agree."""
+    """Return the FLOPs per parameter and sequence on which most rows agree.
+
+    Returns None if most rows do not agree, or if there are too few rows.
+    """
     if len(rows) < _FEWEST:
         return None
     for exact_size in (True, False):

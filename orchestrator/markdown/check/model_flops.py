@@ -78,10 +78,10 @@ def _unequal(rows: Sequence[RatedRow]) -> Iterator[TableFinding]:
 
 
 def _accepted(rows: Sequence[RatedRow], way: Way | None, keys: Keys) -> list[Way]:
-    """Return the ways to count FLOPs that are accepted as correct.
+    """Return the ways to count FLOPs that are accepted as correct for rows of one model.
 
-    The first way is the one that messages compare with. A title with only TFLOPs may mean hardware
-    FLOPs, or attention with or without a causal mask.
+    Messages compare a row with the first of these ways. If a column's title says only TFLOPs, the
+    numbers may be hardware FLOPs, and they may count attention with or without a causal mask.
     """
     model = rows[0].model
     if model is None or way is None:
@@ -129,9 +129,9 @@ def _explanations(model: NamedModel, odd: Sequence[RatedRow], keys: Keys) -> dic
 
 
 def _distance(model: NamedModel, rows: Sequence[RatedRow], way: Way) -> float | None:
-    """Return the relative difference between a way to count and the rows that it explains.
+    """Return by how much a way to count FLOPs differs from the rows that it explains.
 
-    Returns None if it explains no row.
+    The result is the mean of the relative differences. Returns None if the way explains no row.
     """
     distances = [
         abs(float(rated_row.flops.middle) / flops_per_token(model, rated_row.seq_length, way) - 1)

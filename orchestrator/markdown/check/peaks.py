@@ -111,8 +111,8 @@ def tflops_range(
 def _highest_peak(gpus: Sequence[Gpu], precision: str | None) -> float | None:
     """Return the highest peak of the GPUs at the precision of a row.
 
-    The dies of one card count together. Without a precision, the highest peak of all precisions is
-    returned. Returns None without a GPU, or if a peak is not known.
+    The peak of a card is the sum over its dies. If `precision` is unknown, all precisions are
+    compared. Returns None if there is no GPU, or if the peak of a GPU is not known.
     """
     names = _names_of(precision)
     peaks = [
@@ -131,6 +131,9 @@ def _names_of(precision: str | None) -> frozenset[str]:
 
 
 def _usual_tflops(gpus: Sequence[Gpu]) -> _Usual | None:
-    """Return the usual range of TFLOPs, if all GPUs are of one model and the range is known."""
+    """Return the usual range of TFLOPs in training.
+
+    Returns None if the GPUs are of several models, or if the range of their model is not known.
+    """
     models = {gpu.model for gpu in gpus}
     return _USUAL.get(models.pop()) if len(models) == 1 else None

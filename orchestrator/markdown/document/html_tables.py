@@ -161,7 +161,11 @@ def _trimmed(data: bytes, begin: int, end: int, is_shared: bool) -> HtmlCell:
 
 @dataclass(slots=True)
 class _Cell:
-    """A cell as its tags state it; `end` is where the next tag of the table begins."""
+    """A cell as its HTML tags state it.
+
+    begin, end: where its content begins, and where the next tag of the table begins.
+    columns, rows: how many columns and rows the cell spans.
+    """
 
     begin: int
     end: int

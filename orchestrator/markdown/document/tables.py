@@ -81,8 +81,8 @@ class MarkdownRow(NamedTuple):
     def raw_cells(self) -> list[bytes]:
         """The bytes of the cells, split as GitHub does: at each pipe that is not escaped.
 
-        If this does not give as many cells as the table has columns, pipes within `code` are
-        ignored, provided that this gives the right number.
+        If this gives another number of cells than the table has columns, the row is split again,
+        and pipes within `code` are ignored. The second result is used only if its number is right.
         """
         raws = split_cells(self.content)
         if len(raws) != self.columns and b"`" in self.content:
@@ -150,7 +150,10 @@ class MarkdownTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text:
-    """A part of a document that is not markdown: code, a comment or raw HTML, with its marks."""
+    """A part of a document in which no markdown is read: code, a comment or raw HTML.
+
+    begin, end: its offsets in the document.
+    """
 
     line: int
     begin: int
@@ -176,7 +179,7 @@ class Document:
 
 
 def read_document(data: bytes) -> Document:
-    """Return the blocks of a document. Any bytes are accepted."""
+    """Return the tables, code, comments and raw HTML of a document. Any bytes are accepted."""
     blocks = list(_blocks(data))
     covered = [(block.begin, block.end) for block in blocks]
     # A table of markdown within one of HTML is read, and the other is layout.

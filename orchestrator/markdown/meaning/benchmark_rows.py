@@ -119,7 +119,7 @@ class BenchmarkColumns:
         return tuple(plain(column.title) for column in self.in_order)
 
     def has(self, meaning: Meaning) -> bool:
-        """Return whether a column or a note gives this number."""
+        """Return whether a column or a note of the table gives the number with this meaning."""
         return meaning in self.by_meaning or meaning in self.notes
 
     def column(self, meaning: Meaning) -> TableColumn:
@@ -260,7 +260,7 @@ class BenchmarkRow:
         return None
 
     def count(self, meaning: Meaning) -> int:
-        """Return an integer of a column, or the integer that applies to the whole table."""
+        """Return the integer with this meaning, from the row's cell or a note about all rows."""
         columns = self.columns
         if meaning in columns.notes and meaning not in columns.by_meaning:
             value = columns.notes[meaning].value

@@ -178,7 +178,7 @@ def title_key(title: str) -> str:
 def read_columns(
     titles: Sequence[str], given: Mapping[str, str] | None = None
 ) -> list[TableColumn]:
-    """Return the columns of a table, by the texts of its titles.
+    """Return the columns of a table, recognized by the texts of their titles.
 
     given: meanings that the user gives to columns, as names in COLUMN_NAMES, by the `title_key` of
     the column's title. They take precedence over the titles' own meanings.

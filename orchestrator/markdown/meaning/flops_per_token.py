@@ -115,9 +115,10 @@ def tokens_per_second_per_gpu(row: BenchmarkRow) -> tuple[RowNumber, NumberRange
 
 
 def keys_of_page(rated: Sequence[RatedRow]) -> Keys:
-    """Return which attention keys most rows of a page count: all, a window, or causal ones.
+    """Return which attention keys most rows of a page count when they count FLOPs.
 
-    See `Keys`. If the rows do not show it, the usual keys are returned.
+    The result is "full" (all keys), "window" (only the keys in a window) or "causal" (only the keys
+    that the causal mask leaves). If the rows do not show it, the usual choice is returned.
     """
     fitting = Counter[Keys]()
     for rated_row in rated:
@@ -129,7 +130,7 @@ def keys_of_page(rated: Sequence[RatedRow]) -> Keys:
 
 
 def ways_of_page(rated: Sequence[RatedRow], keys: Keys | None = None) -> Mapping[Group, Way]:
-    """Return how to count the FLOPs of each model of a page, so that all parts are counted.
+    """Return how to count the FLOPs of each model of a page, with all parts of the model counted.
 
     keys: which attention keys count; None: those of `keys_of_page`. A layer of multi-token
     prediction is counted if the result then fits more rows of the page.

@@ -17,7 +17,7 @@ _DIGIT = re.compile(rb"[0-9]")
 class Form(NamedTuple):
     """The format of a number.
 
-    scale: 100 for percent, otherwise 1. sign: the text after the number.
+    scale: 100 for percent, otherwise 1. sign: the text after the number, "%" or nothing.
     """
 
     decimals: int
@@ -26,11 +26,11 @@ class Form(NamedTuple):
     sign: str = ""
 
     def number(self, value: float) -> str:
-        """Format a value, without the sign."""
+        """Format a value, without "%"."""
         return f"{value * self.scale:{',' if self.commas else ''}.{self.decimals}f}"
 
     def text(self, value: float) -> str:
-        """Format a value, with the sign."""
+        """Format a value, with "%" if `sign` is "%"."""
         return self.number(value) + self.sign
 
 

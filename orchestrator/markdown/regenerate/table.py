@@ -67,7 +67,7 @@ class _Target(NamedTuple):
 
 
 class _Result(NamedTuple):
-    """A row with a result, and the new values of its targets."""
+    """A row of a table and its computed values, one for each column to compute."""
 
     row: BenchmarkRow
     values: tuple[float, ...]
@@ -151,8 +151,9 @@ def _results(
     settings: PageSettings,
     unclear: list[Remark],
 ) -> list[_Result]:
-    """Return the rows with a result, each with its new values.
+    """Return the rows that contain a measured number, each with its computed values.
 
+    The number may be in a column to compute, or in a column of times or rates.
     unclear: gets the rows that cannot be parsed.
     """
     telling = {column.index for _, column in targets if column}
@@ -220,7 +221,7 @@ def _regenerate_column(
     results: Sequence[_Result],
     made: RegeneratedTable,
 ) -> None:
-    """Add the changes to one column to `made`.
+    """Add the changes of one column's cells to `made`, the changes of the whole table.
 
     number: the index of the column's value in each result.
     """
