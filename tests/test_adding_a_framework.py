@@ -86,7 +86,7 @@ def run(folder: Path, *command: str | Path) -> "subprocess.CompletedProcess[str]
 
 
 def test_document_has_five_files() -> None:
-    """The page has five files: a module, a line of the table, a template and two samples."""
+    """The page shows five files: a module, the table of frameworks, a template and two samples."""
     assert list(blocks()) == [
         "orchestrator/frameworks/toy.py",
         TABLE,

@@ -102,7 +102,8 @@ def modules_loaded(*command: str | Path, folder: Path) -> set[str]:
 def test_plan_without_results_loads_no_log_formats_and_no_descriptions(tmp_path: Path) -> None:
     """`teralog plan` without results does not import the log formats: they have many patterns.
 
-    It does not import `orchestrator.model` either: most models are counted from their sizes alone.
+    It does not import `orchestrator.model` either: for most models, the parameters are computed
+    from the model's sizes alone.
     """
     campaign = ROOT / "examples/colossalai-gpt-sweep.yaml"
     loaded = modules_loaded("plan", campaign, folder=tmp_path)
@@ -112,7 +113,7 @@ def test_plan_without_results_loads_no_log_formats_and_no_descriptions(tmp_path:
 
 
 def test_help_loads_no_model(tmp_path: Path) -> None:
-    """`teralog --help` does not import the modules that count models."""
+    """`teralog --help` does not import `orchestrator.model`, which counts a model's parameters."""
     loaded = modules_loaded("--help", folder=tmp_path)
     assert not any(name.startswith("orchestrator.model") for name in loaded)
 
@@ -136,7 +137,7 @@ def test_the_wheel_ships_the_four_packages_and_nothing_else(wheel: zipfile.ZipFi
 
 
 def test_the_wheel_ships_every_source_template_and_record(wheel: zipfile.ZipFile) -> None:
-    """The wheel has all sources, templates and records that a checkout has."""
+    """The wheel has all files of the four packages that git tracks: sources, templates and data."""
     tracked = subprocess.run(
         ["git", "ls-files", *PACKAGES], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout.split()

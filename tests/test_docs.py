@@ -157,7 +157,7 @@ def test_the_shown_cluster_profile_has_every_key(tmp_path: Path) -> None:
 
 
 def test_reference_has_every_outcome_name_and_option_of_parse() -> None:
-    """The reference lists all outcomes, names in the JSON, and options of `teralog parse`."""
+    """The reference lists all outcome kinds, keys of JSON and options of `teralog parse`."""
     from parsers.records import OutcomeKind
     from parsers.summary.rows import RUN_NAMES
 

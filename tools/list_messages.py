@@ -1,4 +1,4 @@
-"""List every sentence that a user can see, with its place, to be read from top to bottom.
+"""List every sentence that a user can see, with its file and line, to be read from top to bottom.
 
     python tools/list_messages.py                 list all sentences
     python tools/list_messages.py orchestrator    list those of the files under a path
@@ -160,7 +160,7 @@ def _types(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def _text(node: ast.Constant | ast.JoinedStr) -> str | None:
-    """Return the text of a string literal, with placeholders as written; None for others."""
+    """Return the text of a string literal, with placeholders as written; None for a number etc."""
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else None
     return "".join(_placeholder(part) for part in node.values)

@@ -46,7 +46,10 @@ def _row(declaration: Declaration) -> str:
 
 
 def _label(field: Field) -> str:
-    """Return the words before a value; if they are only punctuation, also the words after it."""
+    """Return the text that precedes a field's value in a log, as code in a table.
+
+    If that text has no letters, also return the text that follows the value.
+    """
     look_behind = re.sub(r"\(\?(?:<?[!=])(?:[^()]|\([^()]*\))*\)", "", field.before)
     before = _words(look_behind)
     if any(map(str.isalpha, before)):
@@ -58,7 +61,7 @@ def _label(field: Field) -> str:
 
 
 def _words(pattern: str) -> str:
-    """Return the words of a regular expression, as code in a table."""
+    """Return a regular expression as simplified text, marked as code for a table."""
     text = re.sub(r"\\(.)", r"\1", pattern.replace(" +", " ").replace("(?:", "("))
     return "`" + _escaped(text).strip(" ,") + "`"
 

@@ -1,8 +1,9 @@
-"""Rebuild the markdown of results/published/ from its figures; part of `make record`.
+"""Rebuild the markdown of results/published/ from its numbers; part of `make record`.
 
-There is one folder per page. `source.yaml` contains its author and the notes for its tables; each
-CSV file contains figures as printed. The tool writes the same tables as markdown, with TFLOPs
-computed again, and the findings of `teralog check-tables` in them.
+There is one folder per page. `source.yaml` contains the page's author and the notes for its tables.
+Each CSV file contains the numbers of one table, as the page prints them. The tool writes the same
+tables as markdown, with TFLOPs computed again. It also writes the findings of `teralog
+check-tables` in these tables.
 """
 
 import csv
@@ -61,7 +62,11 @@ TITLES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """A table of a published page: its title, values common to all rows, and printed rows."""
+    """A table of a published page.
+
+    constants: the values common to all rows, by key. rows: the cells of each row as the page prints
+    them, by key.
+    """
 
     title: str
     constants: dict[str, int]
@@ -80,7 +85,7 @@ def sources() -> dict[str, dict[str, Any]]:
 
 
 def tables(page: str, source: dict[str, Any]) -> Iterator[Published]:
-    """Yield the tables of a page, in its order."""
+    """Yield the tables of a page, in the order of the page."""
     general: dict[str, int] = {
         key: source[key] for key in ("seq_length", "factor") if key in source
     }

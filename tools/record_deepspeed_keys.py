@@ -64,7 +64,10 @@ class RecordingDict(dict[str, Any]):
 
 
 def known_keys() -> dict[str, list[str]]:
-    """Return the known keys of each section, by its dotted path ("" is the top level)."""
+    """Return the keys that DeepSpeed knows, by section, including keys that it has removed.
+
+    A section is named by its dotted path; "" is the top level.
+    """
     from deepspeed.runtime.config import DeepSpeedConfig
 
     sections = {name: RecordingDict() for name in PLAIN_SECTIONS}
@@ -79,9 +82,10 @@ def known_keys() -> dict[str, list[str]]:
 
 
 def renamed_keys() -> dict[str, dict[str, str]]:
-    """Return, by section, each alternative name of a key that DeepSpeed accepts, with today's name.
+    """Return, by section, the other names under which DeepSpeed accepts a key, with the key's name.
 
-    An alternative name is deprecated, or is the name of a pydantic field whose alias is the key.
+    Such a name is deprecated, or is the name of a pydantic field that has an alias. Then the alias
+    is the key.
     """
     from deepspeed.runtime.precision_config import BFLOAT16, BFLOAT16_OLD
 

@@ -1,7 +1,7 @@
 """Record the defaults of transformers' configuration classes, for the keys that teralog reads.
 
-A `config.json` may leave out values that equal the defaults of its class. Writes
-`orchestrator/model/huggingface_defaults.json`; needs the extra `hf`.
+A `config.json` may leave out a value that equals the default of the configuration class of its
+model family. Writes `orchestrator/model/huggingface_defaults.json`; needs the extra `hf`.
 """
 
 import json
@@ -27,7 +27,8 @@ _GIVEN: dict[str, dict[str, Any]] = {
 def defaults(kind: str) -> dict[str, Any]:
     """Return the defaults of a model family, for the keys that teralog reads.
 
-    Defaults that follow from other sizes are left out, because the reader derives them.
+    A default is left out if transformers computes it from other sizes, e.g. from the hidden size:
+    `orchestrator.model` computes it in the same way when it reads a `config.json`.
     """
     usual = transformers.AutoConfig.for_model(kind).to_dict()
     doubled = {name: 2 * usual[name] for name in _DOUBLED if isinstance(usual.get(name), int)}

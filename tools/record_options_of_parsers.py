@@ -49,7 +49,7 @@ _TYPES: Mapping[Any, str] = {int: "int", float: "float"}
 
 
 def options(parser: argparse.ArgumentParser) -> dict[str, dict[str, Any]]:
-    """Return the options that an argument parser accepts, in the form of the records."""
+    """Return the options that an argument parser accepts, as a record of options contains them."""
     return {
         option: dict(_takes(action))
         for action in parser._actions  # noqa: SLF001  (argparse has no public way to ask)
@@ -75,7 +75,7 @@ def _takes(action: argparse.Action) -> dict[str, Any]:
 
 
 def own(program: str, parser: argparse.ArgumentParser) -> dict[str, Any]:
-    """Return the record of a program of this project."""
+    """Return the record of options of a program of this project."""
     return {
         "program": f"{program} of teralog",
         "source": f"orchestrator/workloads/{program}",
@@ -84,7 +84,7 @@ def own(program: str, parser: argparse.ArgumentParser) -> dict[str, Any]:
 
 
 def run_clm() -> dict[str, Any]:
-    """Return the record of run_clm.py with the installed transformers."""
+    """Return the record of options of run_clm.py with the installed transformers."""
     from transformers import HfArgumentParser, TrainingArguments, __version__
 
     added = make_dataclass(
@@ -106,7 +106,7 @@ PROGRAMS: dict[str, Callable[[], dict[str, Any]]] = {
 
 
 def main() -> None:
-    """Rewrite the records."""
+    """Rewrite the records of options."""
     for name, record in PROGRAMS.items():
         path = RECORDS / f"{name}.json"
         path.write_text(json.dumps(record(), indent=1) + "\n", encoding="utf-8")

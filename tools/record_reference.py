@@ -61,7 +61,10 @@ def pages() -> dict[Path, str]:
 
 
 def campaign_keys() -> str:
-    """Return a page with the keys of a campaign file, the parameters of all runs, and presets."""
+    """Return a page with the keys of a campaign file, its presets, and the common parameters.
+
+    Common parameters are those that runs of every framework have.
+    """
     return (
         "# Keys of a campaign file\n\n"
         "<!-- Do not edit: `make record` writes this page from the types of the keys. -->\n\n"

@@ -1,13 +1,13 @@
 """Record the job script of every run of the campaigns in tests/scripts; `make record` runs this.
 
 The first script of each framework and launcher is recorded whole (NAME.sh). Every other script is
-recorded as its difference (NAME.diff) from the nearest earlier script of its framework. A test
-fails if a script is rendered differently from its record. Check `git diff` after recording, because
-only a person can judge whether the new text is better.
+recorded as a difference (NAME.diff) from its base: the earlier script of its framework from which
+it has the shortest difference. A test fails if a script is rendered differently from its record.
+Check `git diff` after recording, because only a person can judge whether the new text is better.
 
-The first line of a difference names its base, and the second line is the script's title. The
-campaign and the run id in the base are replaced by those of that title. Hunks follow as in a
-unified diff, but without line numbers: each hunk replaces the first equal lines after the hunk
+The first line of a difference names its base, and the second line is the script's title. The title
+contains the campaign and the run id of the script, which replace those of the base. Hunks follow as
+in a unified diff, but without line numbers: each hunk replaces the first equal lines after the hunk
 before it.
 """
 
@@ -114,7 +114,7 @@ def difference_from(name: str, base: str, text: str) -> str:
 
 
 def records() -> dict[str, str]:
-    """Return the records of all scripts, by file name."""
+    """Return the texts of the files NAME.sh and NAME.diff that record job scripts, by file name."""
     rendered = scripts()
     bases = {}
     for name, script in rendered.items():
@@ -134,7 +134,7 @@ def records() -> dict[str, str]:
 
 
 def main() -> None:
-    """Rewrite the records, and remove records of runs that no longer exist."""
+    """Write the file that records each job script; remove files of runs that no longer exist."""
     files = records()
     for path in RECORDS.iterdir():
         if path.suffix in SUFFIXES and path.name not in files:

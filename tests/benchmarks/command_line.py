@@ -1,7 +1,7 @@
 """Time the command line: `--help` compared with `import click`, and plans of many runs.
 
-The two commands of a pair are measured alternately. The best of several times counts, because other
-programs disturbed it least.
+The two commands of a comparison are measured alternately. The shortest of several times counts,
+because other programs disturbed it least.
 """
 
 import subprocess
@@ -35,7 +35,7 @@ def seconds(command: list[str]) -> float:
 
 
 def alternately(*commands: list[str]) -> list[float]:
-    """Return the best time of each command, all measured in turn."""
+    """Return the shortest wall time of each command; the commands are measured in turn."""
     times = [[seconds(command) for command in commands] for _ in range(ROUNDS)]
     return [min(column) for column in zip(*times, strict=True)]
 

@@ -186,7 +186,7 @@ def share(design: Design, gain: float, trials: int, seed: int = SEED) -> Counter
 
 
 def main() -> None:
-    """Print each design's share of wrong verdicts, and its share of real differences found."""
+    """Print the share of wrong verdicts and of real differences found, for each design."""
     trials = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
     print("| design | wrong, of no difference | finds 5 % | finds 20 % | wrong side |")
     print("|---|--:|--:|--:|--:|")

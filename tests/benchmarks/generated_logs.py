@@ -1,4 +1,4 @@
-"""Generate logs for benchmarks: Megatron's step reports among the noise of many nodes."""
+"""Generate logs for benchmarks: Megatron's step reports among the other output of many nodes."""
 
 import random
 from collections.abc import Iterator

@@ -75,7 +75,7 @@ def heavy(chance: random.Random, runs: int) -> list[float]:
 
 
 def in_allocations(together: int) -> Callable[[random.Random, int], list[float]]:
-    """Return a noise: 2 % per run, and 40 % per allocation, which `together` runs share."""
+    """Return a noise function: 2 % for each run, 40 % for each allocation of `together` runs."""
 
     def noise(chance: random.Random, runs: int) -> list[float]:
         levels = [chance.gauss(0, ALLOCATION) for _ in range(-(-runs // together))]

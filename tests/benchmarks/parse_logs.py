@@ -1,13 +1,13 @@
 r"""Time the reading of logs, compared with other programs and with plain reading.
 
-The logs are generated and in the page cache: one file with a record per 200 lines, one with a
-record per 20, and many small files. All methods take turns. The benchmark prints the medians of
-their rounds, in GB per second of processor time and of wall time, child processes included. Then it
-prints the aims and the results, as ratios of those medians. "perl, one per file" is `find -exec
-perl … {} \;`. teralog runs within this process; its start-up time is printed separately. If a
-program is missing, its name is printed, and the aims that need it are left out. The defaults need 4
-GB of disk and of memory; `--sizes 0.1 1 10` needs 10 GB. `--gigabytes 0.3 --files 500 --rounds 3`
-takes a minute.
+The logs are generated and in the page cache: one file with a step report per 200 lines, one with a
+step report per 20, and many small files. All methods take turns. The benchmark prints the medians
+of their rounds, in GB per second of processor time and of wall time, child processes included. Then
+it prints the aims: how many times as fast a method should be as another one, and how many times as
+fast it was. "perl, one per file" is `find -exec perl … {} \;`. teralog runs within this process;
+its start-up time is printed separately. If a program is missing, its name is printed, and the aims
+that need it are left out. The defaults need 4 GB of disk and of memory; `--sizes 0.1 1 10` needs
+10 GB. `--gigabytes 0.3 --files 500 --rounds 3` takes a minute.
 """
 
 import argparse
@@ -44,7 +44,7 @@ GREP, RIPGREP = ["grep", "-aohrP", PATTERN], ["rg", "-aoIN", PATTERN]
 class Method:
     """A way to read logs.
 
-    run: returns how many records it read, or None if it makes no records.
+    run: returns how many step reports it read, or None if it does not parse the logs.
     """
 
     name: str
@@ -53,7 +53,10 @@ class Method:
 
 @dataclass(frozen=True)
 class Aim:
-    """The factor by which a method should be faster than another, in "processor" or "wall" time."""
+    """An aim: `method` should be `factor` times as fast as the method `other`.
+
+    time: whether "processor" or "wall" time is compared.
+    """
 
     method: str
     time: str
@@ -84,7 +87,10 @@ class Speed:
 
 
 def programs(commands: dict[str, list[str]], stdin: bytes | None = None) -> list[Method]:
-    """Return the programs that print one line per record; print the names of missing programs."""
+    """Return the methods that run a program, which prints one line per step report.
+
+    If a program is not on this machine, prints its name instead.
+    """
     methods = []
     for name, command in commands.items():
         # Another program may start the measured one.
@@ -115,12 +121,12 @@ def read_alone(logs: Sequence[Path]) -> None:
 
 
 def count_steps(runs: list[LogRun]) -> int:
-    """Return how many steps the runs of a log have, read as columns."""
+    """Return how many step reports the runs of a log have, read as columns."""
     return sum(len(segment.step_columns) for run in runs for segment in run.segments)
 
 
 def count_summarised(runs: list[LogRun]) -> int:
-    """Return how many steps the summaries of a log's runs cover."""
+    """Return how many step reports the summaries of a log's runs cover."""
     return sum(summarise(run, Warmup(rule="first")).reports for run in runs)
 
 
@@ -164,7 +170,7 @@ def processor_seconds() -> float:
 
 
 def speed(method: Method, size: int, records: int) -> Speed:
-    """Let a method read `size` bytes once. End the program if it does not read all records."""
+    """Let a method read `size` bytes once. End the program if it does not read all step reports."""
     processor, wall = processor_seconds(), time.perf_counter()
     steps = method.run()
     wall = time.perf_counter() - wall
@@ -177,7 +183,7 @@ def speed(method: Method, size: int, records: int) -> Speed:
 def measure(
     title: str, size: int, records: int, methods: Sequence[Method], aims: Sequence[Aim], rounds: int
 ) -> None:
-    """Run the methods in turn, and print their table and the aims."""
+    """Run the methods in turn, and print a table of their speeds, and the aims."""
     print(f"\n{title}: {size / 1e9:.2f} GB, {records:,} records")
     turns = [[speed(method, size, records) for method in methods] for _ in range(rounds)]
     medians = {
@@ -210,7 +216,7 @@ def measure(
 
 
 def measure_sizes(folder: Path, sizes: Sequence[float], rounds: int) -> None:
-    """Print the cost per GB for logs of several sizes."""
+    """Print the processor time per GB and the peak memory for logs of several sizes."""
     print("\nprocessor seconds a GB, a record per 200 lines")
     for gigabytes in sizes:
         log = folder / "sized.log"
@@ -223,9 +229,10 @@ def measure_sizes(folder: Path, sizes: Sequence[float], rounds: int) -> None:
 
 
 def peak_mib(log: Path) -> float:
-    """Return the peak memory, in MiB, of an interpreter that reads a log in all formats.
+    """Return the peak memory, in MiB, of a Python process that reads a log in all formats.
 
-    The figure is not from getrusage, because a new process inherits the peak of its parent.
+    The peak is read from /proc, not with getrusage: for getrusage, a new process inherits the peak
+    of its parent.
     """
     code = (
         "import re, sys; from parsers.runs.reading import read; runs = read(sys.argv[1]);"
@@ -254,7 +261,7 @@ def measure_growth(folder: Path) -> None:
 
 
 def measure_start(rounds: int) -> None:
-    """Print the time to import the reader."""
+    """Print how long a new Python process takes to import the function that reads logs."""
     method = Method(
         "", lambda: count_lines([sys.executable, "-c", "import parsers.runs.reading"], None)
     )

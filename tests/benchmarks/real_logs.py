@@ -3,9 +3,10 @@
 Each log is repeated up to a given size, as if many runs followed one another. `teralog parse` reads
 all columns and the outcome of each run. perl and ripgrep print the step time or the rate of each
 step report, or the result of the whole run if the program logs nothing else. All methods take
-turns. The table contains medians of wall time, as multiples of perl's speed: on two cores (`two`)
-and pinned to one core (`one`). With `--before CHECKOUT` the table also contains another version of
-teralog, on two cores and on one. The times of teralog do not include the start of Python.
+turns. The table contains speeds relative to perl's, from medians of wall time: 2.00 is twice as
+fast as perl. teralog is measured on two cores (`two`) and pinned to one core (`one`). With
+`--before CHECKOUT` the table also contains another version of teralog, on two cores and on one. The
+times of teralog do not include the start of Python.
 
 The logs are those in ../shared, or the project's own samples if that folder is absent.
 """
@@ -65,7 +66,7 @@ VALUES = (
 
 
 def value_of(log: Path) -> str:
-    """Return the regular expression for the value that perl and ripgrep print from this log."""
+    """Return the regular expression with which perl and ripgrep find their value in this log."""
     text = log.read_text(errors="replace")
     return next((value for value in VALUES if re.search(value, text)), VALUES[0])
 
@@ -104,7 +105,7 @@ def reading_seconds(checkout: Path, log: Path, cores: int) -> float:
 
 
 def measure(log: Path, before: Path | None, rounds: int) -> dict[str, float]:
-    """Return the median of the seconds that each method takes, by the method's name."""
+    """Return the median wall time of each method in seconds, by the method's name."""
     value = value_of(log)
     taken: dict[str, list[float]] = {}
     for _ in range(rounds):
@@ -123,7 +124,7 @@ def measure(log: Path, before: Path | None, rounds: int) -> dict[str, float]:
 
 
 def real_logs() -> list[Path]:
-    """Return the logs to read."""
+    """Return the paths of the logs to read."""
     folders = [folder for folder in (SHARED / "logs", SHARED / "logs-2026") if folder.is_dir()] or [
         SAMPLES
     ]

@@ -1,9 +1,10 @@
 """Time `teralog regenerate-tflops --check`, compared with `teralog --help`.
 
-The command reads one page of the project's tests and two generated pages of many megabytes. One of
-these has tables among prose; the other has only tables, with different numbers in every row. The
-programs take turns. The best of several rounds counts, because other programs disturbed it least.
-The processor time is printed too, because it is more reliable on a busy machine.
+The command reads one page of the project's tests and two generated pages of many megabytes. One
+generated page has tables among prose; the other has only tables, with different numbers in every
+row. The programs take turns. The shortest time of several rounds counts, because other programs
+disturbed it least. The processor time is printed too, because it is more reliable on a busy
+machine.
 """
 
 import argparse

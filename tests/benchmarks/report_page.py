@@ -1,8 +1,8 @@
 """Time the making of a report from 10,000 runs, and the opening of its page with 1,000 runs.
 
-The logs are generated. A report needs a planned campaign and parsed logs; both times are printed
-separately. A browser's time is the best of several rounds. The processor time is printed too,
-because it is more reliable on a busy machine.
+The logs are generated. Before a report is made, its campaign is planned and its logs are parsed;
+the times of planning, parsing and making are printed separately. The browser's time is the shortest
+of several rounds. The processor time is printed too, because it is more reliable on a busy machine.
 """
 
 import argparse
@@ -74,7 +74,7 @@ def generate(folder: Path, runs: int, iterations: int) -> CampaignStore:
 
 @contextlib.contextmanager
 def print_duration(what: str) -> Iterator[None]:
-    """Print how long the block of code took."""
+    """Print how long the code in the `with` block took."""
     begun, used = time.perf_counter(), time.process_time()
     yield
     wall, processor = time.perf_counter() - begun, time.process_time() - used

@@ -2,12 +2,13 @@
 
 The benchmark uses a separate practice cluster on which all jobs are held. The programs take turns,
 each in a separate process. The benchmark prints the medians of the rounds, in seconds of wall time
-and of processor time, including Slurm's commands. submitit's `submit` is timed for a few jobs, and
-the time is multiplied up to the number of runs. Calls of Slurm's commands are counted in a round
-that is not timed, by scripts with the same names that are first on the PATH. Nothing is deleted
-before the end: after many files are deleted, an ext4 without a journal creates files slowly for
-minutes. Campaigns of several sizes are submitted, queried and cancelled; each is compared with
-submitit's map_array of as many functions. The first `status` records Slurm's states of the runs.
+and of processor time, including Slurm's commands. submitit's `submit` is timed for a few jobs; its
+time for all runs is computed in proportion. Calls of Slurm's commands are counted in a round that
+is not timed, by scripts with the same names that are first on the PATH. Nothing is deleted before
+the end: after many files are deleted, an ext4 without a journal creates files slowly for minutes.
+Campaigns of several sizes are submitted, queried and cancelled; each campaign is compared with
+submitit's map_array of as many functions as the campaign has runs. The first `status` records
+Slurm's states of the runs.
 """
 
 import argparse

@@ -20,7 +20,7 @@ HANGING = 'echo "$0" >> "$LEDGER.asked"; exec sleep 600'
 
 
 def instead(play, **commands: str) -> None:
-    """Replace some of Slurm's commands with these lines of shell."""
+    """Replace the named Slurm commands with shell scripts that contain these lines."""
     folder = play.path / "bin"
     folder.mkdir(exist_ok=True)
     for name, lines in commands.items():
@@ -200,7 +200,7 @@ def test_a_completed_task_stays_completed_though_its_array_is_cancelled(
 ) -> None:
     """If squeue reports only that an array is cancelled, its completed tasks stay COMPLETED.
 
-    If the records of their ends are lost too, the tasks are UNKNOWN.
+    If the files in which the jobs recorded their own ends are deleted, the tasks are UNKNOWN.
     """
     bare.write_slurm_campaign("true", matrix="seed: [1, 2]")
     bare.teralog("submit", "campaign.yaml")

@@ -80,7 +80,10 @@ def wait_until_four_run(play) -> None:
 def test_runs_that_have_not_started_stay_missing_when_an_allocation_ends(
     play, slurm, how: str
 ) -> None:
-    """If an allocation ends, `submit --here` reports unstarted runs, and starts them in another."""
+    """If an allocation ends, `submit --here` reports the runs that it has not started.
+
+    Another `submit --here` starts them in another allocation.
+    """
     submit = start(play, f"{SALLOC} {TERALOG} submit campaign.yaml --here")
     wait_until_four_run(play)
     if how == "scancel":

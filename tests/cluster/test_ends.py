@@ -161,7 +161,7 @@ def test_a_run_whose_node_dies_is_reported_and_retried(playground, hasty_slurm) 
 
 
 def test_a_controller_that_is_killed_and_comes_back_loses_no_run(playground, hasty_slurm) -> None:
-    """While slurmctld is down, `status` shows the last known states, and reports that it is silent.
+    """If slurmctld is down, `status` shows the last known states, and reports that squeue fails.
 
     After slurmctld has started again, each run completes and has started only once.
     """

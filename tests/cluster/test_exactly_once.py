@@ -136,7 +136,7 @@ def test_two_submits_at_once_start_each_run_once(play) -> None:
 def test_many_submits_without_locks_start_each_run_once(play) -> None:
     """If many submits run at once without file locks, each run still starts once.
 
-    Only one submit can create a run's folder, and only this submit starts the run.
+    Only one submit can create the folder of an attempt, and only this submit starts the run.
     """
     play.write_slurm_campaign("true", matrix="seed: [1, 2, 3, 4, 5, 6], gpus_per_node: [1, 2]")
     submit_at_once(play, 4)
@@ -162,7 +162,7 @@ def submit_in_a_group(play) -> "subprocess.Popen[bytes]":
 def test_a_submit_killed_at_any_moment_loses_no_run_and_starts_none_twice(
     play, moment: int, killed: str
 ) -> None:
-    """If a submit is killed before, within or after sbatch, each run still starts exactly once.
+    """If a submit is killed before, during or after sbatch, each run still starts exactly once.
 
     The twenty runs need two calls of sbatch, so some submits are killed between these calls. In
     some cases a second submit runs at the same time.
@@ -208,7 +208,7 @@ def test_a_series_keeps_its_order_whenever_its_submit_is_killed(play, moment: in
 
 
 def test_many_submits_of_a_series_without_locks_keep_its_order(play) -> None:
-    """A run waits for the previous run of its series, even if two submits start these runs."""
+    """A run waits for the previous run of its series, even if another submit starts that run."""
     write_series(play)
     submit_at_once(play, 4)
     ended = ["COMPLETED", "FAILED", "GIVEN_UP", *["COMPLETED"] * 3]
@@ -234,9 +234,9 @@ def test_a_job_whose_submit_died_before_the_record_is_found_by_its_name(play, sl
 
 
 def test_a_run_never_submitted_has_no_attempt(play) -> None:
-    """If a submit was killed before sbatch, the next submit removes its attempts.
+    """If a submit was killed before sbatch, its attempts do not count.
 
-    Then it starts the runs.
+    The next submit withdraws their batch of runs, and starts the runs.
     """
     slow_sbatch(play, 30, 0)
     submit = play.start("submit", "campaign.yaml")

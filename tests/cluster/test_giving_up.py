@@ -31,8 +31,8 @@ def wait_until_ended(play, states: list[str]) -> None:
 def test_a_series_goes_up_to_its_first_failure_as_an_array_for_each_rank(play) -> None:
     """The first array has the first run of each series, the second array has the second runs, etc.
 
-    Each task depends on the task with the same index in the previous array. After a failed run, the
-    rest of its series is given up.
+    Each task depends on the task with the same index in the previous array. After a failed run, all
+    later runs of its series are given up.
     """
     sweep(play, TOO_LARGE)
     submitted = play.teralog("submit", "campaign.yaml")

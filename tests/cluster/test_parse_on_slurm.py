@@ -39,7 +39,7 @@ class Archive:
     environment: dict[str, str]
 
     def profile(self, text: str = "") -> None:
-        """Write the profile, with these additional lines."""
+        """Write the cluster profile, with these additional lines."""
         (self.path / "cpu.yaml").write_text(
             f"gpus_per_node: 0\nmemory: 1G\npython: {json.dumps(sys.executable)}\n{text}"
         )
@@ -55,7 +55,7 @@ class Archive:
         )
 
     def parse(self, *options: str) -> tuple[bytes, int, list[str]]:
-        """Parse the archive; return the output, the exit code, and the complaints on stderr."""
+        """Parse the archive; return the output, the exit code, and stderr without progress."""
         out, code, errors = self.finish(self.start(*options))
         return out, code, [line for line in errors if not _ON_THE_WAY.fullmatch(line)]
 

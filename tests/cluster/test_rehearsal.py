@@ -30,7 +30,7 @@ PROGRAMS = {"megatron_deepspeed_3d": ("pretrain_gpt2.py", "pretrain_gpt.py")}
 def write_campaign(folder: Path, framework: str, nodes: Sequence[int]) -> Campaign:
     """Write a campaign of a framework for these node counts, and empty files for its programs.
 
-    The settings are those of the recorded campaign of this framework for V100 GPUs.
+    The settings are those of the framework's campaign in tests/scripts, made for V100 GPUs.
     """
     recorded = yaml.safe_load((SCRIPTS / f"{framework}-v100.yaml").read_text())
     defaults = recorded["defaults"] | {"time_limit": 20}

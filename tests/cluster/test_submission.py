@@ -98,7 +98,7 @@ def test_squeue_shows_which_runs_are_running(bare, slurm, seeds: list[int]) -> N
 
 
 def test_an_array_is_split_where_it_is_too_large_and_bounded_where_asked(bare, slurm) -> None:
-    """An array larger than max_array_size is split; --throttle limits each of the new arrays."""
+    """An array larger than max_array_size is split; --throttle limits each smaller array."""
     bare.write_slurm_campaign("true", matrix="seed: [1, 2, 3, 4, 5]", profile="max_array_size: 2\n")
     submitted = bare.teralog("submit", "campaign.yaml", "--throttle", "1", "--hold")
     ids = [line.partition(":")[0] for line in submitted.stdout.splitlines()]
@@ -426,7 +426,7 @@ def test_a_log_in_another_folder_is_of_one_attempt_only(bare) -> None:
 
 @pytest.mark.parametrize("folder", ["two words", "100%a", "back\\slash", "quo'te\"s"])
 def test_the_results_folder_may_have_any_name(bare, folder: str) -> None:
-    """Neither sbatch nor the shell interprets special characters in the folder's name."""
+    """Neither sbatch nor the shell interprets special characters in the results folder's name."""
     bare.write_slurm_campaign('echo "$run says hello"', matrix="seed: [1, 2]")
     bare.environment["TERALOG_RESULTS"] = str(bare.path / folder)
     assert bare.teralog("submit", "campaign.yaml").returncode == 0
@@ -486,7 +486,10 @@ def test_slurm_gets_options_that_no_key_is_for(bare, slurm, place: str) -> None:
 
 
 def test_an_allocation_needs_runs_that_agree(bare) -> None:
-    """`teralog salloc` refuses runs with different sbatch options: an allocation has one value."""
+    """`teralog salloc` refuses a campaign whose runs have different values of an sbatch option.
+
+    All runs use one allocation, which can have only one value of each option.
+    """
     bare.write_slurm_campaign("true", matrix='sbatch: [["--core-spec=1"], ["--core-spec=2"]]')
     refused = bare.teralog("salloc", "campaign.yaml")
     assert refused.returncode == 1
@@ -620,7 +623,7 @@ def test_a_retry_suggests_how_much_host_memory_to_request(
 def test_a_retry_with_other_nodes_is_refused(bare) -> None:
     """`retry --nodes` is refused, because a different number of nodes makes a different run.
 
-    The message names the place in the campaign file.
+    The message names the key in the campaign file to change instead.
     """
     for place, matrix, defaults in (
         ("matrix.nodes", "nodes: [1, 2]", {}),

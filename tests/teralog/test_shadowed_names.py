@@ -75,7 +75,7 @@ def run(
 
 
 def test_every_way_to_start_the_command_gets_its_own_packages(others: Path) -> None:
-    """Teralog imports its own packages, even if others of the same names are first on the path."""
+    """Teralog imports its own packages, even if the path first has packages of the same names."""
     (others / "a.log").write_text(REPORTS)
     script, module = [BIN / "teralog"], [sys.executable, "-m", "teralog"]
     for command, path in ((script, others), (module, others), (module, None)):
@@ -96,7 +96,10 @@ def test_python_m_names_itself_in_its_help() -> None:
 
 
 def test_supervisors_of_runs_get_their_own_packages(others: Path) -> None:
-    """A run starts, ends and is reported, with the other packages in its folder and on the path."""
+    """A run completes and is reported, even with packages of the same names as teralog's.
+
+    Those packages are in the campaign's folder and on the path.
+    """
     (others / "here.yaml").write_text("scheduler: local\ngpus_per_node: 0\npython: ./program\n")
     (others / "program").write_text(f"#!/bin/bash\ncat << 'END'\n{REPORTS}END\n")
     (others / "program").chmod(0o755)
@@ -115,7 +118,7 @@ def test_supervisors_of_runs_get_their_own_packages(others: Path) -> None:
     ],
 )
 def test_ranks_get_their_own_packages(tmp_path: Path, run_of: str, options: list[str]) -> None:
-    """Ranks of trainings and rehearsals import teralog's packages, not others of the same names."""
+    """Ranks of trainings and rehearsals import teralog's packages, not others with their names."""
     _packages(tmp_path)
     (tmp_path / "here.yaml").write_text("scheduler: local\ngpus_per_node: 0\n")
     (tmp_path / "c.yaml").write_text(CAMPAIGN + f"include: [{{{run_of}}}]")

@@ -98,7 +98,7 @@ def train_all(folder: Path) -> dict[str, Finished]:
 
 @pytest.fixture(scope="module")
 def all_trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Finished]:
-    """Return the result of each training, by its strategy and its variant if it has one."""
+    """Return the result of each training, by strategy and, if the training has one, by variant."""
     pytest.importorskip("deepspeed")
     return made_once(tmp_path_factory, "gpt", train_all)
 
@@ -406,7 +406,7 @@ def test_a_mistake_is_one_sentence(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """For a user's mistake, one sentence names the place and the problem, and main returns 1."""
+    """For a user's mistake, main returns 1 and prints one sentence that explains the problem."""
     monkeypatch.setitem(sys.modules, "deepspeed", None)  # as if it were not installed
     if json_changes is not None:
         changes["deepspeed_config"] = deepspeed_config(

@@ -81,7 +81,10 @@ def arguments(path: Path, **changes: Any) -> list[str]:
 def train_all(
     folder: Path, cases: dict[str, tuple[int, dict[str, Any], dict[str, Any]]]
 ) -> dict[str, Finished]:
-    """Train on two ranks in each of these cases; return the results by name."""
+    """Train on two ranks in each case; return the results by the cases' names.
+
+    cases: by name, the ZeRO stage, the offloading, and the changed arguments of the program.
+    """
     commands = [
         arguments(configuration(folder / f"{name}.json", stage, offload), **changes)
         for name, (stage, offload, changes) in cases.items()
@@ -208,7 +211,7 @@ def test_a_mistake_is_one_sentence(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """For a user's mistake, one sentence names the place and the problem, and main returns 1."""
+    """For a user's mistake, main returns 1 and prints one sentence that explains the problem."""
     for name, text in {"RANK": "0", "LOCAL_RANK": "0", "DS_ACCELERATOR": "cpu"}.items():
         monkeypatch.setenv(name, text)
     monkeypatch.setitem(sys.modules, "transformers", None)  # as if it were not installed

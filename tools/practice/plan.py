@@ -241,8 +241,8 @@ StorageLoc=slurm
 def _hosts(plan: Plan, host: Host) -> str:
     """Return a hosts file with one loopback address per node, so that programs see different hosts.
 
-    Each address is listed as IPv6, too: torch asks for IPv6, and libnss_wrapper does not map
-    addresses to it.
+    Each IPv4 address is also listed in IPv6 form: torch asks for IPv6 addresses, and libnss_wrapper
+    does not convert IPv4 addresses.
     """
     names = {str(IPv4Address("127.0.1.1") + index): name for index, name in enumerate(plan.nodes)}
     lines = [f"{address} {name}\n::ffff:{address} {name}" for address, name in names.items()]

@@ -55,9 +55,9 @@ class Cluster:
 def start(plan: Plan, *, bound: bool = True) -> Cluster:
     """Start a cluster and return it when all its nodes are idle.
 
-    If `bound`, the cluster ends when this process ends, even if it is killed; otherwise it runs
-    until `stop`. Raises PracticeError if packages are missing, the folder is taken, or a daemon
-    does not start.
+    If `bound`, the cluster ends when this process ends, even if this process is killed. Otherwise
+    the cluster runs until `stop`. Raises PracticeError if packages are missing, the folder is
+    taken, or a daemon does not start.
     """
     plan.check()
     if packages := missing_packages(with_accounting=plan.with_accounting):
@@ -131,8 +131,8 @@ def stop(folder: Path) -> bool:
 def _make_folder(folder: Path) -> None:
     """Make a cluster's folder; first remove the folder of a killed cluster, e.g. after a reboot.
 
-    If root starts the cluster, other users can enter the folder, because its daemons may run their
-    jobs. Otherwise only the owner can.
+    If root starts the cluster, other users can enter the folder, because the cluster's daemons may
+    run jobs of these users. Otherwise only the folder's owner can.
     """
     for _ in range(2):
         try:
