@@ -54,9 +54,10 @@ class Checks:
     problems: yield one sentence for each reason why a run is impossible.
     warnings: yield one sentence for each valid but unusual setting.
     unknown_keys: yield one sentence for each key that the program's recorded version does not know.
-    needs_gpus: return the part of a run that trains only on GPUs, e.g. `framework_on_gpus`; None if
-        the run can train on CPUs.
-    needs_capability: yield each part of a run that needs a GPU of some compute capability or later.
+    needs_gpus: return the setting of a run that needs GPUs, as text; None if the run can train on
+        CPUs. An example is `framework_on_gpus`.
+    needs_capability: yield each setting of a run that needs a GPU of some compute capability or
+        later, as text, with this compute capability.
     """
 
     problems: Callable[[Run], Iterator[str]]
@@ -190,7 +191,8 @@ class Framework:
         type and a pydantic `Field(description=…)`. Types and descriptions serve to check campaign
         files and to write the JSON schema and the documents. A field or property `launcher` names
         one of `LAUNCHERS`.
-    implied: return the parameters that follow from the given ones.
+    implied: return parameters that the campaign file may omit, because they follow from the
+        parameters that it contains.
     split: return how the program really divides the model, from the requested split, the world size
         and the options.
     labelled_by: options whose values are clear in a run's label without the option's name.

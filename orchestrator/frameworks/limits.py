@@ -29,7 +29,7 @@ def whole_sequences(run: Run) -> Iterator[str]:
 
 
 def unaccumulated(run: Run) -> Iterator[str]:
-    """Yield a problem if a run has several micro-batches per step, but its program cannot.
+    """Yield a problem if a run has several micro-batches per step, but its program uses only one.
 
     Such a program updates the weights after each micro-batch.
     """

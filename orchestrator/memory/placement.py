@@ -34,10 +34,10 @@ class Placement:
     fused_attention: True if no matrix of attention scores is kept; None if unknown.
     fused_since: the lowest compute capability with fused attention; None if all GPUs have it.
     bucket_elements: the number of elements of each buffer through which gradients are reduced.
-    buckets: how many of these buffers there are.
-    live_elements: the most weights that ZeRO-3 keeps gathered.
-    may_save: whether options make the program keep less by an unknown amount; then the low end
-        of the forecast is unknown.
+    buckets: the least and the most number of these buffers.
+    live_elements: the most elements of weights that ZeRO-3 keeps gathered.
+    may_save: whether options reduce the memory by an unknown amount; then the low end of the
+        forecast is unknown.
     may_hold_more: whether the model has parts of unknown size; then the forecast never says that a
         run fits.
     experts: the experts that some layers have in place of an MLP; None without experts.

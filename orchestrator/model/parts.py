@@ -393,7 +393,7 @@ def _matrix(
     *,
     place: Place = "layers",
 ) -> ModelPart:
-    """Return the part that is a matrix.
+    """Return the part of a model that is a matrix with these inputs and outputs.
 
     number: for a matrix of experts, how many experts have it, and how many of them a token uses.
     """

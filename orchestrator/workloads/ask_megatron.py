@@ -274,7 +274,7 @@ def _show_transformer_engine() -> None:
 
 
 def _answer_to(order: asking.ProgramOrder, arguments: Sequence[str]) -> dict[str, Any]:
-    """Return which steps were made, what was refused first, and which steps could not be made."""
+    """Return what Megatron refuses first, and which of its steps could be checked or not."""
     program = str(order.program)
     asked: list[str] = []
     not_asked: list[str] = []

@@ -341,7 +341,7 @@ def _lacks(name: str, refusal: ProgramRefusal, messages: Sequence[str]) -> bool:
 
 
 def _common_words(name: str, message: str) -> int:
-    """Return how many words of an argument's name the message contains."""
+    """Return how many words the name of an argument and a message have in common."""
     words_of_name, words_of_message = (
         set(re.findall(r"[a-z]+", text.lower())) for text in (name, message)
     )

@@ -194,7 +194,7 @@ def _program_source(program: str) -> tuple[str, bytes]:
 
 
 def _launcher_remarks(arguments: Sequence[str], accepted: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a remark if the launcher adds an argument that the program refuses."""
+    """Yield a remark if a launcher adds `--local-rank`, but the program needs `--local_rank`."""
     words = {argument.partition("=")[0] for argument in arguments}
     if "--local-rank" in words and "--local-rank" not in accepted and "--local_rank" in accepted:
         yield (

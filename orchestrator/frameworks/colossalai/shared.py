@@ -99,7 +99,10 @@ def steps_on_cpu(run: Run) -> bool:
 
 
 def problems(models: Mapping[str, ModelShape]) -> Callable[[Run], Iterator[str]]:
-    """Return a function that yields why a run of the benchmark with `models` is impossible."""
+    """Return a function that yields each reason why a run of one benchmark is impossible.
+
+    models: the models that the benchmark can train, by name.
+    """
 
     def found(run: Run) -> Iterator[str]:
         yield from _model_problems(run, models)
@@ -207,5 +210,8 @@ COLUMNS: tuple[Column[Run], ...] = (
 
 
 def files(benchmark: str) -> Callable[[Mapping[str, str]], list[str]]:
-    """Return a function that lists the files that a benchmark's run opens."""
+    """Return a function that lists the files that a run opens.
+
+    benchmark: the path of the benchmark program in ColossalAI's folder.
+    """
     return lambda paths: [f"{paths['source']}/{FOLDER}/{benchmark}"]

@@ -1,1 +1,1 @@
-"""Define the frameworks whose programs read a DeepSpeed configuration, and write it."""
+"""Define the frameworks whose programs read a DeepSpeed configuration, and build it."""

@@ -114,8 +114,9 @@ def trainer_sizes(hidden_size: int) -> dict[str, int]:
 def without_fused_adam(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the configuration with torch's AdamW in place of DeepSpeed's FusedAdam.
 
-    FusedAdam is for GPUs, and a CPU would have to compile it. For offloaded states DeepSpeed uses
-    another optimizer. The user's own settings of the optimizer stay.
+    FusedAdam is for GPUs, and a CPU would have to compile it. If the optimizer is offloaded or is
+    not Adam or AdamW, nothing is changed, because DeepSpeed then uses another optimizer. The user's
+    own settings of the optimizer stay.
     """
     kind = str(value_at(config, "optimizer.type")).lower()
     offloaded = value_at(config, "zero_optimization.offload_optimizer.device", absent="none")
@@ -126,9 +127,10 @@ def without_fused_adam(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _optimizer_section(adam: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the configuration section of AdamW.
+    """Return the configuration's section about the optimizer, which is AdamW.
 
-    It contains only the optimizer's type if `extra` requests an optimizer without settings.
+    If `extra` names an optimizer other than Adam and AdamW, the section contains only the learning
+    rate. The name and the other settings then come from `extra`.
     """
     asked = str(value_at(extra, "optimizer.type", absent="AdamW"))
     if asked.lower() not in _ADAM:

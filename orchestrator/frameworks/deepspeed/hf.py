@@ -154,7 +154,7 @@ def further_arguments(run: Run) -> FurtherArguments | None:
 
 
 def needs_gpus(run: Run) -> str | None:
-    """Return the part of a run that trains only on GPUs: run_clm.py with ZeRO 3; otherwise None.
+    """Return the setting of a run that needs GPUs: ZeRO 3 in run_clm.py. Returns None without it.
 
     With ZeRO 3, transformers makes the model before the ranks are connected. On CPUs DeepSpeed then
     assumes that there is only one rank, and refuses the batch size.

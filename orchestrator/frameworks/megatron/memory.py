@@ -24,9 +24,9 @@ _USUAL_RECIPES = {"fp8": "delayed", "fp4": "nvfp4"}
 
 
 def needed(run: Run) -> Iterator[tuple[str, Capability]]:
-    """Yield each part of a Megatron core run that needs a certain GPU.
+    """Yield each setting of a Megatron core run that not every GPU supports, as text.
 
-    Each part is yielded with the lowest compute capability that it needs.
+    Each setting comes with the lowest compute capability of the GPUs that support it.
     """
     options = given(run.options.extra_args)
     if (context := run.parallelism.context_parallel_size) > 1:

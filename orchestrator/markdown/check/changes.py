@@ -195,7 +195,7 @@ def in_order(numbers: Iterable[Printed]) -> list[Printed]:
 
 
 def follows_from_any(change: StatedChange, numbers: Sequence[Printed]) -> bool:
-    """Return whether a change is right if it refers to one of the numbers.
+    """Return whether a change is right for at least one of the numbers to which it may refer.
 
     The numbers are sorted by `in_order`; only those in the range that the change implies are tried.
     """

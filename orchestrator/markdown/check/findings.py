@@ -25,7 +25,7 @@ class FindingKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableFinding:
-    """A contradiction: its line, its type, and a sentence with both numbers.
+    """A contradiction in a table: its line on the page, its type, and a sentence that explains it.
 
     last_digit_only: whether rounding, or a difference of one in the last printed digit, would
     explain the contradiction.

@@ -59,7 +59,10 @@ def named_model_flops(tables: Sequence[BenchmarkTable]) -> Iterator[TableFinding
 
 
 def _unequal(rows: Sequence[RatedRow]) -> Iterator[TableFinding]:
-    """Yield rows of one model whose FLOPs per token differ from those of most rows."""
+    """Yield a finding for each row whose FLOPs per token differ from those of most rows.
+
+    rows: the rows of one model.
+    """
     count, common = common_flops(rows)
     half = SLACK / 2
     near = NumberRange(common.low * (1 - half), common.high * (1 + half))

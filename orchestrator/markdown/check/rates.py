@@ -16,7 +16,7 @@ _AVERAGES = Fraction(1, 100)
 
 
 class Rate(NamedTuple):
-    """A number of a row, and the sequences per second of all GPUs computed from it."""
+    """A printed time or rate, and the sequences per second of all GPUs computed from it."""
 
     number: RowNumber
     sequences_per_second: NumberRange

@@ -291,7 +291,7 @@ def _title_rows(rows: Sequence[_Row]) -> int:
 
 
 def _header(rows: Sequence[HtmlRow]) -> HtmlRow:
-    """Return a row with the bottom title of each column."""
+    """Return a row with the title of each column: the lowest title that is not empty."""
     width = max((len(row.cells) for row in rows), default=0)
     lowest = []
     for column in range(width):

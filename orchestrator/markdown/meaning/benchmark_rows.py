@@ -3,9 +3,9 @@
 There are two ways to read a row:
 
 - the properties `numbers` and `paces` (times and rates) contain all printed numbers, each with the
-  value of its last digit. They leave out cells that cannot be parsed;
+  value of 1 in its last digit. They leave out cells that cannot be parsed;
 - methods such as `world_size` return one number, perhaps derived from other numbers. They raise an
-  error with the reason if that is impossible.
+  error with the reason if no number can be returned.
 """
 
 import re

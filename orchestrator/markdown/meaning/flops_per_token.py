@@ -90,8 +90,8 @@ def tokens_per_second_per_gpu(row: BenchmarkRow) -> tuple[RowNumber, NumberRange
     """Return a row's printed speed, and the range of tokens/s per GPU that follows from it.
 
     Returns None if the speed or a needed size is unknown. Some programs round to whole sequences
-    per second before they compute tokens/s. If a number of tokens/s per GPU is such a multiple, its
-    range includes this rounding.
+    per second of all GPUs before they compute tokens/s per GPU. If the printed tokens/s per GPU are
+    those of a whole number of sequences, the range includes this rounding.
     """
     length, world = (row.numbers.get(each) for each in (Meaning.SEQ_LENGTH, Meaning.WORLD_SIZE))
     batch = row.numbers.get(Meaning.GLOBAL_BATCH_SIZE)
