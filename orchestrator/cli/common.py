@@ -157,6 +157,9 @@ def json_option(what: str) -> Callable[[Command], Command]:
     return click.option("--json", "as_json", is_flag=True, help=f"Print {what} as JSON.")
 
 
+runs_json_option = json_option("id, label, state, outcome and job of each run")
+
+
 def _slurm_timeout(ctx: click.Context, param: click.Parameter, value: float) -> None:
     from orchestrator.slurm.commands import patience
 
@@ -198,6 +201,12 @@ def complain(text: str) -> None:
     plain = bool(os.environ.get("NO_COLOR"))
     lines = "\n".join(wrapped(printable(text), terminal_width(sys.stderr)))
     click.secho(lines, err=True, fg=None if plain else "red", reset=not plain)
+
+
+def complain_all(sentences: Iterable[str]) -> None:
+    """Print each sentence to stderr."""
+    for sentence in sentences:
+        complain(sentence)
 
 
 def for_people() -> bool:

@@ -14,11 +14,11 @@ from orchestrator.cli.doctor import doctor
 from orchestrator.cli.estimate import estimate, models
 from orchestrator.cli.history import history
 from orchestrator.cli.parse import parse
-from orchestrator.cli.prepare import init, plan, record_options, render, schema
+from orchestrator.cli.prepare import init, plan, record_options, render, salloc, schema
 from orchestrator.cli.regenerate import regenerate_tflops
 from orchestrator.cli.report import collect, report
-from orchestrator.cli.run import cancel, logs, retry, salloc, status, submit
-from orchestrator.cli.watch import watch
+from orchestrator.cli.run import cancel, logs, status, watch
+from orchestrator.cli.submit import retry, submit
 from orchestrator.common.errors import UserError
 
 # The first sentence of a command's help, uncut.

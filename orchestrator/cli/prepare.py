@@ -1,5 +1,8 @@
 """The commands before anything runs."""
 
+import os
+import shlex
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,8 +15,12 @@ from orchestrator.cli.common import (
     FOR_PEOPLE,
     allow_unknown_option,
     complain,
+    complain_all,
     format_option,
+    from_here,
+    json_option,
     open_campaign,
+    other_results,
     print_json,
     print_table,
     results_option,
@@ -22,6 +29,7 @@ from orchestrator.cli.common import (
 from orchestrator.common.text import counted
 
 if TYPE_CHECKING:
+    from orchestrator.campaign.campaign import Campaign
     from orchestrator.collect.collected import Collected
 
 
@@ -168,3 +176,80 @@ def record_options(source: Path, output: Path) -> None:
         write_text(output, record_text(record))
     count = counted(len(record["options"]), "option")
     click.echo(f"wrote {count} of {record['program']} to {output}", err=True)
+
+
+@click.command()
+@campaign_argument
+@results_option
+@click.option(
+    "--time",
+    "time_limit",
+    help="Time limit of the allocation.  [default: the sum of all missing runs]",
+)
+@click.option(
+    "--batch",
+    is_flag=True,
+    help="Print a line that submits a job, which runs the campaign unattended; with order: "
+    "interleaved, one job per block.",
+)
+@click.option("--run", "execute", is_flag=True, help="Run the line instead of printing it.")
+@json_option("the words of the line")
+def salloc(
+    campaign: Path,
+    results: Path | None,
+    *,
+    time_limit: str | None,
+    batch: bool,
+    execute: bool,
+    as_json: bool,
+) -> None:
+    """Print the line that allocates nodes for the missing runs of CAMPAIGN.
+
+    Within the allocation, `teralog submit --here` runs them.
+    """
+    from orchestrator.slurm.commands import ignored_variables, without_sbatch_variables
+    from orchestrator.submit.selection import (
+        missing_runs,
+        parse_time_option,
+        possible_runs,
+        refuse_runs_elsewhere,
+    )
+    from orchestrator.submit.slurm import batch_line, salloc_line
+
+    if as_json and execute:
+        raise click.UsageError(
+            "--json and --run: remove one; --json prints the line, --run runs it"
+        )
+    loaded, store = open_campaign(campaign, results)
+    if results is None:
+        refuse_runs_elsewhere(loaded, store, other_results(loaded, store))
+    runs = missing_runs(possible_runs(loaded, skip_impossible=True), store)
+    seconds = parse_time_option(time_limit)
+    if batch:
+        line = batch_line(loaded, runs, store, seconds, _submit_here(store.path.parent, loaded))
+    else:
+        line = salloc_line(loaded, runs, store, seconds)
+    if as_json:
+        print_json({"command": line})
+        return
+    click.echo(shlex.join(line), err=execute)
+    if execute:
+        if batch:
+            complain_all(ignored_variables(loaded.cluster.account))
+        environment = without_sbatch_variables(os.environ)
+        os.execvpe(line[0], line, environment)  # noqa: S606  (no shell is wanted)
+
+
+def _submit_here(results: Path, campaign: "Campaign") -> list[str]:
+    """Return the command that starts the runs inside the allocation of `salloc`."""
+    skip = ["--skip-impossible"] * any(planned.refusals for planned in campaign.runs)
+    # A venv need not be activated to run what is in it.
+    program = ["teralog"] if shutil.which("teralog") else [sys.executable, "-m", "teralog"]
+    return [
+        *program,
+        "submit",
+        str(campaign.path),
+        f"--results={from_here(results)}",
+        "--here",
+        *skip,
+    ]

@@ -1,36 +1,29 @@
-"""The commands that start runs, show their states, and end them."""
+"""The commands that show the states, the progress and the logs of runs, and end runs."""
 
-import os
-import shlex
-import shutil
+import itertools
 import sys
-import time
-from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from orchestrator.cli.arguments import campaign_argument, runs_argument
 from orchestrator.cli.common import (
-    allow_unknown_option,
+    Positive,
     complain,
+    complain_all,
     exit_for,
     filter_option,
+    for_people,
     format_option,
-    from_here,
     interruptible,
-    json_option,
     open_campaign,
-    options,
-    other_results,
-    print_json,
     print_objects,
     print_table,
     refresh_records,
     rehearsed_option,
     results_option,
-    skip_option,
+    runs_json_option,
     slurm_timeout_option,
     submit_line,
 )
@@ -40,168 +33,7 @@ if TYPE_CHECKING:
     from orchestrator.campaign.campaign import Campaign, PlannedRun
     from orchestrator.store.campaign_store import CampaignStore
 
-# Between two rounds of `submit --wait`, as between two questions of `watch` to Slurm.
-WAIT_SECONDS = 10.0
-
-runs_json_option = json_option("id, label, state, outcome and job of each run")
-
-start_options = options(
-    click.option(
-        "--slots",
-        type=click.IntRange(min=1),
-        help="This machine: maximum number of runs at once.  "
-        "[default: as many as its GPUs, or its cores, allow]",
-    ),
-    click.option(
-        "--oversubscribe",
-        is_flag=True,
-        help="This machine: also start runs with more ranks than it has cores; reports mark them.",
-    ),
-    click.option(
-        "--blocks",
-        type=click.IntRange(min=1),
-        help="With order: interleaved: the maximum number of blocks to start now.  [default: all]",
-    ),
-    click.option(
-        "--throttle",
-        type=click.IntRange(min=1),
-        help="Slurm: maximum number of runs at once.  [default: the profile's]",
-    ),
-    click.option("--dependency", help="Slurm: what the jobs wait for, e.g. afterok:123."),
-    click.option("--hold", is_flag=True, help="Slurm: the jobs wait until they are released."),
-    click.option("--exclude", help="Slurm: nodes not to run on, e.g. r1i0n[3-5]."),
-)
-
-here_options = options(
-    click.option(
-        "--here", is_flag=True, help="Slurm: run in the current allocation, and wait for the end."
-    ),
-    click.option(
-        "--overrun",
-        is_flag=True,
-        help="With --here: also start runs whose time limit exceeds the remaining time of the "
-        "allocation.",
-    ),
-)
-
-
-@click.command()
-@campaign_argument
-@results_option
-@start_options
-@slurm_timeout_option
-@skip_option
-@allow_unknown_option
-@click.option(
-    "--force", is_flag=True, help="Also start runs that the memory forecast says will not fit."
-)
-@click.option(
-    "--accept-changes",
-    is_flag=True,
-    help="Continue a campaign whose file was edited after runs started.",
-)
-@here_options
-@click.option(
-    "--wait",
-    is_flag=True,
-    help="Slurm: if it accepts only some of the runs, stay and submit the others as soon as there "
-    "is room, until all are submitted.",
-)
-@click.option(
-    "--rehearse",
-    is_flag=True,
-    help="Start every script with a checker instead of the training; it checks what each rank "
-    "would see. Results are separate from measured ones.",
-)
-@click.option(
-    "--test-only",
-    is_flag=True,
-    help="Slurm: show Slurm's estimate of each run's start; submit nothing.",
-)
-@runs_json_option
-def submit(
-    campaign: Path,
-    results: Path | None,
-    *,
-    skip_impossible: bool,
-    allow_unknown_arguments: bool,
-    force: bool,
-    accept_changes: bool,
-    here: bool,
-    overrun: bool,
-    wait: bool,
-    rehearse: bool,
-    test_only: bool,
-    as_json: bool,
-    **start: Any,
-) -> None:
-    """Start the missing runs of CAMPAIGN.
-
-    On this machine it waits for them: Ctrl-C stops what is running, and a second submit continues
-    with the missing runs. On a Slurm cluster it submits jobs, prints their ids and returns. Runs
-    that request the same resources form one job array. Exits with 1 if a run failed.
-    """
-    from orchestrator.slurm.commands import ignored_variables
-    from orchestrator.submit.backend import StartOptions
-    from orchestrator.submit.choose_backend import backend
-    from orchestrator.submit.imports import refuse_missing_modules
-    from orchestrator.submit.selection import (
-        missing_runs,
-        possible_runs,
-        refuse_edited,
-        refuse_runs_elsewhere,
-    )
-
-    loaded, store = open_campaign(
-        campaign,
-        results,
-        rehearsed=rehearse,
-        allow_unknown_arguments=allow_unknown_arguments,
-    )
-    place = backend(loaded, here=here)
-    options = StartOptions.of(wait=wait, overrun=overrun, **start)
-    place.refuse(options)
-    runs = possible_runs(loaded, skip_impossible, force=force, oversubscribe=options.oversubscribe)
-    if not accept_changes:
-        refuse_edited(loaded, store)
-    if results is None:
-        refuse_runs_elsewhere(loaded, store, other_results(loaded, store))
-    if test_only:
-        missing = missing_runs(runs, store)
-        estimates = place.estimates(loaded, missing, store)
-        if as_json:
-            print_objects(
-                [
-                    {"run_id": planned.run_id, "label": planned.label, "estimate": estimate}
-                    for planned, estimate in estimates
-                ]
-            )
-        else:
-            for planned, estimate in estimates:
-                click.echo(f"{planned.run_id} {planned.label}: {estimate}")
-        _complain_all(ignored_variables(loaded.cluster.account))
-        if not missing:
-            click.echo("nothing to start: no run is missing", err=True)
-        return
-    printed_lines: set[str] = set()
-    with interruptible(_stopped(loaded, here=here)):
-        while True:
-            # Between two rounds others may submit, cancel and retry.
-            with place.session(loaded, store, complain) as session:
-                notes = session.settle(runs)
-                _complain_all(note for note in notes if note not in printed_lines)
-                missing = missing_runs(runs, store)
-                refuse_missing_modules(loaded, missing)
-                store.save_submission(loaded)
-                for line in session.start(missing, options):
-                    if line not in printed_lines:
-                        click.echo(line, err=as_json)
-                    printed_lines.add(line)
-                printed_lines.update(notes)
-            if not wait or not missing_runs(runs, store):
-                break
-            time.sleep(WAIT_SECONDS)
-    _finish_submit(loaded, store, runs, as_json=as_json)
+_STOPPED = "stopped watching; the runs continue"
 
 
 @click.command()
@@ -373,183 +205,57 @@ def cancel(
 
 
 @click.command()
-@runs_argument("[CAMPAIGN] [RUNS]...")
-@click.option("--only", default="", help="Outcomes to start again, e.g. failed,oom,node_fail.")
-@click.option("--time", "time_limit", help="Another time limit: minutes, or H:MM:SS.")
-@click.option("--memory", help="Slurm: another amount of memory on each node, e.g. 160G.")
-@click.option("--partition", help="Slurm: another partition.")
-@click.option("--qos", help="Slurm: another quality of service.")
-@click.option("--constraint", help="Slurm: nodes with other features, e.g. a100-80g.")
-@click.option("--nodes", type=click.IntRange(min=1), hidden=True)
-@results_option
-@rehearsed_option
-@start_options
-@here_options
-@slurm_timeout_option
-@runs_json_option
-def retry(
-    campaign: Path,
-    runs: tuple[str, ...],
-    only: str,
-    time_limit: str | None,
-    results: Path | None,
-    *,
-    memory: str | None,
-    partition: str | None,
-    qos: str | None,
-    constraint: str | None,
-    nodes: int | None,
-    rehearsed: bool,
-    here: bool,
-    overrun: bool,
-    as_json: bool,
-    **start: Any,
-) -> None:
-    """Start runs of CAMPAIGN again that did not complete; their earlier logs are kept.
-
-    RUNS, given by id or label, and --only narrow the choice. Options change what the runs request
-    from Slurm, e.g. after a run ran out of time or memory. For runs that ran out of memory, the
-    command prints settings that would fit. It changes nothing in CAMPAIGN.
-    """
-    from orchestrator.collect.outcomes import parse_outcomes
-    from orchestrator.submit.backend import StartOptions
-    from orchestrator.submit.choose_backend import backend
-    from orchestrator.submit.imports import refuse_missing_modules
-    from orchestrator.submit.memory_advice import memory_advice, refuse_nodes
-    from orchestrator.submit.selection import (
-        choose,
-        ended_runs,
-        missing_runs,
-        parse_time_option,
-        refuse_other_nodes,
-        with_resources,
-        with_time_limit,
-    )
-
-    loaded, store = open_campaign(campaign, results, rehearsed=rehearsed)
-    refuse_nodes(loaded, nodes)
-    if here:
-        refuse_other_nodes(partition=partition, qos=qos, constraint=constraint)
-    loaded = with_resources(
-        loaded, memory=memory, partition=partition, qos=qos, constraint=constraint
-    )
-    place, options = backend(loaded, here=here), StartOptions.of(overrun=overrun, **start)
-    place.refuse(options)
-    wanted = parse_outcomes(only)
-    parse_time_option(time_limit)
-    with (
-        interruptible(_stopped(loaded, here=here)),
-        place.session(loaded, store, complain) as session,
-    ):
-        possible = [run for run in choose(loaded.runs, runs) if not run.problems]
-        _complain_all(session.settle(possible))
-        chosen = ended_runs(possible, store, wanted)
-        if not chosen:
-            missing = missing_runs(possible, store)
-            _say_nothing_ended(loaded, wanted, named=bool(runs), missing=bool(missing))
-        refuse_missing_modules(loaded, chosen)
-        for line in memory_advice(loaded, chosen, store, memory=memory):
-            click.echo(line, err=True)
-        for line in session.start(with_time_limit(chosen, time_limit), options):
-            click.echo(line, err=as_json)
-    _finish_submit(loaded, store, chosen, as_json=as_json)
-
-
-def _stopped(campaign: "Campaign", *, here: bool = False) -> str:
-    line = f"{submit_line(campaign)}{' --here' if here else ''}"
-    return f"stopped; `{line}` continues with the missing runs"
-
-
-def _say_nothing_ended(
-    campaign: "Campaign", outcomes: Sequence[str], *, named: bool, missing: bool
-) -> None:
-    """Print that no run ended in one of `outcomes`.
-
-    named: whether the user named the runs. missing: whether some runs were never started. If so,
-    the message also contains the command that starts them.
-    """
-    *others, last = outcomes
-    listed = f"{', '.join(others)} or {last}" if others else last
-    which = "none of these runs" if named else "no run"
-    hint = f"; `{submit_line(campaign)}` starts the missing runs" if missing else ""
-    click.echo(f"nothing to start again: {which} ended with {listed}{hint}", err=True)
-
-
-@click.command()
 @campaign_argument
 @results_option
+@rehearsed_option
+@slurm_timeout_option
 @click.option(
-    "--time",
-    "time_limit",
-    help="Time limit of the allocation.  [default: the sum of all missing runs]",
+    "--interval",
+    type=Positive(),
+    default=2.0,
+    show_default=True,
+    help="Seconds between two reads of the logs; Slurm is asked every 10 s at most.",
 )
+@click.option("--once", is_flag=True, help="Show the state once and exit.")
 @click.option(
-    "--batch",
-    is_flag=True,
-    help="Print a line that submits a job, which runs the campaign unattended; with order: "
-    "interleaved, one job per block.",
+    "--on-hang",
+    type=click.Choice(["cancel", "requeue"]),
+    help="Cancel hung runs, or let Slurm start them again.  [default: only show them]",
 )
-@click.option("--run", "execute", is_flag=True, help="Run the line instead of printing it.")
-@json_option("the words of the line")
-def salloc(
+def watch(
     campaign: Path,
     results: Path | None,
     *,
-    time_limit: str | None,
-    batch: bool,
-    execute: bool,
-    as_json: bool,
+    rehearsed: bool,
+    interval: float,
+    once: bool,
+    on_hang: str | None,
 ) -> None:
-    """Print the line that allocates nodes for the missing runs of CAMPAIGN.
+    """Show the progress of the runs of CAMPAIGN until all have ended.
 
-    Within the allocation, `teralog submit --here` runs them.
+    For each run it shows the state, the iterations, step time and TFLOP/s so far, and the remaining
+    time. It names runs that hang or are far slower than their repeats. On a terminal one table is
+    updated in place; elsewhere, or with NO_COLOR, changes are printed as lines. Ctrl-C ends the
+    watch; the runs continue. Exits with 1 if a run failed.
     """
-    from orchestrator.slurm.commands import ignored_variables, without_sbatch_variables
-    from orchestrator.submit.selection import (
-        missing_runs,
-        parse_time_option,
-        possible_runs,
-        refuse_runs_elsewhere,
-    )
-    from orchestrator.submit.slurm import batch_line, salloc_line
+    from orchestrator.status.on_hang import OnHang
+    from orchestrator.status.watch import looks
+    from orchestrator.status.watch_terminal import show_live, show_plain
+    from orchestrator.store.records import NOT_STARTED
 
-    if as_json and execute:
-        raise click.UsageError(
-            "--json and --run: remove one; --json prints the line, --run runs it"
-        )
-    loaded, store = open_campaign(campaign, results)
-    if results is None:
-        refuse_runs_elsewhere(loaded, store, other_results(loaded, store))
-    runs = missing_runs(possible_runs(loaded, skip_impossible=True), store)
-    seconds = parse_time_option(time_limit)
-    if batch:
-        line = batch_line(loaded, runs, store, seconds, _submit_here(store.path.parent, loaded))
-    else:
-        line = salloc_line(loaded, runs, store, seconds)
-    if as_json:
-        print_json({"command": line})
+    loaded, store = open_campaign(campaign, results, rehearsed=rehearsed)
+    act = [OnHang(loaded, store, on_hang)] if on_hang else []
+    all_looks = itertools.islice(looks(loaded, store, interval, *act), 1 if once else None)
+    with interruptible(_STOPPED):
+        last = show_live(all_looks) if for_people() else show_plain(all_looks, click.echo, complain)
+    if last is None or last.under_way:
         return
-    click.echo(shlex.join(line), err=execute)
-    if execute:
-        if batch:
-            _complain_all(ignored_variables(loaded.cluster.account))
-        environment = without_sbatch_variables(os.environ)
-        os.execvpe(line[0], line, environment)  # noqa: S606  (no shell is wanted)
-
-
-def _submit_here(results: Path, campaign: "Campaign") -> list[str]:
-    """Return the command that starts the runs inside the allocation of `salloc`."""
-    skip = ["--skip-impossible"] * any(planned.refusals for planned in campaign.runs)
-    # A venv need not be activated to run what is in it.
-    program = ["teralog"] if shutil.which("teralog") else [sys.executable, "-m", "teralog"]
-    return [
-        *program,
-        "submit",
-        str(campaign.path),
-        f"--results={from_here(results)}",
-        "--here",
-        *skip,
-    ]
+    if missing := sum(status.state == NOT_STARTED for status in last.statuses):
+        those = counted(missing, "run has", "runs have")
+        them = "it" if missing == 1 else "them"
+        sentence = f"{those} not been started; `{submit_line(loaded)}` starts {them}"
+        click.echo(sentence, err=True)
+    exit_for([status for status in last.statuses if status.unsuccessful], loaded)
 
 
 @click.command()
@@ -593,7 +299,7 @@ def logs(
 
     def ended() -> bool:
         notes = backend(loaded).refresh(chosen, store)
-        _complain_all([note for note in notes if note not in noted])
+        complain_all([note for note in notes if note not in noted])
         noted.update(notes)
         return has_ended(chosen[0], store)
 
@@ -608,38 +314,3 @@ def logs(
         for part in parts:
             sys.stdout.buffer.write(part)
             sys.stdout.flush()
-
-
-def _complain_all(notes: Iterable[str]) -> None:
-    for note in notes:
-        complain(note)
-
-
-def _finish_submit(
-    campaign: "Campaign", store: "CampaignStore", runs: "Sequence[PlannedRun]", *, as_json: bool
-) -> None:
-    from orchestrator.status.table import is_complete, run_records, run_statuses, totals
-
-    statuses = run_statuses(campaign, store)
-    if not campaign.rehearsal and is_complete(statuses):
-        _write_report(campaign, store)
-    click.echo(totals(statuses, store.other_runs(campaign)), err=True)
-    if as_json:
-        print_objects(run_records(statuses, runs))
-    ids = {planned.run_id for planned in runs}
-    failed = [status for status in statuses if status.planned.run_id in ids and status.unsuccessful]
-    exit_for(failed, campaign)
-
-
-def _write_report(campaign: "Campaign", store: "CampaignStore") -> None:
-    """Write the report of a complete campaign; print a message if that is impossible."""
-    from orchestrator.common.errors import UserError
-    from orchestrator.report.write import renew_report
-
-    try:
-        written = renew_report(campaign, store)
-        if written:
-            click.echo(written, err=True)
-    except UserError as error:
-        # The runs have ended, and that decides the exit code.
-        _complain_all(error.problems)
