@@ -1,4 +1,4 @@
-"""The launchers of a run's ranks, in one table; `launch.sh.j2` has a part for each."""
+"""The launchers of a run's ranks, in one table; `launch.sh.j2` has a section for each launcher."""
 
 from dataclasses import dataclass
 

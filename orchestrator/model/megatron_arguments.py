@@ -110,7 +110,8 @@ def _hybrid_groups(model: Model) -> list[list[str]]:
 def layer_letter(layer: Layer) -> str:
     """Return the letter for a layer in Megatron's pattern of a hybrid model.
 
-    In such a model each layer is one block. Raises ConfigError for a layer of two blocks.
+    In such a model each layer has either a mixer or an MLP or experts. Raises ConfigError for a
+    layer that has both, or that Megatron has no letter for.
     """
     blocks = [block for block in (layer.mixer, layer.mlp) if block is not None]
     if len(blocks) != 1 or type(blocks[0]) not in _LETTERS:

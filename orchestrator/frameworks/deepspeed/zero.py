@@ -42,8 +42,8 @@ def config_problems(
 ) -> Iterator[str]:
     """Yield settings of a run and its configuration files that DeepSpeed refuses or ignores.
 
-    filled_in: whether the program fills in "auto" values. kept: dotted paths of keys that have a
-    new name today, but must have their old name for the program's old DeepSpeed.
+    filled_in: whether the program fills in "auto" values. kept: dotted paths of keys that keep
+    their old names, because the program has an old DeepSpeed that needs them.
     """
     stage = run.zero_stage
     optimizer = getattr(run.options, "offload_optimizer", "none")
@@ -60,7 +60,10 @@ def config_problems(
 
 
 def unknown_config_keys(files: Mapping[str, dict[str, Any]]) -> Iterator[str]:
-    """Yield keys in these configuration files that the recorded DeepSpeed does not know."""
+    """Yield a sentence for each key that the recorded version of DeepSpeed does not know.
+
+    files: DeepSpeed's configurations by file name.
+    """
     for config in files.values():
         yield from unknown_keys(config)
 
@@ -126,7 +129,7 @@ def config_files(run: Run) -> dict[str, dict[str, Any]]:
 
 
 def steps_on_cpu(run: Run) -> bool:
-    """Return whether the optimizer is DeepSpeed's CPU Adam."""
+    """Return whether the run uses DeepSpeed's CPU Adam, because its optimizer is offloaded."""
     return bool(run.options.offload_optimizer != "none")
 
 

@@ -50,9 +50,9 @@ def split_warnings(run: Run) -> Iterator[str]:
 
 
 def even_problems(run: Run, chunks: int = 1) -> Iterator[str]:
-    """Yield a problem if the layers cannot be divided evenly over stages and chunks.
+    """Yield a problem if the layers cannot be divided evenly over pipeline stages and their chunks.
 
-    chunks: the number of chunks of layers on each pipeline stage.
+    chunks: how many chunks of layers each pipeline stage has.
     """
     if run.model is None:
         return
@@ -117,9 +117,9 @@ def interleaving_problems(run: Run, chunks: int, least_stages: int) -> Iterator[
 
 
 def forecast_warnings(run: Run) -> Iterator[str]:
-    """Yield arguments that make pipeline stages unequal.
+    """Yield a warning for each argument that makes pipeline stages unequal.
 
-    The memory forecast assumes equal stages.
+    The memory forecast assumes that the layers are divided as evenly as possible.
     """
     options = given(run.options.extra_args)
     for option in (_LAYOUT, *_ENDS):

@@ -1,4 +1,4 @@
-"""Read the HTML tables of a document, with the place of each cell in its bytes.
+"""Read the HTML tables of a document, with the byte offset of each cell.
 
 Markdown pages contain such tables as raw HTML. A cell that spans several rows or columns counts as
 a cell of each of them, as a reader sees it. The standard library's parser finds the tags; they need
@@ -54,7 +54,7 @@ class HtmlCell(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HtmlRow:
-    """A row: the line of its tag, and one cell for each column."""
+    """A row: the line and the offset of its tag, and one cell for each column."""
 
     line: int
     begin: int
@@ -182,7 +182,7 @@ class _Row:
 
 
 class _Parser(HTMLParser):
-    """Collect the rows of one table, with the places of their cells."""
+    """Collect the rows of one table, with the offsets of their cells."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=False)
@@ -229,7 +229,10 @@ class _Parser(HTMLParser):
             self._in_head = False
 
     def end_cell(self, place: int | None = None) -> None:
-        """End the open cell, if there is one, at the current tag or at `place`."""
+        """End the open cell, if there is one.
+
+        place: the offset of its end; None for that of the current tag.
+        """
         if self._cell is not None:
             self._cell.end = self._place() if place is None else place
             self._cell = None

@@ -21,9 +21,9 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class _Mark(NamedTuple):
-    """A mark in a page: its line, its start, and the start of the next line.
+    """One of the two comments around a report: its line, its offset, and that of the next line.
 
-    name: the campaign's name in an opening mark; None in a closing mark.
+    name: the campaign's name in the first comment; None in the second comment.
     """
 
     line: int
@@ -33,15 +33,15 @@ class _Mark(NamedTuple):
 
 
 def marks(name: str) -> tuple[str, str]:
-    """Return the two comments around the report of a campaign."""
+    """Return the two comments between which the report of a campaign is written."""
     return f"<!-- teralog report {name} -->", "<!-- end of teralog report -->"
 
 
 def with_report(page: bytes, name: str, text: str) -> bytes:
-    """Return a page with `text` between the marks of a campaign.
+    """Return a page with `text` between the two comments for the report of a campaign.
 
     The text gets a blank line before and after it, and the page's line endings. All other bytes of
-    the page stay. Raises UserError if the page lacks one or both marks.
+    the page stay. Raises UserError if the page lacks one or both comments.
     """
     edits: list[Edit] = []
     opened: _Mark | None = None

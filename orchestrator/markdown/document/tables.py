@@ -1,9 +1,9 @@
-"""Read the tables of a markdown document, with the place of each cell in its bytes.
+"""Read the tables of a markdown document, with the byte offset of each cell.
 
 A table is what GitHub shows as a table. It is a row of titles, a row of dashes with as many cells,
-and all lines up to a blank line or another block; or it is an HTML table. Tables within code, HTML
-comments or preformatted text count as text. Documents stay bytes, whatever their encoding, so that
-one cell can be replaced without a change of any other byte.
+and all lines up to a blank line or another block of markdown; or it is an HTML table. Tables within
+code, HTML comments or preformatted text count as text. Documents stay bytes, whatever their
+encoding, so that one cell can be replaced without a change of any other byte.
 """
 
 import re
@@ -93,7 +93,7 @@ class MarkdownRow(NamedTuple):
 
     @property
     def cells(self) -> list[MarkdownCell]:
-        """The cells of the row with their places."""
+        """The cells of the row, each with its offset in the document."""
         raws = self.raw_cells
         begin = self.begin + self.content.startswith(b"|")
         begins = accumulate(map(len, raws), lambda at, length: at + length + 1, initial=begin)

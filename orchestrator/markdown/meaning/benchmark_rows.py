@@ -161,11 +161,12 @@ class RowNumber:
 
 @dataclass(frozen=True, kw_only=True)
 class BenchmarkRow:
-    """A row that is not blank: its place in the page, and its table's columns.
+    """A row of a benchmark table that is not blank, and the columns of this table.
 
-    raw_cells: may be fewer than the columns, or more. ordinal: its number in the table, from 1.
-    Every method that returns a number raises NotUnderstoodError if a cell does not contain what its
-    column's title states, and NotInTableError if no column has the number.
+    source: the row in the document. raw_cells: may be fewer than the columns, or more. ordinal: the
+    row's number in the table, from 1. Every method that returns a number raises
+    NotUnderstoodError if a cell does not contain what its column's title states, and
+    NotInTableError if no column has the number.
     """
 
     columns: BenchmarkColumns

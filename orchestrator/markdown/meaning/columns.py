@@ -62,10 +62,10 @@ class Meaning(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """A column: its place, its title as text, its meaning, and the unit in its title.
+    """A column: its index, its title as text, its meaning, and the unit in its title.
 
-    rank: if a run has several times or rates that are different averages, the one with the lowest
-    rank counts.
+    rank: if a run has several times or rates that are different averages, the column with the
+    lowest rank counts.
     """
 
     index: int

@@ -168,7 +168,10 @@ def common_flops(rated: Sequence[RatedRow]) -> tuple[int, NumberRange]:
 
 
 def group_of(row: BenchmarkRow, seq_length: int) -> Group | None:
-    """Return the key of rows that should have equal FLOPs per token; None without a model."""
+    """Return a key that is the same for all rows that should have equal FLOPs per token.
+
+    Returns None if the row names no model.
+    """
     name = row.model_name
     if name is None:
         return None

@@ -37,7 +37,7 @@ class JoinedColumn:
     """A column: its title, its meaning, and its cell in every row.
 
     texts: as printed; empty if the row's table has no such column. values: for sorting; a number if
-    the cell is one, None if it is empty or a dash.
+    the cell contains a number, None if it is empty or a dash.
     """
 
     title: str
@@ -70,8 +70,9 @@ class JoinedTables:
 def join_tables(page: BenchmarkPage) -> JoinedTables:
     """Join the tables of a page into one.
 
-    Columns come in the order in which their titles appear. Columns of one size with different
-    titles, such as PP Chunks and GAS, become one with both titles.
+    Columns come in the order in which their titles appear. Two columns that contain the
+    same size but have different titles, such as PP Chunks and GAS, become one column. Its title
+    contains both titles.
     """
     first: dict[_Key, TableColumn] = {}
     titles: dict[_Key, dict[str, None]] = {}

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Quantity(StrEnum):
-    """The kinds of quantity that a number with a unit may be."""
+    """The quantities that a number with a unit may state."""
 
     STEP_SECONDS = "step_seconds"
     SAMPLES_PER_SECOND = "samples_per_second"

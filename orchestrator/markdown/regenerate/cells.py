@@ -37,7 +37,7 @@ class Form(NamedTuple):
 class NumberInCell(NamedTuple):
     """The only number of a cell.
 
-    begin, end: its place in the bytes of the cell.
+    begin, end: its offsets in the bytes of the cell.
     """
 
     begin: int
