@@ -49,9 +49,10 @@ def test_a_public_name_is_defined_in_one_module() -> None:
 
 
 def test_repeated_names_are_found(tmp_path: Path) -> None:
-    """`repeated_names` returns each public class or function that two modules define.
+    """`repeated_names` returns each public class or function that several modules define.
 
-    It ignores methods, private functions, and the functions in HOOKS if frameworks define them.
+    It ignores methods, private functions, and the functions in HOOKS, which each framework's module
+    may define.
     """
     modules = {
         "orchestrator/one.py": "class Same: pass\ndef problems(): pass\ndef _private(): pass\n",

@@ -152,7 +152,7 @@ def _docstrings(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def _types(tree: ast.AST) -> Iterator[ast.AST]:
-    """Yield the types of arguments and results that are written as strings."""
+    """Yield the type annotations of arguments and results, whose strings are not messages."""
     for node in ast.walk(tree):
         match node:
             case ast.arg(annotation=kind) | ast.FunctionDef(returns=kind) if kind is not None:

@@ -1,4 +1,4 @@
-"""Run the commands that the README and some docs pages show, and write their output there.
+"""Run the commands that the README and some docs pages show, and write their output into the pages.
 
 Part of `make record`. In a block marked `console`, a line that begins with `$ ` is a command, and
 the lines up to the next command are its output. The commands of all pages run in order, in one
@@ -66,7 +66,7 @@ def run_commands(listed: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def main() -> None:
-    """Rewrite the outputs of all pages."""
+    """Run the commands of all pages, and rewrite the outputs in the pages."""
     texts = [page.read_text(encoding="utf-8") for page in PAGES]
     printed = run_commands([command for text in texts for command in commands(text)])
 

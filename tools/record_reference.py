@@ -193,7 +193,7 @@ def _text(value: Any) -> str:
 
 
 def main() -> None:
-    """Rewrite the pages."""
+    """Rewrite all generated pages."""
     for path, text in pages().items():
         path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")

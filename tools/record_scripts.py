@@ -93,7 +93,10 @@ def rebuilt(base: str, difference: str) -> str:
 
 
 def retitled(text: str, title: str) -> str:
-    """Return a script with another title, and replace its campaign and run id everywhere."""
+    """Return a script with another title line.
+
+    The campaign and the run id of that title replace those of the script everywhere.
+    """
     old, new = TITLE.search(text), TITLE.search(title)
     for part in ("campaign", "run"):
         text = text.replace(old[part], new[part])

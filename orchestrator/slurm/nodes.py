@@ -26,8 +26,9 @@ _HARDWARE = re.compile(r"\b(?P<name>CoresPerSocket|CPUTot|Sockets)=(?P<value>\S+
 class Node:
     """The resources that a job has on a node.
 
-    cores: the number of cores, because Slurm gives whole cores to job steps. cpus_per_core: how
-    many CPUs Slurm counts for a core. memory_mib: 0 if Slurm does not manage memory.
+    cores: the number of whole cores, because Slurm gives only whole cores to job steps.
+    cpus_per_core: how many CPUs Slurm counts per core. memory_mib: 0 if Slurm does not manage
+    memory.
     """
 
     name: str

@@ -90,7 +90,10 @@ def meaning(reason: str) -> str:
 
 
 def reason_lines(reasons: Iterable[str]) -> list[str]:
-    """Return a line for each reason that occurs, the most frequent first."""
+    """Return a line for each reason why jobs wait, the most frequent reason first.
+
+    reasons: the reason of each waiting run. A line has the number of runs and what to do.
+    """
     counts = Counter(re.split(r"[,(]", reason)[0].strip() for reason in reasons)
     return [
         printable(f"{reason} ({counted(number, 'run')}): {meaning(reason)}")

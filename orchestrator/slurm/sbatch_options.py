@@ -34,8 +34,9 @@ def sbatch_options(
 ) -> list[str]:
     """Return sbatch's options for a script, or for an array with `indices`.
 
-    output: the log's path, with sbatch's placeholders. folder: where the script starts. after: the
-    job that must complete first; if that job fails, Slurm cancels this one.
+    output: the log's path, with sbatch's placeholders. folder: the script's working directory.
+    after: sbatch's dependency on the job that must complete first; if that job fails, Slurm cancels
+    this one.
     """
     arguments = [
         f"--job-name={name}",

@@ -38,9 +38,10 @@ class Throttle:
 
 
 def throttle_after(most: int | None, queued: list[str]) -> Throttle:
-    """Return the throttle for new jobs that start after queued jobs.
+    """Return the throttle for new jobs of a campaign that has queued jobs already.
 
-    queued: the ids of the queued jobs' tasks.
+    most: how many runs may run at once; None for no limit. queued: the job or task ids of the
+    queued runs.
     """
     if most is None:
         return Throttle(None)

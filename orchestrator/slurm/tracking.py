@@ -208,10 +208,10 @@ def _has_started(attempt: Attempt) -> bool:
 
 
 def _own_record(job: Open, job_id: str) -> JobState | None:
-    """Return the end that a job recorded itself, if Slurm no longer knows the job; otherwise None.
+    """Return the end that an attempt's job recorded itself, or None without a recorded end.
 
-    If a signal ended the job script, the job's record does not show why: time limit, memory, or a
-    user.
+    Also returns None if a signal ended the job script: the record does not show whether the reason
+    was the time limit, memory, or a user.
     """
     record = job_record(job.attempt.folder)
     if record is None or record.job_id != job_id or record.ended_at is None:

@@ -119,7 +119,8 @@ class Intent:
 class Attempt:
     """One start of a run, read from its folder.
 
-    started: set if the attempt ran on this machine. intent, job: set if it is on Slurm.
+    started: set if a supervisor on this machine started the attempt, also in an allocation. intent,
+    job: set if the attempt was submitted to Slurm.
     """
 
     number: int

@@ -56,7 +56,7 @@ def possible_runs(
 
 
 def submitted_runs(campaign: Campaign, store: CampaignStore) -> list[PlannedRun]:
-    """Return the submitted runs; all runs, if a submit is active on the campaign."""
+    """Return the runs that were submitted; while a submit is active, all runs of the campaign."""
     # If the file system has no locks, what is on record must do.
     with suppress(OSError):
         if locks.is_held(store.submit_lock):

@@ -79,7 +79,7 @@ def cancel_runs(
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """The recorded state of a run at one moment."""
+    """The recorded state and attempts of a run at one moment."""
 
     planned: PlannedRun
     state: str
@@ -112,7 +112,7 @@ class _Look:
 
 
 def _look(runs: Iterable[PlannedRun], store: CampaignStore) -> list[_Look]:
-    """Read the records of runs."""
+    """Return the recorded state and attempts of each run."""
     return [_Look(planned, *store.run(planned.run_id).standing()) for planned in runs]
 
 
@@ -219,7 +219,7 @@ def _mark_not_started(
     store: CampaignStore,
     refusals: dict[str, str],
 ) -> None:
-    """Record that unstarted runs are cancelled; add failures to `refusals`, by id.
+    """Record that unstarted runs are cancelled; add failures to `refusals`, by run id.
 
     A queued run counts as not started, too, if Slurm removed it because a run on which it depends
     failed.

@@ -167,7 +167,11 @@ class SlurmSession:
     def _scripts(
         self, runs: Sequence[PlannedRun], texts: Mapping[str, str], queued: Collection[str]
     ) -> list[Script]:
-        """Return the scripts of runs, each with the run of its series on which it depends."""
+        """Return the job scripts of runs, each with the id of the run that must complete first.
+
+        That run is the nearest earlier run of the series that has not ended. If there is none, the
+        id is None.
+        """
         unended = {run.run_id for run in runs}.union(queued)
 
         def script(run: PlannedRun) -> Script:

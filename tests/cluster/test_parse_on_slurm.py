@@ -120,7 +120,7 @@ ON_SLURM = ("--on-slurm", "cpu.yaml", "--shards", "4")
 def test_output_equals_that_of_one_process(archive: Archive, options: Any, layouts: Any) -> None:
     """`parse --on-slurm` prints the same bytes as `parse`, in each output format.
 
-    All formats together read each log only once.
+    The first call reads the logs; calls for further output formats use its results.
     """
     for layout in layouts:
         alone = archive.parse(*options, *layout)

@@ -79,7 +79,7 @@ def test_a_mistake_in_a_profile_is_reported_and_can_be_corrected(
 
 
 def test_more_gpus_than_a_node_has_are_refused_and_fewer_run(playground, slurm) -> None:
-    """Runs with eight GPUs per node are refused; with a corrected profile, other runs start."""
+    """Slurm refuses runs with eight GPUs per node; after a correction, runs with four complete."""
     playground.environment |= slurm.environment
     playground.write_slurm_campaign("true", matrix="seed: [1, 2]", gpus_per_node=8)
     profile = playground.path / "slurm.yaml"

@@ -696,7 +696,7 @@ def test_the_expected_start_of_a_waiting_job_is_shown(bare, slurm) -> None:
 def test_the_expected_start_of_a_job_without_a_node_is_shown(bare) -> None:
     """If all nodes are busy, `status` shows when Slurm expects to start a waiting job.
 
-    Slurm expects that the running jobs use their time limits.
+    For this time, Slurm assumes that the running jobs end only at their time limits.
     """
     bare.write_slurm_campaign(
         WAIT, matrix="seed: [1, 2, 3, 4, 5]", profile="exclusive: true\n", time_limit=5
