@@ -86,8 +86,8 @@ def problems_of(
 def attempt_in() -> Callable[..., Attempt]:
     """Return a function that makes an attempt in a run's folder.
 
-    log: the text of its log. ended: values of the record of its end, e.g. the state; without them,
-    the attempt has not ended.
+    log: the text of the attempt's log. ended: the values of its ended.json, e.g. the state. If no
+    value is given, the attempt has not ended.
     """
 
     def make(folder: RunFolder, log: str | None = None, **ended: Any) -> Attempt:
@@ -116,7 +116,7 @@ def reported(
 ) -> Callable[..., tuple[Campaign, list[Collected], Report]]:
     """Return a function that makes a campaign with attempts, and returns it with its report.
 
-    The campaign file is STAGES with additional lines. For each run, the function takes the
+    The campaign file is the text STAGES and the given lines. For each run, the function takes the
     arguments of `attempt_in`, or None for a run that has not started. It returns the campaign, the
     collected runs and the report.
     """

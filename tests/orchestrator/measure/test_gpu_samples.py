@@ -1,4 +1,4 @@
-"""Sample GPUs with nvidia-smi during a training; the samples reach the table."""
+"""A run's GPUs are sampled with nvidia-smi while it trains; the report's table has the results."""
 
 import contextlib
 import json
@@ -29,7 +29,7 @@ IDLE = ("0 %", "2 MiB")
 
 
 def written(folder: Path, host: str, ticks: list[tuple[str, str]]) -> None:
-    """Write the samples of a node with two GPUs, of which number 1 is idle."""
+    """Write nvidia-smi's samples of a node with two GPUs, of which GPU 1 is idle."""
     rows = [
         ROW.format(second=5 * number, gpu=gpu, percent=percent, memory=memory)
         for number, tick in enumerate(ticks)
@@ -92,7 +92,7 @@ done
 
 @pytest.fixture
 def calls(playground: Any) -> Path:
-    """Put a stand-in for nvidia-smi on the PATH; return the file of its pid and arguments."""
+    """Put a stand-in for nvidia-smi on the PATH; return the file in which it records its calls."""
     calls_file = playground.path / "calls"
     folder = playground.path / "bin"
     folder.mkdir()
@@ -135,7 +135,7 @@ def assert_ended(calls: Path) -> None:
 def test_the_samples_of_a_run_are_in_its_table(playground: Any, calls: Path):
     """The report has the samples of the run's own GPUs, which are in a file next to the log.
 
-    No sampler is left when the run has ended.
+    When the run has ended, its sampler has ended too.
     """
     write_campaign(playground, WAIT_FOR_SAMPLES)
     done = playground.teralog("submit", "campaign.yaml")

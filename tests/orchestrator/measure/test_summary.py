@@ -21,7 +21,7 @@ def step(iteration: int, **values: Any) -> Step:
 
 
 def timed(*seconds: float) -> list[Step]:
-    """Return one step report for each of these durations, from iteration 1 on."""
+    """Return step reports of iterations 1, 2, ... with these step times."""
     return [step(number, step_seconds=time) for number, time in enumerate(seconds, start=1)]
 
 
@@ -61,7 +61,7 @@ FLOPS = 2 * 226_492_416
 
 
 def at_median(seconds: float) -> dict[str, Any]:
-    """Return the expected numbers of the run TINY that follow from this median step time."""
+    """Return the expected median and TFLOPs of the run TINY with this median step time."""
     tflops = pytest.approx(FLOPS / seconds / 2 / 1e12)
     return {
         "step_seconds_median": seconds,

@@ -17,7 +17,10 @@ FORECAST = MemoryForecast(
 
 
 def measured(*peaks: float, whole_process: bool = False) -> list[Measured]:
-    """Return finished runs with these peaks and the same forecast."""
+    """Return one finished run per peak; all runs have the same forecast.
+
+    whole_process: whether the peaks include all memory of the process, or only tensors.
+    """
     return [Measured("gpt", FORECAST, peak, whole_process) for peak in peaks]
 
 
@@ -28,7 +31,7 @@ def test_two_runs_correct_nothing():
 
 
 def test_frameworks_are_calibrated_apart():
-    """Peaks of one framework do not correct forecasts of another."""
+    """The peaks of one framework's runs do not correct forecasts for another framework."""
     other = [Measured("deepspeed", FORECAST, 5.0, whole_process=False)] * 2
     assert calibrations([*measured(9, 10, 11), *other]).keys() == {"gpt"}
 

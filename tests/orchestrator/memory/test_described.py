@@ -19,7 +19,7 @@ from orchestrator.run.model import Parallelism
 
 
 def rank(split_run: RunOf, name: str, *, experts: int = 1, **split: int) -> Rank:
-    """Return the first rank of a named model.
+    """Return the first rank of a run on 64 GPUs that trains a named model.
 
     experts: over how many ranks the experts are divided. split: the parallel sizes of the run.
     """
@@ -35,21 +35,27 @@ def rank(split_run: RunOf, name: str, *, experts: int = 1, **split: int) -> Rank
 
 @pytest.mark.parametrize("name", named_models())
 def test_one_rank_has_all_parameters(split_run: RunOf, name: str) -> None:
-    """Without a split, dense layers and experts on the only rank are the whole model."""
+    """If nothing is divided over ranks, a rank has all dense layers and experts of the model."""
     whole = rank(split_run, name)
     assert whole.parameters + whole.expert_parameters == parameters(named_model(name).model(4096))
 
 
 @pytest.mark.parametrize("name", ["mixtral-8x7b", "deepseek-v3", "qwen3-30b-a3b"])
 def test_experts_are_divided_and_nothing_else(split_run: RunOf, name: str) -> None:
-    """With eight ranks, each has an eighth of the routed experts and all other parameters."""
+    """If experts are divided over eight ranks, each has an eighth of the routed experts.
+
+    Each also has all other parameters.
+    """
     whole, part = rank(split_run, name), rank(split_run, name, experts=8)
     assert part.expert_parameters * 8 == whole.expert_parameters
     assert part.parameters == whole.parameters
 
 
 def test_tensor_parallelism_leaves_routers_and_norms_whole(split_run: RunOf) -> None:
-    """Mixtral has 65 norms of 4096 and 32 routers of 4096 · 8, whole on each of two ranks."""
+    """Each of two tensor-parallel ranks has all parameters of norms and routers.
+
+    Mixtral has 65 norms of 4096 parameters, and 32 routers of 4096 · 8 parameters.
+    """
     whole, half = rank(split_run, "mixtral-8x7b"), rank(split_run, "mixtral-8x7b", tensor=2)
     on_both = 65 * 4096 + 32 * 4096 * 8
     assert 2 * half.parameters - whole.parameters == on_both
@@ -93,7 +99,10 @@ def test_bf16_optimizer_adds_gradients_up_in_fp32(split_run: RunOf) -> None:
 
 @pytest.mark.parametrize("name", ["deepseek-v3", "qwen3-next-80b-a3b"])
 def test_tensor_parallelism_splits_the_shared_expert(name: str) -> None:
-    """Each of two ranks has half of a shared expert's matrices, and its whole score per token."""
+    """Each of two tensor-parallel ranks has half of the matrices of a shared expert.
+
+    Each also has the whole matrix that gives the shared expert's score per token.
+    """
     model = named_model(name).model(4096)
     without = replace(model, layers=tuple(map(without_shared_expert, model.layers)))
     scores = {part.parameters for part in parts(model) if part.name == "shared expert score"}

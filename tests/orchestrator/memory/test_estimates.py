@@ -27,14 +27,14 @@ def record(*arguments: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("stage", "fits"), [("2", "no"), ("3", "yes")])
 def test_a_model_s_memory_is_reported_with_its_parts(stage: str, fits: str):
-    """The low and high end of a model's memory are the sums of the ends of its parts."""
+    """The low end of a forecast is the sum of the low ends of its parts."""
     measured = record(*LARGE, "--zero-stage", stage, "--gpu", "V100-SXM2-32GB")
     assert (measured["fits"], measured["capacity_gib"]) == (fits, 32)
     assert measured["low_gib"] == pytest.approx(sum(part["low_gib"] for part in measured["parts"]))
 
 
 def test_the_output_has_every_part_and_the_interval():
-    """The output names the source of each number."""
+    """The output has the parts of the forecast, how each is computed, and the verdict."""
     text = memory(*LARGE, "--zero-stage", "2", "--gpu", "V100-SXM2-32GB").stdout
     assert "weights" in text
     assert "51,966,533,632 parameters of 2 bytes" in text
@@ -93,9 +93,9 @@ CAPACITIES: dict[str, tuple[tuple[str, ...], list[tuple[float, str]], str]] = {
 def test_every_memory_that_a_gpu_may_have_gets_a_verdict(
     options: tuple[str, ...], verdicts: list[tuple[float, str]], text: str
 ):
-    """If a name means GPUs of several sizes, each size has a verdict.
+    """If a GPU's name stands for several memory sizes, each size has a verdict.
 
-    capacity_gib and fits are null if the verdicts differ.
+    In the JSON, capacity_gib is null if there are several sizes. fits is null if verdicts differ.
     """
     measured = record(*LARGE, "--zero-stage", "3", *options)
     assert [(capacity["gib"], capacity["fits"]) for capacity in measured["capacities"]] == verdicts
@@ -106,7 +106,7 @@ def test_every_memory_that_a_gpu_may_have_gets_a_verdict(
 
 
 def test_a_campaign_on_gpus_of_two_sizes_has_both_verdicts(tmp_path: Path):
-    """If GPUs are sold with two memory sizes, the table has a verdict for each."""
+    """If a GPU is sold with two memory sizes, the table has a verdict for each size."""
     (tmp_path / "v100.yaml").write_text("gpus_per_node: 4\ngpu: V100\n")
     path = tmp_path / "campaign.yaml"
     path.write_text(
@@ -131,7 +131,7 @@ def test_a_campaign_on_gpus_of_two_sizes_has_both_verdicts(tmp_path: Path):
     ],
 )
 def test_contradictory_options_are_reported(arguments: tuple[str, ...], sentence: str):
-    """Messages about contradictory options use the names of the command line's options."""
+    """The message about contradictory options has their names on the command line."""
     result = memory(*LARGE, *arguments)
     assert result.exit_code == 1
     assert sentence in result.stderr

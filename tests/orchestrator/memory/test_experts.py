@@ -21,7 +21,10 @@ MIXTRAL = ModelShape(
 
 
 def experts(ranks: int = 1, tensor_ranks: int = 1, layers: int = 32) -> ExpertPlacement:
-    """Return Mixtral's experts, divided over `ranks` ranks, in the first `layers` of 32 layers."""
+    """Return Mixtral's experts, divided over `ranks` ranks.
+
+    layers: how many of the 32 layers have experts, from the first layer on.
+    """
     return ExpertPlacement(
         number=8,
         top_k=2,
@@ -40,7 +43,7 @@ def placed(some: ExpertPlacement | None, zero_stage: int = 1) -> Placement:
 
 @pytest.mark.parametrize("ranks", [1, 2, 4, 8])
 def test_experts_of_all_ranks_are_those_of_the_model(split_run: RunOf, ranks: int) -> None:
-    """The dense parameters of one rank and the experts of all ranks are 46.7B."""
+    """The dense parameters of one rank and the experts of all ranks add up to 46.7 B."""
     run = split_run(MIXTRAL, 8, vocab_size_multiple=1)
     rank = Rank(run, MIXTRAL, 32_000, placed(experts(ranks)), 0)
     whole = rank.parameters + ranks * rank.expert_parameters

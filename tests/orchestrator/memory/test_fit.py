@@ -1,4 +1,4 @@
-"""Decide whether a run fits the memory of a rank, and what `plan` and `submit` do if not."""
+"""Decide whether a run fits a rank's memory; `plan` and `submit` refuse a run that does not."""
 
 import json
 from pathlib import Path
@@ -50,7 +50,7 @@ def test_a_rank_can_have_its_gpu_or_its_share_of_this_machine(
 ):
     """A rank on a GPU has the GPU's memory; a rank on this machine's CPUs has its share of memory.
 
-    If the GPU is unknown, or other machines have no GPUs, the memory is unknown.
+    The memory is None if the GPU is unknown, or if the run is on the CPUs of other machines.
     """
     room = capacity(run_of(gpus_per_node=2), cluster)
     assert (room and room.gib) == gib
@@ -67,16 +67,16 @@ def test_only_an_interval_wholly_above_the_memory_does_not_fit(gib: float, verdi
 
 
 def test_without_forecast_or_capacity_there_is_no_verdict():
-    """Without a forecast or a known memory, the verdict is None, which does not mean `yes`."""
+    """Without a forecast or a known memory, the verdict is None, and no problem is reported."""
     assert fits(None, Capacity(1, "a GPU")) is None
     assert fits(FORECAST, None) is None
     assert memory_problem(FORECAST, None) is None
 
 
 def test_one_sentence_explains_why_a_run_does_not_fit():
-    """The sentence about a run that does not fit has its largest parts.
+    """The sentence about a run that does not fit names the largest parts of its forecast.
 
-    It also explains how to start the run anyway.
+    It also names the option that starts the run anyway.
     """
     assert memory_problem(FORECAST, Capacity(32, "V100-SXM2-32GB")) == (
         "a rank needs at least 108 GiB of memory (weights 96.8, optimizer 9.07, one layer 1.25), "
@@ -86,7 +86,7 @@ def test_one_sentence_explains_why_a_run_does_not_fit():
 
 @pytest.mark.parametrize("name", FRAMEWORKS)
 def test_every_framework_that_places_a_run_gives_a_forecast(name: str):
-    """If a framework describes how a run's memory is placed, each run with a model has a forecast.
+    """A run has a forecast if it has a model, and if its framework describes the run's placement.
 
     The test uses the runs of the framework's recorded campaign.
     """
@@ -121,7 +121,7 @@ ZERO: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 def test_the_placement_is_that_of_deepspeed_s_configuration(
     run_of: RunOf, section: dict[str, Any], expected: dict[str, Any]
 ):
-    """Each key of DeepSpeed's `zero_optimization` changes its part of the run's placement.
+    """Each key of `zero_optimization` changes the matching field of the run's placement.
 
     Invalid values are not tested here, because other checks refuse them.
     """
@@ -166,7 +166,7 @@ def test_a_plan_refuses_runs_that_do_not_fit_and_separates_impossible_ones(
 def test_a_forecast_refuses_nothing_that_may_need_less(
     campaign_of: CampaignOf, tmp_path: Path, arguments: list[str], *, refused: bool
 ):
-    """A run is not refused if its options may save more than the forecast includes."""
+    """A run is not refused if its options may save memory that the forecast does not subtract."""
     (tmp_path / "a100.yaml").write_text("{gpus_per_node: 4, gpu: A100-SXM4-80GB}")
     run = {"framework": "megatron", "source": "m", "model": "18B", "precision": "bf16"}
     run |= {"gpus_per_node": 4, "extra_args": arguments}

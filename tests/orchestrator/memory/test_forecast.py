@@ -1,4 +1,4 @@
-"""The memory forecast: exact parameters per rank, and the effect of each setting."""
+"""The memory forecast: exact numbers of parameters per rank, and the effect of each setting."""
 
 from dataclasses import replace
 from typing import Any
@@ -42,14 +42,14 @@ shapes = st.builds(
 
 
 def made(run: Run, placement: Placement = FP16, **changed: Any) -> MemoryForecast:
-    """Return the forecast of a run after these changes to its placement."""
+    """Return the forecast of a run with this placement and these changes to the placement."""
     memory = forecast(run, replace(placement, **changed))
     assert memory is not None
     return memory
 
 
 def part(memory: MemoryForecast, name: str) -> tuple[float, float]:
-    """Return the low and high end of a part in GiB, or zeros if the forecast lacks it."""
+    """Return the low and high end of a part of the forecast, in GiB; zeros if it lacks the part."""
     ends = [(portion.low_gib, portion.high_gib) for portion in memory.parts if portion.name == name]
     return ends[0] if ends else (0.0, 0.0)
 
@@ -69,7 +69,7 @@ def test_a_shared_sequence_is_a_share_of_the_activations(split_run: RunOf):
 
 @given(model=shapes)
 def test_one_rank_has_every_parameter(model: ModelShape):
-    """A single rank has all parameters of the size formula."""
+    """A single rank has as many parameters as the formula for the model's size gives."""
     assert rank_parameters(model, 96, Parallelism(), 0) == model.parameters(96)
 
 
@@ -86,7 +86,10 @@ def test_the_stages_of_a_pipeline_have_every_parameter_and_a_copy_of_the_tied_em
 
 
 def test_a_rank_has_as_many_parameters_as_megatron_deepspeed_logs():
-    """The test compares the first and a middle stage of 52B over 4 tensor ranks and 16 stages."""
+    """A rank has as many parameters as Megatron-DeepSpeed logs.
+
+    The test has the first, a middle and the last of 16 stages of 52B, with 4 tensor-parallel ranks.
+    """
     counts = [
         rank_parameters(preset("52B"), 50688, Parallelism(4, 16), stage) for stage in (0, 7, 15)
     ]
@@ -95,7 +98,7 @@ def test_a_rank_has_as_many_parameters_as_megatron_deepspeed_logs():
 
 
 def test_the_ends_are_the_sums_of_the_parts(split_run: RunOf):
-    """The sum of the parts is the forecast, so every GiB has an explanation."""
+    """Both ends of the forecast are the sums of the ends of its parts."""
     memory = made(split_run("18B", 16, tensor=4, pipeline=4, micro_batches=8))
     assert memory.low_gib == pytest.approx(sum(portion.low_gib for portion in memory.parts))
     assert memory.high_gib == pytest.approx(sum(portion.high_gib for portion in memory.parts))
@@ -104,7 +107,7 @@ def test_the_ends_are_the_sums_of_the_parts(split_run: RunOf):
 
 
 def test_with_unknown_savings_only_the_high_end_is_known(split_run: RunOf):
-    """If options save an unknown amount, the low end is only the CUDA context."""
+    """If options save an unknown amount of memory, the low end is only the CUDA context."""
     run = split_run("18B", 16, tensor=4, pipeline=4, micro_batches=8)
     plain, saving = made(run), made(run, may_save=True)
     assert saving.high_gib == plain.high_gib
@@ -112,7 +115,7 @@ def test_with_unknown_savings_only_the_high_end_is_known(split_run: RunOf):
 
 
 def test_an_unknown_model_or_split_has_no_forecast(split_run: RunOf):
-    """Ranks that do not form whole copies of the model are an unknown split."""
+    """A run has no forecast if its model is unknown, or if its ranks form no whole copies of it."""
     assert forecast(split_run(None), FP16) is None
     assert forecast(split_run("s", 3, tensor=2), FP16) is None
 
@@ -150,7 +153,7 @@ def test_the_states_that_stay_are_those_of_the_published_tables(
 
 @pytest.mark.parametrize("stage", [1, 2, 3])
 def test_each_zero_stage_needs_less_than_the_one_before(split_run: RunOf, stage: int):
-    """Without buffers, each ZeRO stage lowers both ends of the forecast."""
+    """Each ZeRO stage lowers both ends of the forecast, if communication buffers are left out."""
     run = split_run("7.5B", 64, micro_batches=2)
     free = {"buckets": (0, 0), "live_elements": 0, "recomputation": "full"}
     before, after = (
@@ -175,7 +178,7 @@ LESS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("changed", LESS.values(), ids=LESS)
 def test_what_saves_memory_lowers_the_forecast(split_run: RunOf, changed: dict[str, Any]):
-    """Each option that saves memory lowers the forecast."""
+    """Each option that saves memory lowers the forecast's high end and never raises its low end."""
     # With a larger vocabulary the logits would exceed the memory of a layer.
     model = replace(preset("7.5B"), vocab_size=512)
     run = split_run(model, 8, tensor=2, micro_batch=2, micro_batches=4)
@@ -190,7 +193,10 @@ def test_what_saves_memory_lowers_the_forecast(split_run: RunOf, changed: dict[s
 def test_full_recomputation_needs_less_than_selective_and_that_less_than_none(
     split_run: RunOf,
 ):
-    """If the mode is unknown, the interval covers all modes."""
+    """Full recomputation needs less memory than selective recomputation, and that less than none.
+
+    If it is unknown what is recomputed, the interval of the forecast covers all three.
+    """
     run = split_run("18B", 16, tensor=4, pipeline=4, micro_batch=4, micro_batches=16)
     full, selective, none = (
         made(run, recomputation=mode) for mode in ("full", "selective", "none")
@@ -219,7 +225,7 @@ def test_activations_are_those_of_korthikanti_table_2(
 ):
     """Activations need the bytes per layer and hidden element of Korthikanti et al., table 2.
 
-    These bytes, in fp16 and with dropout masks, are the high end of the forecast.
+    That table is for fp16 with dropout masks. Its bytes are the high end of the forecast.
     """
     run = split_run("52B", 4, tensor=4)
     memory = made(run, recomputation=mode, sequence_parallel=sequence_parallel)
@@ -242,7 +248,8 @@ def test_the_first_stage_keeps_as_many_micro_batches_as_the_warm_up_is_long(
 ):
     """The first stage keeps the activations of min(stages, micro-batches) micro-batches.
 
-    If the step has no further micro-batches, the low end is one micro-batch less, but at least one.
+    If the step has no more micro-batches than the pipeline has stages, the low end is one
+    micro-batch less, but at least one.
     """
     run = split_run(MODEL, pipeline, pipeline=pipeline, micro_batches=micro_batches)
     low, high = part(made(run), "activations")
@@ -287,7 +294,7 @@ def test_the_heavier_end_of_a_pipeline_counts(split_run: RunOf):
 def test_without_a_gpu_offloaded_states_stay_in_host_memory(split_run: RunOf):
     """Without a GPU, offloaded states count, because host memory is the only memory.
 
-    Only the used part of a bucket counts.
+    Of a communication bucket, only the used part counts.
     """
     run = split_run(MODEL, 2)
     offloaded = replace(
@@ -315,7 +322,7 @@ SIZES = [
 
 @pytest.mark.parametrize("changed", SIZES, ids=lambda changed: str(next(iter(changed.items()))))
 def test_every_size_that_is_larger_needs_more(split_run: RunOf, changed: dict[str, Any]):
-    """A larger size never needs less memory."""
+    """A larger size of the model or of the micro-batch raises the high end of the forecast."""
     usual = {"model": MODEL, "gpus": 2, "pipeline": 2}
     larger = made(split_run(**{**usual, **changed}), recomputation="none")
     assert larger.high_gib > made(split_run(**usual), recomputation="none").high_gib

@@ -151,7 +151,7 @@ WITH_LOG = [logged for logged in LOGGED if logged.log]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of a published page: a run, its GPUs' memory, and whether it had enough memory."""
+    """A row of a published table: a run, its GPUs' memory, and whether that was enough."""
 
     name: str
     model: str | ModelShape
@@ -162,7 +162,7 @@ class Row:
     memory_gib: int = 32
 
     def forecast(self, split_run: RunOf) -> MemoryForecast:
-        """Return the memory forecast of the row."""
+        """Return the memory forecast of the row's run."""
         memory = forecast(split_run(self.model, self.gpus, **self.split), self.placement)
         assert memory is not None
         return memory
@@ -176,10 +176,11 @@ class Row:
 
 
 def _megatron(*rows: tuple[Any, ...], memory_gib: int = 32) -> Iterator[Row]:
-    """Yield a Row for each tuple of a Megatron-LM run, all with TP 4.
+    """Yield a Row for each tuple that describes a run of Megatron-LM, all with TP 4.
 
-    rows: model, number of GPUs, PP on the page, micro-batches per step ("chunks") and their size.
-    Six rows have fewer GPUs than four times their PP. For these, Megatron-LM 2 uses a smaller PP.
+    A tuple has the model, the number of GPUs, the PP in the published table, the micro-batches per
+    step ("chunks") and the micro-batch size. Six rows have fewer GPUs than four times their PP. For
+    these, Megatron-LM 2 uses a smaller PP.
     """
     for model, gpus, pipeline, chunks, micro_batch in rows:
         given = Parallelism(tensor_parallel_size=4, pipeline_parallel_size=pipeline)
@@ -313,7 +314,7 @@ def logged_lines(split_run: RunOf) -> Iterator[str]:
 
 
 def page_lines(split_run: RunOf) -> Iterator[str]:
-    """Yield the lines of the table in the docs that compares the page's rows with the forecast."""
+    """Yield the lines of the docs' table that compares published rows with their forecasts."""
     for row in ROWS:
         memory = row.forecast(split_run)
         ends = f"{memory.low_gib:.1f} | {memory.high_gib:.1f}"
@@ -323,7 +324,11 @@ def page_lines(split_run: RunOf) -> Iterator[str]:
 
 @pytest.mark.parametrize("logged", LOGGED, ids=lambda logged: logged.name)
 def test_a_logged_peak_is_within_the_forecast(split_run: RunOf, logged: Logged):
-    """The peak is within 7 % of the middle, or 12 % for programs not used to build the forecast."""
+    """Each peak is within its forecast, and near the forecast's middle.
+
+    The distance from the middle is less than 7 % of the peak, or 12 % for peaks of the whole
+    device.
+    """
     memory = logged.forecast(split_run)
     assert memory.low_gib <= logged.peak_gib <= memory.high_gib
     assert abs(error(logged, split_run)) < (0.12 if logged.whole_device else 0.07)
@@ -354,7 +359,7 @@ def test_the_other_row_that_ran_out_of_memory_is_not_reported_to_fit(split_run: 
 @pytest.mark.skipif(not LOGS.is_dir(), reason="the published logs are not here")
 @pytest.mark.parametrize("logged", WITH_LOG, ids=lambda logged: logged.name)
 def test_the_peaks_are_those_of_the_published_logs(logged: Logged):
-    """The test reads the published logs if they are next to the checkout."""
+    """The peaks in this module are those in the published logs, which are next to the checkout."""
     assert logged.log
     (run, *_) = read(LOGS / logged.log)
     peaks = [report.max_memory_allocated_gib for report in run.memory_reports]
@@ -364,7 +369,7 @@ def test_the_peaks_are_those_of_the_published_logs(logged: Logged):
 
 
 def test_the_documentation_shows_the_forecasts(split_run: RunOf):
-    """Every line of the table in the docs equals the computed line."""
+    """The docs have every line of both tables that this module computes."""
     shown = DOCS.read_text().splitlines()
     missing = [
         line for line in (*logged_lines(split_run), *page_lines(split_run)) if line not in shown

@@ -68,9 +68,9 @@ CHANGES = [
 def test_a_layer_keeps_the_low_end_of_the_forecast(
     run_of: RunOf, changed: dict[str, int], checkpointing: bool
 ):
-    """The forecast's low end and the real layer agree within 3 %.
+    """A real layer keeps as many bytes as the forecast's low end, within 3 %.
 
-    The remaining difference is the statistics of norms and softmax.
+    The difference is the statistics that norms and softmax keep.
     """
     two, six = (
         run_of(

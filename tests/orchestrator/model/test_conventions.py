@@ -1,4 +1,4 @@
-"""Compare teralog's FLOPs by other programs' conventions with these programs' own functions."""
+"""Compare FLOPs by the conventions of other programs with the results of their own functions."""
 
 from dataclasses import replace
 
@@ -59,9 +59,9 @@ PRINTED = {
 
 @pytest.mark.parametrize(("name", "convention"), PRINTED)
 def test_convention_is_what_the_program_counts(name: str, convention: str):
-    """Each convention gives the same FLOPs as the program's own function.
+    """Each convention gives the same FLOPs as the function of the program from which it is taken.
 
-    The models have e.g. latent attention, windows, experts, Mamba-2 or the delta rule.
+    The models have e.g. latent attention, attention windows, experts, Mamba-2 or the delta rule.
     """
     count = count_by_convention(CONVENTIONS[convention], named_model(name).model(), sequences=4)
     assert count.flops == PRINTED[name, convention]
@@ -111,7 +111,7 @@ SHAPES = st.builds(
 @settings(max_examples=200, deadline=None)
 @given(shape=SHAPES, padded=st.integers(0, 50), recomputed=st.booleans())
 def test_formulas_and_parts_count_the_same(shape: ModelShape, padded: int, recomputed: bool):
-    """The formulas for a shape and the count over the parts of its model give the same FLOPs."""
+    """The formulas for a shape and the sum over its model's parts give the same FLOPs."""
     vocabulary = shape.vocab_size + padded
     described = description(shape, vocabulary)
     other = described_shape(described)

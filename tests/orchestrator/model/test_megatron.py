@@ -18,7 +18,7 @@ TINY = "--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 128
 
 
 def model_of(more: str = ""):
-    """Return the model of a few small sizes and these further Megatron arguments."""
+    """Return the model that the arguments TINY and these further Megatron arguments describe."""
     return model_of_megatron(named_arguments(f"{TINY} {more}".split()))
 
 
@@ -85,7 +85,7 @@ def test_defaults_are_those_of_megatron():
     ],
 )
 def test_an_argument_changes_attention(arguments: str, changed: dict[str, object]):
-    """An argument has the same effect on the description as on Megatron's layers."""
+    """A Megatron argument changes the described attention as it changes Megatron's own layers."""
     usual = Attention(heads=4, key_value_heads=4, head_size=16, biases="all")
     assert model_of(arguments).layers[0].mixer == replace(usual, **changed)
 
@@ -177,7 +177,7 @@ def test_hybrid_pattern_has_one_block_per_letter():
     ],
 )
 def test_a_mistake_is_a_sentence(arguments: str, message: str):
-    """The message about a wrong argument has the argument and its value."""
+    """The message about a wrong argument has the argument's name and value."""
     with pytest.raises(ConfigError) as caught:
         model_of(arguments)
     assert message in str(caught.value)
@@ -185,7 +185,7 @@ def test_a_mistake_is_a_sentence(arguments: str, message: str):
 
 @given(st.lists(st.integers(0, 1), min_size=1, max_size=100))
 def test_patterns_are_read_as_written(pattern: list[int]):
-    """A list for `--moe-layer-freq` of any length is read as written."""
+    """A list for `--moe-layer-freq`, of any length, gives experts to the layers with a 1."""
     more = f"--num-layers {len(pattern)} --num-experts 4 --moe-layer-freq {list_text(pattern)}"
     model = model_of(more)
     assert [int(isinstance(layer.mlp, Experts)) for layer in model.layers] == pattern
@@ -193,7 +193,7 @@ def test_patterns_are_read_as_written(pattern: list[int]):
 
 @given(st.dictionaries(st.text(max_size=12), st.text(max_size=12), max_size=6))
 def test_any_text_is_read_or_refused(values: dict[str, str]):
-    """Any text gives a model or a message, never a traceback."""
+    """Any text as arguments gives a model or a message, never a traceback."""
     sizes = named_arguments(TINY.split())
     with contextlib.suppress(ConfigError):
         assert model_of_megatron({**sizes, **values})

@@ -1,4 +1,4 @@
-"""Named models have their published sizes, and the sizes of the real classes."""
+"""Named models have their published sizes, and the sizes of the real classes of transformers."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ EXACT = {
 
 @pytest.mark.parametrize("named", MODELS.values(), ids=MODELS)
 def test_sizes_are_the_published_ones(named: NamedModel):
-    """Parameters agree with the published number within 3 %.
+    """The number of a model's parameters agrees with the published number within 3 %.
 
     A published number of active parameters (per token) may include or exclude the embeddings.
     """
@@ -38,7 +38,7 @@ def test_sizes_are_the_published_ones(named: NamedModel):
 
 @pytest.mark.parametrize("name", EXACT)
 def test_sizes_are_exact_where_they_are_published_so(name: str):
-    """If a size is published exactly, it agrees to the last parameter."""
+    """If the exact number of a model's parameters is published, teralog's number equals it."""
     assert parameters(named_model(name).model()) == EXACT[name]
 
 
@@ -67,7 +67,7 @@ def test_sizes_are_those_of_the_real_class(named: NamedModel):
 
 
 def test_a_name_is_found_in_any_spelling():
-    """Pages spell the name of a model in different ways."""
+    """A model is found by its name in any case and with any separators, e.g. spaces for hyphens."""
     assert named_model("Qwen3_30B_a3B") is named_model("qwen3-30b-a3b")
     assert named_model("GPT OSS 120B").name == "gpt-oss-120b"
 

@@ -256,12 +256,12 @@ def triangular_systems_as_products(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_family_is_compared_with_its_real_class():
-    """The table of cases has a real class for every family."""
+    """Every family of models that teralog reads has a case in this module."""
     assert {kind for kind, _ in CONFIGS.values()} == READERS.keys()
 
 
 def build(transformers: Any, name: str, attention: str = "eager") -> tuple[Any, Model]:
-    """Return the real model, and the description from its config.json."""
+    """Return the real model, and the description that teralog reads from its configuration."""
     kind, keys = CONFIGS[name]
     if kind not in transformers.CONFIG_MAPPING:
         pytest.skip(f"this transformers has no {kind}")
@@ -274,7 +274,7 @@ def build(transformers: Any, name: str, attention: str = "eager") -> tuple[Any, 
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_parameters_are_those_of_the_real_class(transformers: Any, name: str):
-    """The described and the real model have equal parameters; the real one stores no values."""
+    """The real and the described model have equal parameters; the real one stores no values."""
     import torch
 
     with torch.device("meta"):
@@ -318,10 +318,10 @@ def _pairs_of_chunks(model: Model, recomputed: bool) -> int:
 
 
 def _ends_of_chunks(model: Model) -> int:
-    """Return the FLOPs for which the gated delta rule needs no gradient in a short sequence.
+    """Return the FLOPs of gradients that the gated delta rule does not need in a short sequence.
 
     In the first chunk, these are the gradients of the state that keys and queries read. In the last
-    chunk, they are both gradients of the product that makes a state.
+    chunk, these are both gradients of the product that makes the next state.
     """
 
     def of(mixer: GatedDeltaNet) -> int:
@@ -332,7 +332,7 @@ def _ends_of_chunks(model: Model) -> int:
 
 
 def ours(model: Model, *, recomputed: bool = False, keys: Keys = "full") -> int:
-    """Return teralog's FLOPs of an iteration of the same model, without convolutions."""
+    """Return teralog's FLOPs of an iteration of the described model, without convolutions."""
     flops = count_flops(model, sequences=SEQUENCES, recomputed=recomputed, keys=keys)
     return sum(
         term.forward + term.backward + term.recomputed
@@ -342,7 +342,7 @@ def ours(model: Model, *, recomputed: bool = False, keys: Keys = "full") -> int:
 
 
 def as_computed(kind: str, model: Model) -> Model:
-    """Return the description of the model as its class computes it.
+    """Return the description with experts as the class of transformers computes them.
 
     The class of Llama 4 sends every token to every expert.
     """
@@ -366,6 +366,9 @@ def test_flops_are_those_that_torch_counts(transformers: Any, name: str):
 
 @pytest.mark.parametrize("name", CHECKPOINTED)
 def test_flops_with_recomputation_are_those_that_torch_counts(transformers: Any, name: str):
-    """With recomputation the FLOPs are exactly torch's: layers run forward twice, the head once."""
+    """With recomputation, teralog counts exactly the FLOPs that torch counts.
+
+    Each layer then runs its forward pass twice, and the output head once.
+    """
     products, model = counted(transformers, name, recomputed=True, attention="eager")
     assert ours(as_computed(CONFIGS[name][0], model), recomputed=True) == products
