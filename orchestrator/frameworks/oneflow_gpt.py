@@ -94,7 +94,7 @@ def warnings(run: Run) -> Iterator[str]:
 
 
 def placement(run: Run) -> Placement:
-    """Return the placement of states and activations, with the states of Megatron.
+    """Return the placement of states and activations; the states take as many bytes as in Megatron.
 
     In fp16, the program keeps a copy of the weights in fp32, as Megatron does. Attention is not
     fused. Optimizer placement divides the same states as ZeRO stage 1.

@@ -1,6 +1,6 @@
 """Forecast a rank's share of weights, gradients and optimizer states.
 
-A `Size` contains the least and the most bytes, and a text that explains them.
+A `Size` contains an interval, the least and the most bytes, and a text that explains it.
 """
 
 from dataclasses import dataclass

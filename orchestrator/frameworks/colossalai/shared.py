@@ -2,8 +2,8 @@
 
 The benchmarks train an actor and a critic by PPO, and keep a frozen copy of each of the two models.
 An episode has two phases: it generates experience, token by token, and then learns from it. Batch
-sizes are per GPU. The benchmarks print the rate of each phase, without the first episode, but no
-step times. FLOPs per iteration of a GPT do not apply to these benchmarks.
+sizes are per GPU. The benchmarks print the rate of each phase, which leaves out the first episode.
+They print no step times. The formulas for the FLOPs of a GPT's iteration do not apply to them.
 """
 
 from collections.abc import Callable, Iterator, Mapping

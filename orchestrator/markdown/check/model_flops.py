@@ -105,10 +105,11 @@ def _recomputes_only(way: Way) -> bool:
 
 
 def _explanations(model: NamedModel, odd: Sequence[RatedRow], keys: Keys) -> dict[int, Way]:
-    """Return a way to count FLOPs that explains a row's wrong number, by the row's line.
+    """Return for each row with a wrong number a way to count FLOPs that explains this number.
 
-    Of several known ways, the one that explains most rows is chosen. If several explain as many,
-    the one with the fewest differences from the model's description is chosen.
+    The result is by the row's line, without rows that no way explains. Of several known ways, the
+    one that explains most rows is chosen. If several explain as many, the one with the fewest
+    differences from the model's description is chosen.
     """
     explained: dict[int, Way] = {}
     left = list(odd)

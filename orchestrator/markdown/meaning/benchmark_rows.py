@@ -82,9 +82,9 @@ class NotInTableError(NotUnderstoodError):
 class BenchmarkColumns:
     """The columns of a table, and the numbers that apply to all its rows.
 
-    Columns with the same meaning are in the order in which they are read. For speed, times come
-    before rates, because rates are often derived from times. In a teralog report, the column with
-    the lowest `TableColumn.rank` comes first.
+    Columns with the same meaning are in the order in which they are preferred. For speed, times
+    come before rates, because rates are often derived from times. In a teralog report, the column
+    with the lowest `TableColumn.rank` comes first.
     """
 
     in_order: Sequence[TableColumn]
