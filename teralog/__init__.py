@@ -87,7 +87,7 @@ def runs(campaign: str | PathLike[str], results: str | PathLike[str] | None = No
     - micro_batch_size, global_batch_size: sequences; num_microbatches: per optimizer step and rank.
     - time_limit_seconds, gpu_hours: as requested; sbatch, srun: further options of these commands,
       a list, or None.
-    - state, outcome: see docs/reference/results-folder.md; outcome is None before the end.
+    - state, outcome: see docs/reference/states.md; outcome is None before the end.
     - what was measured after the warm-up, the fields of `Summary`: reports
       (how many), skipped_reports (how many more, with skipped updates), last_iteration,
       step_seconds_mean, step_seconds_median, step_seconds_spread (sample standard deviation),
