@@ -95,7 +95,9 @@ class Cluster:
     ] = None
     gpu_type: Annotated[
         Annotated[str, _GPU_TYPE] | None,
-        Field(description="Slurm's name for that model: with v100 a job asks for gpu:v100:4."),
+        Field(
+            description="Slurm's name for this type of GPU: with v100, a job asks for gpu:v100:4."
+        ),
     ] = None
     gpu_peak_tflops: Annotated[
         dict[Precision, Annotated[float, Field(gt=0)]] | None,
@@ -186,7 +188,7 @@ class Cluster:
         bool | None,
         Field(
             description="Whether Slurm may start a run again after a node failure or a preemption; "
-            "the site decides if not given."
+            "if not given, the cluster's own setting applies."
         ),
     ] = None
     signal: Annotated[
@@ -205,7 +207,10 @@ class Cluster:
     ] = None
     log_folder: Annotated[
         str | None,
-        Field(description="Folder for logs, if not next to the run; a link leads there."),
+        Field(
+            description="Folder for logs; the folder of a run then contains a link to its log. If "
+            "not given, the log itself is in the folder of the run."
+        ),
     ] = None
     modules: Annotated[
         list[str] | None, Field(description="Environment modules that jobs load.")

@@ -43,7 +43,7 @@ class Devices:
         if self.kind == "gpu" and ranks > len(self.names):
             raise UserError(
                 f"gpus_per_node={ranks}, but this machine has {counted(len(self.names), 'GPU')} "
-                "that runs can use; lower it, or check CUDA_VISIBLE_DEVICES"
+                "that runs can use; lower gpus_per_node, or check CUDA_VISIBLE_DEVICES"
             )
 
     def lease(self, ranks: int) -> Lease | None:

@@ -50,7 +50,7 @@ from orchestrator.store.records import (
 # -P: no file in the current directory is a module of ours.
 _SUBMITIT = (sys.executable, "-P", "-u", "-m", "teralog._start", "submitit.core._submit")
 _POLL_SECONDS = 0.1
-_COMES_AFTER = "it starts after one of these"
+_COMES_AFTER = "an earlier run of the same series is left too"
 # Longer than a supervisor takes to end a job that ignores the request to end.
 END_SECONDS = 2 * GRACE_SECONDS + 10
 
@@ -358,7 +358,9 @@ def close_abandoned_run(folder: RunFolder) -> None:
     while (lock := locks.acquire(folder.lock)) is None:
         _refuse_other_host(attempts[-1])
         if time.monotonic() > deadline:
-            raise UserError(f"{folder.lock}: is held by a process that does not end; end it")
+            raise UserError(
+                f"{folder.lock}: is held by a process that does not end; end that process"
+            )
         time.sleep(_POLL_SECONDS)
     try:
         attempt = read_attempt(attempts[-1].folder)
@@ -380,7 +382,9 @@ def cancel_local_run(folder: RunFolder) -> str:
     signalled = False
     while (state := folder.state()) in CANCELLABLE:
         if time.monotonic() > deadline:
-            raise UserError(f"{folder.path}: does not end; end the process in its attempt.json")
+            raise UserError(
+                f"{folder.path}: the run does not end; end the process that its attempt.json names"
+            )
         if state != RUNNING:
             close_abandoned_run(folder)
             _mark_cancelled(folder)

@@ -21,7 +21,7 @@ mv "$batch/script.sh" "$batch/job-$job.sh" 2> /dev/null
 # The other tasks of an array may see the new name late.
 until [ -e "$batch/job-$job.sh" ]; do
   if [ -e "$batch/withdrawn.sh" ] || [ "$SECONDS" -ge {patience} ]; then
-    echo "[teralog] this job runs nothing: its submit withdrew it, and a later one starts its runs"
+    echo "[teralog] this job runs nothing: its submit withdrew it; a later submit starts its runs"
     exit 1
   fi
   sleep 1

@@ -308,7 +308,7 @@ def _ask(command: tuple[str, ...], seconds: float | None = None) -> Answer:
     if answer is None:
         return Answer(problem=f"{command[0]} is not on the PATH")
     if answer.late and seconds is None:
-        longer = f"{answer.problem}; `--slurm-timeout SECONDS` gives it longer"
+        longer = f"{answer.problem}; `--slurm-timeout SECONDS` waits longer"
         answer = replace(answer, problem=longer)
     if answer.problem and (answer.late or any(text in answer.problem for text in _DAEMON_IS_AWAY)):
         patience.silent[daemon] = time.monotonic() + _REST_SECONDS, answer.problem

@@ -9,7 +9,7 @@ from orchestrator.common.text import counted, printable
 # The first pattern that matches the start of a reason counts.
 _MEANINGS: tuple[tuple[str, str], ...] = (
     ("Priority", "jobs with a higher priority go first; nothing to do"),
-    ("Resources", "no nodes are free that suit it; it starts when some are"),
+    ("Resources", "no suitable nodes are free; it starts when some are"),
     (
         "DependencyNeverSatisfied",
         "the job it depends on failed, so it will never start: `teralog cancel` it, then `retry`",
@@ -58,7 +58,7 @@ _MEANINGS: tuple[tuple[str, str], ...] = (
     ),
     (
         "(QOSGrp|AssocGrp)[A-Za-z]*(Minutes|RunMinutes)",
-        "the hours of your account or QOS are used up or promised: see `sshare`, ask for more",
+        "the hours of your account or QOS are used up or reserved: see `sshare`, ask for more",
     ),
     (
         "QOSGrp|AssocGrp",
@@ -66,7 +66,7 @@ _MEANINGS: tuple[tuple[str, str], ...] = (
     ),
     (
         "(QOS|Assoc)(Max|Min)[A-Za-z]*PerJob",
-        "it asks for more than a job of its account or QOS may: cancel it, change the profile",
+        "it asks for more than its account or QOS allows per job: cancel it, change the profile",
     ),
     ("QOSMax|AssocMax", "you use all that your account or QOS allows; it starts when jobs end"),
     ("Prolog|Cleaning", "its nodes are being prepared, or cleaned; nothing to do"),

@@ -363,7 +363,7 @@ def recover(runs: Iterable[PlannedRun], store: CampaignStore, *, alone: bool) ->
                 notes.append(
                     f"{counted(len(members), 'run is', 'runs are')} being submitted by "
                     f"{intent.host} since {intent.created_at}; if that submit is not running any "
-                    f"more, submit again in a quarter of an hour"
+                    f"more, submit again after 15 minutes"
                 )
                 continue
             try:

@@ -57,8 +57,8 @@ def missing_module_lines(campaign: Campaign, runs: Sequence[PlannedRun]) -> Iter
     for framework, modules in needed.items():
         if lacking := [module for module in modules if module in missing]:
             yield (
-                f"{campaign.path}: framework {framework} imports {', '.join(lacking)}; "
-                f"not in {python or sys.executable}; type: "
+                f"{campaign.path}: framework {framework} imports {', '.join(lacking)}, "
+                f"which {python or sys.executable} lacks; type: "
                 f"{install_line(lacking, module_extras(), python)}"
             )
 

@@ -113,7 +113,7 @@ class LocalSession:
                 left_over = executor.run_all(waiting, places, slots, tell)
             yield from self._left_lines(left_over)
         if queued:
-            left = counted(queued, "run left: it comes", "runs left: they come")
+            left = counted(queued, "run left: it starts", "runs left: they start")
             yield f"{left} after runs that wait in Slurm's queue"
 
     def _without_queued(self, runs: Sequence[PlannedRun]) -> tuple[Sequence[PlannedRun], int]:
@@ -199,7 +199,9 @@ class LocalBackend:
             store.path.mkdir(parents=True, exist_ok=True)
             lock = locks.acquire(store.submit_lock)
         if lock is None:
-            raise UserError(f"{store.path}: another submit is working on this campaign")
+            raise UserError(
+                f"{store.path}: another submit is working on this campaign; wait until it ends"
+            )
         try:
             yield LocalSession(campaign, store, self.here)
         finally:

@@ -198,7 +198,9 @@ def choose(runs: Sequence[PlannedRun], names: Sequence[str]) -> list[PlannedRun]
         if labelled:
             fitting = labelled
         elif len(fitting) > 1:
-            problems.append(f"{name!r} begins {counted(len(fitting), 'run id')}; give more of it")
+            problems.append(
+                f"{name!r} is the beginning of {len(fitting):,} run ids; give more digits"
+            )
         if not fitting:
             problems.append(f"there is no run {name!r}; see `teralog status` for ids and labels")
         chosen.update((run.run_id, run) for run in fitting)
@@ -223,7 +225,7 @@ def log_of(
     if not fitting:
         had = ", ".join(str(attempt.number) for attempt in attempts)
         raise UserError(
-            f"{runs[0].label}: has no attempt {attempt}; it has had {had}"
+            f"{runs[0].label}: has no attempt {attempt}; its attempts are {had}"
             if attempts
             else f"{runs[0].label}: has not been started"
         )

@@ -130,7 +130,7 @@ def _lock(store: CampaignStore, tell: Callable[[str], None]) -> int | None:
         if lock is not None:
             return lock
         if time.monotonic() > deadline:
-            raise UserError(another)
+            raise UserError(f"{another}; submit again when it has ended")
         if time.monotonic() > told_at:
             tell(f"{another}; waiting for it, {SBATCH_SECONDS} s at most")
             told_at = deadline

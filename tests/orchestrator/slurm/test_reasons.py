@@ -7,7 +7,7 @@ from orchestrator.slurm.reasons import is_ordinary, meaning, reason_lines
 # A part of the meaning, and whether the job starts without any action by the user.
 REASONS = {
     "Priority": ("higher priority", True),
-    "Resources": ("no nodes are free", True),
+    "Resources": ("no suitable nodes are free", True),
     "JobArrayTaskLimit": ("--throttle", True),
     "BeginTime": ("begin time", True),
     "Licenses": ("licenses", True),
@@ -20,7 +20,7 @@ REASONS = {
     "AssocGrpGRESMinutes": ("hours", False),
     "AssocGrpCPURunMinutesLimit": ("hours", False),
     "QOSMaxWallDurationPerJobLimit": ("time limit", False),
-    "QOSMaxGRESPerJob": ("than a job", False),
+    "QOSMaxGRESPerJob": ("allows per job", False),
     "QOSMaxGRESPerUser": ("you use all", False),
     "PartitionTimeLimit": ("of its partition", False),
     "PartitionNodeLimit": ("more nodes", False),

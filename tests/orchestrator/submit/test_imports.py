@@ -83,7 +83,7 @@ def test_a_core_install_plans_but_starts_nothing(
 ) -> None:
     """`plan` prints the install command and exits with 0; `submit` and rehearsals start nothing."""
     write(tmp_path, "", run)
-    sentence = f"imports {lacking}; not in {core}; type: {line}\n"
+    sentence = f"imports {lacking}, which {core} lacks; type: {line}\n"
     planned = teralog(core, tmp_path, "plan", "campaign.yaml")
     assert planned.returncode == 0, planned.stderr
     assert f"cannot start yet: campaign.yaml: framework {run.split()[1].strip(',')} {sentence}" in (
