@@ -198,7 +198,9 @@ def _wait(
             for number, word in sorted(failed.items())
         )
         raise UserError(
-            *lines, "the same command reads these again; the results of the other shards are kept"
+            *lines,
+            "run the same command to read these shards again; the results of the other shards are "
+            "kept",
         )
 
 

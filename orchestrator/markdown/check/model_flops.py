@@ -154,7 +154,7 @@ def _unlike_the_model(
     if explanation is None:
         why = "no known way to count gives what is printed"
     else:
-        how = explanation.counter or "a counter"
+        how = explanation.counter or "a formula"
         also = "" if explanation.keys == way.keys else f", with {explanation.words},"
         why = (
             f"{how}{also} gives {_giga(flops_per_token(model, rated_row.seq_length, explanation))}"

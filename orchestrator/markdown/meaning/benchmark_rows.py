@@ -423,8 +423,8 @@ class BenchmarkRow:
         world_size, ranks = self.world_size(), self._ranks_per_replica()
         if world_size % ranks:
             raise NotUnderstoodError(
-                f"{counted(world_size, 'GPU is', 'GPUs are')} not a multiple of the {ranks} of a "
-                "model copy"
+                f"{counted(world_size, 'GPU is', 'GPUs are')} not a multiple of the {ranks} GPUs "
+                "of a model copy"
             )
         return world_size // ranks
 

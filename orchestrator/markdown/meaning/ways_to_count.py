@@ -184,10 +184,10 @@ class Way:
 
     @property
     def counter(self) -> str:
-        """The differences in words: `a counter that ... and ...`; empty without differences."""
+        """The differences in words: `a formula that ... and ...`; empty without differences."""
         if not self.differences:
             return ""
-        return "a counter that " + " and ".join(difference.words for difference in self.differences)
+        return "a formula that " + " and ".join(difference.words for difference in self.differences)
 
 
 def honest_ways(named: NamedModel, keys: Keys) -> tuple[Way, ...]:

@@ -129,7 +129,7 @@ async function curves(what, title) {
   const silent = some.length - known.size;
   const note = [
     "Shaded: warm-up.",
-    silent ? `${number.format(silent)} of ${number.format(some.length)} runs ${silent === 1 ? "has" : "have"} no curve, for ${silent === 1 ? "its log reports" : "their logs report"} none.` : "",
+    silent ? `${number.format(silent)} of ${number.format(some.length)} runs ${silent === 1 ? "has" : "have"} no curve, because ${silent === 1 ? "its log reports" : "their logs report"} none.` : "",
     shown.length > MOST_CURVES ? `The first ${MOST_CURVES} of ${countRows(shown.length)}, in the table's order.` : "",
     leftOut([...known.values()].map((detail) => detail[what])),
     what === "step_seconds" && [...known.values()].some((detail) => detail.skipped_seconds.x.length) ? "Reports with a skipped update are not drawn." : "",
@@ -163,7 +163,7 @@ function memory() {
     Math.max(...places.map((place) => Math.max(peak(place), page.runs[place].memory[1]))) * 1.05];
   data.push({ type: "scatter", mode: "lines", x: ends, y: ends, hoverinfo: "skip", showlegend: false, line: { color: OTHER, dash: "dot", width: 1.5 } });
   const note = `Peaks within the forecast: ${number.format(places.filter(held).length)} of ${number.format(places.length)}. ` +
-    `There, the bar of the forecast crosses the dotted line. GiB of ${page.memory_of}.`;
+    `For these peaks, the bar of the forecast crosses the dotted line. GiB of ${page.memory_of}.`;
   return { data, layout: layout(axis("logged peak (GiB)"), axis("forecast (GiB)")), note };
 }
 

@@ -129,7 +129,7 @@ def _scaling(
         if any_crowded
         else ""
     )
-    missing = f"No two {nouns} that are equal in everything else have numbers.{left_out}"
+    missing = f"No two {nouns} with numbers are equal in everything but the GPUs.{left_out}"
     above = max((efficiency for efficiency in percent if efficiency is not None), default=0.0)
     warning = (
         f" Above 100 % ({above:.0f} %): more GPUs do not make a GPU faster. The {nouns} with the "

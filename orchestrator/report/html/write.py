@@ -79,7 +79,7 @@ def refuse_foreign(place: Path, *, of_tables: bool) -> None:
     if of_tables and _OF_RUNS in begin:
         source = printable(place.with_suffix(".md").name)
         raise UserError(
-            f"{name}: is the page of a campaign; copy {source} elsewhere, and give that"
+            f"{name}: is the page of a campaign; copy {source} elsewhere, and give the copy"
         )
     if not of_tables and _OF_ROWS in begin:
         raise UserError(f"{name}: is a page of tables; move it elsewhere first")

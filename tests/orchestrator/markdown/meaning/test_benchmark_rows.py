@@ -118,7 +118,7 @@ def test_the_size_may_be_in_the_model_s_name() -> None:
         (
             {"MBS": "1", "GAS": "1", "GPUs": "10", "TP": "4", "PP": "1"},
             "global_batch_size",
-            "10 GPUs are not a multiple of the 4 of a model copy",
+            "10 GPUs are not a multiple of the 4 GPUs of a model copy",
         ),
     ],
 )
