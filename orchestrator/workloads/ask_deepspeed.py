@@ -163,7 +163,7 @@ def be_a_rank(order: asking.ProgramOrder) -> None:
         load()
     except ImportError as error:
         raise asking.CannotAskError(
-            f"{sys.executable} cannot import what is to be asked: {asking.words(error)}"
+            f"{sys.executable} cannot import the packages to ask: {asking.words(error)}"
         ) from error
     _make_fake_ranks(order.world_size)
     _replace_kernels()
@@ -352,7 +352,7 @@ def _for_the_engine(config: Mapping[str, Any]) -> dict[str, Any]:
 def _not_asked(config: Mapping[str, Any]) -> Iterator[str]:
     for section, why in _NOT_FOR_THE_ENGINE.items():
         if section in config:
-            yield f"deepspeed: {section}: only its keys are checked, for it {why}"
+            yield f"deepspeed: {section}: only its keys are checked, because it {why}"
     leaves = {dotted(leaf): leaf[1] for leaf in leaves_of(config)}
     for part in _OFFLOADED:
         if leaves.get(_NVME.format(part)) == "nvme":

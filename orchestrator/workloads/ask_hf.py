@@ -77,7 +77,7 @@ def _ask(order: asking.ProgramOrder) -> asking.ProgramAnswer:
         import transformers
     except ImportError as error:
         raise asking.CannotAskError(
-            f"{sys.executable} cannot import what is to be asked: {asking.words(error)}"
+            f"{sys.executable} cannot import the packages to ask: {asking.words(error)}"
         ) from error
     _stand_for_gpus(transformers, order.world_size)
     program = None if order.program is None else Path(order.program)
@@ -88,7 +88,9 @@ def _ask(order: asking.ProgramOrder) -> asking.ProgramAnswer:
         names = ", ".join(cls.__name__ for cls in classes)
         answer.asked = [f"{version}: HfArgumentParser of {names}"]
     elif program is None:
-        answer.not_asked.append("options that are not TrainingArguments': the program is not known")
+        answer.not_asked.append(
+            "options outside TrainingArguments, because the program is not known"
+        )
 
     config = {}
     if order.deepspeed_config is not None:

@@ -154,7 +154,9 @@ def load_deepspeed(settings: Settings, device: torch.device) -> tuple[Any, Any]:
     for name, wanted in expected.items():
         value = config_value(config, name)
         if (value or type(wanted)()) != wanted:
-            sentence = f"{path}: {name} is {value}, but the arguments say {wanted}; make them agree"
+            sentence = (
+                f"{path}: {name} is {value}, but the arguments give {wanted}; make them agree"
+            )
             raise SettingsError(sentence)
     os.environ["DS_ACCELERATOR"] = device.type  # otherwise it takes any GPU that it finds
     return load_module(

@@ -67,20 +67,38 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--precision",
         choices=PRECISIONS,
         default=DEFAULT_PRECISION,
-        help="as in the JSON (%(default)s)",
+        help="number format; must agree with the JSON of DeepSpeed (%(default)s)",
     )
-    add("--activation-checkpointing", action="store_true", help="recompute blocks backwards")
-    add("--deepspeed-config", "--deepspeed_config", type=Path, metavar="FILE", help="for zero*")
+    add(
+        "--activation-checkpointing",
+        action="store_true",
+        help="recompute blocks in the backward pass",
+    )
+    add(
+        "--deepspeed-config",
+        "--deepspeed_config",
+        type=Path,
+        metavar="FILE",
+        help="JSON of DeepSpeed, for ZeRO",
+    )
     add(
         "--learning-rate",
         type=float,
         default=DEFAULT_LEARNING_RATE,
-        help="as in the JSON (1.5e-4)",
+        help="must agree with the JSON of DeepSpeed (1.5e-4)",
     )
     add(
-        "--seed", type=int, default=DEFAULT_SEED, help="of the weights and the tokens (%(default)s)"
+        "--seed",
+        type=int,
+        default=DEFAULT_SEED,
+        help="seed of the weights and the tokens (%(default)s)",
     )
-    add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="auto: cuda if any")
+    add(
+        "--device",
+        choices=("auto", "cpu", "cuda"),
+        default="auto",
+        help="auto: cuda if there is a GPU",
+    )
     add("--local-rank", "--local_rank", help="set by launchers; LOCAL_RANK is used instead")
 
 
