@@ -1,6 +1,6 @@
 """Record the command line options of a program from its source, without running it.
 
-This is for programs that cannot be imported here. For programs that can be imported, use
+Use this tool for programs that Python cannot import here. For programs that it can import, use
 record_options_of_parsers.py.
 
     python tools/record_options_of_source.py NAME --program TEXT --source URL SCRIPT

@@ -72,9 +72,9 @@ run=$(sed -n '/^# Campaign /{s/^[^,]*, run //p;q}' job.sh)
 def batch_script(script: str, batch: Path, attempt: Path | None = None) -> str:
     """Return the script of a batch of runs that request the same resources as `script`.
 
-    batch: the batch's folder. attempt: the folder of the attempt if the batch has one run; None for
-    an array. For an array, the batch's folder contains one link per task: its name is the task's
-    index, and its target is the folder of the task's attempt.
+    batch: the folder of the batch of runs. attempt: the folder of the attempt if there is one run;
+    None for an array. For an array, the folder `batch` contains one link per task: its name is the
+    task's index, and its target is the folder of the task's attempt.
     """
     folder = '"$batch/$SLURM_ARRAY_TASK_ID"' if attempt is None else shlex.quote(str(attempt))
     body = _BODY.format(

@@ -61,10 +61,10 @@ def sbatch_options(
 
 
 def dependency(before: Sequence[Place]) -> str | None:
-    """Return sbatch's --dependency for the tasks of a batch; None without a dependency.
+    """Return sbatch's --dependency for a batch of runs; None without a dependency.
 
-    before: the place of the run on which each task depends. For an array, each task depends on the
-    task with the same index.
+    before: for each run, the place of the run that must complete first. In an array, each task
+    depends on the task of the earlier array with the same index.
     """
     if not before:
         return None

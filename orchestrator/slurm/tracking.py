@@ -376,7 +376,7 @@ def recover(runs: Iterable[PlannedRun], store: CampaignStore, *, alone: bool) ->
 
 
 def withdraw(folder: BatchFolder, intent: Intent) -> Receipt:
-    """Resolve a batch without a receipt: find its job, or make sure that the job runs nothing.
+    """Resolve a batch of runs without a receipt: find its job, or ensure that the job runs nothing.
 
     Slurm is asked first, because a job that is already queued should run. If Slurm accepts the job
     after this call, the job ends before it runs anything. Raises SilenceError if Slurm gives no
@@ -390,7 +390,7 @@ def withdraw(folder: BatchFolder, intent: Intent) -> Receipt:
 
 
 def cancel_withdrawn(store: CampaignStore) -> None:
-    """Cancel the jobs that Slurm accepted after their batches were withdrawn.
+    """Cancel jobs that Slurm accepted after their batches of runs were withdrawn.
 
     Such a job runs nothing when it starts, but it waits in the queue until then.
     """
@@ -400,10 +400,10 @@ def cancel_withdrawn(store: CampaignStore) -> None:
 
 
 def close(receipt: Receipt, attempts: Iterable[Attempt]) -> None:
-    """Record the attempts of a batch without a job as NOT_SUBMITTED.
+    """Record the attempts of a batch of runs as NOT_SUBMITTED if the batch of runs has no job.
 
-    If Slurm has forgotten the job (`lost`), the attempts with a log are recorded as UNKNOWN. If the
-    receipt contains a job, nothing is recorded.
+    If Slurm has forgotten the job (`receipt.lost`), the attempts with a log are recorded as
+    UNKNOWN. If the receipt contains a job, nothing is recorded.
     """
     if receipt.job_id is not None:
         return

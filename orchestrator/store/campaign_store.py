@@ -87,13 +87,13 @@ class CampaignStore:
         return RunFolder(self.path / run_id)
 
     def batch(self, name: str) -> BatchFolder:
-        """Return the folder of a call of sbatch; it may not exist."""
+        """Return the folder of a batch of runs (one call of sbatch); it may not exist."""
         return batch_folder(self.path, name)
 
     def deleted_attempts(self) -> Iterator[tuple[RunBatch, str, str, int]]:
         """Yield the attempts that have a recorded job, but whose folder was deleted.
 
-        Each item is a batch, the job's id, the run's id, and the attempt's number.
+        Each item is a batch of runs, the job's id, the run's id, and the attempt's number.
         """
         for path in sorted(self.path.glob("submissions/*/batch.json")):
             batch = read_record(path, RunBatch)
@@ -107,7 +107,7 @@ class CampaignStore:
                 yield from ((batch, jobs[member], *member) for member in gone)
 
     def withdrawn_batches(self, seconds: float) -> Iterator[BatchFolder]:
-        """Yield the folders of the batches that were withdrawn in the last `seconds`."""
+        """Yield the folders of the batches of runs that were withdrawn in the last `seconds`."""
         for path in self.path.glob("submissions/*/withdrawn.sh"):
             # A rename keeps the file's modification time, but changes that of its folder.
             with suppress(OSError):
@@ -122,7 +122,7 @@ class CampaignStore:
         return passing_text(self.path / "intent.json", json_text(asdict(intent)))
 
     def new_batch(self, batch: RunBatch, script: str) -> BatchFolder | None:
-        """Make the folder of a call of sbatch; return None if the batch was withdrawn already."""
+        """Make the folder of a batch of runs; return None if that batch of runs was withdrawn."""
         folder = self.batch(batch.name)
         texts = {"batch.json": json_text(asdict(batch)), folder.script.name: script}
         links = {

@@ -53,7 +53,7 @@ _SHARED = ("state", "by", "name", "reason", "of_rest")
 
 @dataclass(frozen=True, slots=True)
 class BatchFolder:
-    """The folder of one call of sbatch; it need not exist."""
+    """The folder of a batch of runs (one call of sbatch); it need not exist."""
 
     path: Path
 
@@ -63,15 +63,15 @@ class BatchFolder:
         return self.path / "script.sh"
 
     def record(self) -> RunBatch | None:
-        """Return the record of the batch; None if no call of sbatch was prepared yet."""
+        """Return the record of the batch of runs; None if no call of sbatch was prepared yet."""
         return read_record(self.path / "batch.json", RunBatch)
 
     def receipt(self) -> Receipt | None:
-        """Return the recorded result of the submission; None without a record."""
+        """Return the recorded result of the call of sbatch; None if no result is recorded."""
         return read_record(self.path / "receipt.json", Receipt)
 
     def jobs(self) -> dict[tuple[str, int], str] | None:
-        """Return the job or task id of each run and attempt; None if no job is recorded."""
+        """Return the job or task id by run id and attempt number; None if no job is recorded."""
         receipt = self.receipt()
         batch = None if receipt is None or receipt.job_id is None else self.record()
         if receipt is None or batch is None:
@@ -113,12 +113,12 @@ class BatchFolder:
         write_json(self.path / "waiting.json", {"jobs": jobs})
 
     def close(self, receipt: Receipt) -> Receipt:
-        """Record the result of the submission if none is recorded; return the recorded result."""
+        """Write the receipt of the call of sbatch, unless one exists; return the existing one."""
         write_json_once(self.path / "receipt.json", asdict(receipt))
         return self.receipt() or receipt
 
     def adopt(self, receipt: Receipt) -> str | None:
-        """Record a job that was found later for this batch.
+        """Record a job that was found after the call of sbatch had been interrupted.
 
         If the record cannot be written, keep it in memory and return the reason.
         """
@@ -132,8 +132,8 @@ class BatchFolder:
     def withdraw(self) -> str | None:
         """Rename the script, so that no sbatch can read it any more, and no job can begin.
 
-        Returns the id of the job if one has already begun. If the folder does not exist, it is
-        created with a receipt that records that no job exists.
+        Returns the id of the job if the job has already begun. If the folder of the batch of runs
+        does not exist, it is created with a receipt that records that there is no job.
         """
         nothing = Receipt(None, utc_now())
         if not claim_folder(self.path, {"receipt.json": json_text(asdict(nothing))}):
@@ -142,7 +142,7 @@ class BatchFolder:
         return self.begun_job()
 
     def begun_job(self) -> str | None:
-        """Return the id of the job that claimed the script at its start, or None."""
+        """Return the id of the job that has begun to run the script; None if no job has begun."""
         try:
             names = os.listdir(self.path)  # noqa: PTH208  (a glob takes ten times as long)
         except FileNotFoundError:
@@ -152,7 +152,7 @@ class BatchFolder:
 
 
 def batch_folder(campaign: Path, name: str) -> BatchFolder:
-    """Return the folder of a call of sbatch inside a campaign's folder; it need not exist."""
+    """Return the folder of a batch of runs inside a campaign's folder; it need not exist."""
     return BatchFolder(campaign / "submissions" / name)
 
 

@@ -103,7 +103,7 @@ class JobRecord:
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """The plan to submit an attempt to Slurm: its batch, host and time.
+    """The plan to submit an attempt to Slurm: its batch of runs, host and time.
 
     The record is on disk before sbatch is called. `batch` is also the job's name. chained: whether
     Slurm cancels the attempt if another run does not complete first.
@@ -214,9 +214,10 @@ class RunBatch:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """The result of submitting a batch: the job's id, or None if the batch was withdrawn.
+    """The result of submitting a batch of runs: the job's id, or None if there is no job.
 
-    lost: whether the job ran, according to its log, but Slurm does not know it any more.
+    lost: whether the job ran, according to its log, but Slurm does not know it any more. Then
+    `job_id` is None, too.
     """
 
     job_id: str | None
@@ -225,5 +226,5 @@ class Receipt:
 
     @property
     def withdrawn(self) -> bool:
-        """Whether the batch has no job."""
+        """Whether no job exists; False if Slurm only no longer knows the job (`lost`)."""
         return self.job_id is None and not self.lost

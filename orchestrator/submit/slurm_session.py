@@ -40,7 +40,7 @@ _LATER = "; submit again when some have ended, or let `submit --wait` do it"
 class _LimitError(UserError):
     """Slurm accepts no more jobs now.
 
-    submitted: how many runs of a group Slurm has accepted.
+    submitted: how many runs of the refused group Slurm has accepted.
     """
 
     def __init__(self, refused: RefusedError, submitted: int = 0) -> None:

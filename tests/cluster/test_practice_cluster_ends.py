@@ -190,5 +190,8 @@ def test_an_ordinary_user_has_a_cluster_of_their_own(folder: Path) -> None:
 
 
 def test_nothing_is_missing_where_these_tests_run() -> None:
-    """This machine has all Debian packages that a practice cluster with accounting needs."""
+    """The machine that runs the tests has all Debian packages that a practice cluster needs.
+
+    These are the packages of a cluster with accounting.
+    """
     assert missing_packages(with_accounting=True) == []

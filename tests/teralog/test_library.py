@@ -161,8 +161,8 @@ def test_packages_of_the_user_stay_theirs(tmp_path: Path, first: bool) -> None:
 def test_without_such_packages_names_stay_ours() -> None:
     """If the user has no packages with the names of teralog's, these names mean teralog's packages.
 
-    So the objects that teralog returns can be pickled. A class of theirs is the same object as the
-    class that the user imports later.
+    So the objects that teralog returns can be pickled, and their class is the class that the user
+    imports, e.g. `parsers.runs.run.LogRun`.
     """
     printed = in_new_process(
         f"import pickle, teralog; runs = teralog.read({str(LOG)!r})\n"

@@ -57,7 +57,7 @@ def how_to_install(packages: list[str]) -> str:
 def install_packages() -> bool:
     """Install missing packages, if possible without a password; return whether all are installed.
 
-    It prints what it does, or what to type, on stderr.
+    Prints on stderr what the function does, or what the user must type.
     """
     packages = missing_packages(with_accounting=True)
     if packages and (prefix := _as_root()) is not None:
