@@ -52,10 +52,10 @@ COLUMNS: dict[str, tuple[str, int, list[str]]] = {
 def test_a_column_appears_if_it_distinguishes_runs(
     reported: Callable[..., Reported], text: str, runs: int, columns: list[str]
 ):
-    """A column appears if it distinguishes runs.
+    """A column of parameters appears in the report if its values differ between runs.
 
-    The framework's own columns and the measured columns always appear. The label appears if the
-    runs differ, but no column shows how.
+    The framework's own columns and the measured columns always appear. The column of labels appears
+    if the runs differ only in parameters that have no column.
     """
     _, _, report = reported(text, *[None] * runs)
     assert list(report.table.names) == [

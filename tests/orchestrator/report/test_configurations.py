@@ -16,7 +16,7 @@ MATRIX = "matrix: {strategy: [ddp, zero1], seed: [1, 2]}\nrepeats: 2\n"
 
 
 def log(seconds: float, device: str = "cpu") -> str:
-    """Return the lines of a run that made two steps of this duration in seconds."""
+    """Return the text of a log with two steps that each took this many seconds."""
     start = (
         f"[teralog] start | strategy ddp | world_size 2 | backend gloo | device {device} "
         "| precision fp16 | parameters 136960 | torch 2.13.0\n"
@@ -29,13 +29,16 @@ def log(seconds: float, device: str = "cpu") -> str:
 
 
 def ended(seconds: float, state: str = "COMPLETED", device: str = "cpu") -> dict[str, Any]:
-    """Return an attempt with this state at its end."""
+    """Return the values of an attempt for `reported`: its log, and the state in which it ended."""
     return {"log": log(seconds, device), "state": state}
 
 
 @pytest.fixture
 def rows(reported: Callable[..., Reported]) -> Callable[..., list[dict[str, Any]]]:
-    """Return a function that returns the combined rows of runs with these attempts."""
+    """Return a function that makes a campaign with these attempts.
+
+    The function returns the rows of its report, in which runs of a configuration are combined.
+    """
 
     def make(text: str, *attempts: dict[str, Any] | None, **options: Any) -> list[dict[str, Any]]:
         campaign, runs, report = reported(text, *attempts)
@@ -63,7 +66,10 @@ def test_a_configuration_is_a_row_of_medians(rows: Callable[..., list[dict[str, 
 
 
 def test_only_completed_runs_count(rows: Callable[..., list[dict[str, Any]]]) -> None:
-    """If a run completed, only completed runs count; the row reports the outcomes of all runs."""
+    """If some runs of a configuration completed, the row's numbers are computed from these only.
+
+    The row reports the outcomes of all runs.
+    """
     attempts = (ended(1), ended(1, "FAILED"), ended(3), None, *[ended(3, "FAILED")] * 4)
     ddp, zero1 = rows(MATRIX, *attempts)
     assert ddp["step_seconds_median"] == pytest.approx(2)
@@ -75,7 +81,7 @@ def test_only_completed_runs_count(rows: Callable[..., list[dict[str, Any]]]) ->
 def test_runs_are_listed_singly(
     rows: Callable[..., list[dict[str, Any]]], options: dict[str, Any]
 ) -> None:
-    """Each run has its own row if requested, or if a sorted column distinguishes repeats."""
+    """Each run has its own row if the user asks for it, or sorts by seed or repeat."""
     shown = rows(MATRIX, *[ended(1)] * 8, **options)
     assert len(shown) == 8
     assert len({row["run_ids"] for row in shown}) == 8
@@ -116,7 +122,10 @@ def test_ids_are_shortened_to_distinct_starts(ids: list[str], expected: list[str
 def test_json_has_the_configurations_with_their_intervals(
     reported: Callable[..., Reported],
 ) -> None:
-    """Intervals cover the completed runs; a value that no run has is null."""
+    """The JSON has, for each configuration, the lowest, median and highest value of completed runs.
+
+    If no run has a value, it is null.
+    """
     attempts = [*map(ended, (1, 2, 4)), ended(9, "FAILED"), *map(ended, (3, 3, 3, 3))]
     campaign, runs, report = reported(MATRIX, *attempts)
     ddp, zero1 = report_json(campaign, report, runs)["configurations"]

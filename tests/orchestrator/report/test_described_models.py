@@ -129,9 +129,9 @@ def finished(
 
 
 def expected(model: Model, vocabulary: int, again: bool) -> tuple[float, float]:
-    """Return the model FLOPs and the hardware FLOPs of an iteration, counted by the description.
+    """Return the model and hardware FLOPs of an iteration, counted from the model's description.
 
-    again: whether the iteration recomputes activations.
+    vocabulary: the padded vocabulary. again: whether the iteration recomputes activations.
     """
     counted = count_flops(model.with_vocabulary(vocabulary), sequences=BATCH, recomputed=again)
     return counted.model, counted.hardware

@@ -1,4 +1,4 @@
-"""Report a campaign: from its logs to its table, its page and its JSON."""
+"""Report a campaign: from the logs of its runs to its table, its page and its JSON."""
 
 import dataclasses
 import json
@@ -36,7 +36,7 @@ MEASURED = [
 
 
 def log(*seconds: float, loss: str = "6.25") -> str:
-    """Return the lines of a run that made steps of these durations."""
+    """Return the text of a log whose steps took these seconds."""
     return "".join(
         f"[teralog] iteration {number}/4 | step_seconds {time} | samples_per_second {8 / time} "
         f"| loss {loss} | memory_allocated_gib 0.25 | max_memory_allocated_gib 0.5\n"
@@ -50,7 +50,7 @@ COMPLETED: dict[str, Any] = {"log": FULL, "state": "COMPLETED"}
 
 
 def test_a_run_has_its_numbers_in_its_row(reported: Callable[..., Reported]):
-    """A row has the numbers after the warm-up, and the outcome."""
+    """The row of a run has its numbers after the warm-up, and its outcome."""
     _, _, report = reported("matrix: {strategy: [zero1]}\n", COMPLETED)
     (row,) = as_records(report.table)
     assert row == {
@@ -102,7 +102,7 @@ ENDS: dict[str, tuple[dict[str, Any] | None, dict[str, Any]]] = {
 def test_every_run_keeps_its_row_however_it_ended(
     reported: Callable[..., Reported], attempt: dict[str, Any] | None, cells: dict[str, Any]
 ):
-    """A row shows the outcome, and a dash for each missing number."""
+    """Each run has a row with its outcome, and a dash for each missing number."""
     _, _, report = reported("matrix: {seed: [1, 2]}\n", COMPLETED, attempt)
     rows = as_records(report.table)
     assert [row["seed"] for row in rows] == [1, 2]
@@ -110,7 +110,11 @@ def test_every_run_keeps_its_row_however_it_ended(
 
 
 def test_one_line_shows_how_the_numbers_were_computed(reported: Callable[..., Reported]):
-    """The line below the table has formula, warm-up, memory, version, date and a checksum."""
+    """One line below the table describes how the numbers were computed.
+
+    It has the FLOPs formula, the warm-up, the kind of memory, teralog's version, the date and a
+    checksum of the logs.
+    """
     campaign, runs, report = reported("matrix: {seed: [1, 2]}\n", COMPLETED, None)
     assert "Narayanan et al. 2021, eq. 3" in report.provenance
     assert "over the median step time" in report.provenance
@@ -123,13 +127,16 @@ def test_one_line_shows_how_the_numbers_were_computed(reported: Callable[..., Re
 
 
 def test_without_logs_there_is_no_checksum(reported: Callable[..., Reported]):
-    """Without logs, a dash replaces the checksum."""
+    """Without logs, the line below the table has a dash in place of the logs' checksum."""
     _, _, report = reported("", None)
     assert report.provenance.endswith("logs sha256 —.")
 
 
 def test_the_page_has_the_table_its_making_and_what_failed(reported: Callable[..., Reported]):
-    """The page has the table, how its numbers were computed, and the failures; text is escaped."""
+    """The markdown page has the table, the line on how its numbers were computed, and the failures.
+
+    Special characters in texts are escaped.
+    """
     failed = {"log": OOM, "state": "FAILED"}
     campaign, runs, report = reported(
         "matrix: {deepspeed: [{}, {comet: {name: '<b>|x`'}}], strategy: [zero1]}\n",
@@ -167,7 +174,7 @@ def test_a_very_long_line_of_a_log_is_cut(reported: Callable[..., Reported]):
 
 
 def test_the_json_has_every_size_and_every_number(reported: Callable[..., Reported]):
-    """The JSON has all sizes of run.json and all numbers, also those that the table lacks."""
+    """The JSON has all sizes of run.json and all measured numbers, also those without a column."""
     campaign, runs, report = reported(
         "matrix: {activation_checkpointing: [true, false]}\n", COMPLETED, None
     )
@@ -202,7 +209,7 @@ START = (
 
 
 def on_gpus(folder: Path, profile: str) -> str:
-    """Write a cluster profile, and return a campaign that uses it, with two precisions."""
+    """Write a cluster profile; return the text of a campaign that uses it, with two precisions."""
     (folder / "gpus.yaml").write_text(f"gpus_per_node: 2\n{profile}\n")
     return (
         "cluster: gpus.yaml\nmatrix: {precision: [fp16, bf16], activation_checkpointing: [true]}\n"
@@ -272,7 +279,10 @@ def test_without_tflops_nothing_is_reported_about_mfu(
 def test_only_columns_in_the_table_are_explained(
     reported: Callable[..., Reported], monkeypatch: pytest.MonkeyPatch
 ):
-    """If a framework's own columns replace common columns, only the own columns are explained."""
+    """The line below the table explains only the columns that the table has.
+
+    In the test, a framework's own columns replace the common columns.
+    """
     own = (
         "tflops_per_gpu",
         "running_samples_per_second",
@@ -300,7 +310,7 @@ def test_without_a_gpu_nothing_is_reported_about_mfu(reported: Callable[..., Rep
 
 
 def test_runs_that_found_no_gpu_are_named(reported: Callable[..., Reported], tmp_path: Path):
-    """A message names the runs that found no GPU, although the profile has GPUs."""
+    """The line below the table names runs that trained on the CPU although the profile has GPUs."""
     on_cpu = {"log": START.format("cpu") + FULL, "state": "COMPLETED"}
     _, _, report = reported(on_gpus(tmp_path, "gpu: V100"), on_cpu, COMPLETED)
     sentence = "memory: GPU allocator's; trained on the CPU, though cluster gpus has GPUs: fp16; "

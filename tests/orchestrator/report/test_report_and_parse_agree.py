@@ -55,7 +55,7 @@ WARMUPS = {"5": 18, "10%": 18, "first": 19, "auto": None}
 
 
 def call(*arguments: str) -> tuple[Any, str]:
-    """Return the JSON that a command prints, and its messages."""
+    """Return the JSON that a command prints, and the messages that it prints."""
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout), result.stderr
@@ -65,7 +65,10 @@ def call(*arguments: str) -> tuple[Any, str]:
 def log_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attempt_in: Callable[..., Any]
 ) -> Callable[[str, str, str], str]:
-    """Write mine.yaml with a warm-up, and the log of its run; return the log's path."""
+    """Return a function that writes mine.yaml and the log of its run, and returns the log's path.
+
+    The function takes the text of the campaign, its warm-up, and the text of the log.
+    """
 
     def make(text: str, warmup: str, log: str) -> str:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")

@@ -60,7 +60,7 @@ def report(*options: str, code: int = 0) -> Result:
 
 
 def on_terminal(*options: str, columns: int = 60, **environment: str) -> str:
-    """Return the bytes that a terminal receives from the report."""
+    """Return the text that `teralog report` prints to a terminal, with its control codes."""
     parent, child = pty.openpty()
     words = ["report", "mine.yaml", *options]
     code = f"from orchestrator.cli.main import main; main({words!r})"
@@ -86,7 +86,10 @@ def on_terminal(*options: str, columns: int = 60, **environment: str) -> str:
 
 
 def test_on_a_terminal_the_table_has_colors_and_step_times(campaign: Path) -> None:
-    """On a terminal, titles are bold, a run out of memory is red, and step times are drawn."""
+    """On a terminal, titles are bold, and a run out of memory is red.
+
+    Step times are drawn as block characters.
+    """
     sent = on_terminal("--runs", columns=200)
     assert "\x1b[1mrun id" in sent
     (red,) = [line for line in sent.splitlines() if "\x1b[31m" in line]
@@ -175,7 +178,8 @@ def test_looking_writes_nothing(campaign: Path, options: list[str]) -> None:
 def test_a_table_of_some_runs_never_replaces_that_of_all(campaign: Path, option: str) -> None:
     """A table of only some runs never replaces the full report.
 
-    `report` refuses to write it there, and names the option for another file.
+    `report` refuses to write it into a file of the full report, and names the option for another
+    file.
     """
     report("--write")
     before = files(campaign.parent)
@@ -197,7 +201,10 @@ FILES = {
 
 @pytest.mark.parametrize(("layout", "name"), FILES.items())
 def test_a_file_has_the_format_of_its_suffix(campaign: Path, layout: str, name: str) -> None:
-    """A file has the format of its suffix, or of --format; its content is the same as on stdout."""
+    """--format sets the format of a written file; without it, the file's suffix does.
+
+    The content is the same as on stdout.
+    """
     printed = report("--format", layout).stdout
     report("-o", name)
     assert (campaign.parent / name).read_text() == printed
@@ -226,7 +233,7 @@ def test_a_file_that_cannot_be_written_is_a_sentence(
 
 
 def test_values_missing_in_the_table_are_reported(campaign: Path) -> None:
-    """`report` names logs without steps, missing logs, and runs removed from the campaign file."""
+    """Messages report logs without steps, missing logs, and runs removed from the campaign file."""
     assert "no step" not in report().stderr
     logs = campaign.parent.glob("results/*/*/*/*.log")
     [log] = [path for path in logs if "step" in path.read_text()]
@@ -248,7 +255,7 @@ def test_values_missing_in_the_table_are_reported(campaign: Path) -> None:
 
 
 def test_a_table_names_arguments_that_its_numbers_ignore(playground) -> None:
-    """A note below the table names the arguments that its numbers ignore."""
+    """A note below the table names the arguments of a run that sizes and FLOPs do not include."""
     playground.write_campaign(
         "true",
         matrix="seed: [1], extra_args: [[--swiglu]]",
@@ -322,9 +329,9 @@ def test_that_the_warm_up_leaves_no_step_is_reported(campaign: Path, warmup: int
 
 
 def test_a_page_of_the_user_is_updated(campaign: Path) -> None:
-    """The table is written between two comments of the user's page.
+    """`report --update` writes the table between two comments of the user's page.
 
-    A second call changes nothing.
+    A second call does not write the page again.
     """
     page = campaign.parent / "page.md"
     page.write_bytes(b"# Mine\r\n" + MARKS.replace("\n", "\r\n").encode() + b"end \xff")
@@ -342,7 +349,10 @@ def test_a_page_of_the_user_is_updated(campaign: Path) -> None:
 
 
 def test_a_page_without_its_place_stays_as_it_is(campaign: Path) -> None:
-    """If a page lacks the marks for the table, a message shows them, and no file is written."""
+    """If a page lacks the two comments for the table, a message shows them.
+
+    No file is written.
+    """
     page = campaign.parent / "page.md"
     page.write_text("# Mine\n")
     result = report("--update", "page.md", code=1)

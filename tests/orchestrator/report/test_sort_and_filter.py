@@ -41,7 +41,7 @@ def four(reported: Callable[..., Reported]) -> Reported:
 
 
 def labels(report: Report) -> list[str]:
-    """Return the labels of the rows in short form, e.g. z1/2."""
+    """Return a short label for each row, e.g. z1/2 for strategy zero1 and seed 2."""
     return [f"z{row['strategy'][-1]}/{row['seed']}" for row in as_records(report.table)]
 
 
@@ -62,7 +62,10 @@ ORDERS = {
 
 @pytest.mark.parametrize(("by", "order"), ORDERS.values(), ids=ORDERS)
 def test_rows_are_sorted_by_columns(four: Reported, by: str, order: list[str]) -> None:
-    """Rows are sorted by columns; the groups disappear, and a line below names the order."""
+    """Rows are sorted by the given columns; then they form no groups.
+
+    The line below the table names the columns.
+    """
     campaign, runs, report = four
     made, sorted_runs = arranged(campaign, report, runs, by=by)
     assert labels(made) == order
@@ -74,7 +77,10 @@ def test_rows_are_sorted_by_columns(four: Reported, by: str, order: list[str]) -
 
 
 def test_in_the_campaign_s_order_rows_are_in_groups(four: Reported) -> None:
-    """Unsorted rows are grouped by strategy, because the seed changes with every row."""
+    """Rows in the campaign's order are grouped by strategy.
+
+    They are not grouped by seed, because it changes with every row.
+    """
     campaign, runs, report = four
     assert report.table.breaks == {2}
     assert arranged(campaign, report, runs) == (report, runs)
@@ -96,7 +102,10 @@ CHOSEN = {
 def test_rows_are_chosen_by_an_expression(
     four: Reported, only: str, rows: list[str] | None
 ) -> None:
-    """An expression chooses rows. It may use all names of report.json; the report contains it."""
+    """An expression chooses rows; it may use all names of report.json.
+
+    The line below the table has the expression.
+    """
     campaign, runs, report = four
     made, chosen = arranged(campaign, report, runs, only=only)
     assert labels(made) == (labels(report) if rows is None else rows)
@@ -108,7 +117,7 @@ def test_rows_are_chosen_by_an_expression(
 
 
 def test_a_filter_parts_what_it_leaves(four: Reported) -> None:
-    """After a filter, groups are formed by the rows that are left."""
+    """After a filter, groups are formed from the remaining rows."""
     campaign, runs, report = four
     made, _ = arranged(campaign, report, runs, only='strategy == "zero1" or seed == 1')
     assert made.table.breaks == {2}

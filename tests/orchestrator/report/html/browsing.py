@@ -1,4 +1,4 @@
-"""Use a page in a browser: read its table, wait for changes, press keys."""
+"""Helpers for tests of a page in a browser: read the page's table, wait for changes, press keys."""
 
 import re
 from collections.abc import Callable
@@ -31,7 +31,7 @@ def wait_for_rows(page: Any, rows: int) -> None:
 
 
 def points(page: Any, title: str) -> int:
-    """Return how many points (markers) a plot has drawn; the points of lines do not count."""
+    """Return how many markers a plot has drawn; points of lines do not count."""
     plot = page.locator(
         "figure", has=page.locator("h3", has_text=re.compile(f"^{re.escape(title)}$"))
     )

@@ -46,9 +46,10 @@ def written(reported: Callable[..., Any], tmp_path: Path) -> Callable[..., Path]
 
 @pytest.fixture
 def published(tmp_path: Path) -> Callable[..., Path]:
-    """Return a function that writes the page of a markdown file's tables, and returns its path.
+    """Return a function that writes the HTML page of a markdown file, and returns the page's path.
 
-    The function takes the name of a file in results/published, or the text of another file.
+    The function takes the name of a file in results/published. If it gets a text too, it writes a
+    file of this name with that text instead.
     """
     _needed("plotly", importlib.util.find_spec("plotly"), "pip install 'teralog[html]'")
 
@@ -83,8 +84,9 @@ def browser() -> Iterator[Any]:
 def opened(browser: Any) -> Iterator[Callable[..., Any]]:
     """Return a function that opens a page in a new context of the browser.
 
-    place: an address within the page, e.g. `#run-<id>`. options: the options of the context. At the
-    end, the fixture asserts that the page requested no other address, and that no script failed.
+    place: the end of the page's address, e.g. `#run-<id>`. options: the options of the context. At
+    the end, the fixture asserts that the page requested no other address, and that no script
+    failed.
     """
     asked: list[str] = []
     failed: list[str] = []

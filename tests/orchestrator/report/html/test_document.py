@@ -26,7 +26,10 @@ VALUES = st.recursive(
 
 
 def as_json(value: Any) -> Any:
-    """Return a value in its JSON form, computed independently of teralog."""
+    """Return the value that JSON can hold for this value: nan and inf become texts.
+
+    This function does not use teralog's code.
+    """
     if isinstance(value, dict):
         return {key: as_json(part) for key, part in value.items()}
     if isinstance(value, list):
@@ -87,7 +90,7 @@ FACTS = Facts(
 
 
 def page_called(name: str) -> Page:
-    """Return a page with this name and no runs."""
+    """Return a page without runs, with this name in all its texts."""
     return Page(
         title=name,
         noun=name,
@@ -108,9 +111,9 @@ def page_called(name: str) -> Page:
 
 
 def parsed(name: str) -> Elements:
-    """Return the elements of a page with a given name.
+    """Return the HTML elements of a page with this name in all its texts.
 
-    The script of the page's plot library contains the name too.
+    The stand-in for the script of the plot library contains the name too.
     """
     elements = Elements()
     elements.feed(document(page_called(name), [], f"let text = {json.dumps(name)};"))

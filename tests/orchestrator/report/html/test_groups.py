@@ -95,8 +95,8 @@ def test_runs_are_grouped_if_all_other_sizes_are_equal(
 ):
     """Runs form a group if they are equal in all sizes except one.
 
-    Sizes that depend on the varying size may differ too. `way` describes how they differ, e.g. as
-    in weak or in strong scaling.
+    Sizes that follow from this one may differ too, e.g. the global batch. The group's `way`
+    describes how they differ, e.g. as in weak or in strong scaling.
     """
     grouping = groups([sizes(run_of(**values)) for values in given], size)
     assert list(grouping.of) == expected
@@ -104,9 +104,9 @@ def test_runs_are_grouped_if_all_other_sizes_are_equal(
 
 
 def test_efficiency_is_relative_to_the_fewest_gpus(run_of: Callable[..., Run]):
-    """The median of the runs with the fewest GPUs is 100 %.
+    """The median of the TFLOPs of the runs with the fewest GPUs counts as an efficiency of 100 %.
 
-    A run without a number, or without a run to compare it with, has no efficiency.
+    A run has no efficiency if it has no TFLOPs, or if its group has no run to compare it with.
     """
     runs = [sizes(run_of(gpus_per_node=gpus, repeat=n)) for n, gpus in enumerate((1, 1, 2, 4), 1)]
     assert efficiencies(runs, [0, 0, 0, 0], [9.0, 11.0, 8.0, None]) == (90.0, 110.0, 80.0, None)
@@ -115,13 +115,16 @@ def test_efficiency_is_relative_to_the_fewest_gpus(run_of: Callable[..., Run]):
 
 
 def test_the_fewest_gpus_that_have_a_number_are_the_base(run_of: Callable[..., Run]):
-    """If the runs with the fewest GPUs have no number, the next number of GPUs counts as 100 %."""
+    """If the runs with the fewest GPUs have no TFLOPs, the next number of GPUs counts as 100 %."""
     runs = [sizes(run_of(gpus_per_node=gpus)) for gpus in (1, 2, 4)]
     assert efficiencies(runs, [0, 0, 0], [None, 10.0, 9.0]) == (None, 100.0, 90.0)
 
 
 def test_crowded_runs_are_left_out_of_scaling_efficiency(run_of: Callable[..., Run]):
-    """Crowded runs are left out: they are slow, so efficiency relative to them is too high."""
+    """The plot of scaling efficiency leaves out crowded runs, and a note reports that.
+
+    Crowded runs are slow, so efficiencies relative to them would be too high.
+    """
     rows = [sizes(run_of(gpus_per_node=ranks)) for ranks in (1, 2, 4)]
     reached = {TFLOPS: ("TFLOPs/GPU", (2.0, 10.0, 9.0))}
     shown = {

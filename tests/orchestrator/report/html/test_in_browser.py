@@ -19,7 +19,7 @@ PHONE = {"viewport": {"width": 375, "height": 800}}
 
 
 def log(seconds: float, steps: int = 4) -> str:
-    """Return the lines of a log with these step times."""
+    """Return the text of a log in which every step takes this many seconds."""
     return "".join(
         f"[teralog] iteration {number}/{steps} | step_seconds {seconds} | samples_per_second 8 "
         f"| loss {10 - number / steps} | memory_allocated_gib 0.25 | max_memory_allocated_gib 0.5\n"
@@ -28,7 +28,7 @@ def log(seconds: float, steps: int = 4) -> str:
 
 
 def done(seconds: float) -> dict[str, Any]:
-    """Return a completed attempt."""
+    """Return the values of a completed attempt for `reported`; its steps take this many seconds."""
     return {"log": log(seconds), "state": "COMPLETED"}
 
 
@@ -94,7 +94,7 @@ def test_words_filter_the_runs_and_the_plots(stages: Path, opened: Opened):
 
 
 def test_values_of_columns_filter_the_runs(stages: Path, opened: Opened):
-    """If values of columns are chosen, a run is shown if it has one of them in each such column."""
+    """A run is shown if it has one of the chosen values in each column with chosen values."""
     page = opened(stages)
     page.locator(".choice > summary", has_text="strategy").click()
     page.get_by_label("zero1").check()
@@ -108,7 +108,7 @@ def test_values_of_columns_filter_the_runs(stages: Path, opened: Opened):
 
 
 def test_scaling_is_compared_to_the_fewest_gpus(stages: Path, opened: Opened):
-    """Efficiency compares runs that are equal in all other sizes; the fewest GPUs have 100 %."""
+    """Efficiency compares runs that differ only in GPUs; those with the fewest GPUs have 100 %."""
     page = opened(stages)
     assert points(page, "Scaling efficiency") == 4
     values = page.get_by_role("img", name="Scaling efficiency").evaluate(
@@ -161,7 +161,10 @@ PLOTS = [
 
 
 def test_a_configuration_has_its_median_its_runs_and_their_range(written: Written, opened: Opened):
-    """A plot shows each configuration's runs and median; the median and the range are also text."""
+    """A plot shows the runs of each configuration and their median.
+
+    A text shows the median and the range.
+    """
     matrix = "matrix: {strategy: [ddp, zero1], seed: [1, 2, 3]}\n"
     page = opened(written(matrix, *map(done, (1.0, 4.0, 2.0, 8.0, 8.0, 8.0))))
     for title in PLOTS:
@@ -245,7 +248,10 @@ def test_a_run_has_a_view_of_its_own(stages: Path, opened: Opened):
 def test_a_deleted_log_differs_from_one_that_was_never_written(
     written: Written, opened: Opened, attempt: dict[str, Any] | None, sentence: str
 ):
-    """The view of an ended run reports a missing log file; an unstarted run has an empty log."""
+    """If a run has ended and has no log file, its view reports that.
+
+    For a run that has not started, the view reports that the log is empty.
+    """
     page = opened(written("", attempt))
     page.locator("#table tbody a").click()
     page.locator("#run h1").wait_for()
@@ -253,7 +259,7 @@ def test_a_deleted_log_differs_from_one_that_was_never_written(
 
 
 def test_an_address_opens_its_run(stages: Path, opened: Opened, tmp_path: Path):
-    """The address of a run opens its view, with its sizes and links to its neighbours."""
+    """A run's address opens the view of the run, with its sizes and links to other runs."""
     first = min(path for path in (tmp_path / "results").iterdir() if path.is_dir())
     page = opened(stages, f"#run-{first.name}")
     page.locator("#run h1").wait_for()
@@ -275,7 +281,10 @@ def test_an_address_of_no_run_shows_all_runs(stages: Path, opened: Opened):
 
 
 def test_curves_shade_the_warm_up_and_name_what_they_leave_out(written: Written, opened: Opened):
-    """A plot shades the warm-up. For a long run it draws only extremes, and a note reports that."""
+    """A plot shades the warm-up. Of a long run it draws only some reports, and a note names which.
+
+    In each group of adjacent reports, it draws the lowest and the highest one.
+    """
     page = opened(written("", {"log": log(1.0, steps=2000), "state": "COMPLETED"}))
     page.locator("#table tbody a").click()
     plot = page.locator("#run .plot").first

@@ -1,4 +1,4 @@
-"""The data of a campaign's runs on the HTML page."""
+"""The data of a campaign's runs that the HTML page contains."""
 
 import sys
 from collections.abc import Callable
@@ -28,7 +28,7 @@ Reported = tuple[Campaign, list[Collected], Report]
 
 
 def log(seconds: float, device: str = "cpu") -> str:
-    """Return the lines of a run that made two steps of this duration in seconds."""
+    """Return the text of a log of a run; each of its steps took this many seconds."""
     start = (
         f"[teralog] start | strategy ddp | world_size 2 | backend gloo | device {device} "
         "| precision fp16 | parameters 136960 | torch 2.13.0\n"
@@ -41,7 +41,7 @@ def log(seconds: float, device: str = "cpu") -> str:
 
 
 def ended(seconds: float, state: str = "COMPLETED", device: str = "cpu") -> dict[str, Any]:
-    """Return an attempt with this state at its end."""
+    """Return the values of an attempt for `reported`: its log, and the state in which it ended."""
     return {"log": log(seconds, device), "state": state}
 
 
@@ -86,7 +86,10 @@ def test_the_best_run_is_the_fastest_that_completed(reported: Callable[..., Repo
 
 
 def test_the_best_configuration_has_the_best_median(reported: Callable[..., Reported]):
-    """The configuration with the best median is the best; the page names its middle run."""
+    """The best configuration is the one with the best median of its runs.
+
+    The page names the run of this configuration whose speed is the median.
+    """
     attempts = map(ended, (1.0, 4.0, 4.0, 2.0, 1.9, 2.1))
     matrix = "matrix: {strategy: [ddp, zero1], seed: [1, 2, 3]}\n"
     assert page_of(reported(matrix, *attempts)).best == 3
@@ -111,7 +114,7 @@ def test_a_crowded_run_is_never_the_best(reported: Callable[..., Reported]):
 def test_micro_batches_have_their_throughput_and_what_ran_out_of_memory(
     reported: Callable[..., Reported],
 ):
-    """A run out of memory is shown as a cross, because it has no throughput."""
+    """In the plot of throughput, a run out of memory is a cross, because it has no throughput."""
     oom = {"log": "torch.OutOfMemoryError: CUDA out of memory.\n", "state": "FAILED"}
     page = page_of(reported("matrix: {micro_batch_size: [1, 2, 4]}\n", *[ended(2.0)] * 2, oom))
     (plot,) = (
@@ -122,9 +125,9 @@ def test_micro_batches_have_their_throughput_and_what_ran_out_of_memory(
 
 
 def test_strong_scaling_has_a_speed_up_and_its_ideal(reported: Callable[..., Reported]):
-    """If the total work is constant, a plot shows the speed-up next to the ideal one.
+    """If the global batch is constant, a plot shows the speed-up with more GPUs, and the ideal one.
 
-    With twice the GPUs, a step takes 0.6 of the time. So the speed-up is 1.67; 2 is ideal.
+    With twice the GPUs, a step takes 0.6 of the time. So the speed-up is 1.67; the ideal one is 2.
     """
     matrix = "matrix: {gpus_per_node: [1, 2], global_batch_size: [8]}\n"
     page = page_of(reported(matrix, ended(1.0), ended(0.6)))
@@ -147,7 +150,10 @@ def test_more_than_ideal_efficiency_is_warned_of(
 
 
 def test_facts_are_those_of_the_runs(reported: Callable[..., Reported]):
-    """Repeats belong to one configuration; box plots show the step times after the warm-up."""
+    """The page's data have the configuration, label, step times, outcome and memory of each run.
+
+    Repeats belong to one configuration. Box plots show the step times after the warm-up.
+    """
     matrix = "matrix: {strategy: [ddp, zero1]}\nrepeats: 2\n"
     facts = page_of(reported(matrix, *[ended(2.0)] * 3, None)).facts
     assert facts.configuration == (0, 0, 1, 1)
@@ -205,7 +211,10 @@ def test_mfu_is_plotted_where_it_is_known(reported: Callable[..., Reported], tmp
 
 
 def test_a_peak_is_next_to_its_forecast(reported: Callable[..., Reported], tmp_path: Path):
-    """Peak memory is shown next to its forecast: of the process on a CPU, of tensors on a GPU."""
+    """Peak memory is shown next to its forecast.
+
+    On a CPU, both are of the whole process; on a GPU, both are of tensors only.
+    """
     made = reported("matrix: {seed: [1, 2]}\n", ended(1.0), None)
     forecast = made[1][0].planned.memory
     assert forecast is not None
@@ -235,7 +244,7 @@ def test_every_framework_s_campaign_is_a_page(example: Path, tmp_path: Path):
 
 
 def test_tflops_of_a_framework_s_own_are_plotted(tmp_path: Path, attempt_in: Callable[..., Any]):
-    """The TFLOPs that ColossalAI's benchmarks print are plotted, although they log no steps."""
+    """TFLOPs that ColossalAI's benchmarks print are plotted, although their logs have no steps."""
     path = tmp_path / "campaign.yaml"
     path.write_text(
         "name: phases\ndefaults: {framework: colossalai_gpt, model: s, source: .}\n"
@@ -271,7 +280,10 @@ def test_a_run_shows_its_node_and_its_attempts(reported: Callable[..., Reported]
 def test_the_curve_leaves_out_reports_with_a_skipped_update(
     reported: Callable[..., Reported],
 ):
-    """The curve leaves out reports with a skipped update; they are drawn separately."""
+    """The curve of step times leaves out reports with a skipped update.
+
+    The plot draws these reports separately.
+    """
     campaign, (run,), _ = reported("", ended(1.0))
     skips = (1, 0, 1, 0)
     steps = [
@@ -286,7 +298,10 @@ def test_the_curve_leaves_out_reports_with_a_skipped_update(
 
 @pytest.mark.parametrize("runs", [0, 1, 1000, 3000, 10_000, 100_000])
 def test_a_page_of_many_runs_has_less_of_each(runs: int):
-    """The more runs a page has, the fewer steps and log lines it has per run, but at least 10."""
+    """The more runs a page has, the fewer steps and log lines it has per run.
+
+    It has at least 10 steps and 10 log lines per run.
+    """
     held = limits(runs)
     assert held.steps >= 10
     assert held.lines >= 10
@@ -296,7 +311,7 @@ def test_a_page_of_many_runs_has_less_of_each(runs: int):
 def test_the_command_writes_the_page_where_it_is_asked_to(
     reported: Callable[..., Reported], tmp_path: Path
 ):
-    """`report` writes the page only with --html, next to the other reports."""
+    """`report` writes the HTML page only with --html, in the folder of the other reports."""
     pytest.importorskip("plotly")
     reported("", None)
     command = ["report", str(tmp_path / "campaign.yaml"), "--results", str(tmp_path / "results")]
@@ -314,7 +329,7 @@ def test_a_campaign_s_page_and_one_of_tables_do_not_replace_each_other(
 ):
     """A campaign's page and the page of the tables in report.md do not replace each other.
 
-    Both have the name report.html. Each can be written again.
+    Both have the name report.html. The command that wrote the page can write it again.
     """
     pytest.importorskip("plotly")
     reported("", None)

@@ -37,7 +37,10 @@ def test_all_rows_of_all_tables_are_in_one(
 
 
 def test_sizes_are_sorted_as_numbers_and_shown_as_printed(gpt2: Path, opened: Opened):
-    """7.5B is less than 18B, and rows without TFLOPs come last in both orders."""
+    """Sizes are sorted as numbers: 7.5B is less than 18B.
+
+    Rows without TFLOPs come last, in ascending and in descending order.
+    """
     page = opened(gpt2)
     page.locator("#table thead button", has_text=re.compile("^Size$")).click()
     until(lambda: column(page, "Size")[0] == "7.5B", page)
@@ -74,7 +77,10 @@ def test_tables_and_outcomes_filter_rows_and_plots(gpt2: Path, opened: Opened):
 
 
 def test_a_row_has_a_view_of_its_own(gpt2: Path, opened: Opened):
-    """The view of a row has its cells, place and problems, and no sections for logs and curves."""
+    """The view of a row has its cells, its file and line, and its contradictions.
+
+    It has no sections for logs and curves.
+    """
     page = opened(gpt2)
     link = page.locator("#table tbody a", has_text="16").first
     assert link.get_attribute("href") == "#line-16"
@@ -192,7 +198,10 @@ def test_a_click_on_a_point_opens_its_row(gpt2: Path, opened: Opened):
 
 
 def test_markup_in_a_page_stays_text(published: Published, opened: Opened):
-    """Headings, titles and cells stay text in the table, the row, the filters and the plots."""
+    """Markup in headings, titles and cells stays text everywhere on the page.
+
+    The test looks at the table, the view of a row, the filters and the plots.
+    """
     sizes = "".join(f"| {gpus} | {MARKUP} | {gpus}.5 |\n" for gpus in (8, 16))
     path = published(
         "markup", f"# {MARKUP}\n\n| GPUs | {MARKUP} | TFLOPs |\n|---|---|---|\n{sizes}"

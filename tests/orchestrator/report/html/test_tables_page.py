@@ -1,4 +1,4 @@
-"""The HTML page of a published markdown page: the data of its rows."""
+"""The HTML page of a markdown page with published tables: the data of its rows."""
 
 import sys
 from collections.abc import Callable
@@ -23,7 +23,7 @@ TABLE = "# Speed\n\n| GPUs | Size | Global batch | TFLOPs | Outcome |\n|---|---|
 
 
 def made(text: str) -> tuple[Page, list[RowDetail]]:
-    """Return the HTML page of a markdown text, and the details of each row."""
+    """Return the HTML page of a markdown text, and the data for the view of each row."""
     read = read_page(text.encode())
     tables, findings = join_tables(read), check_page(read)
     return (
@@ -38,7 +38,7 @@ def published(name: str) -> tuple[Page, list[RowDetail]]:
 
 
 def test_the_page_names_its_source():
-    """The page shows its heading, the number of tables, and the file."""
+    """The HTML page shows the heading, the number of tables and the path of its markdown file."""
     page, _ = made(f"{TABLE}| 8 | 7B | 64 | 30.0 | — |\n")
     assert (page.title, page.about, page.beside) == (
         "Speed",
@@ -88,9 +88,9 @@ def test_plots_have_the_tflops_as_printed():
 
 
 def test_rates_are_plotted_if_a_page_has_no_tflops():
-    """If a page has no TFLOPs, the plot shows throughput.
+    """If a page has no TFLOPs, the plot shows throughput against GPUs.
 
-    The number of GPUs may follow from the number of nodes.
+    The number of GPUs may be computed from the number of nodes.
     """
     page, _ = published("oneflow-megatron-lm")
     (plot,) = page.plots
@@ -110,7 +110,7 @@ GPUS = "| 8 | 7B | 64 | 30 | — |\n| 16 | 7B | 128 | 27 | — |\n"
 
 
 def test_scaling_compares_rows_that_differ_only_in_gpus():
-    """Efficiency is relative to the TFLOPs of the row with the fewest GPUs."""
+    """Efficiency is the TFLOPs of a row relative to those of the row with the fewest GPUs."""
     page, _ = made(TABLE + GPUS)
     (efficiency,) = [plot for plot in page.plots if plot.title == "Scaling efficiency"]
     assert efficiency.y == (100, 90)
@@ -141,7 +141,10 @@ def test_rows_that_differ_in_anything_else_are_not_compared(page: str):
 
 
 def test_the_view_of_a_row_shows_its_line_and_its_findings():
-    """The view of a row has the findings of check-tables, and sizes from outside the table."""
+    """The view of a row has its line number and the findings of check-tables.
+
+    It also has sizes that the page gives outside of the table.
+    """
     page, details = published("gpt2-experiments")
     place = next(at for at, run in enumerate(page.runs) if run.run_id == "16")
     detail = details[place]
@@ -155,7 +158,10 @@ def test_the_view_of_a_row_shows_its_line_and_its_findings():
 
 
 def test_a_page_without_a_contradiction_has_no_column_of_them():
-    """If check-tables finds no contradiction, a sentence reports that, and there is no column."""
+    """If check-tables finds no contradiction, a sentence on the page reports that.
+
+    Then the table has no column for contradictions.
+    """
     page, details = published("deepspeed-cifar")
     assert page.columns[-1].name != "findings"
     assert "finds no contradiction" in page.provenance
@@ -163,7 +169,7 @@ def test_a_page_without_a_contradiction_has_no_column_of_them():
 
 
 def report(*words: str) -> Result:
-    """Run `teralog report` with these words."""
+    """Run `teralog report` with these arguments."""
     return CliRunner().invoke(main, ["report", *words])
 
 
@@ -177,7 +183,10 @@ def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_command_writes_the_page_next_to_its_source_and_reports_it(page: Path):
-    """The command writes the page next to its source, replaces an older page, and reports it."""
+    """The command writes the HTML page next to its markdown file, and a message names the page.
+
+    The command replaces a page that it wrote earlier.
+    """
     pytest.importorskip("plotly")
     for _ in range(2):
         done = report("speed.md", "--html")
@@ -211,7 +220,7 @@ def test_a_page_of_another_author_is_not_overwritten(page: Path):
     ],
 )
 def test_options_that_a_page_cannot_use_are_refused(page: Path, options: list[str], message: str):
-    """If --html is missing, or if an option applies only to campaigns, no page is written."""
+    """Without --html, or with an option that applies only to campaigns, no HTML page is written."""
     done = report("speed.md", *options)
     assert done.exit_code == 2
     assert message in done.stderr
@@ -228,7 +237,7 @@ def test_options_that_a_page_cannot_use_are_refused(page: Path, options: list[st
 def test_a_page_without_a_table_or_with_a_wrong_comment_is_reported(
     page: Path, text: str, message: str
 ):
-    """If a page has no table or a wrong comment, one sentence reports it, without a traceback."""
+    """If a page has no table, or a wrong comment for teralog, one sentence reports it."""
     pytest.importorskip("plotly")
     page.write_text(text if "No" in text else text + TABLE[9:] + GPUS)
     done = report("speed.md", "--html")
@@ -262,7 +271,10 @@ def test_without_plotly_nothing_is_written(page: Path, monkeypatch: pytest.Monke
     ],
 )
 def test_measured_columns_of_our_own_report_have_no_filter(reported: Callable[..., Any], line: str):
-    """Only columns that distinguish runs, and the outcome, have a filter."""
+    """In a report of teralog, columns that distinguish runs, and the outcome, have a filter.
+
+    Measured columns have no filter.
+    """
     campaign, runs, report = reported(line, None, None)
     page, _ = made(report_markdown(campaign, report, runs, ()))
     titles = report.table.titles[: len(report.describing)]
@@ -273,7 +285,7 @@ def test_measured_columns_of_our_own_report_have_no_filter(reported: Callable[..
     "framework", [each for each in FRAMEWORKS.values() if each.report.measures]
 )
 def test_columns_measured_by_a_framework_have_no_filter(framework: Framework):
-    """Measured columns are recognized by the framework's titles."""
+    """A framework's own measured columns have no filter; they are recognized by their titles."""
     titles = [column.title for column in framework.report.measures]
     cells = f"| n |{'|'.join(titles)}|\n|--|{'--|' * len(titles)}\n| 1 |{'2|' * len(titles)}\n"
     page, _ = made(cells)
