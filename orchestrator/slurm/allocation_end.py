@@ -52,8 +52,8 @@ def standing(job_id: str) -> Standing:
 def interrupted_by_end(job_id: str, log: str) -> str | None:
     """Return the state of a run that was interrupted because its allocation ended.
 
-    Returns None if the allocation did not interrupt the run. log: the last lines of the run's log;
-    they decide if Slurm gives no answer.
+    Returns None if the allocation did not interrupt the run. log: the last lines of the run's log.
+    They decide if Slurm gives no answer, or if the allocation has no time left but still runs.
     """
     deadline = time.monotonic() + _SETTLE_SECONDS
     try:

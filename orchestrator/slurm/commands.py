@@ -288,7 +288,7 @@ def job_memory_gib(job_id: str) -> float | None:
 
 
 def max_array_size() -> int:
-    """Return the largest number of tasks in an array, from Slurm; else the default of Slurm."""
+    """Return Slurm's limit on the tasks of an array; without an answer, the default limit."""
     lines = _ask(("scontrol", "show", "config")).lines
     matches = (re.fullmatch(r"MaxArraySize\s*=\s*(\d+)", line) for line in lines)
     return next((int(match[1]) for match in matches if match), DEFAULT_ARRAY_SIZE)

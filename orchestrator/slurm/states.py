@@ -30,8 +30,8 @@ def read_sacct(lines: Iterable[str], names: Collection[str] | None = None) -> di
     names: the names of the wanted jobs, because earlier jobs may have had the same ids.
 
     With --duplicates, a requeued job has a line for each of its starts, oldest first. A job whose
-    name is not known yet is left out, because it may belong to another user. If an array's task has
-    its own line, a later line for the array's waiting tasks does not apply to it.
+    name accounting does not know yet is left out, because it may belong to another user. If an
+    array's task has its own line, a later line for the array's waiting tasks does not apply to it.
     """
     jobs: dict[str, list[JobState]] = {}
     rest: dict[str, list[JobState]] = {}

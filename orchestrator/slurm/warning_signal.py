@@ -20,8 +20,8 @@ def ended_by_warning_signal(script: str, state: JobState, seconds: float | None)
     """Return whether a failed job was ended by the signal sent before its time limit.
 
     script: the submitted script; its #SBATCH lines request the time limit and the signal. seconds:
-    how long the job ran. If a program catches the signal and exits with another code, the result is
-    False.
+    how long the job ran. If a program catches the signal and exits with a code other than 128 plus
+    the signal's number, the result is False.
     """
     asked = dict(
         word.split("=", 1)

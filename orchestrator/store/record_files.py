@@ -35,7 +35,10 @@ def write_or_keep(path: Path, record: Any) -> str | None:
 
 
 def keep(path: Path, record: Any) -> None:
-    """Keep a record that cannot be written in memory; `read_record` returns it from now on."""
+    """Keep in memory a record that cannot be written to the disk.
+
+    From now on, `read_record` returns this record.
+    """
     _unwritten[path] = record
 
 

@@ -132,7 +132,10 @@ class Attempt:
 
     @property
     def allocation(self) -> str | None:
-        """The id of the Slurm job or submit that provided the attempt's nodes; None if unknown."""
+        """The id of the attempt's Slurm job or allocation; None if unknown.
+
+        For an attempt outside Slurm, `SUBMIT` and the id of the submit that started it.
+        """
         if self.started is not None:
             return self.started.allocation
         return self.job.job_id if self.job else None
@@ -157,7 +160,7 @@ class Attempt:
 
     @property
     def crowded(self) -> str | None:
-        """How other ranks and runs use the attempt's cores; None if the attempt is not crowded.
+        """A text on how many ranks and other runs share the attempt's cores; None if not crowded.
 
         For example: `8 ranks on 2 cores, 1 other run at once`. An attempt on GPUs or on nodes of a
         cluster is never crowded, because no other run uses its devices.

@@ -196,7 +196,7 @@ def _shares(node: Node) -> int:
 
 
 def _needed(node: Node, asked: dict[str, str], run: Run) -> int:
-    """Return how many shares a run needs on a node, for its GPUs or for its cores."""
+    """Return how many shares of a node a run needs, so that its GPUs and its cores both suffice."""
     takes_first = run.resources.nodes > 1 and LAUNCHERS[run.options.launcher].takes_first_gpus
     if "--exclusive" in asked or takes_first:
         return _shares(node)
@@ -214,10 +214,10 @@ def _together(parts: Sequence[Lease]) -> Lease:
 
 
 def allocation_options(name: str, scripts: Sequence[str], time_limit_seconds: int) -> list[str]:
-    """Return the options of salloc or sbatch that fit the largest of these job scripts.
+    """Return the options of salloc or sbatch for an allocation that fits any of these job scripts.
 
-    The runs use the allocation one after another. time_limit_seconds: the time for all of them.
-    Raises UserError if the options of the runs cannot be combined.
+    time_limit_seconds: the time limit of the allocation. Raises UserError if the options of the
+    runs cannot be combined.
     """
     all_asked = [_asked(script) for script in scripts]
     nodes = max(int(asked["--nodes"]) for asked in all_asked)

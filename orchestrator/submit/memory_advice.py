@@ -63,7 +63,7 @@ def memory_advice(
 def _kind(planned: PlannedRun, of_gpu: bool) -> tuple[str, bool]:
     """Return a key that is equal for runs that differ only in their repeat.
 
-    of_gpu: whether the memory of a GPU ran out, and not the host's. This is part of the key.
+    of_gpu: True if a GPU ran out of memory, False if the host did. It is part of the key.
     """
     return run_id(replace(planned.run, repeat=1)), of_gpu
 

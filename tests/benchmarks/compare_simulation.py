@@ -180,7 +180,7 @@ def designs() -> list[Design]:
 
 
 def share(design: Design, gain: float, trials: int, seed: int = SEED) -> Counter[Verdict]:
-    """Simulate a design, and return how many trials gave each verdict."""
+    """Simulate `trials` experiments of a design, and return how many gave each verdict."""
     verdicts = (design.verdict(seed + trial, gain).verdict for trial in range(trials))
     return Counter(verdicts)
 

@@ -117,7 +117,10 @@ def test_the_next_batch_job_runs_the_missing_runs(play, slurm) -> None:
 
 
 def test_a_run_that_does_not_fit_into_the_time_left_is_not_started(play) -> None:
-    """A run starts only if its time limit ends before the allocation ends, or with --overrun."""
+    """A run does not start if its time limit exceeds the allocation's time left.
+
+    With --overrun, it starts nevertheless.
+    """
     play.go()
     short = start(play, f"{SALLOC} --time=5 {TERALOG} submit campaign.yaml --here")
     printed = short.communicate(timeout=120)[0]

@@ -56,7 +56,7 @@ def test_import_loads_the_standard_library_alone() -> None:
 
 
 def test_read_returns_the_runs_of_a_log() -> None:
-    """The runs equal those of `parsers.read`; the path may be a string or a Path."""
+    """`teralog.read` and `parsers.read` return equal runs; the path may be a string or a Path."""
     assert teralog.read(LOG) == teralog.read(str(LOG)) == parsers.read(LOG)
     assert teralog.read(LOG)[0].steps
 

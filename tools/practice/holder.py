@@ -2,7 +2,7 @@
 
 There are two processes, and each cleans up if the other is killed. The outer process waits. The
 daemons are children of the inner process, which also adopts daemons and jobs that go into the
-background. So no process must be searched for by name.
+background. So all processes of the cluster are known, and none has to be searched for by name.
 """
 
 import contextlib
