@@ -98,8 +98,8 @@ def config_answer(config: Mapping[str, Any], world_size: int) -> asking.ProgramA
         )
         answer.not_asked = list(_not_asked(config))
     else:
-        answer.not_asked = ["torch is too old for fake ranks: deepspeed.initialize is not asked"]
-    answer.not_asked.append("what DeepSpeed's GPU kernels do cannot be asked without a GPU")
+        answer.not_asked = ["deepspeed.initialize, because torch is too old for fake ranks"]
+    answer.not_asked.append("what DeepSpeed's GPU kernels do, because that needs a GPU")
     answered: list[dict[str, Any]] = []
 
     def refused(leaves: Sequence[Leaf]) -> list[asking.ProgramRefusal]:
@@ -248,12 +248,14 @@ def _refusals(config: dict[str, Any], world_size: int, engine: bool) -> dict[str
         if engine:
             _take_a_step(_for_the_engine(config))
     except _NeedsGpuError as error:
-        not_asked.append(f"{error} cannot be asked without a GPU")
+        not_asked.append(f"{error}, because that needs a GPU")
     except BaseException as error:  # noqa: BLE001  (DeepSpeed raises anything)
         refused = list(_refusals_in(error, config))
         if not refused:
             reason = asking.words(error)
-            not_asked.append(f"DeepSpeed cannot be asked any further on a CPU: {reason}")
+            not_asked.append(
+                f"the rest of DeepSpeed's checks, because on a CPU they end with: {reason}"
+            )
     return {
         "refusals": [(refusal.message, refusal.argument) for refusal in refused],
         "not_asked": not_asked,
@@ -352,11 +354,11 @@ def _for_the_engine(config: Mapping[str, Any]) -> dict[str, Any]:
 def _not_asked(config: Mapping[str, Any]) -> Iterator[str]:
     for section, why in _NOT_FOR_THE_ENGINE.items():
         if section in config:
-            yield f"deepspeed: {section}: only its keys are checked, because it {why}"
+            yield f"the values in deepspeed: {section}, because it {why}; only its keys are checked"
     leaves = {dotted(leaf): leaf[1] for leaf in leaves_of(config)}
     for part in _OFFLOADED:
         if leaves.get(_NVME.format(part)) == "nvme":
-            yield f"deepspeed: {part} to an NVMe is not tried here"
+            yield f"deepspeed: {part} with device nvme; cpu was tried instead"
 
 
 def _take_a_step(config: dict[str, Any]) -> None:

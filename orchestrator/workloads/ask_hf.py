@@ -112,7 +112,9 @@ def _ask(order: asking.ProgramOrder) -> asking.ProgramAnswer:
         filled = answered(list(_without(things, answer.problems)))["config"]
         answer.asked.append(f"{version}: HfTrainerDeepSpeedConfig")
         if filled is None:
-            answer.not_asked.append("DeepSpeed: the Trainer did not complete its configuration")
+            answer.not_asked.append(
+                "DeepSpeed, because the Trainer did not complete its configuration"
+            )
         else:
             own = ask_deepspeed.config_answer(filled, order.world_size)
             answer.asked += own.asked
@@ -191,7 +193,9 @@ def _dataclasses_of(program: Path | None) -> tuple[list[Any], Iterator[str]]:
         value = eval(compile(ast.Expression(given), str(program), "eval"), space)  # noqa: S307
     except Exception as error:  # noqa: BLE001
         causes = "; ".join([asking.words(error), *sorted(missing)])
-        return [], iter([f"the options that {program} adds cannot be read here: {causes}"])
+        return [], iter(
+            [f"the options that {program} adds, because they cannot be read here: {causes}"]
+        )
     return list(value) if isinstance(value, list | tuple) else [value], iter(())
 
 
