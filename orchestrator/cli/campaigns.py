@@ -16,8 +16,9 @@ from orchestrator.cli.common import format_option, print_table, results_option
 def list_campaigns(folder: Path, results: Path | None, layout: str) -> None:
     """List the campaigns of FOLDER and the states of their runs.
 
-    FOLDER is the current directory by default. The command reads campaign files in it and two
-    levels below, and the folder of results. It does not ask Slurm; `teralog status` does.
+    FOLDER is the current directory by default. The command reads the campaign files in FOLDER and
+    up to two levels below it, and the folder of results. It does not ask Slurm; `teralog status`
+    does.
     """
     from orchestrator.status.known_campaigns import (
         campaign_records,

@@ -185,7 +185,7 @@ filter_option = click.option(
     help="Keep only runs that match, e.g. 'world_size > 8 and outcome == \"oom\"'.",
 )
 rehearsed_option = click.option(
-    "--rehearsed", is_flag=True, help="Take the runs of the rehearsal, not the measured runs."
+    "--rehearsed", is_flag=True, help="Use the runs of the rehearsal, not the measured runs."
 )
 skip_option = click.option("--skip-impossible", is_flag=True, help="Leave out impossible runs.")
 

@@ -198,9 +198,10 @@ def flops(
     conventions: bool,
     **options: Any,
 ) -> None:
-    """Count the FLOPs of an iteration by every convention, of a model or CAMPAIGN's runs.
+    """Count the FLOPs of an iteration by every convention, for a model or CAMPAIGN's runs.
 
-    With --world-size and --step-seconds also TFLOP/s per GPU; with --gpu also MFU and HFU.
+    With --world-size and --step-seconds, the command also computes TFLOP/s per GPU; if --gpu is
+    given too, also MFU and HFU.
     """
     from orchestrator.estimate.params_and_flops import flops_records, flops_table, flops_text
 
@@ -273,7 +274,7 @@ def flops(
 )
 @format_option
 def memory(campaign: Path | None, layout: str, **options: Any) -> None:
-    """Forecast the memory that a rank needs, of a model or of CAMPAIGN's runs, part by part."""
+    """Forecast the memory that a rank needs, part by part, for a model or CAMPAIGN's runs."""
     from orchestrator.campaign.campaign import load_campaign
     from orchestrator.estimate.memory import (
         campaign_estimates,

@@ -116,7 +116,7 @@ def history_sentences(history: History) -> list[str]:
     else:
         sentences = [
             _turned(turn, _basis(history)),
-            f"The last run before it is {_name(turn.last)}{_differences(turn)}.",
+            f"The last run before the change is {_name(turn.last)}{_differences(turn)}.",
         ]
     missing = len(history.runs) - history.timed
     if missing:
@@ -171,8 +171,8 @@ def _turned(turn: Turn, basis: str) -> str:
     longer = "longer" if turn.ratio > 1 else "shorter"
     return (
         f"Steps take {_percent(turn.ratio).lstrip('+-')} {longer} since {_name(turn.first)}: "
-        f"{shown(turn.seconds)} s before, {shown(turn.seconds_after)} s from then on, by {basis}; "
-        f"such a clear change occurs by chance in {_chance(turn.change)}."
+        f"{shown(turn.seconds)} s before, {shown(turn.seconds_after)} s from then on, by {basis}. "
+        f"Such a clear change occurs by chance in {_chance(turn.change)}."
     )
 
 

@@ -138,7 +138,7 @@ def _reserved(command: str, name: str) -> str | None:
         if name in _OF_THE_JOB:
             return "is an option of the job, not of its steps; give it as an option of sbatch"
         return (
-            "is not allowed: teralog sets it itself, or it has no effect in a job"
+            "is not allowed: teralog sets it itself, or it has no effect in a job; remove it"
             if name in _SRUN_OWN
             else None
         )
@@ -147,7 +147,7 @@ def _reserved(command: str, name: str) -> str | None:
     if name in _SBATCH_OPTIONS:
         return f"use {_SBATCH_OPTIONS[name]}"
     return (
-        "is not allowed: teralog sets it itself, or it has no effect in a job"
+        "is not allowed: teralog sets it itself, or it has no effect in a job; remove it"
         if name in _SBATCH_OWN
         else None
     )
