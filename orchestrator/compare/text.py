@@ -165,7 +165,8 @@ def _basis(compared: Compared) -> str:
     result = compared.comparison
     if result.paired:
         return f"{counted(result.units[0], 'block')} in {counted(result.allocations, 'allocation')}"
-    return f"{result.units[0]:,} of A and {result.units[1]:,} of B in separate allocations"
+    of_a = counted(result.units[0], "run")
+    return f"{of_a} of A and {result.units[1]:,} of B in separate allocations"
 
 
 def _pooled(pairing: Pairing) -> Iterator[str]:

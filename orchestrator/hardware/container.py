@@ -87,7 +87,9 @@ def container_problems(container: Any, profile: Mapping[str, Any]) -> Iterator[s
 def option_problem(line: object) -> str | None:
     """Return why an option of srun contradicts the container of a profile; None if it does not."""
     match = _OPTION.match(line) if isinstance(line, str) else None
-    return match and f"--{match[1]}: the key container of the cluster profile gives it; remove one"
+    return (
+        match and f"--{match[1]}: the key container of the cluster profile sets it too; remove one"
+    )
 
 
 def located(container: Container, folder: Path) -> Container:

@@ -27,7 +27,7 @@ REFUSED = {
     "container: {image: a, runtime: uenv, mounts: [/a]}": "write them into the .toml file",
     "scheduler: local\ncontainer: {image: a, runtime: uenv}": "uenv is part of Slurm; without it",
     "container: {image: a, runtime: pyxis}\nsrun: [--container-image=b]": (
-        "srun: --container-image: the key container of the cluster profile gives it; remove one"
+        "srun: --container-image: the key container of the cluster profile sets it too; remove one"
     ),
     "binding: cores": "binding: 'cores' is not one of none, numa, custom",
     "binding: custom": "binding: custom needs binding_command",
@@ -114,4 +114,4 @@ def test_runs_option_that_contradicts_the_container_makes_it_impossible(
         "defaults: {framework: gpt, model: s, srun: [--container-image=b]}\n"
     )
     [problem] = campaign.runs[0].problems
-    assert "--container-image: the key container of the cluster profile gives it" in problem
+    assert "--container-image: the key container of the cluster profile sets it too" in problem
