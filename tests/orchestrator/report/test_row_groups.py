@@ -32,9 +32,10 @@ GROUPS: dict[str, tuple[list[tuple[Cell, ...]], set[int]]] = {
 def test_a_group_begins_where_the_value_changes(
     rows: list[tuple[Cell, ...]], breaks: set[int]
 ) -> None:
-    """A group begins where the value of the first suitable column changes.
+    """A group begins at each row in which the value of the first suitable column changes.
 
-    The third column is measured, so it forms no groups.
+    In a suitable column, equal values are adjacent, and at least half of the groups have several
+    rows. The third column is measured, so it forms no groups.
     """
     assert group_breaks(make_table(COLUMNS, rows), 2) == breaks
 

@@ -30,7 +30,10 @@ def test_times_are_blocks(seconds: list[float], line: str | None) -> None:
 
 @given(st.lists(st.floats(0, 1e300), min_size=1, max_size=60), st.integers(1, 20))
 def test_the_line_has_as_many_blocks_as_fit(seconds: list[float], width: int) -> None:
-    """If not all steps fit, a block stands for several; the slowest step has the highest block."""
+    """If the steps are more than the blocks that fit, a block stands for several steps.
+
+    The slowest step has the highest block.
+    """
     line = sparkline(seconds, width)
     assert line is not None
     assert len(line) == min(width, len(seconds))

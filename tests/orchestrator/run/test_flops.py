@@ -35,13 +35,13 @@ SHAPES = {
 
 
 def iteration_of(model: ModelShape, **changed: Any) -> Iteration:
-    """Return an iteration of 3 sequences, without padding of the vocabulary."""
+    """Return an iteration of 3 sequences, with an unpadded vocabulary and these changes."""
     values = {"padded_vocab_size": model.vocab_size, "global_batch_size": 3, **changed}
     return Iteration(model=model, **values)
 
 
 def flops(name: str, model: ModelShape, **changed: Any) -> int:
-    """Return the FLOPs of an iteration by one convention."""
+    """Return the FLOPs of an iteration by the convention with this name."""
     counted = flops_by(CONVENTIONS[name], iteration_of(model, **changed))
     assert counted is not None
     return counted
@@ -60,7 +60,10 @@ COUNTED = {
 
 @pytest.mark.parametrize(("sizes", "step", "recomputed"), COUNTED.values(), ids=COUNTED)
 def test_exact_products_are_what_torch_counts(sizes: tuple[int, ...], step: int, recomputed: int):
-    """The FLOPs of `model` and `hardware` equal torch's counts, which this test has as numbers."""
+    """The conventions `model` and `hardware` give the FLOPs that torch counted for the same model.
+
+    Torch's counts are numbers in this file.
+    """
     layers, hidden, vocab, seq, sequences = sizes
     model = ModelShape(layers, hidden, 1, vocab, seq)
     assert flops("model", model, global_batch_size=sequences) == step
@@ -73,8 +76,8 @@ def test_exact_products_are_what_torch_counts(sizes: tuple[int, ...], step: int,
 def test_equation_3_of_narayanan_2021(model: ModelShape):
     """With recomputation, the FLOPs are those of equation 3 of Narayanan et al. 2021.
 
-    Without recomputation, the vocabulary is divided by 12lh instead of 16lh (l: layers, h: hidden
-    size).
+    In the equation, the vocabulary is divided by 16lh. Without recomputation, it is divided by
+    12lh, and the factor 96 becomes 72 (l: layers, h: hidden size).
     """
     layers, h, vocab, s = model.num_layers, model.hidden_size, model.vocab_size, model.seq_length
     for recomputed, factor in ((True, 96), (False, 72)):
@@ -89,9 +92,10 @@ def test_equation_3_of_narayanan_2021(model: ModelShape):
 
 @pytest.mark.parametrize("model", SHAPES.values(), ids=SHAPES)
 def test_the_approximation_of_bigscience(model: ModelShape):
-    """The FLOPs are those of BigScience's formula, with 3 instead of 4 without recomputation.
+    """The FLOPs are those of BigScience's formula.
 
-    TFLOPs per step: parameters in billions * 4 * 2 * sequence length * global batch / 1e3.
+    TFLOPs per step: parameters in billions * 4 * 2 * sequence length * global batch / 1e3. Without
+    recomputation, the factor 4 becomes 3.
     """
     parameters = model.parameters(model.vocab_size)
     for recomputed, factor in ((True, 4), (False, 3)):
@@ -134,7 +138,10 @@ APART = {
 
 @pytest.mark.parametrize("name", APART)
 def test_conventions_differ_by_what_they_leave_out(name: str):
-    """Conventions differ by known ratios: by up to a fifth for long sequences or small models."""
+    """The ratios of the conventions' FLOPs are those computed by hand.
+
+    They differ by up to a fifth for long sequences or small models.
+    """
     model = SHAPES[name]
     exact = flops("model", model)
     again = flops("bigscience", model, recomputed=True) / flops("hardware", model, recomputed=True)
@@ -167,7 +174,10 @@ RECOMPUTING = frozenset({"hardware", "narayanan", "bigscience"})
 def test_every_field_of_a_shape_counts_where_it_should(
     changed: dict[str, Any], expected: frozenset[str]
 ):
-    """Every size of a shape changes the FLOPs."""
+    """Each field of a shape changes the FLOPs of the conventions that depend on it, and no others.
+
+    The number of heads changes no FLOPs.
+    """
     other = iteration_of(replace(TINY, **changed))
     plain = iteration_of(TINY)
     differing = {
@@ -188,9 +198,9 @@ def test_every_field_of_a_shape_counts_where_it_should(
     ids=["padding", "batch", "recomputation"],
 )
 def test_padding_batch_and_recomputation_count(changed: dict[str, Any], expected: frozenset[str]):
-    """The padded vocabulary and the global batch count in every convention.
+    """A larger padded vocabulary or global batch gives more FLOPs by every convention.
 
-    Recomputation counts only in conventions that include it.
+    Recomputation gives more FLOPs only by the conventions that include it.
     """
     plain, other = iteration_of(TINY), iteration_of(TINY, **changed)
     more = {
@@ -222,7 +232,8 @@ shapes = st.builds(
 def test_hardware_does_no_less_than_the_model_needs(model: ModelShape, recomputed: bool):
     """Hardware FLOPs are never below model FLOPs, so MFU <= HFU.
 
-    Megatron core's FLOPs, with a causal mask, are at least half of the model FLOPs.
+    Megatron core's FLOPs leave out what a causal mask hides. They are at least half of the model
+    FLOPs.
     """
     exact = flops("model", model, recomputed=recomputed)
     assert exact // 2 <= flops("megatron-core", model, recomputed=recomputed) <= exact
@@ -232,7 +243,7 @@ def test_hardware_does_no_less_than_the_model_needs(model: ModelShape, recompute
 
 @pytest.mark.parametrize("position", range(4))
 def test_every_argument_of_bigscience_s_formula_counts(position: int):
-    """The formula is a product of all its arguments."""
+    """BigScience's formula is a product: if one of its arguments doubles, the FLOPs double."""
     arguments = [1000, 64, 8, 3]
     twice = [2 * value if index == position else value for index, value in enumerate(arguments)]
     assert bigscience_flops(*twice) == 2 * bigscience_flops(*arguments)
@@ -251,7 +262,7 @@ def test_every_argument_of_bigscience_s_formula_counts(position: int):
     ids=str,
 )
 def test_every_argument_of_equation_3_counts(changed: dict[str, Any]):
-    """A larger value of any argument gives more FLOPs."""
+    """A larger size or recomputation gives more FLOPs by equation 3 of Narayanan et al. 2021."""
     plain: dict[str, Any] = {
         "num_layers": 2,
         "hidden_size": 64,
@@ -264,9 +275,9 @@ def test_every_argument_of_equation_3_counts(changed: dict[str, Any]):
 
 
 def test_equation_3_is_not_for_every_model():
-    """The convention `narayanan` gives no number unless the MLP is two matrices 4h wide.
+    """The convention `narayanan` gives no FLOPs unless the MLP consists of two matrices 4h wide.
 
-    The convention states this assumption (h: hidden size).
+    The convention's description states this assumption (h: hidden size).
     """
     convention = CONVENTIONS["narayanan"]
     assert flops_by(convention, iteration_of(replace(TINY, gated_mlp=True))) is None
@@ -277,7 +288,7 @@ def test_equation_3_is_not_for_every_model():
 
 
 def test_every_convention_has_its_name_and_title():
-    """Every convention has its name and its title."""
+    """The table of conventions has each convention by its name, and each has a title."""
     assert [*CONVENTIONS] == [
         "model",
         "hardware",
@@ -295,7 +306,10 @@ def test_every_convention_has_its_name_and_title():
 
 
 def test_a_run_is_counted_as_its_iteration(run_of: RunOf):
-    """The iteration has the run's padded vocabulary, global batch and recomputation."""
+    """The FLOPs of a run are those of an iteration with the run's sizes.
+
+    These include the padded vocabulary, the global batch and recomputation.
+    """
     run = replace(
         run_of(micro_batch_size=4, num_microbatches=2, activation_checkpointing=True),
         vocab_size_multiple=128,
@@ -323,7 +337,7 @@ def test_a_run_is_counted_as_its_iteration(run_of: RunOf):
     ids=str,
 )
 def test_every_size_of_a_run_that_is_larger_costs_more(run_of: RunOf, changed: dict[str, int]):
-    """A larger value of any size of a run gives more FLOPs."""
+    """A larger model, batch or number of GPUs gives more model FLOPs per iteration of a run."""
     assert model_flops(run_of(**changed)) > model_flops(run_of())
 
 
@@ -346,9 +360,9 @@ def test_without_model_or_batch_there_are_no_flops(run_of: RunOf):
 def test_tflops_are_shared_over_ranks_and_seconds(
     flops: int | None, seconds: float | None, world_size: int, expected: float | None
 ):
-    """TFLOPs per GPU are the FLOPs divided by ranks and seconds.
+    """TFLOPs per GPU are the FLOPs of a step divided by the number of ranks and the step time.
 
-    A missing number gives None, never zero or infinity.
+    If the FLOPs or the step time are unknown, the result is None, never zero or infinity.
     """
     assert tflops_per_gpu(flops, seconds, world_size) == expected
 
@@ -360,7 +374,7 @@ def test_tflops_are_shared_over_ranks_and_seconds(
 def test_utilization_is_a_part_of_the_peak(
     tflops: float | None, peak: float | None, expected: float | None
 ):
-    """With an unknown peak, utilization is None."""
+    """Utilization is the TFLOPs divided by the GPU's peak; it is None if one of them is unknown."""
     assert utilization(tflops, peak) == expected
 
 

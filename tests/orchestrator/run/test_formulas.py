@@ -32,7 +32,10 @@ def test_an_unknown_letter_is_an_error():
 
 
 def test_the_letters_of_a_formula_are_reported():
-    """`symbols_used` returns each letter of a formula once, in the order of SYMBOLS."""
+    """`symbols_used` returns each letter of a formula once, with its value.
+
+    The letters are in the order of SYMBOLS.
+    """
     assert symbols_used("h·s + h²", SYMBOLS) == {"s": 64, "h": 8}
 
 

@@ -1,4 +1,4 @@
-"""Compare docs/background/formulas.md with the code: conventions, differences, GPUs, options."""
+"""Compare docs/background/formulas.md with the code: its conventions, ratios, GPUs and options."""
 
 import re
 from pathlib import Path
@@ -19,10 +19,10 @@ APART = re.findall(r"^\| ([^|]+) \| (\d+), (\d+), (\d+), (\d+) \| (.+) \|$", TEX
 
 @pytest.mark.parametrize("row", APART, ids=lambda row: row[0])
 def test_conventions_are_as_far_apart_as_it_says(row: tuple[str, ...]):
-    """The page's ratios between conventions are those that the code gives.
+    """The page's ratios between the conventions' FLOPs are those that the code gives.
 
-    8P (BigScience's convention with recomputation) is relative to `hardware`.
-    The other conventions are relative to `model`.
+    8P (BigScience's convention with recomputation) is relative to `hardware`. The other conventions
+    are relative to `model`.
     """
     layers, hidden, seq, vocab = (int(size) for size in row[1:5])
     model = ModelShape(layers, hidden, 1, vocab, seq)
@@ -41,7 +41,7 @@ def test_conventions_are_as_far_apart_as_it_says(row: tuple[str, ...]):
 
 
 def test_the_table_of_differences_is_there():
-    """The table has six models, from GPT-2 to GPT-3."""
+    """The page's table of ratios has six models, from GPT-2 to GPT-3."""
     assert len(APART) == 6
 
 
@@ -53,7 +53,7 @@ def test_every_convention_is_in_it():
 
 
 def shown(gpu: Gpu) -> str:
-    """Return the row of a GPU as the page has it."""
+    """Return the row of a GPU that the page must have."""
     peaks = (gpu.peak_tflops.get(precision) for precision in ("fp16", "bf16", "fp32"))
     cells = (
         gpu.name,
@@ -66,13 +66,16 @@ def shown(gpu: Gpu) -> str:
 
 
 def test_every_gpu_is_in_it_with_its_figures():
-    """The page has the figures of every GPU, with the source of each figure."""
+    """The page has a row for every GPU: its dies, memory sizes, peak TFLOPs and source."""
     rows = [shown(gpu) for gpu in GPUS]
     assert "\n".join(rows) in TEXT
 
 
 def test_every_option_that_changes_a_model_is_in_it():
-    """The page explains every option with which model families differ."""
+    """The page explains every option of `estimate params` in which model families differ.
+
+    It does not explain options for sizes, input and output.
+    """
     words = set(re.findall(r"^\| `(--[a-z-]+)` \|", TEXT, re.MULTILINE))
     help_text = CliRunner().invoke(main, ["estimate", "params", "--help"]).stdout
     offered = set(re.findall(r"--[a-z-]+", help_text))

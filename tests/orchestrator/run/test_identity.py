@@ -156,7 +156,10 @@ changes = st.fixed_dictionaries(
 
 
 def measured(run: Run) -> dict[str, Any]:
-    """Return the fields that form a run's identity, without those that only request resources."""
+    """Return the run's fields without the model's name and the time limit.
+
+    These two do not change a run's identity.
+    """
     fields = dataclasses.asdict(run)
     del fields["model_name"], fields["resources"]["time_limit_seconds"]
     return fields
@@ -166,7 +169,10 @@ def measured(run: Run) -> dict[str, Any]:
 def test_runs_have_one_identity_exactly_when_they_measure_the_same(
     run_of: RunOf, values: dict[str, Any], other_values: dict[str, Any]
 ):
-    """A change of any parameter makes another run, except those that only request resources."""
+    """Runs have the same identity if all their fields are equal, and only then.
+
+    The model's name and the time limit may differ.
+    """
     first, second = run_of(**values), run_of(**other_values)
     same = measured(first) == measured(second)
     assert (run_id(first) == run_id(second)) == same

@@ -1,4 +1,4 @@
-"""Compute the sizes of a run that follow from the sizes that the user chose."""
+"""Compute the sizes of a run that follow from the sizes in its campaign file."""
 
 import dataclasses
 
@@ -76,7 +76,10 @@ BATCHES = {
 def test_sizes_that_do_not_divide_are_absent(
     run_of: RunOf, values: dict[str, int], expected: tuple[int | None, ...]
 ):
-    """If a size is not divisible by another, sizes that follow are None, e.g. the global batch."""
+    """If a division of sizes has a remainder, the sizes that follow from it are None.
+
+    E.g. the global batch.
+    """
     run = run_of(**values)
     assert (
         run.world_size,
@@ -87,14 +90,14 @@ def test_sizes_that_do_not_divide_are_absent(
 
 
 def test_gpu_hours_are_every_gpu_for_the_whole_time_limit(run_of: RunOf):
-    """The GPU-hours are those that the run requests, not those that it uses."""
+    """A run's GPU-hours are all its GPUs times its time limit, not the time that it uses."""
     run = run_of(nodes=2, gpus_per_node=4, time_limit="0:45:00")
     assert run.resources.gpu_hours == 6.0
 
 
 @pytest.mark.parametrize("framework", ["gpt", "deepspeed"])
 def test_every_size_has_one_name(run_of: RunOf, framework: str):
-    """`size_names` lists the sizes that a run of any framework has."""
+    """The sizes of a run of any framework have all names that `size_names` returns."""
     values = {"script": "train.py"} if framework == "deepspeed" else {}
     named = sizes(run_of(framework=framework, **values))
     assert size_names() <= named.keys()
@@ -102,7 +105,7 @@ def test_every_size_has_one_name(run_of: RunOf, framework: str):
 
 
 def test_a_run_without_a_model_has_no_model_sizes(run_of: RunOf):
-    """A size that the run does not have is None, not 0."""
+    """If a run's model is unknown, the sizes of the model are None, not 0."""
     named = sizes(run_of(framework="deepspeed", script="train.py", model={}))
     assert {named[name] for name in ("num_layers", "padded_vocab_size", "parameters")} == {None}
     assert named["parameters_billions"] is None

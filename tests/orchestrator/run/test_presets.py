@@ -99,7 +99,7 @@ def test_the_heads_of_a_preset_divide_its_hidden_size(key: str):
     [("s", 0.124), ("xl", 1.56), ("52B", 52.0), ("18B", 18.5), ("18b", 18.3), ("206B", 207.0)],
 )
 def test_a_preset_is_about_as_large_as_its_name(key: str, billions: float):
-    """A preset's size is about the one in its name; 18b and 18B are different presets."""
+    """A preset has about as many parameters as its name says; 18b and 18B are different presets."""
     shape = preset(key)
     assert shape.parameters(shape.vocab_size) / 1e9 == pytest.approx(billions, rel=0.01)
 
@@ -108,7 +108,7 @@ def test_a_preset_is_about_as_large_as_its_name(key: str, billions: float):
     ("key", "hint"), [("xxl", "did you mean 'xl'?"), ("18-b", "did you mean '18b'?"), ("?", "")]
 )
 def test_an_unknown_preset_is_refused_with_the_nearest_key(key: str, hint: str):
-    """A misspelt name never selects another model silently."""
+    """An unknown name of a preset is refused; the message suggests the most similar name."""
     with pytest.raises(UserError) as caught:
         preset(key)
     assert str(caught.value).startswith(f"there is no model preset {key!r}")

@@ -1,4 +1,4 @@
-"""Compare parameters and FLOPs with real models: of transformers, and of the workload gpt."""
+"""Compare parameters and FLOPs with real models: those of transformers, and that of `gpt`."""
 
 from dataclasses import replace
 from typing import Any
@@ -118,7 +118,7 @@ def transformers() -> Any:
 
 
 def config_of(name: str, shape: ModelShape) -> dict[str, Any]:
-    """Return a model's configuration, with the names that its family uses."""
+    """Return the configuration of a real model of this shape, with the keys of its class."""
     general = {"vocab_size": shape.vocab_size, "tie_word_embeddings": not shape.untied_head}
     if name in {"GPT2LMHeadModel", "GPTBigCodeForCausalLM"}:
         return general | {
@@ -149,7 +149,7 @@ def config_of(name: str, shape: ModelShape) -> dict[str, Any]:
 
 
 def build(transformers: Any, name: str, shape: ModelShape) -> Any:
-    """Return the real model; its attention uses plain matrix products."""
+    """Return the real model of this shape; its attention uses plain matrix products."""
     kind = getattr(transformers, name)
     return kind(kind.config_class(**config_of(name, shape), attn_implementation="eager"))
 
@@ -185,7 +185,10 @@ def test_published_models_are_so_in_transformers(
 def test_every_variant_has_the_parameters_of_the_real_model(
     transformers: Any, name: str, shape: ModelShape, changed: dict[str, int]
 ):
-    """For every way in which families differ, the parameters are those of the real model."""
+    """The formula gives the parameters of the real model, for each way in which families differ.
+
+    E.g. a gated MLP, rotary positions or an untied head.
+    """
     import torch
 
     small = small_of(shape, changed)
@@ -194,7 +197,7 @@ def test_every_variant_has_the_parameters_of_the_real_model(
 
 
 def test_opt_has_two_positions_more(transformers: Any):
-    """OPT's table of positions begins with two unused rows; nothing else differs."""
+    """OPT's table of positions has two more rows than the formula counts; nothing else differs."""
     import torch
 
     small = ModelShape(**SMALL)
@@ -211,7 +214,10 @@ def test_opt_has_two_positions_more(transformers: Any):
 def test_every_variant_costs_the_flops_that_torch_counts(
     transformers: Any, name: str, shape: ModelShape, changed: dict[str, int], recomputed: bool
 ):
-    """For every variant, teralog counts exactly torch's FLOPs, with and without recomputation."""
+    """For each way in which model families differ, teralog counts exactly torch's FLOPs.
+
+    This holds with and without recomputation.
+    """
     import torch
     from torch.utils.flop_counter import FlopCounterMode
 
@@ -234,7 +240,7 @@ def test_every_variant_costs_the_flops_that_torch_counts(
 
 
 def small_of(shape: ModelShape, changed: dict[str, Any]) -> ModelShape:
-    """Return this shape with small sizes and these changes."""
+    """Return this shape with the small sizes SMALL and these changes."""
     own_groups = shape.num_key_value_heads == 1
     sizes = {"ffn_hidden_size": None, "num_key_value_heads": 1 if own_groups else None}
     return replace(shape, **{**SMALL, **sizes, **changed})
@@ -286,7 +292,7 @@ def test_the_model_we_train_costs_the_flops_that_torch_counts(
 def workload(
     layers: int, hidden: int, heads: int, ffn: int, vocab: int, seq: int, recomputed: bool
 ) -> Any:
-    """Return the module with the GPT of the framework gpt."""
+    """Return the model that the framework gpt trains, with these sizes."""
     from orchestrator.workloads.gpt_model import GPT
     from orchestrator.workloads.settings import Settings
 

@@ -35,7 +35,7 @@ def test_parameters_are_those_that_transformers_counts(
 
 
 def test_an_mlp_of_another_width_has_its_own_number_of_parameters():
-    """Each unit of the MLP's width adds 2h + 1 parameters per layer (h: hidden size)."""
+    """An MLP that is wider by one has 2h + 1 more parameters per layer (h: hidden size)."""
     usual = ModelShape(3, 64, 4, 512, 64)
     wider = dataclasses.replace(usual, ffn_hidden_size=257)
     assert wider.parameters(512) - usual.parameters(512) == 3 * (2 * 64 + 1)
@@ -74,13 +74,19 @@ CHANGES: dict[str, tuple[dict[str, Any], int]] = {
 
 @pytest.mark.parametrize(("changed", "more"), CHANGES.values(), ids=CHANGES)
 def test_every_field_of_a_shape_counts(changed: dict[str, Any], more: int):
-    """Every size changes the number of parameters, except heads, which only split sizes."""
+    """Each field of a shape changes the number of parameters by a known amount.
+
+    The number of heads does not change it, because heads only split the hidden size.
+    """
     other = dataclasses.replace(TINY, **changed)
     assert other.parameters(512) - TINY.parameters(512) == more
 
 
 def test_the_padding_of_the_vocabulary_counts():
-    """Padding counts once if the head is tied, and twice if it is not."""
+    """The padding of the vocabulary adds parameters to the token embedding.
+
+    It adds as many to the output head, if the head is not tied to the embedding.
+    """
     assert TINY.parameters(640) - TINY.parameters(512) == 128 * 64
     untied = dataclasses.replace(TINY, untied_head=True)
     assert untied.parameters(640) - untied.parameters(512) == 2 * 128 * 64
@@ -97,7 +103,10 @@ def test_the_padding_of_the_vocabulary_counts():
     ids=str,
 )
 def test_tables_are_looked_up_and_multiply_nothing(changed: dict[str, Any], looked_up: int):
-    """Embeddings are only looked up, except a token embedding that is also the output head."""
+    """The parameters of embeddings are only looked up, and are not factors of products.
+
+    The exception is a token embedding that is also the output head.
+    """
     assert dataclasses.replace(TINY, **changed).looked_up_parameters(512) == looked_up
 
 
@@ -120,13 +129,16 @@ def test_tables_are_looked_up_and_multiply_nothing(changed: dict[str, Any], look
 def test_a_shape_knows_whether_formulas_for_gpt_2_are_its_own(
     changed: dict[str, Any], is_gpt2: bool, has_gpt2_layers: bool
 ):
-    """A shape shows whether GPT-2's formulas hold for all of the model, or for its layers."""
+    """A shape has fields that show whether formulas for GPT-2 hold for its model.
+
+    `is_gpt2` is about the whole model, `has_gpt2_layers` only about its layers.
+    """
     shape = dataclasses.replace(TINY, **changed)
     assert (shape.is_gpt2, shape.has_gpt2_layers) == (is_gpt2, has_gpt2_layers)
 
 
 def test_the_parts_of_the_parameters_are_named():
-    """The sum of the named parts is the total."""
+    """`parameter_formulas` has a formula for each named part of the model, e.g. the head."""
     formulas = dataclasses.replace(TINY, untied_head=True, embedding_norm=True).parameter_formulas()
     assert [*formulas] == [
         "attention",
@@ -145,5 +157,5 @@ def test_the_parts_of_the_parameters_are_named():
     ("vocab_size", "multiple", "padded"), [(50257, 1, 50257), (50257, 128, 50304), (128, 128, 128)]
 )
 def test_a_vocabulary_is_padded_upwards(vocab_size: int, multiple: int, padded: int):
-    """The vocabulary is padded to the next multiple."""
+    """The vocabulary is padded up to the next multiple of the given number."""
     assert padded_vocab_size(vocab_size, multiple) == padded

@@ -64,7 +64,10 @@ def answers(scontrol: Path, text: str, code: int = 0) -> None:
 def test_the_state_of_an_allocation_is_that_of_scontrol(
     scontrol: Path, fields: str, expected: Standing
 ) -> None:
-    """The time left is the time limit minus the time that the allocation has run."""
+    """The time that an allocation has left is its time limit minus the time that it has run.
+
+    Both are in scontrol's output.
+    """
     answers(scontrol, LINE.format(fields))
     assert standing("7") == expected
 
@@ -105,7 +108,10 @@ def test_the_end_of_an_allocation_is_that_of_its_runs(
 def test_if_slurm_is_silent_the_log_shows_the_end(
     scontrol: Path, log: str, expected: str | None
 ) -> None:
-    """The log has messages of srun and slurmstepd about an ended allocation."""
+    """If scontrol does not answer, the run's log shows whether its allocation has ended.
+
+    The log then has a message of srun or slurmstepd.
+    """
     answers(scontrol, "Unable to contact slurm controller", code=1)
     with pytest.raises(SilenceError):
         standing("7")
@@ -124,7 +130,7 @@ def test_if_slurm_is_silent_the_log_shows_the_end(
 def test_at_its_time_limit_an_allocation_ends_before_slurm_reports_it(
     scontrol: Path, run_time: str, log: str, expected: str | None
 ) -> None:
-    """If srun starts no step at the allocation's time limit, the run is INTERRUPTED.
+    """A run is INTERRUPTED if srun cannot start its step because the allocation's time is over.
 
     At that moment, Slurm still shows the allocation's job as RUNNING.
     """

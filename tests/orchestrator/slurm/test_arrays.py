@@ -1,4 +1,4 @@
-"""Job arrays: which runs go to Slurm together, and the script of an array."""
+"""Job arrays: which runs are submitted in one array, and the array's script."""
 
 from dataclasses import replace
 
@@ -47,9 +47,9 @@ def test_directives_are_the_resources_of_a_script_without_its_name() -> None:
 def test_runs_with_equal_requests_share_an_array(
     size: int, arrays: bool, groups: list[list[str]]
 ) -> None:
-    """Runs that request equal resources share an array, in their order.
+    """Runs that request equal resources share an array, in the order of the runs.
 
-    An array has no more runs than the allowed number.
+    No array has more runs than the given maximum.
     """
     scripts = [script(name, nodes=2 if name in "ce" else 1) for name in "abcdef"]
     ids = [[member.run_id for member in group] for group in batches(scripts, size, arrays=arrays)]
@@ -57,9 +57,9 @@ def test_runs_with_equal_requests_share_an_array(
 
 
 def test_runs_come_after_tasks_of_one_array_with_their_indices() -> None:
-    """Runs that wait for tasks of the same array share an array.
+    """Runs that must start after tasks of the same array share an array.
 
-    Runs that wait for different jobs, or for none, are in separate arrays.
+    Runs that must start after different jobs, or after none, are in separate arrays.
     """
     places = {"a": Place("7", 0), "b": Place("7", 3), "c": Place("9"), "d": Place("8", 1)}
     scripts = [replace(script(f"after-{name}"), after=name) for name in "dabc"] + [script("e")]

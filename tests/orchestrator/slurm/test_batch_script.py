@@ -1,4 +1,4 @@
-"""The script of a batch of runs starts a job script once, unchanged, and records its end."""
+"""The script of a batch of runs: it starts each run's job script, and records how the job ended."""
 
 import json
 import os
@@ -19,7 +19,7 @@ ASKING = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --time=00:10:00\n\ntrue\n"
 
 
 def run_task(batch: Path, index: int, job_id: str) -> "subprocess.CompletedProcess[str]":
-    """Run a copy of the script of a batch of runs, as Slurm does."""
+    """Run a copy of the script of a batch of runs, with the variables of a Slurm task."""
     return subprocess.run(
         ["bash", batch.parent / "kept.sh"],
         env={
@@ -36,7 +36,7 @@ def run_task(batch: Path, index: int, job_id: str) -> "subprocess.CompletedProce
 
 @pytest.fixture
 def batch(tmp_path: Path) -> Path:
-    """Return the folder of a batch of two runs, which end with exit codes 3 and 4."""
+    """Return the folder of a batch of two runs, whose job scripts exit with codes 3 and 4."""
     folder = tmp_path / "it's a folder"
     for index in range(2):
         run = tmp_path / f"run {index}"
@@ -51,9 +51,10 @@ def batch(tmp_path: Path) -> Path:
 
 
 def test_an_array_s_script_runs_that_of_the_index(batch: Path) -> None:
-    """The script of an array starts the job script of the run with the task's index.
+    """The script of an array starts the job script of the run whose index is the task's.
 
-    It runs in the run's own folder and exits with the run's exit code, also after a requeue.
+    The job script runs in the run's own folder, and the task exits with its exit code. The same
+    holds after a requeue.
     """
     assert directives((batch / "script.sh").read_text()) == directives(ASKING)
     for index in (0, 1, 0):

@@ -32,7 +32,7 @@ def test_compact_ids_of_slurm_are_expanded(text: str, ids: list[str]) -> None:
 
 @given(st.sets(st.integers(0, 5000), min_size=1), st.integers(1, 10**9))
 def test_compacting_and_expanding_returns_the_same_ids(indices: set[int], job: int) -> None:
-    """Combining and separating returns the same ids, for any indices."""
+    """If the indices of an array are combined and expanded again, the ids are the same."""
     assert list(expand(f"{job}_[{compact(indices)}]")) == [
         f"{job}_{index}" for index in sorted(indices)
     ]

@@ -22,7 +22,10 @@ from orchestrator.slurm.lists import expand_nodes
     ],
 )
 def test_a_list_is_all_its_names_in_order(text: str, names: list[str]) -> None:
-    """Numbers keep their leading zeros; several brackets mean all combinations."""
+    """A list of nodes is expanded to all its names, in order.
+
+    Numbers keep their leading zeros. A name with several brackets stands for all combinations.
+    """
     assert list(expand_nodes(text)) == names
 
 
@@ -37,7 +40,10 @@ numbers = st.sets(st.integers(0, 200), min_size=1, max_size=9)
 
 
 def bracket(chosen: set[int], width: int) -> str:
-    """Write numbers in Slurm's form, e.g. 001-003,007; other widths become separate spans."""
+    """Return numbers in Slurm's form, e.g. [001-003,007].
+
+    Numbers with more digits than `width` are in ranges of their own.
+    """
     texts = [f"{number:0{width}}" for number in sorted(chosen)]
     spans = []
     for _, same_width in groupby(texts, key=len):
@@ -50,7 +56,7 @@ def bracket(chosen: set[int], width: int) -> str:
 
 @st.composite
 def lists(draw: st.DrawFn) -> tuple[str, list[str]]:
-    """Return a list of nodes as Slurm writes it, and the names that it means."""
+    """Return a list of nodes as Slurm writes it, and the node names that it stands for."""
     texts, names = [], []
     for _ in range(draw(st.integers(1, 4))):
         written, choices = "", []
@@ -66,12 +72,15 @@ def lists(draw: st.DrawFn) -> tuple[str, list[str]]:
 
 @given(made=lists())
 def test_names_put_into_a_list_come_out_of_it(made: tuple[str, list[str]]) -> None:
-    """Names of any width, with gaps, and in several dimensions are read back."""
+    """Any list of nodes is expanded to the names from which it was made.
+
+    Numbers may have any width, gaps between them, and several brackets per name.
+    """
     text, names = made
     assert list(expand_nodes(text)) == names
 
 
 @given(text=st.text("gpu[]01,-", max_size=12))
 def test_any_text_gives_names_without_an_error(text: str) -> None:
-    """Any text in a record gives names without an exception, and no name is empty."""
+    """Any text is expanded to names without an exception, and no name is empty."""
     assert all(expand_nodes(text))

@@ -41,14 +41,17 @@ REASONS = {
 
 @pytest.mark.parametrize(("reason", "expected"), REASONS.items(), ids=REASONS)
 def test_a_reason_has_a_meaning(reason: str, expected: tuple[str, bool]) -> None:
-    """For some reasons, the meaning contains an action for the user."""
+    """Each of Slurm's reasons has an explanation; some of these contain what the user can do."""
     part, ordinary = expected
     assert part in meaning(reason)
     assert is_ordinary(reason) == ordinary
 
 
 def test_the_reasons_that_occur_have_a_line_each() -> None:
-    """The most frequent reason comes first, without Slurm's additions, in lines of 80 columns."""
+    """Each reason has one line of at most 80 columns, and the most frequent reason comes first.
+
+    Text that Slurm adds to a reason is left out, e.g. names of nodes.
+    """
     reasons = ["Priority", "ReqNodeNotAvail, UnavailableNodes:a", "Priority"]
     assert reason_lines([*reasons, "ReqNodeNotAvail, UnavailableNodes:b", "Priority"]) == [
         "Priority (3 runs): jobs with a higher priority go first; nothing to do",

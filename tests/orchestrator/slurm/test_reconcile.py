@@ -1,4 +1,7 @@
-"""Combine contradictory answers of accounting and squeue; the lines are from Slurm 22.05."""
+"""Combine contradictory answers of accounting and squeue.
+
+The lines of output are from Slurm 22.05.
+"""
 
 import pytest
 
@@ -10,12 +13,12 @@ NOW = "2026-11-22T05:12:40"
 
 
 def accounted(job_id: str, state: str, start: str = "Unknown", seconds: int = 0) -> str:
-    """Return the state in a line of sacct."""
+    """Return a line of sacct's output about a job in this state."""
     return f"{job_id}|a|{state}|0:0|{start}|Unknown|{seconds}|None assigned|None"
 
 
 def queued(job_id: str, state: str) -> str:
-    """Return the state in a line of squeue."""
+    """Return a line of squeue's output about a job in this state."""
     return f"{job_id}|a|{state}|{NOW}|N/A||0|None|0|"
 
 
@@ -67,7 +70,11 @@ CASES = {
 def test_the_source_with_more_information_is_believed(
     sacct: list[str], squeue: list[str] | None, expected: dict[str, str]
 ) -> None:
-    """The answer of squeue counts for the rest of an array, and accounting for ended jobs."""
+    """If accounting and squeue disagree, the source that knows more about the task counts.
+
+    This is squeue for tasks that accounting reports only as the rest of an array. It is accounting
+    for ended jobs, which squeue forgets.
+    """
     states = spread(read_sacct(sacct), TASKS)
     asked = [task for task in TASKS if doubtful(states.get(task))]
     queue = None if squeue is None else spread(read_squeue(squeue), asked)

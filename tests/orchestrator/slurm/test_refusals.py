@@ -24,10 +24,10 @@ REFUSALS = {
 def test_only_limits_on_submitted_jobs_may_accept_fewer_runs(
     message: str, limit: str | None, fewer: bool
 ) -> None:
-    """If a limit on submitted jobs was reached, Slurm may accept fewer runs, or all runs later.
+    """If a limit on submitted jobs was reached, sbatch may accept fewer runs, or all runs later.
 
-    After any other refusal it does not. If sbatch does not name the limit, the number of accepted
-    tasks shows which limit was reached.
+    After any other refusal, fewer runs do not help. Old versions of Slurm do not name the limit;
+    then it is unknown.
     """
     refused = RefusedError(message)
     assert (refused.limit, refused.may_accept_fewer) == (limit, fewer)

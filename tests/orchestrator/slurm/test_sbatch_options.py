@@ -9,7 +9,7 @@ from orchestrator.slurm.sbatch_options import SbatchOptions, dependency, sbatch_
 
 
 def test_options_contain_name_log_folder_and_what_the_user_asked_for() -> None:
-    """An option that the user did not give is left out."""
+    """The options for sbatch have the job's name, log and folder, and the user's own options."""
     required = {"name": "n", "comment": "c", "output": "o", "folder": "f"}
     usual = ["--job-name=n", "--comment=c", "--output=o", "--open-mode=append", "--chdir=f"]
     assert sbatch_options(**required, options=SbatchOptions()) == usual
@@ -28,7 +28,10 @@ def test_options_contain_name_log_folder_and_what_the_user_asked_for() -> None:
 
 
 def test_chained_array_depends_on_the_array_before_and_on_the_user_s_jobs() -> None:
-    """If tasks of the earlier array fail, Slurm cancels the tasks that depend on them."""
+    """An array that follows another array depends on it, and on the jobs that the user named.
+
+    If a task of the earlier array fails, Slurm cancels the tasks that depend on it.
+    """
     required = {"name": "n", "comment": "c", "output": "o", "folder": "f"}
     options = SbatchOptions(dependency="afterok:1")
     words = sbatch_options(**required, indices=(0, 1, 3), after="aftercorr:7", options=options)
@@ -51,7 +54,10 @@ def test_chained_array_depends_on_the_array_before_and_on_the_user_s_jobs() -> N
 def test_dependency_names_the_jobs_that_must_complete_first(
     before: list[Place], option: str | None
 ) -> None:
-    """Each task of an array waits for the earlier task with the same index."""
+    """`dependency` returns sbatch's option for the jobs that must complete first.
+
+    If these are several tasks of an array, each new task waits for the task with the same index.
+    """
     assert dependency(before) == option
 
 

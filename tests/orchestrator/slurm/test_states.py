@@ -49,7 +49,10 @@ SACCT = {
 
 @pytest.mark.parametrize(("text", "expected"), SACCT.values(), ids=SACCT)
 def test_sacct_shows_the_last_start_and_sums_up_those_before(text: str, expected: tuple) -> None:
-    """The state is that of the last start; the times of earlier starts are added up."""
+    """A requeued job has the state of its last start.
+
+    The times of its earlier starts are added up.
+    """
     [job] = read_sacct(text.splitlines()).values()
     assert (
         job.job_id,
@@ -85,7 +88,11 @@ def test_a_running_job_has_the_same_state_at_every_query() -> None:
     ],
 )
 def test_a_line_that_is_not_a_job_s_gives_no_state(line: str) -> None:
-    """A step, an error message, half a line, or a name with a separator gives no state."""
+    """A line of sacct gives no state unless it is a complete line about a job.
+
+    E.g. it is about a job step, is an error message, is cut off, or has a separator in the job's
+    name.
+    """
     assert read_sacct([line]) == {}
 
 
@@ -95,14 +102,20 @@ MINE = "7|mine|FAILED|1:0|2026-01-01T00:00:00|2026-01-01T00:00:05|5|n2|None"
 
 @pytest.mark.parametrize("lines", [(SOMEONE_S, MINE), (MINE, SOMEONE_S)])
 def test_an_earlier_job_with_the_same_id_is_not_a_start_of_this_job(lines: tuple[str, ...]):
-    """A job that had the same id before the cluster was set up again is not a start of this job."""
+    """Another job with the same id is not an earlier start of this job.
+
+    After a cluster is set up again, Slurm gives the same ids again.
+    """
     [job] = read_sacct(lines, {"mine"}).values()
     assert (job.name, job.word, job.seconds) == ("mine", "FAILED", 5.0)
     assert (job.restarts, job.earlier_seconds) == (0, 0.0)
 
 
 def test_a_task_that_is_listed_has_a_state_of_its_own() -> None:
-    """A task with its own line has its own state; the other tasks have the array's."""
+    """A task that has a line in sacct's output has the state in this line.
+
+    The other tasks have the state in the array's line.
+    """
     lines = (
         "1_0|a|COMPLETED|0:0|2026-11-21T13:35:23|2026-11-21T13:35:26|3|n0|None",
         "1_[1-2%2]|a|PENDING|0:0|Unknown|Unknown|0|None assigned|JobArrayTaskLimit",
@@ -145,7 +158,7 @@ SQUEUE = {
 
 @pytest.mark.parametrize(("line", "expected"), SQUEUE.values(), ids=SQUEUE)
 def test_squeue_times_in_the_future_are_ignored(line: str, expected: tuple) -> None:
-    """A start or an end that Slurm only expects does not count."""
+    """A start or end in squeue's output does not count if Slurm only expects it."""
     [job] = read_squeue([line]).values()
     assert (
         job.state,
@@ -172,7 +185,10 @@ def test_squeue_times_in_the_future_are_ignored(line: str, expected: tuple) -> N
 def test_the_start_of_a_job_that_waits_is_the_expected_one(
     state: str, start: str, expected: str | None
 ) -> None:
-    """The expected start is from squeue, or from scontrol if squeue gives no answer."""
+    """The start time of a waiting job is the expected start, in the output of squeue and scontrol.
+
+    A job that has started has no expected start.
+    """
     [queued] = read_squeue([f"5|a|{state}|{start}|N/A||0|Priority|0|"]).values()
     line = f"JobId=5 JobName=a JobState={state} Reason=Priority StartTime={start} EndTime=Unknown"
     [shown] = read_scontrol([line]).values()
@@ -230,7 +246,10 @@ def test_scontrol_lists_the_tasks_that_wait() -> None:
     ],
 )
 def test_only_known_states_are_final(state: str, word: str, final: bool) -> None:
-    """Only a state that teralog knows can be final: an unknown word does not mean an end."""
+    """Only a state that teralog knows can be final.
+
+    An unknown state does not mean that the job has ended.
+    """
     job = JobState(job_id="1", name="a", state=state, by="sacct")
     assert (job.word, job.final) == (word, final)
     assert (word in FINAL) == final

@@ -1,4 +1,4 @@
-"""Record what Slurm reports about a job that it started more than once."""
+"""Record what Slurm reports about a job that Slurm started more than once."""
 
 from dataclasses import replace
 from pathlib import Path
