@@ -1,4 +1,4 @@
-"""Find step times of a campaign's runs in other campaigns."""
+"""Find step times of a campaign's runs in the results of other campaigns."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -25,7 +25,10 @@ def test_a_damaged_file_of_another_campaign_leaves_its_run_out(
     tmp_path: Path,
     name: str,
 ) -> None:
-    """If a file in another campaign is damaged, only the step times of its run are left out."""
+    """If a run in another campaign has a damaged file, its step times are left out.
+
+    The step times of other runs are still found.
+    """
     campaign = campaign_of(CAMPAIGN)
     (planned,) = campaign.runs
     for other, seconds in (("whole", 0.2), ("damaged", 0.3)):

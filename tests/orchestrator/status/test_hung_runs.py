@@ -1,4 +1,4 @@
-"""Find hung runs: they run, but print nothing for unusually long."""
+"""Find hung runs: runs that are active, but have printed nothing for an unusually long time."""
 
 import os
 import time
@@ -39,7 +39,7 @@ STEP = (
 
 
 def steps(seconds: float, every: int = 1, reports: int = 6) -> str:
-    """Return a log of this many step reports, each after `every` steps."""
+    """Return a log with this many step reports, one per `every` steps of `seconds` each."""
     numbers = range(every, every * reports + 1, every)
     return "".join(STEP.format(number=number, seconds=seconds) for number in numbers)
 
@@ -61,7 +61,11 @@ Begin = Callable[..., Attempt]
 
 @pytest.fixture
 def begin(campaign: Campaign, store: CampaignStore, attempt_in: AttemptIn) -> Iterator[Begin]:
-    """Return a function that starts a run whose log was last written some seconds ago."""
+    """Return a function that starts a run.
+
+    index: the run's index in the campaign. log: the text of its log. age: how many seconds ago the
+    log was last written.
+    """
     held: list[int | None] = []
 
     def start(index: int, log: str, age: float) -> Attempt:
@@ -94,9 +98,10 @@ def begin(campaign: Campaign, store: CampaignStore, attempt_in: AttemptIn) -> It
 def test_a_run_hangs_after_ten_times_its_own_report_time_and_a_minute(
     silent: float, report: float | None, expected: bool
 ) -> None:
-    """A run hangs if it prints nothing for over a minute and over ten times its report time.
+    """A run hangs if it prints nothing for more than a minute and ten times its report time.
 
-    A run without a step report never counts as hung.
+    The report time is the time between two step reports. A run without a known report time never
+    counts as hung.
     """
     assert is_hung(silent, report) == expected
 
@@ -122,7 +127,10 @@ def test_a_run_hangs_after_ten_times_its_own_report_time_and_a_minute(
 def test_a_run_is_judged_by_its_own_steps(
     campaign: Campaign, store: CampaignStore, begin: Begin, log: str, age: float, hangs: bool
 ) -> None:
-    """The limit for a run follows from its own step times, for `status` and `watch` alike."""
+    """How long a run may print nothing depends on its own step times.
+
+    `status` and `watch` use the same limit.
+    """
     begin(0, log, age)
     identity = campaign.runs[0].run_id
     hung = campaign_hung_runs(campaign, store, run_statuses(campaign, store))
@@ -138,7 +146,7 @@ def test_a_run_is_judged_by_its_own_steps(
 def test_of_several_trainings_in_a_log_status_judges_by_the_last_one(
     campaign: Campaign, store: CampaignStore, begin: Begin, log: str, hangs: bool
 ) -> None:
-    """If a log has several trainings, the report time of the last one is used."""
+    """If a log has several launches, the report time is that of the last launch."""
     begin(0, log, 100)
     hung = campaign_hung_runs(campaign, store, run_statuses(campaign, store))
     assert bool(hung) == hangs
@@ -147,7 +155,10 @@ def test_of_several_trainings_in_a_log_status_judges_by_the_last_one(
 def test_a_hung_run_is_reported_with_its_last_line_and_the_time(
     campaign: Campaign, store: CampaignStore, begin: Begin
 ) -> None:
-    """The last line has no terminal control codes, and no text that a progress bar overwrote."""
+    """The message about a hung run has the last line of its log, and the time of its last output.
+
+    The line has no terminal control codes, and no text that a progress bar overwrote.
+    """
     attempt = begin(0, steps(0.2) + "10%\rsaving\x1b[31m a checkpoint\n\n", 100)
     [hung] = campaign_hung_runs(campaign, store, run_statuses(campaign, store)).values()
     assert hung.last_line == "saving a checkpoint"
@@ -214,7 +225,8 @@ def test_without_a_file_of_its_own_the_newest_log_is_the_clock(
 ) -> None:
     """If teralog cannot create a file to read the file server's clock, the newest log is the clock.
 
-    Then a run with an old log hangs if another log is new. A single log cannot be judged.
+    Then a run hangs if its log is old and another run's log is new. If there is only one log, its
+    run does not count as hung.
     """
     clock = FileClock(tmp_path / "no such folder")
     begin(0, steps(0.2), 3600)
@@ -257,7 +269,10 @@ def test_status_shows_hung_runs_in_the_table_and_in_json(
 def test_an_impossible_action_on_hung_runs_is_refused_first(
     campaign: Campaign, scheduler: str, requeue: bool | None, what: str, part: str | None
 ) -> None:
-    """If hung runs cannot be requeued, a message suggests `--on-hang cancel` instead."""
+    """If hung runs cannot be requeued, `--on-hang requeue` is refused before `watch` starts.
+
+    The message suggests `--on-hang cancel` instead.
+    """
     cluster: Cluster = replace(campaign.cluster, scheduler=scheduler, requeue=requeue)
     other = replace(campaign, cluster=cluster)
     if part is None:
@@ -271,7 +286,7 @@ def test_an_impossible_action_on_hung_runs_is_refused_first(
 def test_each_start_of_a_hung_run_is_handled_once(
     campaign: Campaign, store: CampaignStore, begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For each start of a hung run, `watch` acts once.
+    """`watch` acts once on each start of a hung run.
 
     If the action fails, `watch` reports that once and goes on.
     """
@@ -299,9 +314,9 @@ def test_each_start_of_a_hung_run_is_handled_once(
 def test_some_hung_runs_are_only_reported(
     campaign: Campaign, store: CampaignStore, begin: Begin, job: JobState | None, part: str
 ) -> None:
-    """A hung run is not requeued, only reported, if it is a step of an allocation.
+    """A hung run is only reported, and not requeued, if it is a step of an allocation.
 
-    The same holds if the run has restarted often.
+    The same holds for a run that has been restarted often.
     """
     begin(0, steps(0.2), 100)
     slurm = replace(campaign, cluster=replace(campaign.cluster, scheduler="slurm"))

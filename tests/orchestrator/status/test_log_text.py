@@ -1,4 +1,4 @@
-"""Read the ends of logs."""
+"""Read the last lines of logs, and make them safe for a terminal."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ LOGS: dict[str, tuple[bytes, tuple[str, ...], bool]] = {
 def test_a_log_s_end_is_its_last_lines_as_they_are_read(
     tmp_path: Path, log: bytes, lines: tuple[str, ...], whole: bool
 ):
-    """`log_tail` returns the last lines of a log, and whether these are the whole log."""
+    """`log_tail` returns the last lines of a log, and whether the log has no other lines."""
     path = tmp_path / "output.log"
     path.write_bytes(log)
     tail = log_tail(path, 3, "run/output.log")
@@ -41,9 +41,10 @@ def test_a_log_s_end_is_its_last_lines_as_they_are_read(
 def test_the_last_lines_are_those_of_splitting_the_whole_log(
     tmp_path_factory: pytest.TempPathFactory, end: bytes, lines: list[bytes], number: int
 ):
-    """`last_lines` finds the same lines as splitting the whole log at its newlines.
+    """`last_lines` finds the lines that one gets by splitting the whole log at its newlines.
 
-    The log may or may not end with a newline, and may be longer than one block that is read.
+    The log may or may not end with a newline. It may be longer than the block that `last_lines`
+    reads at once.
     """
     path = tmp_path_factory.getbasetemp() / "output.log"
     for filler in (b"", b"x" * 70_000 + b"\n"):
@@ -70,12 +71,12 @@ ESCAPES: dict[str, tuple[bytes, str]] = {
 
 @pytest.mark.parametrize(("log", "text"), ESCAPES.values(), ids=ESCAPES)
 def test_a_terminal_is_shown_a_log_and_not_controlled_by_it(log: bytes, text: str):
-    """Control codes are removed, also if the log comes byte by byte."""
+    """Control codes are removed from a log, also if it is read byte by byte."""
     assert "".join(terminal_text([log])) == text
     assert "".join(terminal_text(log[place : place + 1] for place in range(len(log)))) == text
 
 
 @given(st.lists(st.binary(max_size=40)))
 def test_no_log_controls_a_terminal(parts: list[bytes]):
-    """Of all control characters only tabs and newlines are left."""
+    """Of all control characters in a log, only tabs and newlines are left."""
     assert all(mark.isprintable() or mark in "\n\t" for mark in "".join(terminal_text(parts)))

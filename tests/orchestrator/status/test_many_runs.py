@@ -45,7 +45,7 @@ STATES: dict[int, dict[str, Any]] = {
 
 @pytest.fixture
 def store(campaign_of: CampaignOf, attempt_in: AttemptIn, tmp_path: Path) -> CampaignStore:
-    """Return the results of 50 runs: one failed, one out of memory, two not started."""
+    """Return the results of 50 runs: 46 completed, 1 failed, 1 out of memory, 2 not started."""
     campaign = campaign_of(CAMPAIGN)
     new_store = campaign_store(tmp_path / "results", campaign.name)
     for number, planned in enumerate(campaign.runs):
@@ -62,13 +62,13 @@ def statuses(store: CampaignStore, campaign_of: CampaignOf) -> list[RunStatus]:
 
 
 def with_job(status: RunStatus, state: str, **values: Any) -> RunStatus:
-    """Return the status of a run whose job is in this state."""
+    """Return this status, but with a Slurm job in this state."""
     attempt = replace(status.attempts[-1], job=JobState("7_1", state, by="squeue", **values))
     return replace(status, state=state, outcome=None, log_outcome=None, attempts=(attempt,))
 
 
 def hung(status: RunStatus) -> dict[str, HungRun]:
-    """Return hung runs by run id; the only one is this run."""
+    """Return hung runs by run id, of which the run with this status is the only one."""
     hung_run = object.__new__(HungRun)
     return {status.planned.run_id: hung_run}
 
@@ -87,7 +87,10 @@ def test_a_configuration_is_a_label_without_its_repeat(statuses: list[RunStatus]
 def test_the_summary_counts_by_configuration_then_shows_what_needs_attention(
     statuses: list[RunStatus], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Completed and unstarted runs are only counted."""
+    """The summary counts the runs of each configuration, and then lists runs that need attention.
+
+    Completed runs and runs that have not started are counted, but not listed.
+    """
     monkeypatch.setenv("COLUMNS", "80")
     first, second = many_runs_text(statuses, {}, {}).split("\n\n")
     assert [line.split("  ")[0] for line in first.splitlines()[2:4]] == [
@@ -105,7 +108,7 @@ def test_the_summary_counts_by_configuration_then_shows_what_needs_attention(
 
 
 def test_what_needs_attention_most_comes_first(statuses: list[RunStatus]) -> None:
-    """The order is: failed, hung, held, running, cancelled, and waiting as usual."""
+    """Failed runs come first, then hung, held, running, cancelled and waiting runs."""
     statuses[1] = replace(statuses[1], state="CANCELLED", outcome=RunOutcome.CANCELLED)
     statuses[20] = with_job(statuses[20], "PENDING", reason="Priority")
     statuses[21] = with_job(statuses[21], "RUNNING", nodes="gpu001")
@@ -128,7 +131,10 @@ def width(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> in
 
 
 def test_the_summary_fits_the_terminal(statuses: list[RunStatus], width: int) -> None:
-    """The summary is not wider than the terminal: labels wrap, and a reason is cut to one line."""
+    """The summary is not wider than the terminal.
+
+    Long labels continue on the next line; Slurm's reason is cut to one line.
+    """
     reason = "ReqNodeNotAvail, UnavailableNodes:gpu[001-003,007,009,011,013,015,017,019,021]"
     for number in range(20, 45):
         status = with_job(statuses[number], "PENDING", reason=reason)
@@ -147,7 +153,10 @@ def test_the_summary_fits_the_terminal(statuses: list[RunStatus], width: int) ->
 def test_configurations_never_look_the_same(
     statuses: list[RunStatus], width: int, label: str
 ) -> None:
-    """In a terminal that is too narrow for their labels, configurations still look different."""
+    """If the terminal is too narrow for the labels of configurations, no part of a label is lost.
+
+    So configurations with long, similar labels still look different.
+    """
     for number, status in enumerate(statuses[:20]):
         text = f"{label.format(number // 5)} r{status.planned.run.repeat}"
         statuses[number] = replace(status, planned=replace(status.planned, label=text))
@@ -183,7 +192,10 @@ def test_without_repeats_there_is_no_table_of_configurations(statuses: list[RunS
 def test_of_many_configurations_those_that_need_attention_are_shown(
     statuses: list[RunStatus],
 ) -> None:
-    """Other configurations are only counted."""
+    """If there are many configurations, those with a failed run have a row.
+
+    The configurations without a row are counted.
+    """
     many = []
     for number in range(60):
         status = statuses[3] if number == 59 else statuses[0]
@@ -211,7 +223,7 @@ def test_of_many_configurations_those_that_need_attention_are_shown(
 def test_runs_are_chosen_by_state_or_outcome(
     statuses: list[RunStatus], texts: list[str], numbers: list[int]
 ) -> None:
-    """`--state` accepts the words of the totals, in upper or lower case."""
+    """`--state` accepts the words of the line of totals, in upper or lower case."""
     chosen = in_state(statuses, parse_states(texts), hung(statuses[5]))
     assert chosen == [statuses[number] for number in numbers]
 
@@ -225,7 +237,7 @@ def test_runs_are_chosen_by_state_or_outcome(
     ],
 )
 def test_an_unknown_state_is_a_sentence(texts: list[str], problems: list[str]) -> None:
-    """One message names all unknown words."""
+    """One message reports all words after `--state` that are neither a state nor an outcome."""
     with pytest.raises(UserError) as caught:
         parse_states(texts)
     assert len(caught.value.problems) == len(problems)
@@ -280,6 +292,6 @@ def test_the_command_summarises_many_runs(store: CampaignStore, tmp_path: Path) 
 
 
 def test_a_filter_that_matches_no_run_gives_a_message(store: CampaignStore, tmp_path: Path) -> None:
-    """If a filter matches no run, the message is the same as in `report`."""
+    """If a filter matches no run, `status` prints the same message as `report`."""
     answer = status_of(tmp_path, "--filter", "micro_batch_size == 3")
     assert "'micro_batch_size == 3' matches no run" in f"{answer.output}{answer.exception}"

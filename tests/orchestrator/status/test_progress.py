@@ -1,4 +1,4 @@
-"""Read a run's progress from a growing log; each byte is read once."""
+"""Read a run's progress from a log while it grows; each byte is read once."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -80,7 +80,10 @@ def test_a_log_that_grows_in_pieces_shows_what_the_whole_log_shows(
 
 
 def test_bytes_that_were_read_are_not_read_again(tmp_path: Path, planned: PlannedRun) -> None:
-    """The test changes the start of the log, which a second reading would notice."""
+    """Bytes of a log that were read are not read again.
+
+    The test changes the start of the log; a second reading would notice the change.
+    """
     log = tmp_path / "log"
     log.write_text("noise\n" * 300 + STEP.format(number=1))
     first = read_on(log, planned, LogSoFar(), complete=False)
@@ -96,7 +99,7 @@ def test_bytes_that_were_read_are_not_read_again(tmp_path: Path, planned: Planne
 def test_a_log_that_does_not_grow_gives_the_very_same_records(
     tmp_path: Path, planned: PlannedRun
 ) -> None:
-    """If the log has not grown, nothing is computed again."""
+    """If the log has not grown, the same list of records is returned again."""
     log = tmp_path / "log"
     log.write_text(STEP.format(number=1))
     first = read_on(log, planned, LogSoFar(), complete=False)
@@ -104,7 +107,7 @@ def test_a_log_that_does_not_grow_gives_the_very_same_records(
 
 
 def test_a_log_that_was_cut_short_is_read_again(tmp_path: Path, planned: PlannedRun) -> None:
-    """No record of the earlier, longer log stays."""
+    """If a log has become shorter, it is read again, and the earlier records are dropped."""
     log = tmp_path / "log"
     log.write_text("".join(STEP.format(number=number) for number in (1, 2, 3)))
     first = read_on(log, planned, LogSoFar(), complete=False)
@@ -115,7 +118,10 @@ def test_a_log_that_was_cut_short_is_read_again(tmp_path: Path, planned: Planned
 
 
 def test_a_job_that_starts_again_begins_again(tmp_path: Path, planned: PlannedRun) -> None:
-    """Progress counts from the last line with which the job's script marks a start."""
+    """If a job has started again, progress is counted from its last start.
+
+    The job script writes a line into the log at each start.
+    """
     log = tmp_path / "log"
     log.write_text("".join(STEP.format(number=number) for number in range(1, 9)))
     first = read_on(log, planned, LogSoFar(), complete=False)
@@ -133,7 +139,10 @@ def records(tmp_path: Path, planned: PlannedRun, text: str) -> LogSoFar:
 
 
 def test_the_time_left_is_that_of_the_iterations_left(tmp_path: Path, planned: PlannedRun) -> None:
-    """The time left is the remaining iterations, times the median step after the warm-up."""
+    """The time left is the number of remaining iterations times the median step time.
+
+    The median leaves out the warm-up.
+    """
     text = "".join(STEP.format(number=number) for number in range(1, 8))
     progress = run_progress(planned.run, records(tmp_path, planned, text).records, WARMUP)
     assert (progress.iteration, progress.iterations) == (7, 20)
@@ -147,7 +156,7 @@ def test_the_time_left_is_that_of_the_iterations_left(tmp_path: Path, planned: P
 def test_during_the_warm_up_nothing_is_reported_about_the_speed(
     tmp_path: Path, planned: PlannedRun
 ) -> None:
-    """During the warm-up, only the number of iterations is shown."""
+    """During the warm-up, progress has the number of iterations, but no step time or time left."""
     text = STEP.format(number=1) + STEP.format(number=2)
     progress = run_progress(planned.run, records(tmp_path, planned, text).records, WARMUP)
     assert progress == Progress(iteration=2, iterations=20, report_seconds=pytest.approx(0.015))
@@ -155,9 +164,9 @@ def test_during_the_warm_up_nothing_is_reported_about_the_speed(
 
 
 def test_the_log_s_number_of_iterations_counts(tmp_path: Path, run_of: Callable[..., Run]) -> None:
-    """The number of iterations in the log overrides the campaign's number.
+    """If the log has the total number of iterations, it is used instead of the campaign's number.
 
-    If the log has no such number and runs beyond the campaign's number, the end is unknown.
+    If it does not, and the run is beyond the campaign's number, the total is unknown.
     """
     run = run_of(train_iters=10)
     planned = PlannedRun(run, "id", "label", ())
@@ -169,7 +178,7 @@ def test_the_log_s_number_of_iterations_counts(tmp_path: Path, run_of: Callable[
 
 
 def test_times_to_compare_need_three_reports(tmp_path: Path, planned: PlannedRun) -> None:
-    """A run has a step time to compare only after three step reports beyond the warm-up."""
+    """A run can be compared with other runs after three step reports beyond the warm-up."""
     text = "".join(STEP.format(number=number) for number in range(1, 5))
     assert run_progress(planned.run, records(tmp_path, planned, text).records, WARMUP).times is None
     text += STEP.format(number=5)

@@ -12,7 +12,10 @@ Placed = tuple[str, str | None, float | None]
 
 
 def speeds(*runs: Placed, deviation: float = 0.0) -> dict[str, NodeSpeed]:
-    """Return the node speeds of runs, given their configurations, nodes and step times."""
+    """Return the speed of each node, from each run's configuration, nodes and step time.
+
+    deviation: the median deviation of each run's steps.
+    """
     timed = {
         str(index): TimedRun(
             label="",
@@ -58,7 +61,10 @@ def test_a_node_without_a_slow_run_is_not_slow_compared_with_its_siblings() -> N
 
 
 def test_a_run_on_several_nodes_counts_for_each() -> None:
-    """A run on several nodes counts for each. The node that all slow runs share is slow."""
+    """A run on several nodes counts for each of these nodes.
+
+    In the test, the node that all slow runs share is slow.
+    """
     nodes = speeds(
         ("a", "n[1-2]", 0.4), ("a", "n[2-3]", 0.4), ("a", "n[3-4]", 0.2),
         ("a", "n[1,4]", 0.2), ("a", "n[1,3]", 0.2),
@@ -87,9 +93,9 @@ def test_no_node_is_slow_if_nothing_can_be_compared(runs: list[Placed]) -> None:
 
 
 def test_a_machine_whose_steps_vary_much_makes_no_node_slow() -> None:
-    """If single steps vary much, a longer step time does not make a node slow.
+    """If the steps within each run vary much, a longer step time does not make a node slow.
 
-    The deviation used for comparison is at least that of single steps.
+    The comparison uses at least the deviation of the steps within a run.
     """
     runs: list[Placed] = [("a", "n1", 0.2), ("a", "n2", 0.2), ("a", "n3", 0.3), ("a", "n4", 0.2)]
     assert slow(speeds(*runs)) == ["n3"]
@@ -97,7 +103,7 @@ def test_a_machine_whose_steps_vary_much_makes_no_node_slow() -> None:
 
 
 def test_the_table_marks_the_slow_node() -> None:
-    """Unknown values are shown as a dash."""
+    """The table of nodes marks slow nodes; an unknown value is a dash."""
     rows = as_text(
         node_table(list(speeds(("a", "n1", 0.2), ("a", "n2", 0.4), ("b", "n3", 0.2)).values()))
     ).splitlines()
@@ -120,7 +126,7 @@ def test_the_table_marks_the_slow_node() -> None:
     )
 )
 def test_no_node_and_no_run_is_lost(runs: list[Placed]) -> None:
-    """Every run counts on each of its nodes, and the slowest node comes first."""
+    """Every run counts on each of its nodes; the slowest node comes first."""
     by_node = speeds(*runs)
     nodes = {"n1": ["n1"], "n2": ["n2"], "n[1-3]": ["n1", "n2", "n3"], "n[2,4]": ["n2", "n4"]}
     placed = sum(len(nodes[where or ""]) for _, where, _ in runs)

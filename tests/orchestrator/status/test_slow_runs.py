@@ -1,4 +1,4 @@
-"""Find slow runs: their step time is far above that of comparable runs and its usual variation."""
+"""Find slow runs: their step times are much longer than those of comparable runs."""
 
 import statistics
 from dataclasses import replace
@@ -22,7 +22,10 @@ from orchestrator.status.slow_runs import (
 
 
 def run(seconds: float | None, *, deviation: float = 0.0, **values: Any) -> TimedRun:
-    """Return a run with this step time; unless `kind` is given, all runs are siblings."""
+    """Return a run with this step time and this deviation of its steps.
+
+    Runs with the same `kind` are siblings; all have the same one unless the test gives another.
+    """
     times = None if seconds is None else StepTimes(seconds, deviation)
     return TimedRun(**{"label": "a", "kind": "k", "times": times, **values})
 
@@ -57,21 +60,27 @@ def slow(*seconds: float | None, deviation: float = 0.0) -> list[int]:
 def test_a_run_is_slow_if_it_is_an_outlier_among_its_siblings(
     seconds: list[float | None], expected: list[int]
 ) -> None:
-    """A slow run takes a quarter more than usual, and more than three deviations."""
+    """A run is slow if its step time is over 1.25 times the median of its siblings.
+
+    It must also be more than three standard deviations above that median.
+    """
     assert slow(*seconds) == expected
 
 
 def test_a_machine_whose_steps_vary_much_makes_no_run_slow() -> None:
-    """If single steps vary much, a longer step time does not make a run slow.
+    """If the steps within each run vary much, a longer step time does not make a run slow.
 
-    The deviation used for comparison is at least that of single steps.
+    The comparison uses at least the deviation of the steps within a run.
     """
     assert slow(0.20, 0.20, 0.30) == [2]
     assert slow(0.20, 0.20, 0.30, deviation=0.05) == []
 
 
 def test_only_runs_of_one_kind_are_compared() -> None:
-    """A larger model takes longer, but that does not make its run slow."""
+    """Only runs of the same configuration are compared.
+
+    E.g. a run of a larger model takes longer, but is not slow.
+    """
     runs = {"a": run(0.2), "b": run(0.2), "c": run(0.8, kind="other"), "d": run(0.8, kind="other")}
     assert slow_runs(runs) == {}
 
@@ -84,9 +93,9 @@ def test_runs_are_siblings_that_differ_only_in_repeat(run_of) -> None:
 
 
 def test_a_run_without_siblings_is_compared_with_its_earlier_attempts() -> None:
-    """A run without siblings is compared with its earlier attempts.
+    """A run without siblings is compared with its own earlier attempts.
 
-    So is a run whose siblings are equally slow.
+    The same holds for a run that is as slow as all its siblings.
     """
     before = (StepTimes(0.20, 0.0), StepTimes(0.22, 0.0))
     alone = {"a": run(0.42, earlier=before)}
@@ -97,9 +106,10 @@ def test_a_run_without_siblings_is_compared_with_its_earlier_attempts() -> None:
 
 
 def test_a_run_is_compared_with_other_campaigns_if_no_closer_runs_exist() -> None:
-    """If all runs of a campaign are equally slow, the same runs in other campaigns show it.
+    """If all runs of a campaign are equally slow, they are compared with other campaigns.
 
-    If the run has earlier attempts, these are used instead of other campaigns.
+    There, the same runs were faster. If the run has earlier attempts, it is compared with these
+    instead.
     """
     before = (StepTimes(0.20, 0.0), StepTimes(0.22, 0.0))
     all_slow = {"a": run(0.42, elsewhere=before), "b": run(0.43, elsewhere=before)}
@@ -142,7 +152,10 @@ SLOW = SlowRun(
 def test_a_sentence_names_the_run_its_nodes_and_both_times(
     changes: dict[str, Any], sentence: str
 ) -> None:
-    """The sentence about a slow run has no terminal control codes."""
+    """The sentence about a slow run has its label and nodes, its step time and the usual one.
+
+    Terminal control codes in label and nodes are replaced.
+    """
     text = str(replace(SLOW, **changes))
     assert text.replace("\N{MULTIPLICATION SIGN}", "x") == sentence
 
@@ -169,9 +182,9 @@ def test_the_slowest_is_named_first() -> None:
 def test_times_are_those_of_three_reports_or_more(
     seconds: list[float], times: StepTimes | None
 ) -> None:
-    """A run has a median and a median deviation of its step times from three step reports on.
+    """From three step reports on, a run has a median step time and a median deviation.
 
-    One slow step changes neither of them.
+    One slow step changes neither of the two.
     """
     step_times = StepTimes.of(seconds)
     if times is None:
@@ -210,6 +223,9 @@ def test_the_rule_does_not_know_units_and_rises_with_the_time(
     bad=st.floats(1.6, 100.0),
 )
 def test_a_minority_of_slow_siblings_hides_no_slow_run(usual: list[float], bad: float) -> None:
-    """If fewer than half of the siblings are slow, median and median deviation barely change."""
+    """A slow run is found as long as fewer than half of its siblings are slow.
+
+    Then median and median deviation barely change.
+    """
     worse = [bad] * ((len(usual) - 1) // 2)
     assert stands_out(bad, [*usual, *worse])

@@ -20,7 +20,11 @@ from orchestrator.store.records import Ended
 
 @pytest.fixture
 def standing(campaign_of: CampaignOf, attempt_in: AttemptIn, tmp_path: Path) -> list[RunStatus]:
-    """Return statuses of four runs: completed at the second try, failed, killed, not started."""
+    """Return the statuses of four runs.
+
+    They are a run that completed in its second attempt, a failed run, an interrupted run, and a run
+    that has not started.
+    """
     campaign = campaign_of(
         "name: a\ndefaults: {framework: gpt, model: s}\nmatrix: {seed: [1, 2, 3, 4]}\n"
     )
@@ -47,7 +51,10 @@ def test_the_time_before_a_requeue_counts_if_the_job_never_starts_again(
 
 
 def test_a_status_is_that_of_the_last_attempt(standing: list[RunStatus]):
-    """Statuses are in the order of the campaign."""
+    """The status of a run is that of its last attempt.
+
+    Statuses are in the order of the campaign's runs.
+    """
     assert [
         (status.state, status.outcome, len(status.attempts), status.seconds, status.unsuccessful)
         for status in standing
@@ -60,7 +67,7 @@ def test_a_status_is_that_of_the_last_attempt(standing: list[RunStatus]):
 
 
 def test_the_table_has_one_line_per_run(standing: list[RunStatus]):
-    """An event that has not happened is shown as a dash."""
+    """The table has one line per run; a value that the run does not have is a dash."""
     table = statuses.status_table(standing)
     assert [row["label"] for row in as_records(table)] == [f"seed={seed}" for seed in (1, 2, 3, 4)]
     lines = [line.split()[1:] for line in as_text(table).splitlines()[2:]]
@@ -73,7 +80,7 @@ def test_the_table_has_one_line_per_run(standing: list[RunStatus]):
 
 
 def test_a_record_shows_all_of_the_last_attempt(standing: list[RunStatus]):
-    """In JSON, an absent value is null."""
+    """The JSON of a run has all values of its last attempt; an absent value is null."""
     slow = SlowRun(
         label="seed=1",
         node_list="here",
@@ -153,5 +160,9 @@ def test_a_record_shows_all_of_the_last_attempt(standing: list[RunStatus]):
 def test_the_totals_are_one_line(
     standing: list[RunStatus], chosen: list[int], gone: list[str], line: str
 ):
-    """The line of totals has the number of runs in each state, and the kept results."""
+    """The line of totals has the number of runs with each outcome.
+
+    It also has the number of runs whose results are kept, but that are no longer in the campaign
+    file.
+    """
     assert statuses.totals([standing[index] for index in chosen], gone) == line

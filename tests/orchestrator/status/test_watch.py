@@ -1,4 +1,4 @@
-"""Watch a campaign: query it repeatedly, and show changes."""
+"""Watch a campaign: read the states of its runs repeatedly, and show the changes."""
 
 import io
 import os
@@ -42,7 +42,7 @@ STEP = (
 
 
 def steps(last: int, seconds: float = 0.2) -> str:
-    """Return a log of this many iterations."""
+    """Return a log with step reports of the iterations 1 to `last`."""
     return "".join(STEP.format(number=number, seconds=seconds) for number in range(1, last + 1))
 
 
@@ -59,7 +59,7 @@ def store(campaign: Campaign, tmp_path: Path) -> CampaignStore:
 
 
 class Supervised:
-    """Attempts that run on this machine, with the locks that a supervisor would hold."""
+    """The campaign's runs on this machine, and the locks that their supervisors would hold."""
 
     def __init__(self, campaign: Campaign, store: CampaignStore, attempt_in: AttemptIn) -> None:
         self.folders = [store.run(planned.run_id) for planned in campaign.runs]
@@ -67,19 +67,19 @@ class Supervised:
         self.locks: dict[int, int | None] = {}
 
     def begin(self, index: int, log: str) -> Attempt:
-        """Start a run that has printed this log."""
+        """Start an attempt of a run whose log has this text."""
         attempt = self._attempt_in(self.folders[index], log=log)
         self.locks[index] = locks.acquire(self.folders[index].lock)
         return attempt
 
     def end(self, index: int, state: str = "COMPLETED") -> None:
-        """End a run."""
+        """Record the end of a run's last attempt, and release its lock."""
         last = self.folders[index].attempts()[-1]
         write_ended(last.folder, Ended(state, "2026-01-02T03:05:05+00:00", 60.0, 0))
         self.release(index)
 
     def release(self, index: int) -> None:
-        """Release the lock of a run."""
+        """Release the lock of a run, as if its supervisor had ended."""
         if (lock := self.locks.pop(index, None)) is not None:
             os.close(lock)
 
@@ -96,7 +96,10 @@ def runs(campaign: Campaign, store: CampaignStore, attempt_in: AttemptIn) -> Ite
 def test_an_update_shows_state_progress_and_time_left_of_every_run(
     campaign: Campaign, store: CampaignStore, runs: Supervised
 ) -> None:
-    """If a log has grown, the next update shows more progress."""
+    """Each update of `watch` shows the state, progress and time left of every run.
+
+    If a log has grown, the next update shows more progress.
+    """
     log = runs.begin(0, steps(5)).log
     watch = Watch(campaign, store)
     first, *others = watch.look().runs
@@ -118,7 +121,7 @@ def test_an_update_shows_state_progress_and_time_left_of_every_run(
 def test_the_slow_one_of_the_siblings_is_reported_while_it_runs(
     campaign: Campaign, store: CampaignStore, runs: Supervised
 ) -> None:
-    """The slow run is reported as soon as three of its steps count."""
+    """A slow run is reported as soon as it has three step reports after its warm-up."""
     log = runs.begin(3, steps(4, 0.4)).log
     for index in range(3):
         runs.begin(index, steps(20))
@@ -171,7 +174,10 @@ def test_a_run_is_compared_with_the_same_run_of_other_campaigns(
 def test_of_many_other_campaigns_those_last_submitted_count(
     campaign: Campaign, store: CampaignStore, runs: Supervised, attempt_in: AttemptIn
 ) -> None:
-    """At most five campaigns count, so that weekly measurements do not slow down the watch."""
+    """Runs are compared with the five campaigns that were submitted last.
+
+    So many earlier measurements, e.g. weekly ones, do not slow down `watch`.
+    """
     for week in range(8):
         before = replace(campaign, name=f"week-{week}")
         other = campaign_store(store.path.parent, before.name)
@@ -188,7 +194,10 @@ def test_of_many_other_campaigns_those_last_submitted_count(
 def test_a_watch_goes_on_until_all_have_ended(
     campaign: Campaign, store: CampaignStore, runs: Supervised
 ) -> None:
-    """`watch` goes on while a run is active, or a submit is active that will start the next run."""
+    """`watch` goes on while a run is active.
+
+    It also goes on while a `submit` is active that will start the next run.
+    """
     watch = Watch(campaign, store)
     assert not watch.look().under_way
     runs.begin(0, "")
@@ -272,7 +281,7 @@ def test_slurm_is_asked_every_ten_seconds_and_its_logs_are_read_each_time(
 
 @pytest.fixture
 def look(campaign: Campaign, store: CampaignStore, runs: Supervised) -> Look:
-    """Return an update with a slow run, an ended run, a failed run and a waiting run."""
+    """Return an update of `watch` with a slow run, a completed, a failed and an unstarted run."""
     runs.begin(0, steps(12, 0.5))
     runs.begin(1, steps(20))
     runs.end(1)
@@ -282,7 +291,7 @@ def look(campaign: Campaign, store: CampaignStore, runs: Supervised) -> Look:
 
 
 def plain_output(looks: list[Look]) -> tuple[list[str], list[str]]:
-    """Return the output of some updates on a pipe, and the messages on stderr."""
+    """Return what `watch` prints to a pipe for these updates, and its messages on stderr."""
     texts: list[str] = []
     complaints: list[str] = []
     show_plain(looks, texts.append, complaints.append)
@@ -290,12 +299,15 @@ def plain_output(looks: list[Look]) -> tuple[list[str], list[str]]:
 
 
 def labels(text: str) -> list[str]:
-    """Return the labels of the runs in a table."""
+    """Return the labels of the runs in a printed table."""
     return re.findall(r"^[0-9a-f]{12}  gpt (r\d)", text, re.MULTILINE)
 
 
 def test_a_pipe_gets_only_changes(look: Look) -> None:
-    """All runs are printed at first and at the end; without changes, nothing between."""
+    """To a pipe, `watch` prints all runs at first and at the end.
+
+    In between it prints only the runs that have changed.
+    """
     going = replace(look.runs[0], progress=Progress(iteration=13, iterations=20))
     later = replace(look, runs=(going, *look.runs[1:]))
     texts, _ = plain_output([look, look, later, replace(later, under_way=False)])
@@ -316,7 +328,10 @@ def test_a_note_is_reported_once(look: Look) -> None:
 
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (160, 50), (40, 10), (80, 8), (300, 20)])
 def test_the_picture_fits_the_terminal(look: Look, width: int, height: int) -> None:
-    """No line is too long, and there are not too many lines, for any content."""
+    """What `watch` shows is never wider or higher than the terminal.
+
+    A label that is too long is cut in its middle.
+    """
     many = tuple(
         replace(
             run,
@@ -336,7 +351,7 @@ def test_the_picture_fits_the_terminal(look: Look, width: int, height: int) -> N
 
 
 def test_text_from_a_file_does_not_control_the_terminal(look: Look) -> None:
-    """Neither terminal codes nor rich's markup in a file's text have an effect."""
+    """Terminal codes and rich's markup in the text of a file have no effect."""
     first = look.runs[0]
     planned = replace(first.status.planned, label="[red]a\x1b[2J[/red]")
     evil = replace(first, status=replace(first.status, planned=planned), node_list="\x1b]0;x\x07")
@@ -353,7 +368,7 @@ def test_text_from_a_file_does_not_control_the_terminal(look: Look) -> None:
 
 
 def state(run: WatchedRun, word: str, outcome: str | None = None, **seen: Any) -> WatchedRun:
-    """Return the run in another state, with more details from Slurm."""
+    """Return the run with its job in another state; `seen`: more values of the job from Slurm."""
     attempts = tuple(
         replace(attempt, job=JobState("7", word, by="squeue", **seen))
         for attempt in run.status.attempts
@@ -378,7 +393,10 @@ def state(run: WatchedRun, word: str, outcome: str | None = None, **seen: Any) -
 def test_a_state_is_in_slurms_words(
     look: Look, word: str, outcome: str | None, seen: dict[str, Any], text: str
 ) -> None:
-    """Brackets contain the reason for waiting, the number of starts, and details from the log."""
+    """A run's state is shown in Slurm's words, followed by more details in parentheses.
+
+    These are the reason why it waits, the number of its restarts, or its outcome from the log.
+    """
     assert state_text(state(look.runs[0], word, outcome, **seen).status) == text
 
 
@@ -398,7 +416,7 @@ def test_running_and_recently_ended_runs_are_shown_if_not_all_fit(look: Look) ->
 def test_a_run_that_waits_is_of_less_interest_than_one_that_has_ended(
     look: Look, word: str
 ) -> None:
-    """In any of Slurm's states for waiting jobs, a run is shown after the ended ones."""
+    """A waiting run is shown after the ended runs, in any of Slurm's states for waiting jobs."""
     _, ended, *_ = look.runs
     waiting = state(look.runs[0], word, None)
     assert chosen((waiting, ended), 1) == [ended]
@@ -406,7 +424,10 @@ def test_a_run_that_waits_is_of_less_interest_than_one_that_has_ended(
 
 @given(seconds=st.floats(1e-90, 1e99))
 def test_a_damaged_step_time_does_not_stop_a_watch(seconds: float) -> None:
-    """A log may contain any number, so an end beyond the calendar is shown as unknown."""
+    """A log may contain any number as step time.
+
+    If the time left is too long for a `timedelta`, it is shown as unknown.
+    """
     progress = Progress(iteration=1, iterations=20, step_seconds=seconds)
     run = WatchedRun(_Running(), None, progress, None)
     text = left_text(run)
@@ -414,7 +435,7 @@ def test_a_damaged_step_time_does_not_stop_a_watch(seconds: float) -> None:
 
 
 class _Running:
-    """A status with only the fields that the test uses."""
+    """A status that has only state and outcome."""
 
     state = "RUNNING"
     outcome = None
@@ -423,9 +444,9 @@ class _Running:
 def test_watch_exits_with_1_if_a_run_failed_and_prints_the_next_command(
     campaign: Campaign, store: CampaignStore, runs: Supervised
 ) -> None:
-    """If all runs have ended and one has failed, the exit code is 1.
+    """If all runs have ended and one of them failed, `watch` exits with code 1.
 
-    The output has the command to start it again.
+    It prints the command that starts the failed run again.
     """
 
     def watch(*arguments: str) -> Any:

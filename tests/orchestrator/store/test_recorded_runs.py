@@ -1,4 +1,4 @@
-"""Make runs again from their run.json."""
+"""Make runs again from the run.json in their folders."""
 
 import json
 from collections.abc import Callable
@@ -22,7 +22,10 @@ CAMPAIGNS = sorted([*(ROOT / "examples").glob("*.yaml"), *(ROOT / "tests/scripts
 
 @pytest.fixture
 def record_of(campaign_of: Callable[[str], Campaign], tmp_path: Path) -> Callable[[str], Any]:
-    """Return a function that returns the run.json of a small GPT with given parameters."""
+    """Return a function that returns the content of run.json of a small GPT.
+
+    The function takes lines of a campaign file with more parameters of the run.
+    """
 
     def make(lines: str) -> Any:
         campaign = campaign_of(
@@ -58,14 +61,17 @@ def test_the_runs_of_every_campaign_are_those_in_their_files(
 
 @pytest.mark.parametrize("seconds", [60, 3600, 86400 * 14])
 def test_a_time_limit_of_any_length_is_taken(record_of: Callable[[str], Any], seconds: int) -> None:
-    """A time limit may be as long as two weeks."""
+    """A run is made from its run.json with its time limit, e.g. a minute or two weeks."""
     run = recorded_run(record_of(f"  time_limit: {seconds // 60}\n"))
     assert run is not None
     assert run.resources.time_limit_seconds == seconds
 
 
 def test_a_parameter_that_was_added_since_has_its_default(record_of: Callable[[str], Any]) -> None:
-    """An older version's run.json lacks the parameter, and the identity stays the same."""
+    """A parameter that an older version's run.json lacks has its default.
+
+    So the identity of the run stays the same.
+    """
     record = record_of("")
     for name in ("launcher", "context_parallel_size", "activation_checkpointing"):
         del record[name]
@@ -87,16 +93,16 @@ def test_a_parameter_that_was_added_since_has_its_default(record_of: Callable[[s
 def test_a_record_that_this_version_reads_as_another_run_is_refused(
     record_of: Callable[[str], Any], change: dict[str, Any]
 ) -> None:
-    """If the recorded values give another identity, the record is refused."""
+    """No run is made from a run.json whose values do not give the identity that it contains."""
     assert recorded_run({**record_of(""), **change}) is None
 
 
 def test_a_folder_shows_what_its_campaign_file_shows(
     reported: Callable[..., Any], tmp_path: Path
 ) -> None:
-    """A results folder gives the runs that were started, in the order of the campaign file.
+    """A results folder alone gives the started runs and the warm-up, without the campaign file.
 
-    It gives the campaign's warm-up too.
+    The runs are in the order of the campaign file, with the same results.
     """
     log = "[teralog] iteration 2/4 | step_seconds 0.5 | samples_per_second 16 | loss 1 "
     log += "| memory_allocated_gib 0.25 | max_memory_allocated_gib 0.5\n"
@@ -116,6 +122,6 @@ def test_a_folder_shows_what_its_campaign_file_shows(
 
 
 def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
-    """The message about a folder without runs shows what to give instead."""
+    """If no run was started in a results folder, one sentence reports that."""
     with pytest.raises(UserError, match="contains no run that was started"):
         recorded_campaign(CampaignStore(tmp_path))

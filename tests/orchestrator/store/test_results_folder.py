@@ -1,4 +1,4 @@
-"""Find the results folder from the campaign file, and report results in other folders."""
+"""Find the results folder of a campaign file, and report results that are in other folders."""
 
 import shlex
 from pathlib import Path
@@ -70,7 +70,7 @@ def test_the_nearest_folder_counts(
 def test_a_file_named_results_is_not_a_results_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The search for a folder continues above the file."""
+    """A file named `results` is not a results folder; the search continues in the folders above."""
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "results").write_text("")
@@ -81,7 +81,10 @@ def test_a_file_named_results_is_not_a_results_folder(
 def test_every_folder_has_the_same_view_of_a_campaign(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A campaign has the same results from a subfolder, by an absolute path and through a link."""
+    """From any current directory, a campaign has the same results folder.
+
+    The path of its file may be relative, absolute or through a link.
+    """
     assert teralog("submit", "c.yaml").exit_code == 0
     (project.parent / "link").symlink_to("project")
     for folder, path in (("sub", "../c.yaml"), ("..", "project/c.yaml"), ("..", "link/c.yaml")):
@@ -151,7 +154,7 @@ def test_results_under_the_current_directory_are_reported(
 def test_results_of_another_campaign_of_the_same_name_are_not_reported(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only results of runs with the same ids are reported."""
+    """Results in another folder are reported only if they are of runs with the same ids."""
     (project / "sub" / "c.yaml").write_text(CAMPAIGN.replace("[1, 2]", "[3]"))
     (project / "sub" / "here.yaml").write_text(
         (project / "here.yaml").read_text().replace("./", "../")

@@ -1,4 +1,4 @@
-"""The folders under results/: attempts, states, runs, and errors of the disk."""
+"""The folders under results/: attempts, states and runs, and messages about errors of the disk."""
 
 import errno
 import os
@@ -51,7 +51,7 @@ def run(tmp_path: Path) -> RunFolder:
 
 
 def attempt(run: RunFolder, *records: Started | Ended) -> Attempt:
-    """Write an attempt with these records."""
+    """Make an attempt of a run, and write these records of it; return the attempt."""
     made = run.new_attempt()
     for record in records:
         if isinstance(record, Started):
@@ -62,7 +62,7 @@ def attempt(run: RunFolder, *records: Started | Ended) -> Attempt:
 
 
 def ended(state: str) -> Ended:
-    """Return the record of the end of an attempt."""
+    """Return the record of an attempt that ended in this state."""
     return Ended(state, "2026-01-02T03:05:05+00:00", seconds=60.0)
 
 
@@ -74,7 +74,10 @@ def test_attempts_are_numbered_from_one(run: RunFolder) -> None:
 
 
 def test_an_attempt_is_read_back_as_recorded(run: RunFolder) -> None:
-    """The record has the start and the end, and the log is in the attempt's folder."""
+    """An attempt is read with the records of its start and end that were written.
+
+    Its log is in the attempt's folder.
+    """
     end = Ended("FAILED", "2026-01-02T03:05:05+00:00", 60.5, exit_code=None, signal="SIGKILL")
     made = attempt(run, STARTED, end)
     assert run.attempts() == [Attempt(1, made.folder, STARTED, end)]
@@ -92,7 +95,7 @@ def test_folders_that_are_not_attempts_are_ignored(run: RunFolder, name: str) ->
 
 
 def test_attempts_created_at_once_get_different_numbers(run: RunFolder) -> None:
-    """All attempts are made, and no two get the same number."""
+    """If several processes make attempts at the same time, no two attempts get the same number."""
     command = [sys.executable, "-c", NEW_ATTEMPTS, str(run.path)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     makers = [subprocess.Popen(command, text=True, **pipes) for _ in range(4)]
@@ -127,7 +130,11 @@ def test_attempts_created_at_once_get_different_numbers(run: RunFolder) -> None:
 def test_the_state_is_that_of_the_last_attempt(
     run: RunFolder, attempts: Sequence[Sequence[Started | Ended]], supervised: bool, state: str
 ) -> None:
-    """If the last attempt has no end, the run's lock shows whether a supervisor is alive."""
+    """The state of a run is that of its last attempt.
+
+    If this attempt has no recorded end, it is RUNNING if its supervisor holds the run's lock,
+    otherwise INTERRUPTED.
+    """
     for records in attempts:
         attempt(run, *records)
     run.path.mkdir(parents=True, exist_ok=True)
@@ -142,7 +149,7 @@ def test_the_state_is_that_of_the_last_attempt(
 
 @pytest.fixture
 def submitted(tmp_path: Path) -> CampaignStore:
-    """Return a store with a batch of two runs, claimed as tasks 3 and 5 of an array."""
+    """Return a store with a batch of two runs, which will be tasks 3 and 5 of an array."""
     store = CampaignStore(tmp_path)
     intent = Intent("batch", "here", "2026-01-02T03:04:05+00:00")
     with store.shared_intent(intent) as written:
@@ -173,9 +180,10 @@ def test_a_run_is_submitted_from_the_receipt_of_its_batch_on(submitted: Campaign
 def test_states_of_waiting_runs_are_recorded_in_one_file_per_batch(
     submitted: CampaignStore,
 ) -> None:
-    """The states of waiting runs are in one file per batch of runs.
+    """The states of the waiting runs of a batch of runs are in one file.
 
-    A newer answer of Slurm replaces an older one. A job that starts gets its own file.
+    A newer answer of Slurm replaces an older one. When a job starts, its run gets a file of its
+    own.
     """
     batch, two = submitted.batch("batch"), submitted.run("two")
     batch.close(Receipt("7", "2026-01-02T03:04:06+00:00"))
@@ -206,12 +214,18 @@ ONLY_WAITS = {
 
 @pytest.mark.parametrize(("state", "only_waits"), ONLY_WAITS.values(), ids=ONLY_WAITS)
 def test_a_job_that_has_started_does_not_only_wait(state: JobState, only_waits: bool) -> None:
-    """The file of waiting jobs does not contain a started job, which has its own record."""
+    """The file about waiting jobs does not contain jobs that have started.
+
+    Each started job has a file of its own.
+    """
     assert state.only_waits is only_waits
 
 
 def test_slurm_json_of_version_1_is_read(submitted: CampaignStore) -> None:
-    """A slurm.json of version 1, without the job's name, end and exit code, can be read."""
+    """A slurm.json of version 1 can be read.
+
+    It lacks the job's name, end and exit code.
+    """
     (attempt,) = submitted.run("one").attempts()
     (attempt.folder / "slurm.json").write_text(
         '{"job_id": "7_3", "state": "CANCELLED by 1000", "by": "sacct", "reason": "None",\n'
@@ -233,7 +247,7 @@ def test_slurm_json_of_version_1_is_read(submitted: CampaignStore) -> None:
 
 
 def test_a_job_state_is_read_as_it_was_written(submitted: CampaignStore) -> None:
-    """The record of a state has all its fields."""
+    """The state of a job is read with all fields that were written."""
     (attempt,) = submitted.run("one").attempts()
     state = JobState(
         job_id="7_3",
@@ -256,16 +270,17 @@ def test_a_job_state_is_read_as_it_was_written(submitted: CampaignStore) -> None
 
 
 def test_a_run_whose_batch_was_withdrawn_was_not_submitted(submitted: CampaignStore) -> None:
-    """A run of a withdrawn batch has neither a job nor an id."""
+    """A run of a withdrawn batch of runs has no job."""
     submitted.batch("batch").withdraw()
     submitted.batch("batch").close(Receipt(None, "2026-01-02T03:04:06+00:00"))
     assert submitted.run("one").attempts()[0].job is None
 
 
 def test_a_deleted_attempt_is_found_by_the_index_of_its_task(submitted: CampaignStore) -> None:
-    """A deleted attempt is found by its task's index in the array.
+    """If a user deleted the folder of a submitted run, its attempt is found in the batch's record.
 
-    This index may differ from the run's place in the batch of runs.
+    The id of its job has the index of the array's task. This index may differ from the run's
+    position in the batch of runs.
     """
     submitted.batch("batch").close(Receipt("7", "2026-01-02T03:04:06+00:00"))
     assert list(submitted.deleted_attempts()) == []
@@ -276,7 +291,7 @@ def test_a_deleted_attempt_is_found_by_the_index_of_its_task(submitted: Campaign
 def test_a_run_is_saved_with_its_parameters_and_its_files(
     campaign_of: Callable[[str], Campaign], tmp_path: Path
 ) -> None:
-    """A plan and run.json use the same names for parameters."""
+    """The folder of a saved run has run.json, with the run's parameters, and the given files."""
     campaign = campaign_of("name: c\ndefaults: {framework: gpt, model: s}\nmatrix: {seed: [7]}\n")
     planned = campaign.runs[0]
     store = campaign_store(tmp_path / "results", "c")
@@ -289,7 +304,10 @@ def test_a_run_is_saved_with_its_parameters_and_its_files(
 
 
 def test_a_submission_is_remembered(campaign_of: Callable[[str], Campaign], tmp_path: Path) -> None:
-    """The store keeps the ids and labels of the submitted runs; before a submission it has none."""
+    """The store keeps the ids and labels of the submitted runs.
+
+    Before the first submission it has none.
+    """
     campaign = campaign_of(
         "name: c\ndefaults: {framework: gpt, model: s}\nmatrix: {seed: [7, 8]}\n"
     )
@@ -327,7 +345,7 @@ def test_runs_that_have_left_the_campaign_are_reported(
     ],
 )
 def test_a_refusal_of_the_disk_is_reported_in_a_sentence(number: int, remedy: str) -> None:
-    """The message about an error of the disk has the path, the problem, and what to do."""
+    """If the disk refuses a file, the message has the path, the problem, and what to do."""
     with (
         pytest.raises(UserError, match=f"^/results/c: cannot be written: {remedy}"),
         store.disk_errors(Path("/results/c")),
@@ -336,7 +354,10 @@ def test_a_refusal_of_the_disk_is_reported_in_a_sentence(number: int, remedy: st
 
 
 def test_a_record_of_a_later_version_is_read_and_a_damaged_one_is_reported(tmp_path: Path) -> None:
-    """An unknown key is ignored; a missing key is reported in a sentence."""
+    """A JSON file with an unknown key, e.g. of a later version, is read without this key.
+
+    If a key is missing, one sentence reports that the file is damaged.
+    """
     attempt = tmp_path / "attempt-1"
     attempt.mkdir()
     (attempt / "ended.json").write_text('{"state": "FAILED", "ended_at": "t", "new": 1}')
