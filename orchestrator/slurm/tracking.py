@@ -318,7 +318,7 @@ def _seconds(state: JobState) -> float | None:
     return max((end - begin).total_seconds(), 0.0)
 
 
-def _record_unknown(attempt: Attempt, job_id: str | None) -> str | None:
+def _record_unknown(attempt: Attempt, job_id: str) -> str | None:
     before = attempt.job or JobState(job_id, UNKNOWN, by="nobody")
     state = replace(before, state=UNKNOWN, by="nobody", reason=None)
     return note_job_state(attempt.folder, state) if state != attempt.job else None
@@ -402,15 +402,10 @@ def cancel_withdrawn(store: CampaignStore) -> None:
 def close(receipt: Receipt, attempts: Iterable[Attempt]) -> None:
     """Record the attempts of a batch of runs as NOT_SUBMITTED if the batch of runs has no job.
 
-    If Slurm has forgotten the job (`receipt.lost`), the attempts with a log are recorded as
-    UNKNOWN. If the receipt contains a job, nothing is recorded.
+    If the receipt contains a job, nothing is recorded.
     """
-    if receipt.job_id is not None:
-        return
-    for attempt in attempts:
-        if receipt.lost and attempt.log.exists():
-            _record_unknown(attempt, None)
-        else:
+    if receipt.job_id is None:
+        for attempt in attempts:
             write_ended(attempt.folder, Ended(NOT_SUBMITTED, utc_now()))
 
 

@@ -217,17 +217,7 @@ class RunBatch:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """The result of submitting a batch of runs: the job's id, or None if there is no job.
-
-    lost: whether the job ran, according to its log, but Slurm does not know it any more. Then
-    `job_id` is None, too.
-    """
+    """The result of submitting a batch of runs: the job's id, or None if there is no job."""
 
     job_id: str | None
     recorded_at: str
-    lost: bool = False
-
-    @property
-    def withdrawn(self) -> bool:
-        """Whether no job exists; False if Slurm only no longer knows the job (`lost`)."""
-        return self.job_id is None and not self.lost

@@ -316,7 +316,7 @@ class SlurmSession:
                 receipt = folder.close(receipt)
             except OSError as error:
                 unwritten = error
-            if receipt.withdrawn:
+            if receipt.job_id is None:
                 cancel_jobs([job_id])
                 raise UserError(f"job {job_id} was cancelled: another submit had withdrawn it")
         except RefusedError as refused:
