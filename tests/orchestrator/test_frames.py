@@ -89,7 +89,7 @@ def test_a_column_of_numbers_is_one_of_numbers_too_where_all_are_absent(
 def saved(reported: Callable[..., Any], tmp_path: Path) -> Any:
     """Save the campaign of `runs` and its results folder, as `submit` does.
 
-    Return the campaign, and its runs without logs and attempts.
+    Return the campaign and its collected runs, with neither the paths of logs nor attempts.
     """
     lines = "matrix: {seed: [1, 2]}\n"
     campaign, collected, _ = reported(lines, {"log": LOG, "state": "COMPLETED"}, None)
@@ -118,7 +118,7 @@ def test_a_line_gives_the_frames_of_a_campaign_file(
 def test_a_line_gives_the_frames_of_a_folder_without_its_file(saved: Any, tmp_path: Path) -> None:
     """Without the campaign file, the frames of a results folder contain the started runs.
 
-    Their numbers exclude the warm-up that the campaign file had set.
+    Their numbers leave out the warm-up that the campaign file had set.
     """
     campaign, collected = saved
     campaign.path.unlink()
@@ -131,7 +131,7 @@ def test_a_line_gives_the_frames_of_a_folder_without_its_file(saved: Any, tmp_pa
 def test_the_docstring_names_every_column(runs: Any) -> None:
     """The docstrings of `teralog.runs` and `teralog.steps` name all columns of their frames.
 
-    Only parameters of a single framework may be missing.
+    Columns of parameters that only one framework has may be missing.
     """
     _, collected = runs
     own = option_names("gpt") | {"zero_stage", "activation_checkpointing", "model"}

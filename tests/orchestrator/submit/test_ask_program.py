@@ -108,7 +108,10 @@ TRAINER = [
 
 @pytest.mark.train
 def test_a_plan_asks_the_trainer_and_deepspeed(playground) -> None:
-    """A single process checks all runs of `hf_gpt.py`."""
+    """`plan --ask-program` asks transformers' trainer and DeepSpeed about runs of `hf_gpt.py`.
+
+    The plan shows the keys of DeepSpeed's configuration that they refuse.
+    """
     pytest.importorskip("transformers", reason="needs the hf extra")
     pytest.importorskip("deepspeed.utils", reason="needs the train extra", exc_type=ImportError)
     runs = [{"seed": seed, "deepspeed": extra} for seed, (extra, _) in enumerate(TRAINER, 1)]

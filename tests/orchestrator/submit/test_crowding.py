@@ -1,4 +1,4 @@
-"""Refuse or mark crowded runs: more ranks than cores, or several runs at once."""
+"""Crowded runs, with more ranks than cores or next to other runs, are refused or marked."""
 
 import json
 import os
@@ -17,14 +17,17 @@ PROBLEM = f"gpus_per_node={MANY} starts {MANY} ranks, and this machine has {core
 
 @pytest.fixture
 def strict(playground, monkeypatch: pytest.MonkeyPatch):
-    """Return a playground without TERALOG_OVERSUBSCRIBE, whose run has too many ranks."""
+    """Return a playground in which TERALOG_OVERSUBSCRIBE is not set.
+
+    Its run has more ranks than this machine has cores.
+    """
     monkeypatch.delenv("TERALOG_OVERSUBSCRIBE")
     playground.write_campaign("true", matrix="seed: [1]", gpus_per_node=MANY)
     return playground
 
 
 def recorded(folder: Path) -> list[dict[str, Any]]:
-    """Return the records of all attempts about crowding, oldest first."""
+    """Return the records of the start and end of all attempts, merged per attempt, in order."""
     return [
         json.loads(path.read_text()) | json.loads(path.with_name("ended.json").read_text())
         for path in sorted(folder.glob("results/play/*/attempt-*/attempt.json"))
@@ -45,7 +48,11 @@ def test_plan_and_submit_refuse_more_ranks_than_cores(strict) -> None:
 
 
 def test_oversubscribed_runs_start_and_are_marked(strict) -> None:
-    """The attempt's record, the report and its JSON mark the run; a retry needs the option too."""
+    """With the option, a run with more ranks than cores starts and is marked as crowded.
+
+    The attempt records its ranks and cores; the report and its JSON mark the run. A retry needs the
+    option too.
+    """
     strict.write_campaign("exit 1", matrix="seed: [1]", gpus_per_node=MANY)
     strict.teralog("submit", "campaign.yaml", "--oversubscribe")
     refused = strict.teralog("retry", "campaign.yaml")
@@ -78,7 +85,10 @@ def test_a_rehearsal_may_have_more_ranks_than_cores(strict) -> None:
 
 @pytest.mark.skipif(cores() < 2, reason="two runs at once need two cores")
 def test_runs_at_once_count_each_other(playground) -> None:
-    """If two runs are active at once, each records one other run; a later run records none."""
+    """If two runs run at the same time, the record of each has one other run.
+
+    A run that starts when the others have ended records no other run.
+    """
     meet = 'touch "$LEDGER.$run.here"; until [[ $(ls "$LEDGER".*.here | wc -l) -ge 2 ]]; do :; done'
     playground.write_campaign(f"{meet}; sleep 1", matrix="seed: [1]")
     text = (playground.path / "campaign.yaml").read_text()
@@ -94,7 +104,7 @@ def test_runs_at_once_count_each_other(playground) -> None:
 
 
 def playground_report(playground) -> list[dict[str, Any]]:
-    """Return label and crowding of each run in the report."""
+    """Return the label of each run in the report, and how it is crowded."""
     runs = json.loads(playground.teralog("report", "campaign.yaml", "--json").stdout)["runs"]
     return [{"run": run["label"], "crowded": run["crowded"]} for run in runs]
 
@@ -116,7 +126,8 @@ def test_an_attempt_records_which_runs_shared_its_cores(
 ) -> None:
     """An attempt is crowded if its ranks exceed the cores, or if other runs ran at the same time.
 
-    A run on GPUs records no cores, and records of earlier versions have no numbers: not crowded.
+    An attempt is not crowded if its record has no number of cores. This is so for attempts on GPUs,
+    and in records of earlier versions.
     """
     started = Started(1, "here", "t", "2026", 60, (), ranks=ranks, cores=core_count)
     attempt = Attempt(1, Path(), started, Ended("COMPLETED", "2026", other_runs=others))
@@ -124,9 +135,9 @@ def test_an_attempt_records_which_runs_shared_its_cores(
 
 
 def test_a_run_that_was_killed_counts_no_more(tmp_path: Path) -> None:
-    """A killed run does not count as another run at the same time.
+    """A killed run is not counted by other runs.
 
-    The kernel frees its lock, and the next count removes its file.
+    The kernel frees the lock of the killed run. The next run that counts removes its file.
     """
     first, second = Neighbours.join(tmp_path, "a"), Neighbours.join(tmp_path, "b")
     assert first is not None

@@ -33,7 +33,7 @@ def disk(playground) -> Iterator[Disk]:
 
 
 def the_sentence(done: "subprocess.CompletedProcess[str]") -> str:
-    """Return the only sentence that teralog prints."""
+    """Return the only line that teralog prints; assert that it is a message on stderr."""
     assert (done.returncode, done.stdout) == (1, "")
     lines = done.stderr.splitlines()
     assert len(lines) == 1
@@ -42,13 +42,16 @@ def the_sentence(done: "subprocess.CompletedProcess[str]") -> str:
 
 
 def folders(disk: Disk) -> set[str]:
-    """Return the folders of the disk that are not empty."""
+    """Return the folders on the disk that are not empty."""
     return {str(path.parent.relative_to(disk.path)) for path in disk.path.rglob("*")}
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_full_disk_is_one_sentence(disk: Disk, command: str) -> None:
-    """After the message, no half-written or temporary file is left."""
+    """If the disk is full, one sentence reports it.
+
+    No half-written or temporary file is left.
+    """
     disk.fill()
     sentence = the_sentence(disk.teralog(command, *COMMANDS[command]))
     assert sentence.endswith(f": cannot be written: {FULL}")
@@ -58,14 +61,14 @@ def test_a_full_disk_is_one_sentence(disk: Disk, command: str) -> None:
 
 @pytest.mark.parametrize("command", ["render", "submit"])
 def test_a_read_only_disk_is_one_sentence(disk: Disk, command: str) -> None:
-    """After the message, no half-written or temporary file is left."""
+    """If the disk is read-only, one sentence reports it, and no file is written."""
     disk.make_read_only()
     assert the_sentence(disk.teralog(command)).endswith(f": cannot be written: {READ_ONLY}")
     assert list(disk.path.iterdir()) == []
 
 
 def test_a_disk_that_can_hold_no_more_files_is_one_sentence(disk: Disk) -> None:
-    """A disk without free inodes is full too."""
+    """If the disk has no free inodes, one sentence reports that the disk is full."""
     with contextlib.suppress(OSError):
         for number in itertools.count():
             (disk.path / f"file-{number}").touch()
@@ -76,7 +79,10 @@ def test_a_disk_that_can_hold_no_more_files_is_one_sentence(disk: Disk) -> None:
 
 
 def test_a_full_disk_loses_no_earlier_results(disk: Disk) -> None:
-    """Measured results stay, and new ones follow once the disk has room again."""
+    """If the disk becomes full, measured results stay.
+
+    When the disk has room again, `submit` adds new results.
+    """
     assert disk.teralog("submit").returncode == 0
     before = disk.files()
     assert "play/report.md" in before
@@ -95,7 +101,10 @@ def test_a_full_disk_loses_no_earlier_results(disk: Disk) -> None:
 
 
 def test_commands_that_look_print_the_same_on_a_read_only_and_a_full_disk(disk: Disk) -> None:
-    """`plan`, `status` and `report`, for example, write no file."""
+    """Commands that write no files, e.g. `plan`, `status` and `report`, need no room on the disk.
+
+    On a full or read-only disk they print the same as before.
+    """
     assert disk.teralog("submit").returncode == 0
 
     def looked() -> dict[str, tuple[int, str, str]]:

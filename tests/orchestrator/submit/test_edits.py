@@ -82,7 +82,10 @@ def test_edits_of_a_campaign_are_reported(
     instead: str,
     changes: list[str],
 ) -> None:
-    """Runs are matched by label; runs without a match are new or removed."""
+    """The message about an edited campaign file has the changed, new and removed runs.
+
+    Runs before and after the edit are matched by label.
+    """
     store = CampaignStore(tmp_path / "results")
     campaign = campaign_of(RAN)
     render_runs(campaign, campaign.runs, store)

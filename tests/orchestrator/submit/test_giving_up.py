@@ -1,4 +1,4 @@
-"""`give_up`: which runs are not started because smaller runs of their series have failed."""
+"""`give_up`: after a run of a series has failed, runs with larger values are not started."""
 
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,11 @@ members = st.lists(
 def test_a_run_is_given_up_exactly_if_a_smaller_run_of_its_series_failed(
     runs: list[tuple[str, int]], data: st.DataObject
 ):
-    """The order of the file does not matter, and the first failed run is named."""
+    """A run is given up if a run of its series with a smaller value has failed, and only then.
+
+    The reason names the failed run with the smallest value. The order of runs in the campaign file
+    does not matter.
+    """
     ids = {f"{rest}{value}": (rest, value) for rest, value in runs}
     failed = data.draw(st.sets(st.sampled_from(sorted(ids))))
     series = all_series("n", [(run_id, rest, value) for run_id, (rest, value) in ids.items()])
@@ -66,7 +70,7 @@ def test_a_parameter_in_which_no_two_runs_differ_is_reported(campaign_of: Campai
 
 @given(members)
 def test_the_runs_of_a_series_come_one_after_another(runs: list[tuple[str, int]]):
-    """Each run follows all runs of its series with smaller values."""
+    """Each run starts after all runs of its series with smaller values."""
     series = all_series("n", [(f"{rest}{value}", rest, value) for rest, value in runs])
     for rest, value in runs:
         before = series[f"{rest}{value}"].before(f"{rest}{value}")
@@ -78,7 +82,8 @@ def test_the_runs_of_a_series_come_one_after_another(runs: list[tuple[str, int]]
 def test_a_series_is_of_runs_that_differ_in_the_parameter_alone(campaign_of: CampaignOf):
     """The runs of a series differ only in the `give_up` parameter and in sizes that follow from it.
 
-    E.g. the global batch may differ. Repeats and other settings make separate series.
+    E.g. the global batch may differ. Runs that differ in another setting or in `repeat` are in
+    separate series.
     """
     campaign = campaign_of(SWEEP + "repeats: 2\n")
     by_label = {run.label: run for run in campaign.runs}
@@ -92,7 +97,7 @@ def test_a_series_is_of_runs_that_differ_in_the_parameter_alone(campaign_of: Cam
 
 
 def test_a_missing_value_is_the_default_of_the_run_s_framework(campaign_of: CampaignOf):
-    """If a run does not set a parameter, the default of its framework decides its series."""
+    """A run that does not set a parameter is in the same series as runs that set its default."""
     campaign = campaign_of(
         "name: sweep\ngive_up: micro_batch_size\n"
         "defaults: {framework: deepspeed, script: train.py}\n"
@@ -144,7 +149,7 @@ def test_only_failures_that_a_larger_value_cannot_fix_give_up_runs(
     first: dict[str, Any] | None,
     given_up: bool,
 ):
-    """Runs are given up only after a failure that a larger value cannot fix.
+    """Runs are given up only after a failure that a larger value cannot fix, e.g. out of memory.
 
     Given-up runs have no records. They can start if a retry of the failed run completes.
     """
@@ -169,7 +174,7 @@ def test_only_failures_that_a_larger_value_cannot_fix_give_up_runs(
 def test_a_run_that_ended_on_its_own_keeps_its_end(
     campaign_of: CampaignOf, attempt_in: AttemptIn, tmp_path: Path
 ):
-    """If a larger run has completed or was cancelled, it keeps its outcome and is not given up."""
+    """A run that has completed or was cancelled is not given up, even if a smaller run failed."""
     campaign, store = campaign_of(SWEEP), CampaignStore(tmp_path / "results")
     for run in campaign.runs:
         size = run.run.batch.micro_batch_size
@@ -181,7 +186,7 @@ def test_a_run_that_ended_on_its_own_keeps_its_end(
 def test_status_and_report_show_given_up_runs_with_the_reason(
     campaign_of: CampaignOf, attempt_in: AttemptIn, tmp_path: Path
 ):
-    """`status` and `report` show given-up runs with the run that failed.
+    """`status` and `report` show which run's failure is the reason that a run was given up.
 
     The list of failures has the failed run with its log, but not the given-up runs.
     """
@@ -241,7 +246,7 @@ def test_a_job_cancelled_by_a_dependency_differs_from_one_cancelled_by_a_user(
 
 
 def sweep(playground, body: str, **defaults: Any) -> None:
-    """Write a campaign of two series of three runs."""
+    """Write a campaign of two series, each of three runs with different micro-batch sizes."""
     playground.write_campaign(
         body, matrix="strategy: [ddp, zero1], micro_batch_size: [4, 1, 2]", **defaults
     )
@@ -256,7 +261,10 @@ def starts(playground) -> list[str]:
 
 
 def test_on_this_machine_a_series_goes_up_to_its_first_failure(playground):
-    """Runs start in ascending order up to the failure; then submit continues with other series."""
+    """On this machine, the runs of a series start in ascending order up to the first failure.
+
+    Then `submit` continues with the other series.
+    """
     sweep(playground, 'case "$*" in *"ddp"*"--micro-batch-size 2 "*) exit 3 ;; esac')
     submitted = playground.teralog("submit", "campaign.yaml")
     assert submitted.returncode == 1

@@ -1,4 +1,7 @@
-"""Runs whose Python lacks required modules are not started; the command to type is printed."""
+"""If the Python of a run lacks modules that the run needs, the run is not started.
+
+The message has the command that installs the modules.
+"""
 
 import json
 import os
@@ -30,7 +33,7 @@ HERE = "scheduler: local\ngpus_per_node: 0\n"
 
 @pytest.fixture(scope="module")
 def core(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a Python with all packages of the tests except those of the extras."""
+    """Return a Python that has only the packages that teralog needs without its extras."""
     folder = tmp_path_factory.mktemp("core")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True, timeout=60)
     (folder / "packages").mkdir()
@@ -43,7 +46,7 @@ def core(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def teralog(python: Path | str, folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
-    """Run teralog in a folder, with a Python of its own."""
+    """Run teralog in a folder with this Python."""
     return subprocess.run(
         [python, "-m", "teralog", *words],
         cwd=folder,
@@ -56,7 +59,7 @@ def teralog(python: Path | str, folder: Path, *words: str) -> "subprocess.Comple
 
 
 def write(folder: Path, profile: str, runs: str) -> None:
-    """Write a campaign of these runs, and the profile of its cluster."""
+    """Write a campaign of these runs, and its cluster profile with these additional lines."""
     (folder / "here.yaml").write_text(HERE + profile)
     (folder / "campaign.yaml").write_text(f"{CAMPAIGN}include:\n  - {{{runs}}}\n")
 
@@ -81,7 +84,10 @@ def write(folder: Path, profile: str, runs: str) -> None:
 def test_a_core_install_plans_but_starts_nothing(
     core: Path, tmp_path: Path, run: str, lacking: str, line: str
 ) -> None:
-    """`plan` prints the install command and exits with 0; `submit` and rehearsals start nothing."""
+    """Without the extras, `plan` prints the command that installs them, and exits with 0.
+
+    `submit` and rehearsals start no run.
+    """
     write(tmp_path, "", run)
     sentence = f"imports {lacking}, which {core} lacks; type: {line}\n"
     planned = teralog(core, tmp_path, "plan", "campaign.yaml")
@@ -117,9 +123,9 @@ def test_the_python_of_a_profile_is_asked(core: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("python", ["./no-answer", "./slow-to-fail", "./not-there"])
 def test_no_module_is_reported_if_the_python_does_not_answer(tmp_path: Path, python: str) -> None:
-    """If the profile's Python does not answer the query for modules, no module is reported.
+    """If the profile's Python does not answer the query for modules, none is reported as missing.
 
-    E.g. this Python is a wrapper script.
+    E.g. this Python may be a wrapper script.
     """
     for name, body in (("no-answer", "echo hello"), ("slow-to-fail", "exit 3")):
         (tmp_path / name).write_text(f"#!/bin/bash\n{body}\n")
@@ -133,9 +139,9 @@ def test_no_module_is_reported_if_the_python_does_not_answer(tmp_path: Path, pyt
 def test_a_rehearsal_finds_missing_modules_of_the_job_s_environment(
     core: Path, tmp_path: Path
 ) -> None:
-    """A rehearsal finds modules that the job's environment lacks, and starts no launcher then.
+    """A rehearsal reports modules that the job's environment lacks, and then starts no launcher.
 
-    Only the job has that environment, because the profile's set-up lines make it.
+    Only the job has that environment: the set-up lines of the cluster profile make it.
     """
     write(tmp_path, f"python: {core}\nsetup: ['true']\n", "framework: gpt")
     assert teralog(sys.executable, tmp_path, "plan", "campaign.yaml").stderr.count("cannot") == 0
@@ -163,7 +169,7 @@ def test_a_rehearsal_finds_missing_modules_of_the_job_s_environment(
 def test_launcher_and_program_need_modules(
     run_of: Any, values: Mapping[str, Any], modules: list[str]
 ) -> None:
-    """A module that both launcher and program need is listed once."""
+    """A run needs the modules of its launcher and of its program, each listed once."""
     assert needed_modules(run_of(**values)) == modules
 
 
@@ -179,8 +185,8 @@ def test_launcher_and_program_need_modules(
     ],
 )
 def test_the_line_to_type_names_extras(modules: list[str], python: str | None, line: str) -> None:
-    """The install command names the extras of the missing modules.
+    """The install command has the extras of the missing modules.
 
-    A package that belongs to no extra is named itself.
+    For a module that belongs to no extra, it has the module's own name.
     """
     assert install_line(modules, module_extras(), python) == line

@@ -1,4 +1,4 @@
-"""Submit on this machine: every run ends once, whatever is killed, and no process is left."""
+"""Submit on this machine: every run ends once and no process is left, whatever is killed."""
 
 import contextlib
 import json
@@ -49,7 +49,10 @@ def test_all_runs_start_and_a_second_submit_has_nothing_to_do(playground) -> Non
 
 @pytest.mark.parametrize("moment", range(MOMENTS))
 def test_a_killed_submit_loses_no_run_and_starts_none_twice(playground, moment: int) -> None:
-    """After kill -9 at any moment, a second submit brings every run to exactly one end."""
+    """If a submit is killed at any moment, a second submit brings every run to exactly one end.
+
+    The test uses kill -9.
+    """
     playground.write_campaign("sleep 0.3", matrix="seed: [1, 2, 3, 4, 5]")
     submit = playground.start("submit", "campaign.yaml")
     time.sleep(random.Random(moment).uniform(0.1, 2.5))
@@ -65,7 +68,7 @@ def test_a_killed_submit_loses_no_run_and_starts_none_twice(playground, moment: 
 
 
 def test_a_killed_submit_takes_its_runs_with_it(playground) -> None:
-    """No run continues without its submit, even if there is no second submit."""
+    """If a submit is killed, its runs end too, even without a second submit."""
     playground.write_campaign("sleep 600")
     submit = playground.start("submit", "campaign.yaml")
     wait_until(lambda: bool(playground.events()))
@@ -99,7 +102,10 @@ def test_a_killed_supervisor_leaves_a_job_that_the_next_submit_ends(playground) 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_stopped_submit_stops_its_runs_and_can_continue_later(playground, number: int) -> None:
-    """After Ctrl-C or SIGTERM no process is left, and a second submit continues."""
+    """After Ctrl-C, SIGTERM or SIGHUP no process of a submit is left.
+
+    A second submit continues with the missing runs.
+    """
     playground.write_campaign('test -e "$LEDGER.go" || sleep 600')
     submit = playground.start("submit", "campaign.yaml")
     wait_until(lambda: bool(playground.events()))
@@ -115,7 +121,7 @@ def test_a_stopped_submit_stops_its_runs_and_can_continue_later(playground, numb
 
 
 def test_following_a_log_ends_quietly(playground) -> None:
-    """Ctrl-C ends `logs -f`, and not the run."""
+    """Ctrl-C ends `logs -f`, which shows the log of an active run, and does not end the run."""
     playground.write_campaign('echo begun; test -e "$LEDGER.go" || sleep 600', matrix="seed: [1]")
     submit = playground.start("submit", "campaign.yaml")
     wait_until(lambda: bool(playground.events()))
@@ -130,7 +136,10 @@ def test_following_a_log_ends_quietly(playground) -> None:
 
 
 def test_a_run_that_takes_too_long_is_ended(playground) -> None:
-    """A run is ended at its time limit, and so are its children outside of its process group."""
+    """A run is ended at its time limit.
+
+    Its child processes end too, even if they are outside of its process group.
+    """
     playground.write_campaign("setsid sleep 600 & sleep 600", matrix="seed: [1]", time_limit="0:01")
     submit = playground.teralog("submit", "campaign.yaml")
     assert submit.returncode == 1
@@ -141,7 +150,7 @@ def test_a_run_that_takes_too_long_is_ended(playground) -> None:
 
 
 def test_processes_left_by_a_job_are_ended(playground) -> None:
-    """A background child does not outlive its run."""
+    """When a run ends, its child processes in the background are ended."""
     playground.write_campaign("setsid sleep 600 &", matrix="seed: [1]")
     assert playground.teralog("submit", "campaign.yaml").returncode == 0
     assert playground.processes() == []
@@ -164,7 +173,7 @@ def test_a_failed_run_is_run_again_only_by_retry_which_keeps_its_log(playground)
 
 
 def test_retry_starts_only_runs_with_the_given_outcomes(playground) -> None:
-    """`retry --only` leaves other runs unchanged, and an unknown outcome is refused."""
+    """`retry --only` starts only runs with the given outcomes; an unknown outcome is refused."""
     playground.write_campaign("exit 1", matrix="seed: [1]")
     playground.teralog("submit", "campaign.yaml")
     nothing = playground.teralog("retry", "campaign.yaml", "--only", "oom,timeout")
@@ -197,7 +206,7 @@ def test_a_retry_before_any_failure_is_reported(playground) -> None:
 
 
 def test_cancel_reports_only_the_runs_that_it_ended(playground) -> None:
-    """A run that had ended before stays unchanged, and is not named."""
+    """`cancel` names only the runs that it has ended; a run that ended before stays unchanged."""
     playground.write_campaign("true", matrix="seed: [1, 2]")
     playground.teralog("submit", "campaign.yaml")
     playground.write_campaign("true", matrix="seed: [1, 2, 3]")
@@ -224,7 +233,7 @@ def test_cancel_reports_only_the_runs_that_it_ended(playground) -> None:
 def test_cancel_ends_only_the_given_runs(
     playground, options: tuple[str, ...], code: int, message: str
 ) -> None:
-    """`cancel` without a run, or for a campaign that never started, cancels nothing."""
+    """`cancel` cancels nothing if the user gives no run, or if no run was submitted."""
     playground.write_campaign("true", matrix="seed: [1, 2]")
     result = playground.teralog("cancel", "campaign.yaml", *options)
     assert (result.returncode, message in result.stderr) == (code, True), result.stderr
@@ -280,16 +289,16 @@ def test_two_submits_of_one_campaign_do_not_double_anything(playground) -> None:
 
 
 def test_slots_bound_how_many_runs_there_are_at_once(playground) -> None:
-    """With one slot, a run starts only after the run before it has ended."""
+    """If only one run may run at once, the next run starts after the run before it has ended."""
     playground.write_campaign("sleep 0.1")
     playground.teralog("submit", "campaign.yaml", "--slots", "1")
     assert [words[1] for words in playground.events()] == ["start", "end"] * 4
 
 
 def test_a_submit_without_a_free_gpu_reports_that_it_waits(playground) -> None:
-    """A submit that finds no free device reports once that it waits.
+    """If no GPU is free, `submit` reports once that it waits.
 
-    It continues when another campaign's run releases its GPUs.
+    It continues when a run of another campaign releases its GPUs.
     """
     playground.environment |= {"CUDA_VISIBLE_DEVICES": "0", "GPUS": "1"}
     playground.write_campaign("until [[ -e $(dirname $0)/go ]]; do sleep 0.1; done", "seed: [1]")
@@ -310,7 +319,7 @@ def test_a_submit_without_a_free_gpu_reports_that_it_waits(playground) -> None:
 
 
 def test_no_gpu_is_given_to_two_runs_at_once(playground) -> None:
-    """On a machine of four GPUs, runs of two GPUs go two at a time, each on separate GPUs."""
+    """On a machine with four GPUs, two runs with two GPUs each run at once, on separate GPUs."""
     playground.environment |= {"CUDA_VISIBLE_DEVICES": "0,1,2,3", "GPUS": "4"}
     playground.write_campaign("sleep 0.4", matrix="seed: [1, 2, 3, 4, 5]", gpus_per_node=2)
     assert playground.teralog("submit", "campaign.yaml").returncode == 0
@@ -347,9 +356,9 @@ def test_a_campaign_edited_after_it_ran_is_not_run_by_mistake(playground) -> Non
 
 
 def test_an_out_of_memory_is_distinguished_from_another_failure(playground) -> None:
-    """The end of the log, not the exit code, shows that a run failed for lack of memory.
+    """The last lines of the log, not the exit code, show that a run failed for lack of memory.
 
-    `submit` and `report` quote that line of the log.
+    `submit` and `report` quote the line about the memory.
     """
     message = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has"
     playground.write_campaign(f"echo '{message}'; exit 1", matrix="seed: [1]")
@@ -363,7 +372,7 @@ def test_an_out_of_memory_is_distinguished_from_another_failure(playground) -> N
 
 
 def on_a_terminal(playground, command: str) -> subprocess.CompletedProcess[str]:
-    """Run a teralog command on a terminal, made by `script`."""
+    """Run a teralog command on a terminal, which the program `script` makes."""
     teralog = playground.start("--version").args[0]
     words = ["script", "--quiet", "--return", "--command", f"{teralog} {command}", os.devnull]
     return subprocess.run(
@@ -378,7 +387,7 @@ def on_a_terminal(playground, command: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_terminal_gets_a_live_display(playground) -> None:
-    """On a terminal the display is drawn by rich."""
+    """On a terminal, `submit` shows a display that rich draws again at each change."""
     playground.write_campaign("sleep 0.2", matrix="seed: [1, 2]")
     done = on_a_terminal(playground, "submit campaign.yaml")
     assert done.returncode == 0
@@ -395,7 +404,7 @@ def test_a_job_killed_by_a_signal_without_a_name_has_failed(playground) -> None:
 
 
 def test_a_run_started_on_another_machine_is_left_to_it(playground) -> None:
-    """A run that another machine started on a shared disk is left alone.
+    """On a shared disk, `submit` does not touch a run that another machine started.
 
     The run's process id has no meaning on this machine.
     """
@@ -415,7 +424,7 @@ def test_a_run_started_on_another_machine_is_left_to_it(playground) -> None:
 
 
 def test_more_gpus_than_there_are_is_reported_before_anything_starts(playground) -> None:
-    """Before any run starts, a message reports that the profile has more GPUs than this machine."""
+    """If a run needs more GPUs than this machine has, `submit` reports it and starts no run."""
     playground.environment |= {"CUDA_VISIBLE_DEVICES": "0", "GPUS": "4"}
     playground.write_campaign("true", matrix="gpus_per_node: [1, 2]")
     refused = playground.teralog("submit", "campaign.yaml")
@@ -425,7 +434,7 @@ def test_more_gpus_than_there_are_is_reported_before_anything_starts(playground)
 
 
 def kill_supervisors(playground) -> None:
-    """Kill the supervising processes as the kernel would, without a message."""
+    """Kill all supervisors with a signal that they cannot handle."""
     for process, words in playground.command_lines():
         if "submitit.core._submit" in " ".join(words):
             with contextlib.suppress(psutil.Error):
@@ -459,7 +468,7 @@ def test_cancel_ends_a_job_that_no_one_supervises_any_more(playground) -> None:
 
 
 def test_a_retry_does_not_make_an_edited_campaign_the_submitted_one(playground) -> None:
-    """If the campaign file was edited, `submit` asks the user to confirm, even after a retry."""
+    """If the campaign file was edited, `submit` refuses to start its runs, even after a retry."""
     playground.write_campaign("true", matrix="seed: [1, 2]")
     playground.teralog("submit", "campaign.yaml")
     playground.write_campaign("true", matrix="seed: [2, 3]")
@@ -477,7 +486,10 @@ def test_text_from_a_log_does_not_control_the_terminal(playground) -> None:
 
 
 def test_submit_retry_and_cancel_have_json(playground) -> None:
-    """The JSON has one object for each run concerned, and stdout has nothing else."""
+    """With --json, `submit`, `retry` and `cancel` print only JSON on stdout: one object per run.
+
+    `submit` prints all runs of the campaign; `retry` and `cancel` print those that they changed.
+    """
     playground.write_campaign("true", matrix="seed: [1, 2]")
     assert playground.teralog("cancel", "campaign.yaml", "--all", "--json").stdout == "[]\n"
     submit = playground.teralog("submit", "campaign.yaml", "--json")
@@ -503,7 +515,10 @@ def test_submit_retry_and_cancel_have_json(playground) -> None:
 
 
 def test_a_log_is_printed_to_a_pipe_as_it_is_and_to_a_terminal_without_escapes(playground) -> None:
-    """`logs --tail` prints the end of a log; an empty log gets a sentence."""
+    """`logs` prints a log unchanged to a pipe, and without terminal control codes to a terminal.
+
+    `--tail` prints only its last lines. If the log is empty, a sentence reports that.
+    """
     body = "printf 'first\\n\\033]0;p\\007\\033[31mlast\\033[0m\\n'"
     playground.write_campaign(body, matrix="seed: [1]")
     playground.teralog("submit", "campaign.yaml")
@@ -520,7 +535,10 @@ def test_a_log_is_printed_to_a_pipe_as_it_is_and_to_a_terminal_without_escapes(p
 
 
 def test_submit_writes_the_report_when_the_campaign_is_complete(playground) -> None:
-    """The report covers all runs, also failed ones, and is not written while runs are missing."""
+    """When all runs of a campaign have ended, `submit` writes its report.
+
+    The report has all runs, also failed ones. A rehearsal writes no report.
+    """
     page = playground.path / "results" / "play" / "report.md"
     playground.write_campaign('test "$SEED" != 2', matrix="seed: [1, 2]")
     first = playground.teralog("submit", "campaign.yaml", "--rehearse")

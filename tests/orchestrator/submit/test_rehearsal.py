@@ -1,4 +1,4 @@
-"""Rehearsed campaigns: every script starts, no rank trains, and mistakes appear."""
+"""Rehearse campaigns: every job script starts, no rank trains, and mistakes are found."""
 
 import json
 import re
@@ -15,7 +15,7 @@ from orchestrator.submit.rehearsal import rehearsal_order
 
 
 def call_this_python(playground: Any, more: str = "") -> None:
-    """Write a cluster profile with this Python and these further lines."""
+    """Write a cluster profile whose Python is the one of the tests, with these further lines."""
     (playground.path / "here.yaml").write_text(
         f"scheduler: local\ngpus_per_node: 0\npython: {sys.executable}\n{more}"
     )
@@ -39,7 +39,7 @@ def bash(script: Path, folder: Path) -> "subprocess.CompletedProcess[str]":
 def test_all_imports_of_our_programs_are_declared(
     run_of: Any, values: dict[str, Any], program: str
 ) -> None:
-    """All modules that a program or its launcher imports are declared.
+    """A rehearsal checks all modules that teralog's own training programs import.
 
     Modules of the standard library are left out.
     """
@@ -53,7 +53,10 @@ def test_all_imports_of_our_programs_are_declared(
 
 @pytest.mark.train
 def test_rehearsals_are_stored_apart_from_measurements(playground) -> None:
-    """A rehearsal has its own state, log and folder, and its run still has to start."""
+    """A rehearsal of a run has a state, log and folder of its own.
+
+    The run itself stays unstarted.
+    """
     playground.write_campaign("true", matrix="seed: [1, 2]")
     campaign = playground.path / "campaign.yaml"
     call_this_python(playground)
@@ -104,7 +107,10 @@ def test_a_script_that_ends_before_the_checker_has_rehearsed_nothing(playground)
 
 @pytest.mark.train
 def test_a_run_that_is_forecast_not_to_fit_can_be_rehearsed(playground) -> None:
-    """A rehearsal needs no memory; the run itself is refused as before."""
+    """A run whose forecast exceeds the memory can be rehearsed: a rehearsal needs no memory.
+
+    The run itself is still refused.
+    """
     pytest.importorskip("torch")
     playground.write_campaign("true", matrix="model: [206B]")
     call_this_python(playground)
@@ -115,7 +121,7 @@ def test_a_run_that_is_forecast_not_to_fit_can_be_rehearsed(playground) -> None:
 
 @pytest.mark.train
 def test_a_rehearsal_needs_no_gpus(playground) -> None:
-    """In a rehearsal, DeepSpeed's launcher does not look for GPUs either."""
+    """A rehearsal needs no GPUs, even with DeepSpeed's launcher, which usually looks for GPUs."""
     pytest.importorskip("deepspeed")
     (playground.path / "train.py").touch()
     (playground.path / "gpus.yaml").write_text(
@@ -131,9 +137,10 @@ def test_a_rehearsal_needs_no_gpus(playground) -> None:
 
 @pytest.mark.train
 def test_a_script_can_be_rehearsed_again_by_hand_wherever_its_setup_leads(playground) -> None:
-    """A script can be rehearsed again by hand, even if its set-up lines change the folder.
+    """The user can start the script of a rehearsal again by hand.
 
-    The ranks of each start meet in a separate folder, which is removed.
+    This works even if set-up lines of the profile change the current folder. The ranks of each
+    start find each other by files in a temporary folder, which is removed at the end.
     """
     pytest.importorskip("torch")
     playground.write_campaign("true", matrix="seed: [1]")

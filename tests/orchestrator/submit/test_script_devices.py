@@ -19,9 +19,10 @@ from parsers.summary.warmup import Warmup
 def test_deepspeeds_launcher_takes_the_gpus_that_were_given(
     run_of: Callable[..., Run], tmp_path: Path
 ) -> None:
-    """DeepSpeed's launcher uses the GPUs of its run; by default it would use the first GPUs.
+    """DeepSpeed's launcher uses the GPUs that its run was given.
 
-    LOCAL_SIZE is the number of accelerators that DeepSpeed assumes on a machine without any.
+    By default it would use the first GPUs of the machine. The test sets LOCAL_SIZE, the number of
+    accelerators that DeepSpeed assumes on a machine without any.
     """
     pytest.importorskip("deepspeed")
     program = tmp_path / "program.py"

@@ -1,4 +1,4 @@
-"""A job script removes the lock that a killed compilation of a torch extension left."""
+"""A job script removes the lock file of a torch extension whose compilation was killed."""
 
 import os
 import subprocess
@@ -22,9 +22,9 @@ JOB = {"SLURM_JOB_ID": "1", "SLURM_JOB_NODELIST": "here"}
 
 @pytest.fixture
 def lock(tmp_path: Path) -> Path:
-    """Return the lock file that torch makes while it compiles an extension.
+    """Return a lock file like the one that torch makes while it compiles an extension.
 
-    Its folder's name has characters with a meaning in shell patterns.
+    The name of a folder above it has characters with a meaning in shell patterns.
     """
     path = tmp_path / "a [cache]" / "cpu_adam" / "lock"
     path.parent.mkdir(parents=True)
@@ -34,7 +34,10 @@ def lock(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def start(run_of: Callable[..., Run], tmp_path: Path, lock: Path) -> Start:
-    """Start a job script here as the scheduler would, with programs that do nothing."""
+    """Return a function that starts a job script on this machine, as the given scheduler would.
+
+    Stand-ins that do nothing replace Python and scontrol; the one for srun runs its command.
+    """
     programs = tmp_path / "programs"
     programs.mkdir()
     srun = 'while [[ $1 == --* ]]; do shift; done; "$@"\n'
@@ -60,21 +63,21 @@ def start(run_of: Callable[..., Run], tmp_path: Path, lock: Path) -> Start:
 
 @contextmanager
 def compiling(lock: Path) -> Iterator[None]:
-    """Hold a lock open, as a process that compiles does."""
+    """Hold a lock file open, as a process does that compiles an extension."""
     with lock.open():
         yield
 
 
 def age(lock: Path, seconds: float) -> None:
-    """Set the age of a lock file."""
+    """Set the age of a lock file, in seconds."""
     then = time.time() - seconds
     os.utime(lock, (then, then))
 
 
 def test_here_a_lock_is_kept_as_long_as_a_process_holds_it(lock: Path, start: Start) -> None:
-    """On this machine a lock is kept while a process holds it, whatever its age.
+    """On this machine, a job script keeps a lock while a process holds it, whatever the lock's age.
 
-    A killed process does not remove its lock.
+    If no process holds it, the script removes it: a killed process leaves its lock behind.
     """
     age(lock, 3600)
     with compiling(lock):
@@ -85,9 +88,9 @@ def test_here_a_lock_is_kept_as_long_as_a_process_holds_it(lock: Path, start: St
 
 
 def test_here_a_lock_made_in_this_second_is_kept(lock: Path, start: Start) -> None:
-    """On this machine a lock that is younger than a second is kept.
+    """On this machine, a job script keeps a lock that is younger than a second.
 
-    Each rank holds the lock for a moment, perhaps while the script looks for its holder.
+    A rank may have made it at the moment in which the script looks for processes that hold it.
     """
     age(lock, -60)
     assert start("local").wait() == 0
@@ -111,7 +114,7 @@ def test_on_a_cluster_a_job_waits_for_a_lock_with_a_message(lock: Path, start: S
 
 
 def test_on_a_cluster_a_lock_older_than_ten_minutes_is_abandoned(lock: Path, start: Start) -> None:
-    """On a cluster a lock older than ten minutes is removed: no compilation takes as long."""
+    """On a cluster, a lock older than ten minutes is removed: no compilation takes that long."""
     age(lock, 11 * 60)
     assert start("slurm").communicate() == ("", None)
     assert not lock.exists()
@@ -121,7 +124,7 @@ def test_on_a_cluster_a_lock_older_than_ten_minutes_is_abandoned(lock: Path, sta
 def test_a_missing_folder_of_extensions_is_accepted(
     lock: Path, start: Start, scheduler: str
 ) -> None:
-    """A job script starts if the folder of extensions does not exist; the first run creates it."""
+    """A job script runs if the folder of torch extensions does not exist yet."""
     lock.unlink()
     lock.parent.rmdir()
     lock.parent.parent.rmdir()

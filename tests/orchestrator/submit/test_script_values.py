@@ -1,6 +1,6 @@
-"""Values with special characters reach the program, and sbatch, unchanged.
+"""Values with special characters reach the training program, and sbatch, unchanged.
 
-The scripts are run for real, with stand-ins for the program, for srun and for scontrol.
+The tests run the scripts, with stand-ins for the training program, srun and scontrol.
 """
 
 import os
@@ -68,7 +68,7 @@ done
 
 @dataclass(frozen=True)
 class Sandbox:
-    """A folder with stand-ins, in which tests run scripts."""
+    """A folder with stand-ins for programs, in which tests run scripts."""
 
     path: Path
 
@@ -77,7 +77,7 @@ class Sandbox:
         return Cluster(name="here", python=str(self.path / "bin" / "python"), **values)
 
     def run(self, script: str) -> None:
-        """Run a script as a batch job, and assert that it creates and removes no file."""
+        """Run a script as a batch job; assert that it adds or removes no file in bin and work."""
         for name in ("arguments", "ranks", "modules"):
             (self.path / name).unlink(missing_ok=True)
         before = sorted(self.path.rglob("*/*"))
@@ -92,13 +92,16 @@ class Sandbox:
         assert sorted(self.path.rglob("*/*")) == before
 
     def given(self, name: str) -> list[str]:
-        """Return the arguments and variables that the stand-ins recorded."""
+        """Return the words that the stand-ins recorded in the file with this name."""
         return (self.path / name).read_text(encoding="utf-8").split("\0")[:-1]
 
 
 @pytest.fixture(scope="module")
 def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Sandbox:
-    """Return a sandbox with the stand-ins, and a file that must still exist after the test."""
+    """Return a sandbox with the stand-ins.
+
+    It has a file `x`, which a command in a value could delete.
+    """
     box = Sandbox(tmp_path_factory.mktemp("sandbox"))
     for folder in ("bin", "work"):
         (box.path / folder).mkdir()
@@ -113,7 +116,7 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Sandbox:
 def script_of(
     run: Run, cluster: Cluster, folder: Path, name: str = "name", label: str = "label"
 ) -> str:
-    """Return the script of a run, whose campaign file is in /campaigns."""
+    """Return the job script of a run, as for a campaign file in the folder /campaigns."""
     planned = PlannedRun(run, "0123456789ab", label, ())
     path = Path("/campaigns/campaign.yaml")
     return job_script(planned, Campaign(path, name, cluster, Warmup(), (planned,), ()), folder)
@@ -148,7 +151,7 @@ def sbatch_options(script: str) -> dict[str, str]:
 
 
 def output_file(pattern: str, job: str) -> str:
-    """Return the file that Slurm makes from the value of --output.
+    """Return the path of the log that Slurm writes for this value of --output.
 
     If the value contains a backslash, Slurm removes the backslashes and replaces nothing else.
     """
@@ -179,7 +182,7 @@ def test_a_program_gets_its_arguments_as_they_were_written(
     name: str,
     label: str,
 ) -> None:
-    """With any launcher, a program gets its arguments unchanged. The shell runs none of them."""
+    """With any launcher, a program gets its arguments unchanged; the shell runs no part of them."""
     if launcher == "srun":
         scheduler = "slurm"
     run = run_of(framework="deepspeed", launcher=launcher, script=script, script_args=arguments)
@@ -202,7 +205,10 @@ def test_sbatch_gets_its_options_as_they_were_written(
     name: str,
     folder: str,
 ) -> None:
-    """Each option reaches sbatch unchanged: no value ends its line early or begins a comment."""
+    """Each option reaches sbatch unchanged.
+
+    No value ends its #SBATCH line early or begins a comment.
+    """
     values = {
         "partition": partition,
         "account": account,
@@ -255,7 +261,10 @@ DIRECTIVES = {
 def test_a_key_of_a_profile_is_a_line_of_the_script(
     tmp_path: Path, run_of: Callable[..., Run], text: str, line: str | None
 ):
-    """A key of the cluster profile adds an #SBATCH line to the script, or changes one."""
+    """A key in the cluster profile adds or changes the #SBATCH line that belongs to it.
+
+    `exclusive: false` adds no line.
+    """
     (tmp_path / "plain.yaml").write_text("gpus_per_node: 4\n")
     (tmp_path / "more.yaml").write_text(f"gpus_per_node: 4\n{text}")
     plain, more = (
@@ -269,7 +278,7 @@ def test_a_key_of_a_profile_is_a_line_of_the_script(
 def test_modules_are_loaded_by_the_names_written(
     sandbox: Sandbox, run_of: Callable[..., Run], modules: list[str]
 ) -> None:
-    """Modules are loaded one by one, after all earlier modules are unloaded."""
+    """A script unloads all modules, and then loads the profile's modules one by one."""
     cluster = sandbox.cluster(scheduler="local", gpus_per_node=0, modules=modules)
     sandbox.run(script_of(run_of(), cluster, Path("/results")))
     loaded = [word for module in modules for word in ("load", module)]
@@ -279,7 +288,7 @@ def test_modules_are_loaded_by_the_names_written(
 def test_every_task_under_srun_learns_its_rank(
     sandbox: Sandbox, run_of: Callable[..., Run]
 ) -> None:
-    """Every task gets its rank in the variables that a launcher would set."""
+    """With launcher srun, every task has its rank in the variables that torchrun would set."""
     run = run_of(launcher="srun", gpus_per_node=2)
     sandbox.run(script_of(run, sandbox.cluster(gpus_per_node=2), Path("/results")))
     assert sandbox.given("ranks") == ["0/0/2", "1/1/2"]
@@ -288,7 +297,10 @@ def test_every_task_under_srun_learns_its_rank(
 def test_deepspeeds_launcher_is_started_on_every_node(
     sandbox: Sandbox, run_of: Callable[..., Run], tmp_path: Path
 ) -> None:
-    """The launcher gets the number of its node, and a file that names all nodes."""
+    """DeepSpeed's launcher is started on every node.
+
+    It gets the number of its node, and a file that lists all nodes.
+    """
     folder = tmp_path / "it's a $(rm x) folder"
     folder.mkdir()
     run = run_of(launcher="deepspeed", nodes=2, gpus_per_node=4)
@@ -308,7 +320,10 @@ def test_deepspeeds_launcher_is_started_on_every_node(
 def test_the_launcher_of_a_node_gets_the_number_of_its_node(
     sandbox: Sandbox, run_of: Callable[..., Run], framework: str, launcher: str
 ) -> None:
-    """The launcher of each node gets the node's number, which is the same at every start."""
+    """The launcher of each node gets the number of the node.
+
+    A node has the same number at every start.
+    """
     values: dict[str, Any] = {} if framework == "gpt" else {"source": "/megatron"}
     if values:
         values |= {"data_path": "d", "vocab_file": "v", "merge_file": "m", "precision": "fp16"}

@@ -36,22 +36,22 @@ def rendered() -> dict[str, Script]:
 
 @every_recorded_script
 def test_script_is_rendered_as_recorded(name: str, rendered: dict[str, Script]) -> None:
-    """Each rendered script equals its record.
+    """Each rendered script equals its record in tests/scripts.
 
-    If a template changes, `make record` writes the changed scripts as new records.
+    If a template changes, `make record` records the changed scripts again.
     """
     assert rendered[name].text == recorded(name)
 
 
 def test_every_script_is_recorded_once(rendered: dict[str, Script]) -> None:
-    """No record is missing, and every record belongs to a script."""
+    """Every script has a record in tests/scripts, and every record belongs to a script."""
     assert names() == sorted(rendered)
 
 
 def test_one_whole_script_is_recorded_per_framework_and_launcher(
     rendered: dict[str, Script],
 ) -> None:
-    """For each framework with each launcher, one script is recorded as a whole.
+    """For each pair of framework and launcher, one script is recorded as a whole.
 
     All other scripts are recorded as differences from a whole script.
     """
@@ -95,7 +95,10 @@ LAUNCHERS = [
 def test_every_framework_has_a_recorded_script_with_every_launcher(
     framework: str, launcher: str
 ) -> None:
-    """A new framework, or a new launcher, needs a campaign in tests/scripts."""
+    """Every framework has a recorded script with each of its launchers.
+
+    A new framework or launcher needs a run in a campaign of tests/scripts.
+    """
     pattern = rf"{framework}-.*launcher-{launcher}"
     missing = f"give tests/scripts/{framework}-….yaml a run with launcher: {launcher}"
     assert any(re.match(pattern, name) for name in names()), missing
@@ -135,7 +138,7 @@ def test_shellcheck_finds_nothing(framework: str, tmp_path: Path) -> None:
 def test_a_name_without_a_value_in_a_template_is_an_error(
     hole: str, run_of: Callable[..., Run]
 ) -> None:
-    """A template that uses a name that a run does not have raises an error."""
+    """If a template uses a name that has no value, an error is raised."""
     template = module._environment().from_string(hole)
     with pytest.raises(UndefinedError, match="absent"):
         template.render(run=run_of())
@@ -153,7 +156,7 @@ def test_a_name_without_a_value_in_a_template_is_an_error(
     ],
 )
 def test_values_in_templates_are_quoted_by_default(value: object, text: str) -> None:
-    """Values in templates are quoted, even if the template forgets the filter."""
+    """Values in templates are quoted for the shell, even if the template does not ask for it."""
     assert module._environment().from_string("{{ value }}").render(value=value) == text
 
 
@@ -188,14 +191,20 @@ def v100() -> Campaign:
 def test_sbatch_writes_into_the_runs_folder_whatever_its_name(
     folder: str, pattern: str, v100: Campaign
 ) -> None:
-    """In a path, sbatch replaces %j by the job id and %% by %, unless there is a backslash."""
+    """The value of --output makes sbatch write its log into the run's folder, whatever its name.
+
+    In the value, sbatch replaces %j by the job id and %% by %, unless there is a backslash.
+    """
     script = job_script(v100.runs[0], v100, Path(folder))
     assert f"\n#SBATCH --output={pattern}\n" in script
 
 
 @pytest.mark.parametrize("folder", ["/a\nb", "/a\x1b[31m", "/not-utf8-\udcff"])
 def test_a_folder_that_a_script_cannot_hold_is_refused(folder: str, v100: Campaign) -> None:
-    """A path with a line break is refused, because it would end an #SBATCH line."""
+    """A results folder is refused if its path has a line break or a control character.
+
+    E.g. a line break would end an #SBATCH line.
+    """
     with pytest.raises(UserError, match="line break or a control character") as caught:
         job_script(v100.runs[0], v100, Path(folder))
     assert caught.value.problems[0].isprintable()
@@ -242,7 +251,7 @@ CPU_STEPS = {
 def test_an_optimizer_that_steps_on_the_cpu_has_all_cores_of_a_rank(
     name: str, values: str, threads: int, campaign_of: Callable[[str], Campaign]
 ) -> None:
-    """An optimizer on the CPU gets as many threads as its rank has cores."""
+    """If the optimizer runs on the CPU, a rank gets as many threads as it has cores."""
     campaign = campaign_of(
         f"name: c\ncluster: {RECORDS / 'clusters' / 'v100.yaml'}\n"
         f"defaults: {{framework: {name}, model: s, gpus_per_node: 4, {values}}}\n"

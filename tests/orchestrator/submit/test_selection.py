@@ -1,4 +1,4 @@
-"""Choose the runs that start, and the resources that they request."""
+"""Choose the runs that start, and change the resources that they request."""
 
 from dataclasses import replace
 
@@ -31,9 +31,9 @@ def test_every_value_that_does_not_fit_is_named(
 
 
 def test_resources_of_slurm_are_refused_on_this_machine(campaign_of: CampaignOf) -> None:
-    """On this machine, options for Slurm's resources are refused, never ignored silently.
+    """On this machine, options for Slurm's resources are refused, not ignored.
 
-    Without such options the campaign stays as it is.
+    Without such options the campaign stays unchanged.
     """
     campaign = campaign_of(CAMPAIGN.format(cluster="local"))
     assert with_resources(campaign, memory=None) == campaign

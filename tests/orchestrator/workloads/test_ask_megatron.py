@@ -24,7 +24,10 @@ ACCEPTED = ["--lr", "0.1", "--num-layers", "4"]
 def answers_to(
     folder: Path, *commands: list[str], source: Path = SOURCE, **values: Any
 ) -> list[dict[str, Any]]:
-    """Return the answers of `ask_megatron` to several command lines, from one call."""
+    """Return the answers of `ask_megatron` about several runs, given by their command lines.
+
+    `ask_megatron` is called once for all runs. values: more keys of the query for each run.
+    """
     pytest.importorskip("torch", reason="needs the train extra")
     orders = [
         {

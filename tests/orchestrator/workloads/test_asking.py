@@ -14,7 +14,7 @@ WORKLOADS = Path(asking.__file__).parent
 
 
 def answer_of(name, folder, *, program=None, arguments=(), config=None, world_size=64):
-    """Return the answer of the program `ask_<name>.py`, started as in a rehearsal."""
+    """Return the answer of the program `ask_<name>.py`, called as for a run of a campaign."""
     file = folder / "ds.json"
     if config is not None:
         file.write_text(json.dumps(config))
@@ -33,7 +33,7 @@ def answer_of(name, folder, *, program=None, arguments=(), config=None, world_si
 
 
 def blamed(answer):
-    """Return the messages in an answer, by the argument that the program refuses."""
+    """Return a dict from each argument that the program refuses to the message about it."""
     return {problem["argument"]: problem["message"] for problem in answer["problems"]}
 
 

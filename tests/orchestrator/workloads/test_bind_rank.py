@@ -26,7 +26,10 @@ NUMA = {
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the root of a machine with four GPUs on two NUMA nodes, with nvidia-smi on PATH."""
+    """Return a folder with the files of a machine that has four GPUs on two NUMA nodes.
+
+    A stand-in for nvidia-smi is put on the PATH.
+    """
     cores = sorted(os.sched_getaffinity(0))
     for number, listed in enumerate([f"{cores[0]}", f"{cores[-1]},4000-4003"]):
         folder = tmp_path / f"sys/devices/system/node/node{number}"
@@ -67,9 +70,10 @@ def test_rank_has_the_numa_node_of_the_gpu_that_cuda_gives_it(
     local_rank: int,
     node: int | None,
 ) -> None:
-    """A rank gets the NUMA node of its GPU, counted in the order of CUDA_VISIBLE_DEVICES.
+    """A rank is bound to the NUMA node of its GPU.
 
-    A rank that sees only one GPU uses that GPU.
+    GPUs are counted in the order of CUDA_VISIBLE_DEVICES. A rank that sees only one GPU uses that
+    GPU.
     """
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
@@ -85,9 +89,9 @@ def test_lists_of_cores_are_read_as_the_kernel_writes_them(text: str, cores: set
 
 
 def bound(machine: Path, local_rank: int, ranks: int = 0) -> tuple[str | None, set[int]]:
-    """Bind another process as a rank.
+    """Bind a new process to the NUMA node of its GPU, as a rank.
 
-    Return the reason if that fails, or None, and the cores of the process.
+    Return the reason why it is not bound, or None, and the cores that the process may use.
     """
     code = (
         "import os, pathlib, sys; from orchestrator.workloads.bind_rank import bind_to_numa_node; "
@@ -125,7 +129,7 @@ def test_rank_keeps_its_cores_if_the_job_has_none_of_the_node(machine: Path) -> 
 def test_rank_without_a_known_numa_node_reports_it(machine: Path) -> None:
     """If the NUMA node of its GPU is unknown, a rank is not bound, and reports that.
 
-    E.g. in a virtual machine, the kernel writes -1 as the NUMA node.
+    E.g. the kernel of a virtual machine may have -1 as the NUMA node of a GPU.
     """
     (machine / "sys/bus/pci/devices/0000:07:00.0/numa_node").write_text("-1\n")
     problem, cores = bound(machine, 0)
@@ -149,7 +153,7 @@ def test_rank_without_a_known_numa_node_reports_it(machine: Path) -> None:
 def test_rank_becomes_its_program(tmp_path: Path, arguments: list[str], expected: str) -> None:
     """After the binding, the rank runs its program with the program's arguments.
 
-    The argument that an old launcher adds for each rank, e.g. `--local_rank=1`, comes first.
+    The argument that a launcher adds for each rank, e.g. `--local_rank=1`, is the first of these.
     """
     program = tmp_path / "program.py"
     program.write_text("import os, sys; print(os.environ.get('BY', '-'), sys.argv[1:])")

@@ -51,10 +51,10 @@ def test_name_contains_what_people_look_for(tmp_path: Path) -> None:
 
 
 def test_name_differs_if_a_part_differs_and_only_then(tmp_path: Path) -> None:
-    """The folder's name differs if torch, CPU, GPU or installation differ, and only then.
+    """The folder's name differs if torch, CUDA, CPU, GPU or installation differ, and only then.
 
-    The CPU's clock and the GPU's interrupt number do not count.
-    They do not affect compiled code.
+    The CPU's clock and the GPU's interrupt number do not change it, because they do not affect
+    compiled code.
     """
     old, new = VERSION.format("2.6.0", "'12.4'"), VERSION.format("2.6.0", "'12.6'")
     names = [
@@ -70,7 +70,10 @@ def test_name_differs_if_a_part_differs_and_only_then(tmp_path: Path) -> None:
 
 @pytest.fixture
 def extensions_folder(tmp_path: Path, run_of: Callable[..., Run]) -> Callable[..., str]:
-    """Run a job script whose program prints its folder of extensions; return that folder."""
+    """Return a function that runs a job script with these environment variables.
+
+    The function returns the folder of torch extensions that the job's program gets.
+    """
     program = tmp_path / "program.py"
     program.write_text("")
     python = tmp_path / "python"
@@ -98,8 +101,8 @@ def test_script_makes_a_folder_of_the_kind_below_the_cache(extensions_folder) ->
 
 
 def test_script_keeps_a_folder_that_the_user_names(extensions_folder) -> None:
-    """If the user sets TORCH_EXTENSIONS_DIR, the script keeps it.
+    """If the user sets TORCH_EXTENSIONS_DIR, the job script does not change it.
 
-    That folder may contain compiled extensions already.
+    That folder may already contain compiled extensions.
     """
     assert extensions_folder(TORCH_EXTENSIONS_DIR="/mine") == "/mine"

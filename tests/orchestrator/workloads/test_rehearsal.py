@@ -1,4 +1,4 @@
-"""Run the checker that replaces a rank in a rehearsal: its checks, and its exit."""
+"""Run the checker that replaces each rank in a rehearsal: what it checks, and how it exits."""
 
 import json
 import os
@@ -36,14 +36,17 @@ RANK = {
 
 
 def prepare(folder: Path, order: dict[str, Any]) -> None:
-    """Write the files that the ranks read, and create the folder in which they meet."""
+    """Write the files that the checker reads.
+
+    Create the folder in which the ranks write files to find each other.
+    """
     (folder / "meeting").mkdir(parents=True, exist_ok=True)
     (folder / "rehearsal.json").write_text(json.dumps(order))
     (folder / "train.py").touch()
 
 
 def start(folder: Path, rank: int, **environment: str) -> Any:
-    """Start the checker as a launcher starts a rank, two per node."""
+    """Start the checker as a launcher starts one of four ranks, with two ranks per node."""
     node = {"SLURMD_NODENAME": f"gpu{rank // 2}", "SLURM_NODEID": str(rank // 2)}
     ours = {"RANK": str(rank), "LOCAL_RANK": str(rank % 2), "WORLD_SIZE": "4"}
     return subprocess.Popen(
@@ -59,7 +62,7 @@ def start(folder: Path, rank: int, **environment: str) -> Any:
 
 
 def rehearse(folder: Path, order: dict[str, Any], **environment: str) -> tuple[list[int], str]:
-    """Rehearse with four ranks; return their exit codes and their output."""
+    """Run the checker as four ranks; return their exit codes and their output."""
     with socket.create_server(("", 0)) as free:
         port = str(free.getsockname()[1])
     address = {"MASTER_ADDR": "localhost", "MASTER_PORT": port}
@@ -128,7 +131,10 @@ def test_the_program_itself_is_opened_though_no_file_is_named(tmp_path: Path) ->
 def test_a_program_has_to_be_python_whatever_it_is_called(
     tmp_path: Path, files: dict[str, str], message: str | None
 ) -> None:
-    """A program must be Python code, whatever its suffix; the check leaves no file next to it."""
+    """A training program must be Python code, whatever its file's suffix.
+
+    The check leaves no other file in the program's folder.
+    """
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)

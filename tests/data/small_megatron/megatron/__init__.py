@@ -1,1 +1,1 @@
-"""A small package with the structure of Megatron core."""
+"""A small package for tests, with the structure of Megatron core."""

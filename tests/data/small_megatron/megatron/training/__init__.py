@@ -1,3 +1,3 @@
-"""The part of the small Megatron that trains."""
+"""The package `megatron.training` of the small Megatron."""
 
 from .training import pretrain as pretrain

@@ -1,4 +1,4 @@
-"""Values that the whole program shares."""
+"""Store the program's arguments for all its modules."""
 
 _GLOBAL_ARGS = None
 
