@@ -27,12 +27,12 @@ _Path = str | PathLike[str]
 
 
 def runs(source: _Path, results: _Path | None = None) -> "pd.DataFrame":
-    """Return one row per run, as `teralog.runs` describes. Raises UserError."""
+    """Return one row per run; see `teralog.runs`. Raises UserError."""
     return collected_runs_frame(_collected(source, results))
 
 
 def steps(source: _Path, results: _Path | None = None) -> "pd.DataFrame":
-    """Return one row per run and iteration, as `teralog.steps` describes. Raises UserError."""
+    """Return one row per run and iteration; see `teralog.steps`. Raises UserError."""
     return collected_steps_frame(_collected(source, results))
 
 

@@ -49,7 +49,7 @@ _TYPES: Mapping[Any, str] = {int: "int", float: "float"}
 
 
 def options(parser: argparse.ArgumentParser) -> dict[str, dict[str, Any]]:
-    """Return the options that an argument parser accepts, as a record of options contains them."""
+    """Return the options that an argument parser accepts, in the form of a record of options."""
     return {
         option: dict(_takes(action))
         for action in parser._actions  # noqa: SLF001  (argparse has no public way to ask)

@@ -186,7 +186,7 @@ def _values(schema: dict[str, Any]) -> str:
 
 
 def _text(value: Any) -> str:
-    """Return a value in the form of a campaign file; return an empty text if there is no value."""
+    """Return a value in the form of a campaign file; return an empty text for None."""
     if value is None or value is dataclasses.MISSING:
         return ""
     return f"`{value if isinstance(value, str) else json.dumps(value)}`"

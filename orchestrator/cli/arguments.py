@@ -90,7 +90,7 @@ def _complete_runs(
 ) -> list[CompletionItem]:
     """Return the labels and ids of runs that begin with a text; let the shell complete files.
 
-    If the campaign file has a mistake, there are no completions. A message about the mistake would
+    If the campaign file has a mistake, nothing is completed. A message about the mistake would
     appear in the middle of the user's command line.
     """
     files = [CompletionItem(incomplete, type="file")] if not ctx.params.get("campaign") else []

@@ -33,7 +33,7 @@ def read_attempt_log(
     *,
     complete: bool,
 ) -> AttemptLog:
-    """Return the records of an attempt's log; without an attempt or a log there are no records.
+    """Return the records of an attempt's log; empty without an attempt or a log.
 
     configured: the configured iterations and global batch size of the run. complete: whether all
     programs have finished writing to the log. Raises OSError.

@@ -98,7 +98,7 @@ def _collect_run(planned: PlannedRun, ending: Ending, warmup: Warmup) -> Collect
 
 
 def logs_checksum(runs: Sequence[Collected]) -> str | None:
-    """Return 12 hexadecimal digits of a SHA-256 over the logs of `runs`; None if there is no log.
+    """Return 12 hexadecimal digits of a SHA-256 over the logs of `runs`; None without a log.
 
     The order of the runs matters.
     """

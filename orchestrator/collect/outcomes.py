@@ -94,7 +94,7 @@ def outcome(state: str, log_outcome: Outcome | None) -> RunOutcome | None:
 
 
 def decided_by(state: str, word: RunOutcome | None) -> str | None:
-    """Return the source of a run's outcome: `scheduler` or `log`; None if there is no outcome.
+    """Return the source of a run's outcome: `scheduler` or `log`; None without an outcome.
 
     None also for the outcome `unknown`.
     """

@@ -43,7 +43,7 @@ _NO_CHOICE = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredRun:
-    """The last attempt of a run, as `compare` needs it. Unknown values are None.
+    """The values of a run's last attempt that `compare` needs. Unknown values are None.
 
     values: every parameter and size by name. step_seconds: the step times of the reports after the
     warm-up, if the run completed. overflowed: whether there is no step time because each of these
@@ -67,7 +67,7 @@ class MeasuredRun:
 
     @property
     def seconds(self) -> float | None:
-        """The median step time; None if there is no step time.
+        """The median step time; None without a step time.
 
         The median is used because a single slow step hardly changes it.
         """

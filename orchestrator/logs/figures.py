@@ -283,7 +283,7 @@ def _needs_description(config: Mapping[str, str]) -> bool:
 def _shape_of_arguments(
     config: Mapping[str, str], given: Given
 ) -> tuple[ModelShape | None, tuple[str, ...], str | None]:
-    """Return the model that Megatron's arguments describe, as `_shape` returns a model."""
+    """Return the model that Megatron's arguments describe, in the form that `_shape` returns."""
     sizes = {name: str(given.sizes[name]) for name in _SIZES if name in given.sizes}
     # Megatron core prints it always; programs with other experts, which take one each, never.
     if config.get("num_experts", "") not in _OFF and "moe_router_topk" not in config:

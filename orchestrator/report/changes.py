@@ -30,7 +30,7 @@ def with_changes(table: Table, runs: Sequence[Run]) -> Table:
 
 
 def change(text: str, base: str, *, difference: bool) -> str | None:
-    """Return by how much a number differs from another one, as a text for a cell.
+    """Return by how much a number differs from another one: a text for a cell.
 
     text, base: the two numbers, as cells show them. The change is computed from these, so that a
     reader gets the same result. difference: whether to show the difference before the percentage.

@@ -71,7 +71,7 @@ def formula_by(convention: Convention, iteration: Iteration) -> str | None:
 
 
 def _exact(model: ModelShape, passes: int, attention: int = 4) -> str:
-    """Return the exact formula of an iteration, as a text in the letters of `Iteration.symbols`.
+    """Return the exact formula of an iteration: a text with the letters of `Iteration.symbols`.
 
     passes: how often a layer is computed; a backward pass counts as two.
     attention: the factor of B·s²·l·h; 4 if all keys count, 2 if only the causal half counts.

@@ -217,7 +217,7 @@ class RunBatch:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """The result of submitting a batch of runs: the job's id, or None if there is no job."""
+    """The result of submitting a batch of runs: the job's id, or None without a job."""
 
     job_id: str | None
     recorded_at: str

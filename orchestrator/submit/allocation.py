@@ -196,7 +196,7 @@ def _shares(node: Node) -> int:
 
 
 def _needed(node: Node, asked: dict[str, str], run: Run) -> int:
-    """Return how many shares of a node a run needs, so that its GPUs and its cores both suffice."""
+    """Return how many shares of nodes a run needs, so that its GPUs and its cores both suffice."""
     takes_first = run.resources.nodes > 1 and LAUNCHERS[run.options.launcher].takes_first_gpus
     if "--exclusive" in asked or takes_first:
         return _shares(node)

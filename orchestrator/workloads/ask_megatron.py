@@ -525,7 +525,7 @@ def _one_line(text: str) -> str:
 
 
 def _named(text: str, arguments: Sequence[str]) -> str | None:
-    """Return the option among `arguments` that a text names, as `--num-layers` or `num_layers`."""
+    """Return the option in `arguments` that a text names, e.g. `--num-layers` or `num_layers`."""
     given = [asking.option_name(group) for group in asking.grouped(arguments)]
     options = {option.lstrip("-").replace("-", "_"): option for option in given}
     for word in _OPTION.findall(text):

@@ -324,7 +324,7 @@ def _cause(
 
 
 def _has_value(thing: Sequence[Any], message: str) -> bool:
-    """Return whether a message contains a value of an option or key, as a whole word."""
+    """Return whether a message contains a value of an option or key; only whole words count."""
     values = (value for value in thing[1:] if isinstance(value, str) and _WORD.fullmatch(value))
     return any(re.search(rf"\b{re.escape(value)}\b", message) for value in values)
 

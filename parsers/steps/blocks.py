@@ -73,7 +73,7 @@ class StepBlock:
         return len(iterations)
 
     def column(self, name: str) -> Sequence[Any]:
-        """Return the values of one field, one per report; None where a report lacks the field."""
+        """Return the values of one field, one per report; None for reports without the field."""
         return self.columns.get(name) or [None] * len(self)
 
     def part(self, begin: int, end: int) -> "StepBlock":

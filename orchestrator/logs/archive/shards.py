@@ -24,7 +24,7 @@ _CODE = (
 )
 
 Stamp = tuple[int, int] | None
-"""A file's size in bytes and when it was changed, in ns; None if there is no file."""
+"""A file's size in bytes and when it was changed, in ns; None if the file does not exist."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

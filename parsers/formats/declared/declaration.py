@@ -276,7 +276,7 @@ def _column(field: Field, factor: float, texts: Sequence[str]) -> Sequence[float
 
 
 def _spread_intervals(columns: dict[str, Sequence[Any]]) -> None:
-    """Replace the columns with times of several steps by step times, as `_spread_interval` does."""
+    """Replace the columns with times of several steps by step times, like `_spread_interval`."""
     names = [name for name in ("interval_seconds", "steps_per_second") if name in columns]
     texts = zip(*(columns.pop(name) for name in names), strict=True)
     rows = [dict(zip(names, row, strict=True)) for row in texts]

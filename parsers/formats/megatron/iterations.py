@@ -125,7 +125,7 @@ def _parse(dialect: _Dialect, layouts: KnownLayouts, offset: int, line: str) -> 
 def _parse_lines(
     dialect: _Dialect, layouts: KnownLayouts, offsets: Sequence[int], text: str
 ) -> StepBlock | None:
-    """Return the steps of the first lines, as `LogFormat.parse_lines` requires."""
+    """Return the steps of the first lines, by the rules of `LogFormat.parse_lines`."""
     columns = layouts.read_lines(text, len(offsets))
     if not columns:
         return None
