@@ -39,7 +39,10 @@ def written(folder: Path, host: str, ticks: list[tuple[str, str]]) -> None:
 
 
 def test_the_highest_memory_and_the_median_use_while_busy_are_reported(tmp_path: Path):
-    """Zeros between two busy samples count; zeros before the first and after the last do not."""
+    """The highest memory is reported, and the median use from the first to the last busy sample.
+
+    Idle samples between these two count.
+    """
     written(tmp_path, "node1", [*TICKS, IDLE])
     assert read_gpu_samples(tmp_path) == GpuSamples(memory_gib=0.5, utilization_percent=70)
 
@@ -53,7 +56,7 @@ def test_samples_in_a_log_are_taken_as_those_next_to_it(tmp_path: Path, run_of: 
 
 
 def test_every_node_has_a_file_and_its_own_device_0(tmp_path: Path):
-    """The samples of all nodes count; device 0 of one node is not device 0 of another node."""
+    """The samples of all nodes count; device 0 of one node is not the device 0 of another node."""
     written(tmp_path, "node1", TICKS)
     written(tmp_path, "node2", [("100 %", "1024 MiB"), ("100 %", "[N/A]")])
     assert read_gpu_samples(tmp_path) == GpuSamples(memory_gib=1.0, utilization_percent=90)
@@ -172,7 +175,7 @@ def test_sampling_ends_with_a_script_that_was_started_by_hand(
 ):
     """If a user starts a job script by hand, its sampler ends when the script ends.
 
-    The script ends normally, by SIGTERM or by SIGINT.
+    This holds if the script ends by itself, by SIGTERM or by SIGINT.
     """
     # If its child ends by itself at SIGINT, bash goes on, because it waits for the child first.
     began = playground.ledger.with_name("ledger.began")

@@ -42,13 +42,16 @@ def summary_of(run: Run, records: list[Record], warmup: Warmup) -> Summary:
 def test_seconds_are_those_reported_or_follow_from_the_rate(
     run_of: RunOf, values: dict[str, float], seconds: float | None
 ):
-    """A global batch of 8 at 32 samples per second takes 0.25 s."""
+    """If a report has no step time, it is computed from the global batch and the rate.
+
+    E.g. with a global batch of 8 and 32 samples per second, a step takes 0.25 s.
+    """
     reports = record_reports(run_of(micro_batch_size=8), [step(1, **values)], Warmup())
     assert reports.launches[0].step_seconds == [seconds]
 
 
 def test_a_rate_over_an_unknown_batch_gives_no_seconds(run_of: RunOf):
-    """A rate gives no step time if the global batch is not known."""
+    """If the global batch is unknown, no step time is computed from samples per second."""
     run = run_of(framework="deepspeed", script="a", tensor_parallel_size=2)
     assert configured(run).global_batch_size is None
     reports = record_reports(run, [step(1, samples_per_second=32.0)], Warmup())
@@ -204,7 +207,7 @@ def test_a_summary_has_what_the_log_shows_and_nothing_else(
 
 @pytest.mark.parametrize("loss", [math.nan, math.inf, -math.inf])
 def test_a_loss_of_nan_or_infinity_is_in_the_summary(run_of: RunOf, loss: float):
-    """A NaN loss stays in the summary, and so do the times of the run."""
+    """A final loss of NaN or infinity is in the summary; the step times of its report count."""
     records = [*timed(1.0, 1.0, 1.0), step(3, loss=6.0), step(4, step_seconds=1.0, loss=loss)]
     summary = summary_of(run_of(**TINY), records, Warmup(2))
     assert summary.final_loss == pytest.approx(loss, nan_ok=True)
@@ -223,7 +226,7 @@ def test_recomputation_counts_for_the_hardware_and_not_for_the_model(run_of: Run
 
 
 def test_the_gpu_is_what_the_log_calls_it(run_of: RunOf):
-    """The peak is looked up by the name of the GPU in the log."""
+    """The summary has the name of the GPU that the log contains."""
     records = [RunTotals(device="NVIDIA H100 80GB HBM3", offset=0), RunTotals(offset=1)]
     assert summary_of(run_of(), records, Warmup(0)).device == "NVIDIA H100 80GB HBM3"
     assert summary_of(run_of(), [], Warmup(0)).device is None

@@ -37,7 +37,10 @@ def test_frameworks_are_calibrated_apart():
 
 
 def test_a_calibrated_forecast_is_the_interval_of_the_logged_peaks():
-    """A calibrated interval is from the lowest to the highest logged peak, extended by 5 %."""
+    """If runs have the same forecast, their logged peaks give the calibrated forecast.
+
+    It is from the lowest peak less 5 % to the highest peak plus 5 %.
+    """
     calibrated = calibrations(measured(9, 10, 11))["gpt"].apply(FORECAST)
     assert calibrated.tensors.low_gib == pytest.approx(10 * 0.9 * 0.95)
     assert calibrated.tensors.high_gib == pytest.approx(10 * 1.1 * 1.05)

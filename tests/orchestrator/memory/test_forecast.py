@@ -272,9 +272,10 @@ def test_the_first_stage_keeps_as_many_micro_batches_as_the_warm_up_is_long(
 def test_an_interleaved_schedule_keeps_more_micro_batches(
     split_run: RunOf, pipeline: int, virtual: int, micro_batches: int, flight: tuple[float, float]
 ):
-    """Virtual stages make the pipeline's start-up longer.
+    """An interleaved schedule keeps the activations of more micro-batches.
 
-    So more activations wait for their backward pass.
+    Virtual stages make the start-up of the pipeline longer, so more activations wait for their
+    backward pass.
     """
     run = split_run(MODEL, pipeline, pipeline=pipeline, micro_batches=micro_batches)
     low, high = part(made(run, virtual_stages=virtual), "activations")

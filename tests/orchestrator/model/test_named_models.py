@@ -45,7 +45,7 @@ def test_sizes_are_exact_where_they_are_published_so(name: str):
 @pytest.mark.train
 @pytest.mark.parametrize("named", MODELS.values(), ids=MODELS)
 def test_sizes_are_those_of_the_real_class(named: NamedModel):
-    """The real class of transformers has exactly as many parameters, at full size.
+    """The real class of transformers has exactly as many parameters as teralog counts.
 
     It is built on the meta device, which stores no numbers.
     """
@@ -73,6 +73,6 @@ def test_a_name_is_found_in_any_spelling():
 
 
 def test_an_unknown_name_is_refused_with_the_nearest():
-    """An unknown name is never taken for another model."""
+    """An unknown name of a model is refused; the message has the most similar name."""
     with pytest.raises(UserError, match="llama3-8b"):
         named_model("llama3-9b")

@@ -1,18 +1,17 @@
 """Compare parameters and FLOPs with the real model classes of transformers, as torch counts them.
 
-Attention is the "eager" kind, which multiplies each query with all keys (`keys="full"`). The class
-runs each expert on the tokens that it received. Together these products are top-k per token,
-whatever the router chooses. The tests correct these differences from torch's count:
+Attention is the "eager" kind, which multiplies each query with all keys (`keys="full"`), even if
+the model has attention windows. The class runs each expert on the tokens that it received. Together
+these products are top-k per token, whatever the router chooses. The tests correct these differences
+from torch's count:
 
-- A depthwise convolution's backward pass: torch's counter ignores its groups. So convolutions are
-  compared in the forward pass only. The class computes `kernel - 1` more positions and drops them.
+- A depthwise convolution's backward pass: torch's counter ignores its groups. So the tests leave
+  out convolutions on both sides.
 - Mamba-2 without kernels passes states between chunks with a product over all pairs of chunks.
   Kernels do this with a scan: `_pairs_of_chunks`.
 - The gated delta rule without kernels solves triangular systems, which the counter does not see.
   So the tests replace them by products with an inverse. The first chunk reads a state of zeros,
   which needs no gradient, and the state after the last chunk is never read: `_ends_of_chunks`.
-- Attention windows: `test_windows_...` runs attention that multiplies each query only with the
-  keys in its window.
 """
 
 from collections.abc import Iterator

@@ -90,7 +90,7 @@ def log_of(planned: Any, seconds: float) -> str:
 
 
 def call(*arguments: str) -> str:
-    """Return what a command prints; it must succeed."""
+    """Return what a command prints; assert that it exits with code 0."""
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 0, result.output
     return result.stdout

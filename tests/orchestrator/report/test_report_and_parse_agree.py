@@ -86,7 +86,7 @@ def log_of(
 
 
 def assert_alike(row: dict[str, Any], run: dict[str, Any]) -> None:
-    """Assert that a run of `report` and a run of `parse` have the same step times."""
+    """Assert that a run has the same step times in the JSON of `report` and of `parse`."""
     times = run["step_seconds"]
     assert (times["mean"], times["median"], times["std"], times["n"]) == (
         row["step_seconds_mean"],

@@ -19,7 +19,7 @@ OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.26 GiB.\n
 
 
 def steps(*seconds: float, loss: str = "6.25") -> dict[str, Any]:
-    """Return the attempt of a run that made steps of these durations."""
+    """Return the values of an attempt for `reported`, whose steps took these seconds."""
     lines = (
         f"[teralog] iteration {number}/4 | step_seconds {time} | samples_per_second {8 / time} "
         f"| loss {loss} | memory_allocated_gib 0.25 | max_memory_allocated_gib 0.5\n"

@@ -1,4 +1,7 @@
-"""FLOPs by every convention, as published; torch's counts are in test_real_models.py."""
+"""Compare FLOPs by every convention with the published formulas.
+
+test_real_models.py compares them with torch's counts on real models.
+"""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -119,7 +122,7 @@ def test_appendix_b_of_palm(model: ModelShape):
 
 @pytest.mark.parametrize("model", SHAPES.values(), ids=SHAPES)
 def test_megatron_core_takes_half_of_attention_off(model: ModelShape):
-    """Megatron core's convention leaves out attention to future tokens: half of attention."""
+    """Megatron core's convention counts only half of attention: it leaves out future tokens."""
     attention = 12 * 3 * model.seq_length**2 * model.num_layers * model.hidden_size
     assert flops("megatron-core", model) == flops("model", model) - attention // 2
 
@@ -342,7 +345,7 @@ def test_every_size_of_a_run_that_is_larger_costs_more(run_of: RunOf, changed: d
 
 
 def test_without_model_or_batch_there_are_no_flops(run_of: RunOf):
-    """A user's own script has no formula, and an unknown batch gives no FLOPs."""
+    """The FLOPs of a run are None if its model or its global batch is unknown."""
     unknown = run_of(framework="deepspeed", script="train.py", model={})
     undetermined = run_of(tensor_parallel_size=8)
     assert {model_flops(unknown), hardware_flops(unknown), model_flops(undetermined)} == {None}

@@ -1,4 +1,7 @@
-"""A run's identity: a hash of its parameters, equal in every version and spelling."""
+"""A run's identity is a hash of its parameters.
+
+It is the same in every version of teralog, and for every spelling of the parameters.
+"""
 
 import dataclasses
 from typing import Any

@@ -84,7 +84,7 @@ def test_a_preset_has_the_published_numbers(key: str, shape: tuple[int, ...]):
 
 
 def test_no_preset_is_unknown_here():
-    """This test's table of published numbers has a line for every preset."""
+    """The table of published sizes in this module has every preset."""
     assert PRESETS.keys() == SHAPES.keys() | SHORT_OPT.keys()
 
 

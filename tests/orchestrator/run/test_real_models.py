@@ -155,7 +155,7 @@ def build(transformers: Any, name: str, shape: ModelShape) -> Any:
 
 
 def count(model: Any) -> int:
-    """Return the number of parameters of the real model; tied ones count once."""
+    """Return the number of parameters of the real model; shared parameters count once."""
     return sum(parameter.numel() for parameter in model.parameters())
 
 

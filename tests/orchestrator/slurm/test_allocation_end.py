@@ -85,7 +85,7 @@ def test_the_end_of_an_allocation_is_that_of_its_runs(
 ) -> None:
     """If an allocation ends because of a failed node or a preemption, its runs have that state.
 
-    If it ends for another reason, its runs are INTERRUPTED.
+    If it ends for another reason, its runs are INTERRUPTED. If it is active, the result is None.
     """
     answers(scontrol, LINE.format(f"JobState={state}"))
     assert interrupted_by_end("7", "Traceback\n") == expected

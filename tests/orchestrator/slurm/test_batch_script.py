@@ -97,7 +97,10 @@ def test_a_run_that_goes_alone_runs_in_its_attempt(tmp_path: Path) -> None:
 
 
 def test_shellcheck_finds_nothing_in_the_script_of_a_batch(tmp_path: Path) -> None:
-    """The test checks the script of an array and the script of a single run."""
+    """The program shellcheck finds no problem in the scripts of batches of runs.
+
+    The test checks the script of an array and that of a single run.
+    """
     beside = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     shellcheck = shutil.which("shellcheck", path=beside)
     if shellcheck is None and "CI" not in os.environ:

@@ -71,8 +71,8 @@ def test_the_memory_that_was_asked_for_is_in_the_script(script: str, memory: str
 def test_one_and_a_half_times_the_memory_is_suggested(
     used: float | None, asked: str | None, part: str
 ) -> None:
-    """The suggestion is 1.5 times the requested or measured memory, whichever is larger.
+    """The suggestion is 1.5 times the requested or the measured memory, whichever is larger.
 
-    A killed job needed more than was measured.
+    The measured memory is not enough: the job was killed because it needed more.
     """
     assert part in memory_line(used, asked)

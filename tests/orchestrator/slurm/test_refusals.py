@@ -1,4 +1,7 @@
-"""Recognize sbatch's refusals because of too many submitted jobs: later it may accept the runs."""
+"""Recognize when sbatch refuses runs only because too many jobs are submitted.
+
+Then it may accept the runs later.
+"""
 
 import pytest
 

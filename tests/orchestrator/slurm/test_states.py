@@ -268,8 +268,8 @@ def test_only_known_states_are_final(state: str, word: str, final: bool) -> None
 def test_a_job_that_sbatch_was_refused_is_distinguished_from_one_that_failed(
     line: str, refused: bool
 ) -> None:
-    """A job that sbatch refused does not count as a job that ran and failed.
+    """A job that was refused at submission does not count as a job that ran and failed.
 
-    Slurm keeps a record of some refused jobs, although sbatch printed no id.
+    Slurm lists some refused jobs as FAILED, although sbatch printed no id for them.
     """
     assert {job.refused for job in read_squeue([line]).values()} == {refused}

@@ -185,9 +185,9 @@ def test_a_run_that_has_ended_does_not_hang(
 def test_a_job_that_slurm_started_again_is_silent_since_that_start(
     campaign: Campaign, store: CampaignStore, begin: Begin
 ) -> None:
-    """After a requeue, the time without output counts from the job's new start.
+    """After a requeue, the time without output is counted from the job's new start.
 
-    Until the job prints again, its log is that of the earlier start.
+    The log is older: its last line is of the earlier start until the job prints again.
     """
     begin(0, steps(0.2), 3600)
     [status, _] = run_statuses(campaign, store)

@@ -168,7 +168,10 @@ def test_configurations_never_look_the_same(
 
 @pytest.mark.parametrize(("count", "last"), [(5, "r5"), (30, "and 25 more hang: --state hung")])
 def test_of_many_runs_that_hang_the_first_are_reported(count: int, last: str) -> None:
-    """Of many hung runs only the first are listed, e.g. if a file system is unavailable."""
+    """If many runs hang, only the first few are listed, and the others are counted.
+
+    E.g. all runs hang if a file system is unavailable.
+    """
     hung_run = HungRun(
         label="",
         node_list=None,

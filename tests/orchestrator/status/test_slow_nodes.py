@@ -48,9 +48,9 @@ def test_a_node_is_slow_if_its_runs_are_slow() -> None:
 
 
 def test_a_node_without_a_slow_run_is_not_slow_compared_with_its_siblings() -> None:
-    """Of three sibling runs on three nodes, only the node of the slow run is slow.
+    """Of three nodes with one sibling run each, only the node of the slow run is slow.
 
-    Compared with the slow run, the two other nodes look fast.
+    The two other nodes look fast, because their runs are compared with the slow run, too.
     """
     nodes = speeds(
         ("a", "n1", 0.2), ("a", "n2", 0.4), ("a", "n3", 0.2), ("b", "n4", 0.2), ("b", "n4", 0.2)

@@ -43,7 +43,10 @@ def standing(campaign_of: CampaignOf, attempt_in: AttemptIn, tmp_path: Path) -> 
 def test_the_time_before_a_requeue_counts_if_the_job_never_starts_again(
     standing: list[RunStatus], seconds: float | None, earlier: float, hours: float | None
 ):
-    """If a requeued job is cancelled before it starts again, its earlier time still counts."""
+    """The GPU-hours of a requeued job include the time of its earlier starts.
+
+    This holds even if the job is cancelled before it starts again.
+    """
     ended = Ended("CANCELLED", "2026-01-02T03:05:05+00:00", seconds)
     job = JobState("7", "CANCELLED", "sacct", restarts=1, earlier_seconds=earlier)
     attempt = replace(standing[1].attempts[-1], ended=ended, job=job)

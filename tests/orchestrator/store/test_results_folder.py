@@ -174,7 +174,7 @@ def test_lines_to_type_next_name_the_folder_that_was_given(project: Path) -> Non
 
 
 def test_the_library_finds_the_same_folder(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`runs` of the library finds the results folder from the path of the campaign file alone."""
+    """`teralog.runs` finds the results folder if it gets only the path of the campaign file."""
     teralog("submit", "c.yaml")
     monkeypatch.chdir(project / "sub")
     assert list(runs("../c.yaml")["state"]) == ["COMPLETED", "COMPLETED"]

@@ -35,7 +35,10 @@ def recorded(folder: Path) -> list[dict[str, Any]]:
 
 
 def test_plan_and_submit_refuse_more_ranks_than_cores(strict) -> None:
-    """If a run has more ranks than cores, a message names the option that starts it anyway."""
+    """`plan` and `submit` refuse a run with more ranks than cores.
+
+    The message of `submit` has the option that starts the run anyway.
+    """
     plan = strict.teralog("plan", "campaign.yaml")
     assert plan.returncode == 1
     assert PROBLEM in plan.stderr

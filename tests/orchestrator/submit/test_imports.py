@@ -33,7 +33,7 @@ HERE = "scheduler: local\ngpus_per_node: 0\n"
 
 @pytest.fixture(scope="module")
 def core(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a Python that has only the packages that teralog needs without its extras."""
+    """Return a Python with all packages of the tests, except the packages of teralog's extras."""
     folder = tmp_path_factory.mktemp("core")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True, timeout=60)
     (folder / "packages").mkdir()
@@ -103,7 +103,7 @@ def test_a_core_install_plans_but_starts_nothing(
 
 
 def test_a_core_install_reads_logs(core: Path, tmp_path: Path) -> None:
-    """Parsing logs needs no extra."""
+    """`parse` works without teralog's extras."""
     recorded = ROOT / "docs" / "recorded" / "zero-stages"
     parsed = teralog(core, tmp_path, "parse", str(recorded), "--json")
     assert parsed.returncode == 0, parsed.stderr

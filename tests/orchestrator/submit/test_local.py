@@ -20,7 +20,7 @@ MOMENTS = int(os.environ.get("TERALOG_MOMENTS", "4"))
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
-    """Wait for a condition that must become true."""
+    """Wait until a condition holds; the test fails if this takes too long."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not happen in time"
@@ -38,7 +38,7 @@ def ends(playground) -> list[list[str]]:
 
 
 def test_all_runs_start_and_a_second_submit_has_nothing_to_do(playground) -> None:
-    """A submit runs all missing runs, and no others."""
+    """A submit starts all runs of the campaign; a second submit starts none of them again."""
     playground.write_campaign("true")
     assert playground.teralog("submit", "campaign.yaml").returncode == 0
     assert playground.states() == ["COMPLETED"] * 4
@@ -80,7 +80,10 @@ def test_a_killed_submit_takes_its_runs_with_it(playground) -> None:
 
 
 def test_a_killed_supervisor_leaves_a_job_that_the_next_submit_ends(playground) -> None:
-    """The next submit finds and ends the processes of the job."""
+    """If submit and supervisor are killed, the processes of their job go on.
+
+    The next submit finds these processes and ends them.
+    """
     playground.write_campaign(
         'test -e "$LEDGER.once" || { touch "$LEDGER.once"; setsid sleep 600; }',
         matrix="seed: [1]",
@@ -241,7 +244,10 @@ def test_cancel_ends_only_the_given_runs(
 
 
 def test_cancel_ends_running_runs_and_stops_waiting_ones_from_starting(playground) -> None:
-    """Cancelled runs end as CANCELLED, the submit ends, and only a retry starts them again."""
+    """`cancel` ends the active run, and the runs that wait do not start; all become CANCELLED.
+
+    The submit ends too. Only `retry` starts the runs again.
+    """
     playground.write_campaign('test -e "$LEDGER.go" || sleep 600')
     submit = playground.start("submit", "campaign.yaml", "--slots", "1")
     wait_until(lambda: bool(playground.events()))

@@ -88,7 +88,7 @@ def test_rehearsals_are_stored_apart_from_measurements(playground) -> None:
 
 
 def test_a_script_that_ends_before_the_checker_has_rehearsed_nothing(playground) -> None:
-    """A script that ends before the checker starts has not rehearsed, whatever its exit code."""
+    """A rehearsal fails if its script ends before the checker starts, whatever its exit code."""
     playground.write_campaign("true", matrix="seed: [1, 2]")
     profile = playground.path / "here.yaml"
     profile.write_text(f"{profile.read_text()}setup: [exit 0]\n")

@@ -21,7 +21,7 @@ CAMPAIGN = "name: a\ncluster: {cluster}\ndefaults: {{framework: gpt, model: s}}\
 def test_every_value_that_does_not_fit_is_named(
     campaign_of: CampaignOf, asked: dict[str, str], problems: list[str]
 ) -> None:
-    """If several resource options have invalid values, one message names each with its option."""
+    """If values of several resource options are invalid, one message has each of these options."""
     local = campaign_of(CAMPAIGN.format(cluster="local"))
     campaign = replace(local, cluster=replace(local.cluster, scheduler="slurm"))
     with pytest.raises(UserError) as raised:

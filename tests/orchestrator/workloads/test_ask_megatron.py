@@ -1,7 +1,7 @@
 """Ask Megatron's own code, without a GPU, whether it accepts the arguments of a run.
 
-`tests/data/small_megatron` has the structure of Megatron core. It imports a package that is not
-installed.
+In these tests, the code is `tests/data/small_megatron`, which has the structure of Megatron core.
+It imports a package that is not installed.
 """
 
 import json

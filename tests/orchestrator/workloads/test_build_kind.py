@@ -1,4 +1,4 @@
-"""Choose a separate folder of torch extensions for each Python, torch, CUDA, CPU and GPU."""
+"""Name the folder of torch extensions: different for each Python, torch, CUDA, CPU and GPU."""
 
 import os
 import re

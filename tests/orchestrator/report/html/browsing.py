@@ -14,9 +14,9 @@ def column(page: Any, title: str) -> list[str]:
 
 
 def until(holds: Callable[[], bool], page: Any) -> None:
-    """Check again and again until a condition holds, for about a minute.
+    """Check a condition repeatedly until it holds, for about a minute.
 
-    The page's Content-Security-Policy forbids the browser's own way of waiting.
+    The browser has its own way of waiting, but the page's Content-Security-Policy forbids it.
     """
     for _ in range(600):
         if holds():

@@ -27,10 +27,10 @@ def _needed(what: str, there: object, remedy: str) -> None:
 
 @pytest.fixture
 def written(reported: Callable[..., Any], tmp_path: Path) -> Callable[..., Path]:
-    """Return a function that writes the page of a campaign, and returns the page's path.
+    """Return a function that writes the HTML page of a campaign, and returns the page's path.
 
-    The function takes the arguments of `reported`: lines of the campaign, and an attempt of each
-    run.
+    The function takes the arguments of `reported`: lines of the campaign file, and an attempt for
+    each run.
     """
     _needed("plotly", importlib.util.find_spec("plotly"), "pip install 'teralog[html]'")
 

@@ -52,7 +52,10 @@ def test_json_in_html_is_json_and_has_no_markup(value: Any):
 @settings(max_examples=40)
 @given(VALUES)
 def test_packed_json_is_letters_and_comes_back(value: Any):
-    """Packed JSON contains no markup; the steps of a browser unpack it to the same value."""
+    """Packed JSON contains no markup, and unpacking gives the same value.
+
+    The test unpacks it in the same steps as the browser does.
+    """
     text = packed(value)
     assert not set("<>&\"'") & set(text)
     assert json.loads(zlib.decompress(base64.b64decode(text))) == as_json(value)

@@ -81,7 +81,7 @@ def test_clicks_on_a_heading_sort_then_reverse_then_undo(stages: Path, opened: O
 
 
 def test_words_filter_the_runs_and_the_plots(stages: Path, opened: Opened):
-    """A run is shown, in the table and in the plots, if its row contains every word."""
+    """The reader can type words; then table and plots have only runs whose row has every word."""
     page = opened(stages)
     assert points(page, "TFLOPs/GPU against GPUs") == 4
     page.locator("#words").fill("zero2 completed")

@@ -266,7 +266,7 @@ def test_tflops_of_a_framework_s_own_are_plotted(tmp_path: Path, attempt_in: Cal
 
 
 def test_a_run_shows_its_node_and_its_attempts(reported: Callable[..., Reported]):
-    """The node and the numbers are those of the run's last attempt."""
+    """The view of a run has each attempt with its nodes, and the numbers of the last attempt."""
     made = reported("", ended(1.0))
     assert page_of(made).runs[0].nodes == ("here",)
     detail = make_detail(made[0], made[1][0], {}, None, 100)
@@ -354,7 +354,7 @@ def test_a_campaign_s_page_and_one_of_tables_do_not_replace_each_other(
 def test_a_page_of_another_author_is_not_replaced_by_a_campaign_s(
     reported: Callable[..., Reported], tmp_path: Path
 ):
-    """If teralog did not write the existing report.html, `report --html` writes no file."""
+    """`report --html` does not replace a report.html that teralog did not write."""
     reported("", None)
     place = tmp_path / "results" / "stages" / "report.html"
     place.parent.mkdir(parents=True, exist_ok=True)

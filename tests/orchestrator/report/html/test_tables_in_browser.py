@@ -54,7 +54,7 @@ def test_sizes_are_sorted_as_numbers_and_shown_as_printed(gpt2: Path, opened: Op
 
 
 def test_a_number_that_compares_is_sorted_by_itself(published: Published, opened: Opened):
-    """If text in parentheses follows a number, the text does not change the order."""
+    """Cells with a number and text in parentheses are sorted by the number alone."""
     page = opened(published("oneflow-megatron-lm"))
     page.locator("#table thead button", has_text="Throughput").click()
     until(lambda: column(page, "Throughput (samples/s)")[0] == "89(↓14.4%)", page)
@@ -137,7 +137,10 @@ def test_the_page_is_as_dark_as_its_reader_likes_it(gpt2: Path, opened: Opened, 
 def test_on_a_phone_nothing_but_the_table_scrolls_sideways(
     published: Published, opened: Opened, name: str
 ):
-    """Neither the page with an open filter nor the view of a row scrolls sideways."""
+    """On a phone, only the table scrolls sideways.
+
+    The page with an open filter does not, nor does the view of a row.
+    """
     page = opened(published(name), **PHONE)
     wide = "document.documentElement.scrollWidth"
     for choice in page.locator(".choice").all():
