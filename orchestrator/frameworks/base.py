@@ -54,10 +54,10 @@ class Checks:
     problems: yield one sentence for each reason why a run is impossible.
     warnings: yield one sentence for each valid but unusual setting.
     unknown_keys: yield one sentence for each key that the program's recorded version does not know.
-    needs_gpus: return the setting of a run that needs GPUs, as text; None if the run can train on
-        CPUs. An example is `framework_on_gpus`.
-    needs_capability: yield each setting of a run that needs a GPU of some compute capability or
-        later, as text, with this compute capability.
+    needs_gpus: return the setting because of which a run needs GPUs, as text; None if the run can
+        train on CPUs. An example is `framework_on_gpus`.
+    needs_capability: yield each setting that only newer GPUs support, as text, with the lowest
+        compute capability of these GPUs.
     """
 
     problems: Callable[[Run], Iterator[str]]

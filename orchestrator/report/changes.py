@@ -16,7 +16,10 @@ from orchestrator.run.model import Run
 
 
 def with_changes(table: Table, runs: Sequence[Run]) -> Table:
-    """Return the table of `runs`, with changes in the rows of runs whose partner also has a row."""
+    """Return the table of `runs`, in which cells also show how a run differs from its partner.
+
+    The cells of a run stay as they are if its partner has no row in the table.
+    """
     if not any(FRAMEWORKS[run.framework].report.partner for run in runs):
         return table
     rows = {run_id(run): row for row, run in enumerate(runs)}

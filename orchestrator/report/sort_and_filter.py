@@ -21,12 +21,13 @@ def arranged(
     only: str | None = None,
     by: str | None = None,
 ) -> tuple[Report, list[Collected]]:
-    """Return the report of the runs that match an expression, sorted, and these runs.
+    """Choose and sort rows of a report; return the new report and its runs, in the same order.
 
-    only: an expression over the names of report.json. by: titles or names of columns, separated by
-    commas, with a hyphen before a column for descending order. Equal rows keep their order, and
-    absent or nan values come last. The columns stay those of the report of all runs. Raises
-    UserError if `only` or `by` contains an unknown name, or if the expression matches no run.
+    only: an expression over the names of report.json; it chooses the runs. by: titles or names of
+    columns, separated by commas, with a hyphen before a column for descending order. Equal rows
+    keep their order, and absent or nan values come last. The columns stay those of the report of
+    all runs. Raises UserError if `only` or `by` contains an unknown name, or if the expression
+    matches no run.
     """
     table = report.table
     order = list(range(len(runs)))

@@ -121,11 +121,12 @@ def without_sbatch_variables(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def ignored_variables(account: str | None) -> list[str]:
-    """Return a sentence that names the SBATCH_ variables that are not used; [] if there are none.
+    """Return a sentence that names the SBATCH_ variables that teralog ignores; [] if none is set.
 
     sbatch takes its options first from the command line, then from SBATCH_ variables, and only then
     from the script. So these variables would replace #SBATCH lines, and teralog removes them.
-    account: the account in the cluster profile; only if there is one, SBATCH_ACCOUNT is not used.
+    account: the account in the cluster profile. If the profile has no account, teralog does not
+    ignore SBATCH_ACCOUNT.
     """
     # SBATCH_DEBUG only makes sbatch print more.
     kept = {_DEBUG} if account else {_DEBUG, SBATCH_ACCOUNT}

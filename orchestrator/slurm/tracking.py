@@ -346,9 +346,10 @@ def _adopt(opened: Sequence[Open], store: CampaignStore, refusals: list[str]) ->
 def recover(runs: Iterable[PlannedRun], store: CampaignStore, *, alone: bool) -> list[str]:
     """Resolve every interrupted submission: record its job if there is one, or withdraw it.
 
-    alone: whether no other submit of this host can be running, nor an sbatch that it started. Then
-    all recorded submissions of this host have ended. A submission of another host has ended if it
-    is older than ABANDONED_SECONDS. Returns a sentence for each submission that stays unresolved.
+    alone: whether no other submit of this host can be running, nor an sbatch that it started. If
+    so, all recorded submissions of this host have ended. A submission of another host has ended if
+    it is older than ABANDONED_SECONDS. Returns a sentence for each submission that stays
+    unresolved.
     """
     cancel_withdrawn(store)
     opened = list(open_attempts(runs, store))

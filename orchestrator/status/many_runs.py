@@ -142,8 +142,9 @@ def _attention(
 ) -> str:
     """Return a table of the runs that need the user's attention.
 
-    These are runs that ended without completing, that hang, are slow or run, and runs that wait and
-    for which Slurm gives a reason. Of those with an ordinary reason, at most three are shown.
+    These runs ended without completing, hang, are slow, or are running. A waiting run is also shown
+    if Slurm gives a reason for the wait. If the reason is an ordinary one, at most three such runs
+    are shown.
     """
 
     def rank(status: RunStatus) -> int | None:

@@ -26,9 +26,9 @@ class Progress:
 
     iteration: the last reported one. iterations: the total number. step_seconds: the median after
     the warm-up. tflops_per_gpu: hardware TFLOPs at that median, as in the campaign's report. times:
-    the median and the deviation of the step times, to compare runs. report_seconds: the time
-    between two step reports, see `report_seconds`. overflowed: whether there is no step time
-    because each report after the warm-up includes a skipped update.
+    the median and the deviation of the step times, to compare runs. report_seconds: the usual time
+    between two step reports, from the function of the same name. overflowed: whether there is no
+    step time because each report after the warm-up includes a skipped update.
     """
 
     iteration: int | None = None

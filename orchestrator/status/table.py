@@ -213,7 +213,7 @@ def word(status: RunStatus) -> str:
 
 
 def totals(statuses: Sequence[RunStatus], gone: Sequence[str]) -> str:
-    """Return one line: how many runs are in each state, and how many the campaign file lacks.
+    """Return one line: how many runs are in each state, and how many left the campaign file.
 
     gone: labels of started runs that are no longer in the campaign file.
     """

@@ -154,10 +154,11 @@ def further_arguments(run: Run) -> FurtherArguments | None:
 
 
 def needs_gpus(run: Run) -> str | None:
-    """Return the setting of a run that needs GPUs: ZeRO 3 in run_clm.py. Returns None without it.
+    """Return the setting because of which a run needs GPUs; None if the run can train on CPUs.
 
-    With ZeRO 3, transformers makes the model before the ranks are connected. On CPUs DeepSpeed then
-    assumes that there is only one rank, and refuses the batch size.
+    This setting is ZeRO 3 in run_clm.py. With ZeRO 3, transformers makes the model before the ranks
+    are connected. On CPUs DeepSpeed then assumes that there is only one rank, and refuses the batch
+    size.
     """
     if run.options.program == "run_clm" and run.zero_stage == 3:
         return "zero_stage=3 with program=run_clm"

@@ -1,7 +1,7 @@
 """Check which arguments of Megatron core change a run's memory, or the GPUs that it needs.
 
-Some arguments need a GPU of some compute capability or later. Others request selective
-recomputation, or change the memory in a way that the forecast does not count.
+Some arguments work only on newer GPUs, i.e. from a certain compute capability on. Others request
+selective recomputation, or change the memory in a way that the forecast does not count.
 """
 
 from collections.abc import Iterator
@@ -49,7 +49,7 @@ _SCORES = ["core_attn"]
 def selective(run: Run) -> list[str]:
     """Return the arguments that request selective recomputation.
 
-    Returns none if whole layers are recomputed.
+    The list is empty if whole layers are recomputed.
     """
     options = given(run.options.extra_args)
     asked = _ACTIVATIONS in options or list(options.get(_GRANULARITY, ())) == ["selective"]
@@ -61,7 +61,7 @@ def selective(run: Run) -> list[str]:
 def mode(run: Run) -> Recomputation | None:
     """Return the recomputation mode of a Megatron core run.
 
-    Returns None if the run selects parts to recompute other than the attention scores.
+    Returns None if the run recomputes selected parts, and these are not just the attention scores.
     """
     if not selective(run):
         return recomputation(run.training.activation_checkpointing)

@@ -94,9 +94,10 @@ def core_stage_problems(run: Run, chunks: int) -> Iterator[str]:
 def interleaving_problems(run: Run, chunks: int, least_stages: int) -> Iterator[str]:
     """Yield why the interleaved schedule, with several chunks per stage, is impossible.
 
-    Each stage runs a group of micro-batches through a chunk before the next chunk. The number of
-    micro-batches in a group is the number of stages. In Megatron core a further argument can set
-    another number. least_stages: the smallest number of stages that the program can interleave.
+    Each stage computes one chunk for a group of micro-batches, and then the next chunk for the same
+    group. The number of micro-batches in a group is the number of stages. In Megatron core, a
+    further argument can set another number. least_stages: the smallest number of stages that the
+    program can interleave.
     """
     stages, count = run.parallelism.pipeline_parallel_size, run.num_microbatches
     if chunks == 1:

@@ -272,10 +272,9 @@ def _argument_warnings(run: Run) -> Iterator[str]:
 def option_warnings(run: Run, chunks: int = 1) -> Iterator[str]:
     """Yield warnings about valid but unusual settings.
 
-    chunks: how many chunks of layers a pipeline rank has (v in the formula). With p stages and m
-    micro-batches in the 1F1B schedule, each stage waits during p - 1 of m + p - 1 micro-batches
-    (Narayanan et al. 2021, section 2.2). With v chunks per stage, it waits during p - 1 of
-    v·m + p - 1.
+    chunks: how many chunks of layers a pipeline rank has. In the 1F1B schedule with p stages and m
+    micro-batches, each stage waits during (p - 1) / (m + p - 1) of a step (Narayanan et al. 2021,
+    section 2.2). With v chunks per stage, it waits during (p - 1) / (v·m + p - 1) of a step.
     """
     yield from _argument_warnings(run)
     stages, count = run.parallelism.pipeline_parallel_size, run.num_microbatches

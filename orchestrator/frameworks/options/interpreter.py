@@ -449,7 +449,7 @@ class Interpreter:
         return members
 
     def is_a(self, cls: Class, method: str, depth: int = 5) -> bool:
-        """Return whether a class or one of its base classes defines a method."""
+        """Return whether a class, or one of its base classes, defines a method called `method`."""
         return depth > 0 and (
             any(isinstance(part, ast.FunctionDef) and part.name == method for part in cls.node.body)
             or any(
@@ -604,7 +604,11 @@ def _factory(arguments: list[Any], keywords: Names) -> Any:
 
 
 def _concerns_options(node: ast.FunctionDef | ast.AsyncFunctionDef, values: list[Any]) -> bool:
-    """Return whether a function may add options, or is short enough to compute a value."""
+    """Return whether the interpreter must follow a call of a function.
+
+    It must if the function may add options. It also follows short functions, because these may
+    compute a value of an option.
+    """
     if any(value is PARSER for value in values):
         return True
     text = {

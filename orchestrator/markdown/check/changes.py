@@ -36,8 +36,9 @@ _Cells = Sequence[tuple[BenchmarkRow, str]]
 def relative_changes(tables: Sequence[BenchmarkTable]) -> Iterator[TableFinding]:
     """Find stated changes that do not follow from any other row of their column.
 
-    A page does not state to which row a change refers. So any row with the same title that gives
-    the change is accepted, in any table. If there is none, the finding names the nearest row above.
+    A page does not state to which row a change refers. So a change is accepted if it is right for
+    any row, in any table with a column of the same title. If it is right for none, the finding
+    names the nearest row above.
     """
     columns: dict[str, list[_Cells]] = {}
     for table in tables:

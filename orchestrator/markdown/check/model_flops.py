@@ -107,9 +107,9 @@ def _recomputes_only(way: Way) -> bool:
 def _explanations(model: NamedModel, odd: Sequence[RatedRow], keys: Keys) -> dict[int, Way]:
     """Return for each row with a wrong number a way to count FLOPs that explains this number.
 
-    The result is by the row's line, without rows that no way explains. Of several known ways, the
-    one that explains most rows is chosen. If several explain as many, the one with the fewest
-    differences from the model's description is chosen.
+    The keys of the result are the rows' lines. Rows that no way explains are left out. Of several
+    known ways, the one that explains most rows is chosen. If several ways explain the same number
+    of rows, the one with the fewest differences from the model's description is chosen.
     """
     explained: dict[int, Way] = {}
     left = list(odd)

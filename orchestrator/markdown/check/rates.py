@@ -51,7 +51,7 @@ def throughput(row: BenchmarkRow) -> Iterator[TableFinding]:
     """Find times and rates of one row that contradict each other.
 
     They describe the same run: seconds · samples/s is the global batch size. A difference of one
-    percent is accepted, because each may be a separate average.
+    percent is accepted, because the page may have averaged the times and the rates separately.
     """
     row_rates = list(rates(row))
     world = row.numbers.get(Meaning.WORLD_SIZE)

@@ -42,7 +42,7 @@ class HtmlCell(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The offset in the document of the byte after the cell."""
+        """The offset of the first byte after the cell, from the start of the document."""
         return self.begin + len(self.raw)
 
     @property
@@ -231,7 +231,7 @@ class _Parser(HTMLParser):
     def end_cell(self, place: int | None = None) -> None:
         """End the open cell, if there is one.
 
-        place: the offset of its end; None for that of the current tag.
+        place: the offset at which the cell ends. None: the cell ends where the current tag begins.
         """
         if self._cell is not None:
             self._cell.end = self._place() if place is None else place
@@ -248,7 +248,7 @@ def _span(text: str | None) -> int:
 
 
 def _grid(rows: Sequence[_Row]) -> list[list[tuple[_Cell, bool]]] | None:
-    """Return the cells of each row by column, also those that begin in a row above.
+    """Return the cells of each row by column, including cells that begin in a row above.
 
     Returns None if there are too many cells.
     """

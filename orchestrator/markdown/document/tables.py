@@ -51,7 +51,7 @@ class MarkdownCell(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The offset in the document of the byte after the cell."""
+        """The offset of the first byte after the cell, from the start of the document."""
         return self.begin + len(self.raw)
 
     @property
@@ -138,12 +138,12 @@ class MarkdownTable:
 
     @property
     def begin(self) -> int:
-        """The offset in the document of the titles."""
+        """The offset of the row of titles, from the start of the document."""
         return self.header.begin
 
     @property
     def end(self) -> int:
-        """The offset in the document of the end of the last row."""
+        """The offset of the end of the last row, from the start of the document."""
         last = self.rows[-1] if self.rows else self.delimiter
         return last.begin + len(last.content)
 

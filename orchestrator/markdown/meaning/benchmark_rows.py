@@ -2,8 +2,9 @@
 
 There are two ways to read a row:
 
-- the properties `numbers` and `paces` (times and rates) contain all printed numbers, each with the
-  value of 1 in its last digit. They leave out cells that cannot be parsed;
+- the properties `numbers` and `paces` (times and rates) contain all printed numbers. Each number
+  has its precision: the value of 1 in its last digit, e.g. 0.01 for `3.28`. Cells that cannot be
+  parsed are left out;
 - methods such as `world_size` return one number, perhaps derived from other numbers. They raise an
   error with the reason if no number can be returned.
 """

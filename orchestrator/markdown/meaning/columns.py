@@ -65,7 +65,7 @@ class TableColumn:
     """A column: its index, its title as text, its meaning, and the unit in its title.
 
     rank: if a run has several times or rates that are different averages, the column with the
-    lowest rank counts.
+    lowest rank is used.
     """
 
     index: int

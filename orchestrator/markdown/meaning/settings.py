@@ -36,7 +36,7 @@ class Formula(StrEnum):
 class PageSettings:
     """The settings for computing TFLOPs.
 
-    factor: how often a pass over the layers is counted: 4 if activations are recomputed, else 3.
+    factor: the cost of an iteration, in forward passes: 4 if activations are recomputed, else 3.
     decimals: the decimals of TFLOPs; None keeps those of the cell. gpu, gpu_peak_tflops: for
     utilizations; the peak takes precedence over the GPU's name. constants: numbers for tables that
     have no column for them. columns: meanings of columns whose title does not show them, by the

@@ -59,8 +59,9 @@ class Page:
     `run` or `line`; links contain it. about: the text after the number of rows. beside: the name of
     a file with the same tables, which can be read without a browser. best: the index of one run,
     the median run of the configuration with the most TFLOPs per GPU. curves: whether runs have step
-    times and losses, iteration by iteration. memory_of: a text on which memory the forecasts and
-    peaks mean. gone: labels of runs that were measured and are no longer in the campaign file.
+    times and losses, iteration by iteration. memory_of: a text that explains which memory is meant
+    by forecasts and peaks. gone: labels of runs that were measured and are no longer in the
+    campaign file.
     """
 
     title: str
