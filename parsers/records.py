@@ -171,7 +171,7 @@ class RunTotals:
 
     strategy, world_size, backend, device, precision, parameters: the set-up. parameters are those
         of the whole model; device is a GPU's name or `cpu`.
-    versions: (package, version) pairs, in the order of the line; empty if it names none.
+    versions: (package, version) pairs, in the order of the line; may be empty.
     iterations, train_seconds: how many iterations were done, and the seconds of the training loop.
     samples_per_second, steps_per_second, tokens_per_second: over the whole run and all ranks,
         unless `per_gpu`.
@@ -222,7 +222,7 @@ for _kind in get_args(Record):
 
 
 class OutcomeKind(StrEnum):
-    """How a run ended according to its log. Also a run that failed may have usable numbers."""
+    """How a run ended according to its log. A failed run may have usable numbers, too."""
 
     COMPLETED = "completed"
     GPU_OUT_OF_MEMORY = "gpu_out_of_memory"

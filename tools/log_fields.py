@@ -1,4 +1,7 @@
-"""Build the page of the fields of log formats from their declarations, for `record_reference`."""
+"""Build the page about the fields of log formats from the formats' declarations.
+
+The tool `record_reference` calls this module.
+"""
 
 import re
 

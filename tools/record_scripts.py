@@ -7,8 +7,8 @@ Check `git diff` after recording, because only a person can judge whether the ne
 
 The first line of a difference names its base, and the second line is the script's title. The title
 contains the campaign and the run id of the script, which replace those of the base. Hunks follow as
-in a unified diff, but without line numbers: each hunk replaces the first equal lines after the hunk
-before it.
+in a unified diff, but without line numbers. Each hunk applies to the first lines after the previous
+hunk that are equal to the hunk's old lines.
 """
 
 import difflib

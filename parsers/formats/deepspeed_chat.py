@@ -8,10 +8,10 @@
     End-to-End => Latency: 3.72s, TFLOPs: 25.80, Samples/sec: 17.20, Time/seq 0.06s, Batch Size: 64,
         Total Seq. Length: 512
 
-Each of the four is one line; the last two are printed since May 2023. The source is
-applications/DeepSpeed-Chat of DeepSpeedExamples. The line with the losses comes first. A latency
-includes generating the answers and training on them, for all models. Samples per second are over
-all ranks.
+The example shows four lines of a log, two of them wrapped. The last two lines are printed since May
+2023. The source is applications/DeepSpeed-Chat of DeepSpeedExamples. The line with the losses comes
+first. A latency includes generating the answers and training on them, for all models. Samples per
+second are over all ranks.
 
 Each engine, e.g. the actor's, also has a throughput timer. It measures only the training of that
 engine, so its rate is several times as high. Steps count from 0 in each epoch. Only the first

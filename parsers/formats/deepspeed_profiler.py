@@ -75,10 +75,11 @@ def _parse(offset: int, text: str) -> Iterator[RunTotals | Timers]:
 
 
 def _quantity(line: re.Match[str] | None, unit: str, exponent: int = 0) -> float | None:
-    """Return the number of a line in its base unit, times 10**exponent: 0.002 (s) for `2 ms`.
+    """Convert the number on a line to its base unit, and multiply it by 10**exponent.
 
-    unit: the base unit, e.g. `s`. Returns None if the line is missing, if the printed unit is not
-    `unit` with or without a known prefix, and for nan or inf.
+    For example, `2 ms` gives 0.002 with the unit `s` and the exponent 0. unit: the base unit.
+    Returns None if the line is missing, if the printed unit is not `unit` with or without a known
+    prefix, and for nan or inf.
     """
     if line is None:
         return None

@@ -79,7 +79,7 @@ _DURATION = re.compile(
 
 
 def dictionaries(text: str) -> Iterator[tuple[dict[str, str], re.Match[str]]]:
-    """Yield for each dictionary in a text its numbers, as printed, by key, and its match object."""
+    """Yield each dictionary in a text: its numbers as printed, by key, and its match object."""
     for dictionary in _DICTIONARY.finditer(text):
         yield {item["name"]: item["value"] for item in _ITEM.finditer(dictionary[0])}, dictionary
 

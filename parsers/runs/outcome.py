@@ -77,8 +77,8 @@ class EndDetector:
     def read(self, candidate: Candidate) -> bool:
         """Process a line; return whether it shows an end.
 
-        A line without any of END_ANCHORS never does. A traceback in a thread does not count,
-        because the run may continue.
+        A line without any of END_ANCHORS never shows an end. A traceback in a thread does not
+        count, because the run may continue.
         """
         is_end = False
         for weight, outcome in self._evidence(candidate):

@@ -121,9 +121,9 @@ def _read(
 
 
 def _oddities(source: Source, end: int) -> list[str]:
-    """Return ends of sentences about the problems of a log that ends at byte `end`.
+    """Return the problems of a log that ends at byte `end`, each as a sentence without its subject.
 
-    Each sentence begins with the name of the log.
+    The subject is the name of the log, e.g. for `is empty`.
     """
     if end == 0:
         return [] if source.notes else ["is empty"]

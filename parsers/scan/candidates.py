@@ -82,7 +82,7 @@ class Pass:
             self._tell(window.next_line - begin)
 
     def _search_lines(self, window: Window, place: int) -> Generator[Candidate, None, int | None]:
-        """Yield the candidates from the place `place` of the window's buffer on.
+        """Yield the candidates in the window's buffer, from the position `place` on.
 
         If the anchors change, return the place from which the new anchors must be searched for.
         """
@@ -168,7 +168,7 @@ class Pass:
     ) -> Iterator[tuple[_Several | None, AnchoredLine]]:
         """Yield blocks of steps that continue the launch, each with its first line.
 
-        If such a block has too few steps, its lines are yielded as `_batch` does.
+        If such a block has too few steps, `_batch` reads its lines instead.
         """
         begin = 0
         while begin < len(block):

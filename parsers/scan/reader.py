@@ -303,12 +303,12 @@ def read_records(
     complete: bool = True,
     chunk_bytes: int = CHUNK_BYTES,
 ) -> Iterator[Record]:
-    """Yield the records of a log that any of `formats` finds, in the order of its lines.
+    """Yield the records that any of `formats` finds in a log, in the order of the lines.
 
-    Reading begins at `start`, the offset of a line. Offsets count plain bytes if the log is
-    compressed. Pass `complete=False` while a program still writes the log: a last line without a
-    newline may be half written, and is left out. Memory does not grow with the log: it
-    takes `chunk_bytes` and the length of the longest line. Raises OSError.
+    Reading begins at `start`, the offset of a line. In a compressed log, offsets count decompressed
+    bytes. Pass `complete=False` while a program still writes the log: a last line without a newline
+    may be half written, and is left out. Memory does not grow with the log: it takes `chunk_bytes`
+    and the length of the longest line. Raises OSError.
     """
     bounds = Bounds(chunk_bytes=chunk_bytes, complete=complete)
     with open_source(path) as source:

@@ -63,7 +63,7 @@ class Window:
         stop: int | None = None,
         within_line: bool = False,
     ) -> None:
-        """Begin at the byte `begin`, from which `read` reads.
+        """Begin at the byte `begin` of the log; `read` returns the bytes from there on.
 
         stop: lines that begin at this byte or later are left out. within_line: whether the first
         line began before `begin`; it is left out then.

@@ -97,7 +97,7 @@ class Warmup:
         """Return the end of the warm-up of a launch.
 
         iterations: the iterations of its reports, in order; a program may count them from 0.
-        step_seconds: one per report; None if the report has no time, which `auto` ignores.
+        step_seconds: one per report; None if the report has no time. `auto` ignores such reports.
         train_iters: the last iteration of the run; by default that of the last report.
         resumed_from: the iteration of the checkpoint from which the launch continued.
         """

@@ -2,9 +2,9 @@
 
 On the simulated cluster, the speed of allocations varies by 40 %, and the speed of equal runs by
 2 % (standard deviations). The speed of an allocation also drifts from run to run. Each design of an
-experiment is tried TRIALS times without a difference between A and B, and TRIALS times with each of
-two differences. `python tests/benchmarks/compare_simulation.py [TRIALS]` prints the table of
-docs/background/compare.md.
+experiment is tried TRIALS times without a difference between A and B. Then it is tried TRIALS times
+with each of two differences in speed. `python tests/benchmarks/compare_simulation.py [TRIALS]`
+prints the table of docs/background/compare.md.
 """
 
 import math

@@ -6,9 +6,8 @@ and of processor time, including Slurm's commands. submitit's `submit` is timed 
 time for all runs is computed in proportion. Calls of Slurm's commands are counted in a round that
 is not timed, by scripts with the same names that are first on the PATH. Nothing is deleted before
 the end: after many files are deleted, an ext4 without a journal creates files slowly for minutes.
-Campaigns of several sizes are submitted, queried and cancelled; each campaign is compared with
-submitit's map_array of as many functions as the campaign has runs. The first `status` records
-Slurm's states of the runs.
+Campaigns of several sizes are submitted, queried and cancelled. A campaign of n runs is compared
+with submitit's map_array of n functions. The first `status` records Slurm's states of the runs.
 """
 
 import argparse

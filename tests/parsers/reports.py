@@ -47,7 +47,8 @@ def cases(
 ) -> pytest.MarkDecorator:
     """Parametrize a test with reports and their records, and with texts that give no records.
 
-    reports: by a name for the case, a text and the expected records.
+    reports: for the name of each test case, a text and the expected records. nothing: the texts
+    that give no records.
     """
     named = [pytest.param(*report, id=name) for name, report in reports.items()]
     return pytest.mark.parametrize(("text", "records"), [*named, *((text, []) for text in nothing)])

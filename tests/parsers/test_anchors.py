@@ -1,4 +1,4 @@
-"""Check that a search for many anchors at once gives the same matches as one search for each.
+"""Check that a search for many anchors at once gives the same as one search per anchor.
 
 An anchor is a string that the reader searches for; lines without one are not parsed.
 """

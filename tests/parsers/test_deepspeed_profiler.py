@@ -61,7 +61,7 @@ WHOLE = summary(VALUES)
 def changed(**changes: str) -> str:
     """Return the summary with other values for the labels that are given as argument names.
 
-    In an argument's name, `_` is a space of the label.
+    In an argument's name, `_` stands for a space in the label.
     """
     return summary(VALUES | {label.replace("_", " "): value for label, value in changes.items()})
 

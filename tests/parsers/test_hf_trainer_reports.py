@@ -137,7 +137,7 @@ def trainer_log(path: Path, *, buffered: bool, seconds: float) -> bytes:
 @pytest.mark.train
 @pytest.mark.parametrize("seconds", [0.0, 0.12])
 def test_the_steps_of_the_real_callback_are_read(tmp_path: Path, seconds: float) -> None:
-    """The steps that transformers' own callback prints are read, even without all bars.
+    """All steps that transformers' own callback prints are read, even if some bars are missing.
 
     If steps follow each other too fast, tqdm does not draw all progress bars.
     """

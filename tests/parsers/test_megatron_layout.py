@@ -127,7 +127,7 @@ def test_a_layout_is_learnt_where_two_lines_in_a_row_have_it() -> None:
 
 
 def test_layouts_may_change_in_the_middle_of_a_log() -> None:
-    """If the layout of the lines changes in a log, each line gives the same values as alone."""
+    """If the layout changes within a log, each line still gives the values that it gives alone."""
     lines = [line for log_format, line in LINES.values() if log_format is MEGATRON]
     shuffled = random.Random(0).choices(lines, k=200)
     for line in shuffled:

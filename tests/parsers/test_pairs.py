@@ -150,5 +150,5 @@ def test_logs_with_several_launches_are_not_combined(logs: tuple[Path, Path]) ->
     ],
 )
 def test_a_log_of_errors_is_known_by_its_ending(errors: str, output: str | None) -> None:
-    """A stderr file is recognized by its name, as Slurm, submitit, SGE and torchrun form it."""
+    """A stderr file is recognized by its name, as Slurm, submitit, SGE or torchrun names it."""
     assert output_of(Path(errors)) == (output and Path(output))

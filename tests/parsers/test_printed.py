@@ -45,7 +45,7 @@ NOISE = ("", "noise\n", "\n\n", "\u2588\x1b[1mloading\x1b[0m shard 3 of 64\n", "
 def mangled(printed: Printed, random: Random, *, label: str, end: str) -> str:
     """Return a log with a report, and with other lines before or after it.
 
-    Each line of the report gets this label and line end, and the report some colour codes.
+    Each line of the report gets this label and line end. The report may get colour codes.
     """
     colour = random.choice(["", "\x1b[92m", "\x1b[1;31m"])
     report = (
@@ -60,7 +60,10 @@ def mangled(printed: Printed, random: Random, *, label: str, end: str) -> str:
 
 
 def of_one_place(records: list[Record]) -> list[str]:
-    """Return records as texts that can be compared: offsets are 0, and as a text nan equals nan."""
+    """Return records as texts, so that they can be compared: two nan are equal only as texts.
+
+    All offsets are set to 0.
+    """
     return [repr(replace(record, offset=0)) for record in records]
 
 

@@ -1,6 +1,6 @@
-"""Check that steps that are read many at once give the same records as line by line.
+"""Check that reading many steps together gives the same records as reading line by line.
 
-Such steps are stored together in a `StepBlock`, which tests here call a block.
+Steps that are read together are stored in a `StepBlock`, which tests here call a block.
 """
 
 import io
@@ -161,7 +161,7 @@ def test_blocks_give_the_same_records_as_single_lines(
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 @pytest.mark.parametrize("front", FRONTS)
 def test_usual_reports_are_read_at_once(layout: str, newline: str, front: str) -> None:
-    """Reports with the same fields are read many at once, whatever text is before them."""
+    """Reports with the same fields are read together, whatever text is before them."""
     learn()
     lines = [line(layout, at, front=front) for at in range(5, 25)]
     (run,) = runs_of((newline.join(lines) + newline).encode())
@@ -192,10 +192,10 @@ def test_usual_reports_are_read_at_once(layout: str, newline: str, front: str) -
     ids=str,
 )
 def test_reports_are_read_at_once_around_an_odd_one(odd: dict[str, Any], at_once: int) -> None:
-    """Reports before and after an unusual one are read many at once, with the same records.
+    """Reports before an unusual report are read together, and so are the reports after it.
 
-    Some reports are always read alone: the last planned one, one with a NaN loss, and the first of
-    a launch.
+    The records are the same as if each line was read alone. Some reports are always read alone: the
+    last planned one, one with a NaN loss, and the first of a launch.
     """
     learn()
     values: list[dict[str, Any]] = [{"iteration": at} for at in range(5, 25)]
@@ -284,7 +284,7 @@ def test_declared_lines_are_read_at_once_as_they_are_read_alone(name: str) -> No
 
 @pytest.mark.parametrize("name", AT_ONCE)
 def test_rising_lines_of_a_declaration_are_read_at_once(name: str) -> None:
-    """Lines of a declared format with rising iteration numbers are read many at once."""
+    """Lines of a declared format are read together if their iteration numbers rise."""
     printed = {}
     for seed in range(400):
         report = PRINTERS[name][0](Random(seed))
@@ -300,7 +300,7 @@ def test_rising_lines_of_a_declaration_are_read_at_once(name: str) -> None:
 def test_reports_without_an_iteration_are_numbered_across_blocks_and_single_lines() -> None:
     """Reports without an iteration number are numbered in their order.
 
-    The numbers continue if some reports are read many at once, and others alone.
+    The numbers continue even if some reports are read together and others one by one.
     """
     plain = "Step Time : {}.25s GPU utilization: 1085.8MODEL_TFLOP/s/GPU\n"
     odd = "Step Time : {}.25s ! GPU utilization: 1085.8TFLOP/s/GPU\n"

@@ -181,7 +181,8 @@ def test_a_mean_s_interval_follows_from_the_reports_around_it(
 def test_of_two_means_the_more_precise_keeps_its_own_interval():
     """If two programs report mean times of a step, the more precise mean counts.
 
-    How many iterations it covers follows only from reports of its own program; None if unknown.
+    The number of iterations that it covers is computed only from reports of the same program. It is
+    None if they do not show it.
     """
     records = [pipeline(35), pipeline(40), megatron(40)]
     assert [step.log_interval for step in merged_steps(records).steps()] == [None, None]

@@ -1,7 +1,7 @@
 """Check which iterations each kind of warm-up leaves out.
 
-The warm-up `auto` finds the steady state by the rule MSER-5. The rule leaves out as many first
-values as make the mean of the other values most precise.
+The warm-up `auto` finds the steady state by the rule MSER-5. The rule chooses how
+many of the first values to leave out, so that the mean of the other values is most precise.
 """
 
 import contextlib
@@ -73,7 +73,7 @@ def test_a_percentage_always_leaves_something(percent: int, train_iters: int) ->
 
 @given(st.text(max_size=8) | st.from_regex(r"\s?\w{1,3}%?\s?"))
 def test_any_text_is_a_warm_up_or_refused(text: str) -> None:
-    """Any text is a valid warm-up or raises ValueError, even with digits of other scripts."""
+    """Any text is a valid warm-up or raises ValueError, even with digits of other alphabets."""
     with contextlib.suppress(ValueError):
         assert Warmup.parse(text).least_iterations(10**6) >= 0
 
@@ -165,8 +165,8 @@ def test_the_automatic_warm_up_leaves_out_none_of_a_few_reports(count: int) -> N
 def squared_errors(observations: list[float]) -> list[float]:
     """Return the values that MSER minimizes: one for each possible number k of left-out values.
 
-    It is the sum of the squared deviations of the remaining values from their mean, divided by the
-    square of the number of remaining values.
+    For each k it is the sum of the squared deviations of the remaining values from their mean,
+    divided by the square of the number of remaining values.
     """
     errors = []
     for left_out in range(len(observations) - 5 + 1):
@@ -178,9 +178,9 @@ def squared_errors(observations: list[float]) -> list[float]:
 
 @given(st.lists(st.integers(1, 1000).map(float), min_size=10, max_size=49, unique=True))
 def test_the_truncation_is_that_of_the_definition(observations: list[float]) -> None:
-    """For fewer than fifty reports, the warm-up `auto` leaves out as many as MSER's definition.
+    """For fewer than fifty reports, `auto` leaves out the number that minimizes MSER's value.
 
-    If the minimum is in the second half, it leaves out half, and the run is not steady.
+    If the minimum is in the second half, `auto` leaves out half, and the run is not steady.
     """
     errors = squared_errors(observations)
     half = len(observations) // 2

@@ -39,7 +39,7 @@ def in_new_process(code: str, *path: Path) -> str:
 
 
 def test_four_functions_are_public() -> None:
-    """Each function has a docstring, and annotations for its arguments and result."""
+    """Each of teralog's four public functions has a docstring and an annotation of its result."""
     assert teralog.__all__ == ["estimate", "read", "runs", "steps"]
     for name in teralog.__all__:
         function = getattr(teralog, name)
@@ -136,7 +136,10 @@ def test_mistakes_are_value_errors(
 
 @pytest.mark.parametrize("first", [True, False])
 def test_packages_of_the_user_stay_theirs(tmp_path: Path, first: bool) -> None:
-    """A user can import packages named like teralog's, before or after `import teralog`."""
+    """A user can import their own packages with the names of teralog's packages, e.g. `parsers`.
+
+    The user may import them before or after `import teralog`.
+    """
     for name in ("orchestrator", "parsers"):
         (tmp_path / name / "runs").mkdir(parents=True)
         (tmp_path / name / "__init__.py").write_text("mine = True\n")
@@ -159,7 +162,7 @@ def test_packages_of_the_user_stay_theirs(tmp_path: Path, first: bool) -> None:
 
 
 def test_without_such_packages_names_stay_ours() -> None:
-    """If the user has no packages with the names of teralog's, these names mean teralog's packages.
+    """If the user has no package `parsers`, then `import parsers` imports teralog's package.
 
     So the objects that teralog returns can be pickled, and their class is the class that the user
     imports, e.g. `parsers.runs.run.LogRun`.

@@ -118,7 +118,7 @@ def test_supervisors_of_runs_get_their_own_packages(others: Path) -> None:
     ],
 )
 def test_ranks_get_their_own_packages(tmp_path: Path, run_of: str, options: list[str]) -> None:
-    """Ranks of trainings and rehearsals import teralog's packages, not others with their names."""
+    """Ranks of trainings and rehearsals import teralog's packages, not others of the same names."""
     _packages(tmp_path)
     (tmp_path / "here.yaml").write_text("scheduler: local\ngpus_per_node: 0\n")
     (tmp_path / "c.yaml").write_text(CAMPAIGN + f"include: [{{{run_of}}}]")

@@ -144,10 +144,10 @@ def test_the_parameter_count_is_that_of_the_formula(
     seq_length: int,
     parameters: int,
 ) -> None:
-    """The formula l(4h² + 4h + 2hf + f + h + 4h) + vh + sh + 2h gives GPT-2's published sizes.
+    """The formula for the number of parameters agrees with the model and GPT-2's published sizes.
 
-    l: layers; h: hidden size; f: hidden size of the feed-forward layers; v: vocabulary size; s:
-    sequence length.
+    With l layers, hidden size h, hidden size f of the feed-forward layers, vocabulary size v and
+    sequence length s, it is l(4h² + 4h + 2hf + f + h + 4h) + vh + sh + 2h.
     """
     shape = settings(
         num_layers=num_layers,
@@ -165,10 +165,11 @@ def test_the_parameter_count_is_that_of_the_formula(
 
 @pytest.mark.parametrize("activation_checkpointing", [False, True])
 def test_the_flop_counter_agrees_with_the_formula(activation_checkpointing: bool) -> None:
-    """A pass costs 72·B·s·l·h²(1 + s/(6h) + v/(12lh)) FLOPs: forward and backward together.
+    """PyTorch counts as many FLOPs in a forward and a backward pass as the formula gives.
 
-    Recomputation adds 24·B·s·l·h²(1 + s/(6h)). B: sequences of a micro-batch; s: sequence length;
-    l: layers; h: hidden size; v: vocabulary size.
+    With B sequences of a micro-batch, sequence length s, l layers, hidden size h and vocabulary
+    size v, the formula is 72·B·s·l·h²(1 + s/(6h) + v/(12lh)). Recomputation adds
+    24·B·s·l·h²(1 + s/(6h)).
     """
     checkpointing = {"activation_checkpointing": True} if activation_checkpointing else {}
     shape = settings(**checkpointing)
@@ -334,7 +335,10 @@ def test_a_mistake_is_reported_once_and_ends_every_rank(tmp_path: Path) -> None:
 
 
 def test_a_launcher_does_not_swallow_the_sentence() -> None:
-    """Under torchrun, the error message of rank 0 is printed, because the other ranks end later."""
+    """Under torchrun, the error message of rank 0 is printed.
+
+    The other ranks wait before they end: torchrun stops all ranks when the first rank ends.
+    """
     run = train(*arguments(hidden_size=66))
     assert run.exit_code == 1
     assert run.stderr.count("gpt.py: ") == 1

@@ -76,7 +76,7 @@ def let_time_run_out(cluster: Cluster, job: str) -> None:
 
 
 def fail_node(cluster: Cluster, node: str) -> None:
-    """Take a node down with its jobs; the node stays down until `clear`, or `state=resume`.
+    """Take a node down with its jobs; it stays down until `clear`, or until scontrol resumes it.
 
     The node is drained before it is set to down. Otherwise it would become usable again as soon as
     it answers. Slurm might then give it the job that it lost, before the node has cleaned up, and

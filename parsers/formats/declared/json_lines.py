@@ -74,9 +74,9 @@ class JsonLines:
     name: the name that users see. keys: JSON keys in quotes; each such line contains one of them.
     fields: for each key, the field of Step, and the divisor that converts the key's value to the
     field's unit. step: takes an object, and returns its iteration and the total number of
-    iterations. inner: the key that contains the metrics. only: keys and the values that an object
-    must have for them. integrations: whether the keys of `hf_keys` are read too. log_interval: 1 if
-    each report is about one iteration.
+    iterations. inner: the key that contains the metrics. only: keys with values; an object counts
+    only if it has these keys with these values. integrations: whether the keys of `hf_keys` are
+    read too. log_interval: 1 if each report is about one iteration.
     """
 
     name: str

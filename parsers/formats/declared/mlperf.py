@@ -5,9 +5,9 @@
         {"file": "…", "lineno": 480, "step": 31.0}}
 
 The step time is in seconds, the mean since the last report; it was called `train_step_timing` up to
-v3.0. What `step` counts differs between submissions; lines without it contain means over earlier
-reports. A `throughput` may be in samples or in tokens per second. The line does not show which, so
-it is not read. `run_stop` has the status of the run.
+v3.0. The meaning of `step` differs between submissions; lines without `step` contain means over
+earlier reports. A `throughput` may be in samples or in tokens per second. The line does not show
+which, so it is not read. `run_stop` has the status of the run.
 """
 
 import re

@@ -9,7 +9,7 @@ A step includes generation, scoring and training. Throughput is in tokens per se
 MFU is that of the actor's training (`mfu/actor` in older versions), and not that of `actor_infer`,
 its forward passes. A validation before the training has `step:0` and no times.
 
-slime, and miles with the same code, print a dictionary of seconds per rollout:
+slime, and the program `miles` with the same code, print a dictionary of seconds per rollout:
 
     (MegatronTrainRayActor pid=1) … - perf 3: {'perf/train_wait_time': 101.2, …,
         'perf/actor_train_tok_per_s': 4851.7, 'perf/step_time': 143.9, …}

@@ -46,7 +46,8 @@ def _parse(offset: int, line: str) -> Iterator[Usage]:
 def _is_whole(report: re.Match[str]) -> bool:
     """Return whether the last number of a memory report is complete.
 
-    It is if a bar (`|`) follows, or if it has all decimals that the program's version prints.
+    It is complete if a bar (`|`) follows, or if it has all decimals that the program's version
+    prints.
     """
     if report["more"]:
         return True
