@@ -25,8 +25,8 @@ _TOLD_OTHERWISE = DERIVED | {"model"}
 def recorded_run(record: Mapping[str, Any]) -> Run | None:
     """Return the run that a run.json describes; None if this version cannot build the same run.
 
-    The reason for None is a framework or a parameter that this version does not know, so that the
-    built run has another id. If the record lacks a newer parameter, the parameter has its default.
+    It cannot if it does not know the framework, or a parameter without which the run has another
+    id. If the record lacks a newer parameter, the parameter has its default.
     """
     name = record.get("framework")
     if name not in FRAMEWORKS:

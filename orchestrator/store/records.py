@@ -53,10 +53,10 @@ class Started:
     """The supervisor of an attempt, its start time (UTC, ISO 8601), and its devices.
 
     Every process of the attempt has `token` in its environment, as TERALOG_ATTEMPT. allocation,
-    place and block are those of its `Position`. cores: how many CPU cores of this machine
-    runs can use. It is None if ranks run on GPUs. It is also None in an allocation, where no other
-    run uses the run's cores. In records of earlier versions, `allocation` and all fields after it
-    are None.
+    place and block are those of its `Position`. cores: the number of this machine's CPU cores,
+    which its runs share. It is None if ranks run on GPUs. It is also None in an allocation, because
+    the run has its cores for itself. In records of earlier versions, `allocation` and all fields
+    after it are None.
     """
 
     pid: int

@@ -52,7 +52,7 @@ class Allocation:
 
     @property
     def cores(self) -> int | None:
-        """None: runs share no cores, because each run has its part of the nodes for itself."""
+        """None, because runs do not share cores: each run has its part of the nodes for itself."""
         return None
 
     @property

@@ -64,7 +64,7 @@ class Machine:
 
     @property
     def cores(self) -> int | None:
-        """How many CPU cores of this machine runs can use; None if ranks run on GPUs."""
+        """The number of CPU cores that runs on this machine share; None if ranks run on GPUs."""
         return len(self.devices.names) if self.devices.kind == "core" else None
 
     @property
@@ -117,7 +117,10 @@ class LocalSession:
             yield f"{left} after runs that wait in Slurm's queue"
 
     def _without_queued(self, runs: Sequence[PlannedRun]) -> tuple[Sequence[PlannedRun], int]:
-        """Return the runs that wait for no run in Slurm's queue, and how many runs are left out."""
+        """Return the runs that can start now, and the number of all other runs.
+
+        In an allocation, a run cannot start while an earlier run of its series is in Slurm's queue.
+        """
         if not self.here:
             return runs, 0
         from orchestrator.slurm.tracking import queued_attempts

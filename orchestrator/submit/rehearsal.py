@@ -26,7 +26,7 @@ def rehearsal_order(
     imports: the modules that the program and its launcher need, as far as known.
     extras: by module, the extra of teralog that installs the module.
     ask: the file that asks the program itself about its arguments; None if there is none.
-    order: the input of the file in `ask`.
+    order: facts about the run for the file in `ask`, see `order_of`.
     """
     framework = FRAMEWORKS[run.framework]
     record = accepted_options(run, paths)

@@ -84,9 +84,9 @@ def refuse_edited(campaign: Campaign, store: CampaignStore) -> None:
 def refuse_runs_elsewhere(
     campaign: Campaign, store: CampaignStore, others: Sequence[Elsewhere]
 ) -> None:
-    """Raise UserError if runs that have not ended in `store` were started in another folder.
+    """Raise UserError if a run was started in another results folder and has not ended in `store`.
 
-    others: other results folders with runs of this campaign.
+    others: the other results folders, with the runs of this campaign in them.
     """
     runs = missing_runs(campaign.runs, store) if others else ()
     missing = {planned.run_id for planned in runs}

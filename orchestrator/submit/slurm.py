@@ -193,10 +193,11 @@ def _asking_for(
     store: CampaignStore,
     time_limit_seconds: int | None,
 ) -> list[str]:
-    """Return the options for an allocation that can run any one of `parts`, a division of the runs.
+    """Return sbatch's or salloc's options for an allocation that can run any group of `parts`.
 
-    The allocation fits the largest run of all parts. It is long enough to start the runs of any
-    part one after another. time_limit_seconds: a time limit to use instead, unless it is None.
+    parts: all runs, divided into groups. The allocation fits the largest run of all groups. It is
+    long enough to start all runs of any one group one after another. time_limit_seconds: the time
+    limit to use instead; None to use the computed one.
     """
     scripts = [
         job_script(run, campaign, store.run(run.run_id).path) for part in parts for run in part

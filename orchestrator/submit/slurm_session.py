@@ -1,10 +1,10 @@
 """Submit a campaign to Slurm: every run once, even if submits overlap or are killed.
 
 A submit claims a run by making its attempt's folder, which only one submit can do. From the
-beginning the folder contains the name of its batch. The batch's folder, with the script, exists
-before sbatch is called with the batch's name. So the next submit can find the job of an interrupted
-submit, or withdraw the batch. If Slurm accepts the job of a withdrawn batch, the job ends before it
-runs anything.
+beginning, the folder contains the name of its batch of runs, i.e. of the sbatch call. The folder of
+the batch of runs, with the script, exists before sbatch is called with this name. So the next
+submit can find the job of an interrupted submit, or withdraw the batch of runs. If Slurm accepts a
+job after its batch of runs was withdrawn, the job ends before it runs anything.
 """
 
 import secrets
@@ -40,7 +40,7 @@ _LATER = "; submit again when some have ended, or let `submit --wait` do it"
 class _LimitError(UserError):
     """Slurm accepts no more jobs now.
 
-    submitted: how many runs of the refused group Slurm has accepted.
+    submitted: how many runs of the current group were submitted before Slurm refused the rest.
     """
 
     def __init__(self, refused: RefusedError, submitted: int = 0) -> None:

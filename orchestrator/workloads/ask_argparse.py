@@ -1,9 +1,9 @@
 """Check with a program's own argparse parser whether it accepts the arguments of a run.
 
-The command is `python ask_argparse.py ORDER.json`; asking.py explains the order and the answer. The
-program's file is run until it has parsed its arguments. Packages that are neither in the standard
-library nor in the program's own folder are replaced by empty ones. The parsers of ColossalAI's and
-OneFlow's benchmarks work without these packages.
+The command is `python ask_argparse.py ORDER.json`; asking.py explains ORDER.json and the answer.
+The program's file is run until it has parsed its arguments. Packages that are neither in the
+standard library nor in the program's own folder are replaced by empty ones. The parsers of
+ColossalAI's and OneFlow's benchmarks work without these packages.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _RefusedError(BaseException):
 
 
 def _ask(order: asking.ProgramOrder) -> asking.ProgramAnswer:
-    """Return which arguments of an order the program's parser refuses."""
+    """Return which arguments of a run the program's parser refuses."""
     if order.program is None or not Path(order.program).is_file():
         raise asking.CannotAskError(f"{order.program}: the program's file cannot be read here")
     program = Path(order.program)

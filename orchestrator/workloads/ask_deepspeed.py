@@ -1,6 +1,6 @@
 """Check with DeepSpeed's own classes whether it accepts the configuration of a run, without a GPU.
 
-The command is `python ask_deepspeed.py ORDER.json`; asking.py explains the order and the answer.
+The command is `python ask_deepspeed.py ORDER.json`; asking.py explains ORDER.json and the answer.
 DeepSpeed parses the configuration, makes its engine for a model of two small layers on the CPU, and
 takes one step. The process group has as many ranks as the run, but the other ranks are fake. So
 DeepSpeed itself makes all checks that it would make before the first real step. Its kernels are
@@ -78,7 +78,7 @@ class _NeedsGpuError(Exception):
 
 
 def _ask(order: asking.ProgramOrder) -> asking.ProgramAnswer:
-    """Return what DeepSpeed refuses in the configuration of an order."""
+    """Return what DeepSpeed refuses in the configuration of a run."""
     if order.deepspeed_config is None:
         raise asking.CannotAskError("the run has no DeepSpeed configuration to ask about")
     config = deepspeed_settings(order.deepspeed_config)
@@ -147,7 +147,7 @@ def load() -> None:
 
 
 def be_a_rank(order: asking.ProgramOrder) -> None:
-    """Make this process rank 0 of as many ranks as the run of the order; the other ranks are fake.
+    """Make this process rank 0 of a process group with the run's world size; other ranks are fake.
 
     Raises CannotAskError if this Python has no torch or DeepSpeed.
     """

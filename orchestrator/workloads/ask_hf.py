@@ -1,6 +1,6 @@
 """Check with Hugging Face's own classes whether they accept the arguments of a run.
 
-The command is `python ask_hf.py ORDER.json`; asking.py explains the order and the answer. If a
+The command is `python ask_hf.py ORDER.json`; asking.py explains ORDER.json and the answer. If a
 program parses its arguments with HfArgumentParser, it is not run. Instead, its dataclasses are
 taken from its file and parsed together with TrainingArguments. Any other program is run until it
 has made its TrainingArguments. Then the Trainer completes the DeepSpeed configuration, and
@@ -63,7 +63,7 @@ class _RefusedError(Exception):
 
 
 def _load() -> None:
-    """Import the modules that every order needs, including those of `ask_deepspeed.load`."""
+    """Import the modules that every check needs, including those of `ask_deepspeed.load`."""
     ask_deepspeed.load()
     for module in _LOADED_LATE:
         with suppress(Exception):
@@ -71,7 +71,7 @@ def _load() -> None:
 
 
 def _ask(order: asking.ProgramOrder) -> asking.ProgramAnswer:
-    """Return what transformers and DeepSpeed refuse in an order."""
+    """Return what transformers and DeepSpeed refuse in the arguments and configuration of a run."""
     ask_deepspeed.be_a_rank(order)
     try:
         import transformers

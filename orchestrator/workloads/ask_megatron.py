@@ -1,7 +1,7 @@
 """Check with Megatron's own code whether it accepts the arguments of a run, without a GPU.
 
-The command is `python ask_megatron.py ORDER.json`; asking.py explains the order and the answer. The
-user's own program, e.g. `pretrain_gpt.py`, is run up to the call that trains. It parses its
+The command is `python ask_megatron.py ORDER.json`; asking.py explains ORDER.json and the answer.
+The user's own program, e.g. `pretrain_gpt.py`, is run up to the call that trains. It parses its
 arguments and validates them. Then its groups of ranks are set up over a fake process group of the
 run's world size. Its TransformerConfig, OptimizerConfig and DistributedDataParallelConfig are made.
 Every error before the training is reported as a problem of the run.
@@ -106,14 +106,17 @@ class _StandIn(types.ModuleType):
 
 
 class _Megatron:
-    """The user's training program, which is imported once for all orders."""
+    """The user's training program, which is imported once for the checks of all runs."""
 
     def __init__(self) -> None:
         self._stand_ins = _StandIns()
         self._problem: str | None = None
 
     def load(self, orders: Sequence[asking.ProgramOrder]) -> None:
-        """Import what the orders' program imports. If that fails, store the reason."""
+        """Import what the training program of the runs imports. If that fails, store the reason.
+
+        It is the program of the first run in `orders`.
+        """
         program = orders[0].program
         if program is None or not Path(program).is_file():
             self._problem = f"{program}: the program's file cannot be read here"
@@ -125,7 +128,7 @@ class _Megatron:
             self._problem = f"{program}: cannot be imported here: {problem}"
 
     def ask(self, order: asking.ProgramOrder) -> asking.ProgramAnswer:
-        """Return what Megatron refuses in an order.
+        """Return what Megatron refuses in the arguments of a run.
 
         Raises CannotAskError if the program cannot be imported.
         """
@@ -201,8 +204,8 @@ def _imports(program: Path, stand_ins: _StandIns) -> str | None:
 def _read_sources_once() -> None:
     """Cache how Megatron parses its own source to describe its options.
 
-    Without the cache, Megatron would parse the source for every order. That takes longer than all
-    other work.
+    Without the cache, Megatron would parse the source for every run that is checked. That takes
+    longer than all other work.
     """
     for module, name in ((ast, "parse"), (inspect, "getsource")):
         setattr(module, name, functools.cache(getattr(module, name)))
@@ -274,7 +277,10 @@ def _show_transformer_engine() -> None:
 
 
 def _answer_to(order: asking.ProgramOrder, arguments: Sequence[str]) -> dict[str, Any]:
-    """Return what Megatron refuses first, and which of its steps could be checked or not."""
+    """Return what Megatron refuses first, and which steps could be checked and which could not.
+
+    The steps are those of the program before the training.
+    """
     program = str(order.program)
     asked: list[str] = []
     not_asked: list[str] = []

@@ -2,9 +2,10 @@
 
 To ask a program about a run means to let its own classes check the run's arguments, before the run
 needs a GPU. Each `ask_*.py` does this for some training programs. The Python of the run starts it
-as `python ask_NAME.py ORDER.json`. The file contains one order per run, which is the run's command
-line. The last line of the output is one JSON object, the answer. No such program trains, uses the
-network, or writes into the user's source.
+as `python ask_NAME.py ORDER.json`. The file contains one JSON object per run to check, called an
+order (see `ProgramOrder`): the run's command line, and facts about the run. The last line of the
+output is JSON, too: the answer about each run (see `ProgramAnswer`). No such program trains, uses
+the network, or writes into the user's source.
 
 This module uses only the standard library, like the programs themselves.
 """
@@ -46,7 +47,7 @@ _OFFLINE = {
 
 @dataclass(frozen=True)
 class ProgramOrder:
-    """The command line with which a run's program would be started, and facts about the run.
+    """A request to check a run: the command line of the run's program, and facts about the run.
 
     program: the file of the training program; None if it is not readable here.
     arguments: the program's command line, without the program.
@@ -94,10 +95,10 @@ def answer_orders(
     ask: Callable[[ProgramOrder], ProgramAnswer],
     load: Callable[[Sequence[ProgramOrder]], None] = lambda orders: None,
 ) -> NoReturn:
-    """Read the file that the command line names, answer its orders, print the answers, and exit.
+    """Check the runs in the file that the command line names, print the answers, and exit.
 
-    The file has one order or a list of orders; the output has one answer or a list of answers.
-    ask: returns the answer to an order. load: imports what all orders need.
+    The file has one order (see `ProgramOrder`) or a list of orders; the output has one answer or a
+    list of answers. ask: returns the answer to an order. load: imports what all orders need.
 
     What libraries print goes to stderr. `load` is called once, and each order is handled in a copy
     of this process. If an import fails in `load`, it is tried again, and reported, when an order
@@ -121,7 +122,7 @@ def answer_orders(
 
 
 def _answer(ask: Callable[[ProgramOrder], ProgramAnswer], order: ProgramOrder) -> dict[str, Any]:
-    """Handle an order in a separate process; return the answer as a JSON object."""
+    """Check a run in a separate process; return the answer as a JSON object."""
 
     def question() -> dict[str, Any]:
         with tempfile.TemporaryDirectory() as scratch:
@@ -143,9 +144,9 @@ def _answer(ask: Callable[[ProgramOrder], ProgramAnswer], order: ProgramOrder) -
 
 
 def read_order(values: Mapping[str, Any]) -> ProgramOrder:
-    """Return the order that a JSON object describes.
+    """Return the request to check a run (`ProgramOrder`) that a JSON object describes.
 
-    If the order's program is `-m teralog.NAME`, its file is NAME.py next to this file.
+    If the program in it is `-m teralog.NAME`, the program's file is NAME.py next to this file.
     """
     program = values.get("program")
     if program is not None and program.startswith(_OWN_MODULE):

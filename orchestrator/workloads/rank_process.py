@@ -86,7 +86,7 @@ def print_settings_error(program: str, error: SettingsError) -> int:
 def leave(exit_code: int) -> NoReturn:
     """End the process immediately with an exit code.
 
-    sys.exit is not used, because some DeepSpeed runs then aborted after their work was done, when
+    sys.exit is not used, because it let some DeepSpeed runs abort after their work was done, when
     the interpreter ended ("terminate called without an active exception").
     """
     sys.stdout.flush()

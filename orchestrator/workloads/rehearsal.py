@@ -1,13 +1,13 @@
 """Check in a rehearsal everything that a rank of a training program would use.
 
-First, the job script starts `python rehearsal.py REHEARSAL.json` once. It looks for the modules
-that the launcher and the program import. This comes first because a launcher without torch starts
-no ranks, which could report the missing module.
+First, the job script starts `python rehearsal.py REHEARSAL.json` once, to look for the modules
+that the launcher and the program import. The job script does this before it starts the launcher:
+a launcher without torch would start no ranks, and so no rank could report the missing module.
 
 Then the launcher starts `python rehearsal.py REHEARSAL.json FOLDER PROGRAM ARGUMENT…` on every
-rank. It checks the rank's environment, its options, and the files that the rank would open. Its
-exit code is the one that the program would have. The ranks write their reports into FOLDER, which
-is new for each start, and the first rank prints the findings for each node.
+rank, to check the rank's environment, its options, and the files that the rank would open. The exit
+code is the one that the program would have. The ranks write their reports into FOLDER, which is new
+for each start, and the first rank prints the findings for each node.
 
 The file uses only the standard library, because it runs under the Python of the training.
 """
@@ -113,10 +113,10 @@ def _problems(order: Mapping[str, Any], program: str, arguments: Sequence[str]) 
 def _asked(
     order: Mapping[str, Any], program: str, arguments: Sequence[str]
 ) -> Mapping[str, Any] | None:
-    """Return the program's own answer about its arguments; None if it is not asked.
+    """Return the program's own answer about its arguments; None if the program is not asked.
 
-    The file `ask_*.py` next to this file asks the program, if there is one for the program. Only
-    the first rank asks.
+    Only the first rank asks: it starts the `ask_*.py` next to this file that belongs to the
+    program. Some programs have none.
     """
     if order.get("ask") is None or _rank(order) != 0 or order["launcher"] == "node":
         return None
@@ -258,8 +258,9 @@ def _module_problem(module: str) -> str | None:
 def rank_problems(environment: Mapping[str, str], order: Mapping[str, Any]) -> Iterator[str]:
     """Yield problems of the environment variables that identify a rank.
 
-    order: contains `ranks_per_node` and `nodes`, as the run requests them, and `launcher`. With the
-    launcher "node", which starts one process per node, these variables are not needed.
+    order: the instructions of the rehearsal. They contain `ranks_per_node` and `nodes`, as the run
+    requests them, and `launcher`. With the launcher "node", which starts one process per node,
+    these variables are not needed.
     """
     if order["launcher"] == "node":
         return

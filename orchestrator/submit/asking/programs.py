@@ -122,9 +122,10 @@ def _reason(campaign: Campaign, planned: PlannedRun) -> str | None:
 
 
 def _order(campaign: Campaign, planned: PlannedRun, folder: Path) -> dict[str, Any]:
-    """Return a run's program, arguments and further facts, for the module that asks its program.
+    """Return the input of the module that asks a run's program about its arguments.
 
-    Writes the run's configuration files below `folder`.
+    It consists of the program, its arguments, and the facts of `order_of`. Writes the run's
+    configuration files below `folder`.
     """
     place = folder / planned.run_id
     place.mkdir()
@@ -142,7 +143,7 @@ def _order(campaign: Campaign, planned: PlannedRun, folder: Path) -> dict[str, A
 
 
 def order_of(run: Run, cluster: Cluster, configs: Sequence[str]) -> dict[str, Any]:
-    """Return the facts about a run that the module for asking needs, without the command line.
+    """Return the facts about a run that the module for asking needs besides the command line.
 
     configs: the paths of the run's configuration files.
     """
