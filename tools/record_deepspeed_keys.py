@@ -82,7 +82,7 @@ def known_keys() -> dict[str, list[str]]:
 
 
 def renamed_keys() -> dict[str, dict[str, str]]:
-    """Return, by section, the other names under which DeepSpeed accepts a key, with the key's name.
+    """Return other names that DeepSpeed accepts for its keys, each with the key's name, by section.
 
     Such a name is deprecated, or is the name of a pydantic field that has an alias. Then the alias
     is the key.

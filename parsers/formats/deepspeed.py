@@ -14,8 +14,9 @@ runtime/engine.py of 0.19.8, and from the timer.py of older versions:
 * `RunningAvgSamplesPerSec` (`SamplesPerSec` before 0.7) is the same over all steps except the
   first two, which are warm-up. It is -inf or inf before there is anything to divide.
 * From 0.8 on, the counter is the optimizer step since the start of the process. Before, it was the
-  micro-step since the start of the epoch: with gradient accumulation, several for one optimizer
-  step. The progress line counts optimizer steps, and goes on after a restart from a checkpoint.
+  micro-step since the start of the epoch. With gradient accumulation, an optimizer step has several
+  micro-steps. The progress line counts optimizer steps, and goes on after a restart from a
+  checkpoint.
 * "GB" is 2**30 bytes, rounded to two decimals. On the CPU it is the resident set of the process.
 
 The progress line also contains how many steps were skipped so far.

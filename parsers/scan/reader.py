@@ -51,8 +51,8 @@ class LogFormat:
     report: a pattern for lines that should contain a record. Such lines are counted if they could
         not be parsed. Without it, each line with an anchor and a digit after the anchor counts.
     ordered: whether the iteration numbers of one run only ever rise.
-    counted: whether lines have no iteration number. Then it is the number of such lines so far,
-        unless another format reports iterations.
+    counted: True if lines have no iteration number. Then the number of such lines so far is used
+        as the iteration number, unless another format reports iterations.
     parse_lines: parses many lines at once. Takes the offsets and the text of lines that contain
         only this format's anchors; each line ends with a newline. Returns a block of steps, one for
         each of the first lines that differ only in numbers. The lines after them are parsed one by

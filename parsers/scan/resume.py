@@ -63,7 +63,7 @@ def read_appended(
     """Return the records of a log in any of `formats` since the call that returned `state`.
 
     A last line without newline, or without some of the lines that belong to it, is left to the next
-    call. complete: pass True once no program writes any more; then the last line is read. A
+    call. complete: pass True if no program writes any more; then the last line is read. A
     compressed log is read completely each time that it has changed. Raises OSError.
     """
     with open_source(Path(path)) as source:

@@ -1,7 +1,7 @@
 """Merge reports of the same value into one.
 
 Several lines can report one iteration, because two programs or all ranks print it. Every node
-prints a result, and every process a setting. Here each of them counts once.
+prints the result, and every process prints the settings. Here each value counts once.
 """
 
 import dataclasses

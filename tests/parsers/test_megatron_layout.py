@@ -111,7 +111,7 @@ def test_a_known_layout_changes_nothing(
 
 
 def test_a_layout_is_learnt_where_two_lines_in_a_row_have_it() -> None:
-    """A layout (the order of the fields) is learnt once two lines in a row have it.
+    """A layout (the order of the fields) is learnt as soon as two lines in a row have it.
 
     Only the last four layouts are kept.
     """

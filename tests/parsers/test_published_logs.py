@@ -89,7 +89,7 @@ def test_a_result_printed_by_four_nodes_counts_once() -> None:
 
 
 def test_the_runs_of_one_file_are_distinguished() -> None:
-    """If a script lowers the micro-batch size twice and tries again, its log has three runs."""
+    """If a script starts again twice, with smaller micro-batches, its log has three runs."""
     runs = read(LOGS / "gpt2-hf-ds/hf_ds_gpt2_perf_n16_bs4-mbs8.out")
     ends = [(run.config["micro_batch_size"], run.outcome and run.outcome.kind) for run in runs]
     assert ends == [

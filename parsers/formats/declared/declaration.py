@@ -65,11 +65,11 @@ class Declaration:
 
     name: the name that users see. anchors: byte strings; each such line contains at least one.
     head: a regular expression for the start of a report, with the group `iteration`, perhaps also
-    `iterations`. fields: may be in any order on a line. whole: a regular expression that matches no
-    line that was torn. never: a regular expression for lines to be left out although `head` matches
+    `iterations`. fields: may be in any order on a line. whole: a regular expression that does not
+    match a torn line. never: a regular expression for lines to be left out although `head` matches
     them, e.g. reports of a validation. log_interval: 1 if each report is about one iteration.
-    counted: whether lines have no iteration number; the number of such lines so far is used
-    instead.
+    counted: True if lines have no iteration number. Then the number of such lines so far is used as
+    the iteration number.
     """
 
     name: str
@@ -261,7 +261,7 @@ def _scaled(field: Field, numbers: Sequence[float]) -> Sequence[float] | Sequenc
 
 
 def _column(field: Field, factor: float, texts: Sequence[str]) -> Sequence[float] | Sequence[int]:
-    """Convert each text as `_value` does. Raises ValueError if the result for one would be None."""
+    """Convert each text as `_value` does; raise ValueError if `_value` would give None for one."""
     joined = " ".join(texts)
     if "," in joined:
         texts = joined.replace(",", "").split(" ")

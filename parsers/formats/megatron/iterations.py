@@ -16,8 +16,9 @@ ones are ignored. What the numbers mean, according to `training_log` of these pr
 * A loss is the mean over the iterations that were not skipped, and is missing if all were skipped.
   With DeepSpeed the loss scale is -1.0, as printed.
 * AMD's Primus prints `{value of this line}/{running mean}`; the first is read.
-* TFLOPs are the program's own claim, and formulas differ: Megatron core and nanotron do not count
-  recomputation, Megatron-DeepSpeed and gpt-neox do. ALCF's fork prints two; the first is read.
+* TFLOPs are the program's own claim, and formulas differ: Megatron core and nanotron leave out
+  recomputation, Megatron-DeepSpeed and gpt-neox include it. ALCF's fork prints two; the first is
+  read.
 * nanotron rounds its numbers to three digits, with K for 1000 and so on.
 
 Every version closes a field with a bar, except that nanotron does not close the last one. A value
