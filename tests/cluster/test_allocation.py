@@ -69,7 +69,7 @@ def run_line(
 
 
 def holding(wait: str) -> str:
-    """Return bash lines of a run: record its GPUs, execute `wait`, record that they are free."""
+    """Return bash lines that record a run's GPUs, execute `wait`, and record the GPUs as free."""
     return HOLD.replace("{wait}", wait)
 
 
@@ -293,9 +293,9 @@ def test_runs_of_few_gpus_share_a_node_each_with_its_own(play) -> None:
 
 
 def test_runs_of_several_nodes_and_small_ones_mix(play) -> None:
-    """Three runs of two GPUs on each of two nodes mix with three runs of two GPUs on one node.
+    """Three runs on two nodes share an allocation of two nodes with three runs on one node.
 
-    At each moment as many runs are active as fit.
+    Each run uses two GPUs per node. At each moment as many runs are active as fit.
     """
     play.write_slurm_campaign(
         holding("sleep 1"),

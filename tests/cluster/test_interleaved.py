@@ -1,4 +1,4 @@
-"""Check an interleaved order on a real Slurm: one block of runs per allocation."""
+"""Check interleaved runs on a real Slurm: one block of runs per allocation."""
 
 import json
 import os
@@ -49,7 +49,7 @@ def in_allocation(play: Any, nodes: int, command: str) -> "subprocess.CompletedP
 
 
 def test_blocks_are_recorded_with_their_allocations(play: Any) -> None:
-    """Each of two allocations executes one block; the record of an attempt has its allocation.
+    """Each of two allocations executes one block; each attempt records the id of its allocation.
 
     The runs of a block run one at a time, although the allocation has nodes for two.
     """

@@ -67,7 +67,7 @@ def test_resources_that_no_node_has_are_refused(
 
 
 def test_an_array_runs_its_tasks_within_its_throttle(slurm: Cluster, tmp_path: Path) -> None:
-    """All tasks of the largest allowed array run, with a limit of four at once."""
+    """In an array of the largest allowed size, with a limit of four at once, each task runs."""
     body = "touch began-$SLURM_ARRAY_TASK_ID; [[ $SLURM_ARRAY_TASK_ID != 7 ]]"
     job = submit(slurm, body, "--array=0-10%4", folder=tmp_path)
     assert wait_for(slurm, job, "COMPLETED FAILED") == "COMPLETED FAILED"
@@ -159,7 +159,8 @@ def test_a_job_over_its_memory_is_killed(slurm: Cluster, tmp_path: Path) -> None
 def test_a_job_over_its_time_ends_as_timeout(slurm: Cluster, tmp_path: Path) -> None:
     """A job that exceeds its time limit ends as TIMEOUT.
 
-    Slurm checks only every 30 s, so the test moves the job's time limit to now.
+    To save time, the test sets the job's time limit to a few seconds from now. Slurm checks the
+    limits only every 30 s.
     """
     job = submit(slurm, "sleep 300", "--time=10", folder=tmp_path)
     wait_for(slurm, job, "RUNNING")

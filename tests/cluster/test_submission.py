@@ -435,7 +435,7 @@ def test_the_results_folder_may_have_any_name(bare, folder: str) -> None:
 
 
 def test_an_option_of_the_other_kind_of_cluster_is_refused(playground, bare) -> None:
-    """--slots is refused on a Slurm cluster; --throttle and --wait are refused on this machine."""
+    """On Slurm, --slots is refused; for runs on this machine, --throttle and --wait are refused."""
     bare.write_slurm_campaign("true")
     assert (
         "--slots: works only on this machine"

@@ -90,7 +90,10 @@ def agree(text: str, value: Any) -> bool:
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
 @pytest.mark.usefixtures("folder")
 def test_csv_json_and_parquet_have_the_same_cells(command: tuple[str, ...]) -> None:
-    """CSV, JSON and Parquet have the same rows too; `--json` is the same as `--format json`."""
+    """CSV, JSON and Parquet have the same rows and values.
+
+    The option `--json` prints the same as `--format json`.
+    """
     parquet = pytest.importorskip("pyarrow.parquet")
     printed = teralog(*command, "--format", "json").stdout
     assert teralog(*command, "--json").stdout == printed

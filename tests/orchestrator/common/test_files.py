@@ -65,7 +65,7 @@ def interrupt(code: str, path: Path, number: int, moment: int) -> None:
 
     The signal comes at a random time up to 0.1 s after the process prints its first line.
 
-    number: of the signal. moment: the seed of the random time.
+    number: the signal's number. moment: the seed of the random time.
     """
     process = start(code, path)
     assert process.stdout is not None

@@ -27,9 +27,10 @@ def clearness(values: tuple[float, ...], k: int) -> float:
 
 @given(st.lists(numbers, min_size=2, max_size=6, unique=True))
 def test_the_p_value_is_the_part_of_all_orders_that_are_as_clear(values: list[float]) -> None:
-    """The p-value is the share of all orders of the numbers that have a change at least as clear.
+    """The p-value is a share of all permutations of the numbers.
 
-    The test counts all orders one by one.
+    It is the share whose clearest change is at least as clear as that of the given numbers. The
+    test counts these permutations one by one.
     """
     clearest = [
         max(clearness(order, k) for k in range(1, len(order))) for order in permutations(values)
@@ -101,7 +102,10 @@ def test_one_number_has_no_change(values: list[float]) -> None:
 
 
 def test_drawn_orders_are_the_same_each_time_and_backwards() -> None:
-    """Two calls with the same numbers give the same result; so do the numbers in reverse order."""
+    """Two calls with the same numbers give the same result.
+
+    The numbers in reverse order give the same p-value, and the change at the same point.
+    """
     chance = random.Random(1)
     values = [chance.gauss(0, 1) for _ in range(20)]
     change, again, backwards = (find_change(some) for some in (values, values, values[::-1]))

@@ -111,7 +111,10 @@ def test_separate_runs_need_at_least_fifty_ways_to_deal_them(
 
 
 def test_runs_of_an_allocation_that_has_only_one_side_count_once() -> None:
-    """Eight runs of A in one allocation and eight of B in another count as one run each."""
+    """If all runs of A are in one allocation, and all of B in another, each side counts as one run.
+
+    The test has eight runs per side.
+    """
     a = [Timing(2.0 + 0.001 * run, "7") for run in range(8)]
     b = [Timing(1.0 + 0.001 * run, "8") for run in range(8)]
     comparison = compare_timings(a, b)
@@ -173,7 +176,8 @@ def test_equal_runs_suggest_no_difference() -> None:
 def test_one_published_figure_takes_49_runs_of_the_other_side() -> None:
     """A published figure cannot be repeated, so a verdict needs 49 runs of the other side.
 
-    Only with 49 runs or more can one of all the numbers be among the 2 % most extreme.
+    The figure must be among the lowest 2 % or the highest 2 % of all numbers. With 49 runs there
+    are 50 numbers, and 2 % of them are one number.
     """
     comparison = compare_timings(alone([1.0, 1.01, 1.02]), alone([2.0]), repeatable=False)
     assert (comparison.verdict, comparison.more, comparison.least) == (CANNOT_TELL, 46, True)
@@ -449,7 +453,7 @@ def test_the_planned_number_of_runs_finds_the_difference_in_8_of_10_cases() -> N
 def test_the_number_of_runs_needed_is_named_if_a_difference_is_unsure() -> None:
     """Without a verdict, the comparison suggests a number of further runs.
 
-    That number would show the difference if it is as large as it looks.
+    With these runs, there would be a verdict if the true difference equals the measured one.
     """
     ratios = [1.10, 1.02, 1.08, 0.97, 1.04, 0.98, 1.06, 1.0]
     comparison = compare_timings(*blocks(ratios))

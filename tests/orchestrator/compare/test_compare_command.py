@@ -137,7 +137,7 @@ def test_the_allocation_of_a_slurm_run_is_its_job(folder: Folder) -> None:
 
 
 def test_two_campaigns_are_compared_run_by_run(folder: Folder) -> None:
-    """Runs of A and B that are equal in all else are compared; runs without a partner are named."""
+    """Runs of A and B with equal configurations are compared; runs without a partner are named."""
     lines = "matrix: {{num_layers: {layers}, strategy: [ddp, zero1]}}\nrepeats: 6\n"
 
     def faster(planned: PlannedRun) -> float:
@@ -340,7 +340,7 @@ def test_zero_stage_is_a_choice_if_the_framework_has_the_option(
 
 
 def test_a_single_run_amid_others_gives_no_claim_of_no_difference() -> None:
-    """If one side is a single run, a missing verdict is never explained by equal speeds."""
+    """If one side is a single run, the output never claims that both sides are equally fast."""
     runs = tuple(
         MeasuredRun(
             run_id=str(number),

@@ -74,9 +74,9 @@ def test_a_row_must_have_the_sizes_of_the_runs(layers: Folder, page: str, messag
 
 
 def test_a_report_of_ours_is_a_page_to_compare_with(folder: Folder) -> None:
-    """A page that `teralog report` wrote can be compared with; its median step time counts.
+    """`compare` accepts a page that `teralog report` wrote, and uses its median step time.
 
-    Its mean is four times as large as its median, because it includes a first step of 9 s.
+    The mean step time is four times as large as the median, because it includes a step of 9 s.
     """
     folder.campaign("warmup: 0\nmatrix: {num_layers: [2, 4]}\n", lambda planned: 0.25)
     assert folder.teralog("report", "made-up.yaml", "--write").exit_code == 0

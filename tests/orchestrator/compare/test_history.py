@@ -98,8 +98,8 @@ def test_steps_that_take_less_are_a_change_too() -> None:
 def test_runs_of_one_allocation_count_once() -> None:
     """All runs of one allocation count as one run.
 
-    So six runs before a change and six after it do not show it if they are in two allocations. In
-    twelve allocations they do.
+    Six slow runs after six fast ones show a change if each run is in a separate allocation. They
+    show no change if they are in only two allocations.
     """
     times = noisy(*[1.0] * 6, *[1.2] * 6)
     alone = run_history([past(step_seconds, day) for day, step_seconds in enumerate(times)])
@@ -154,7 +154,7 @@ def test_text_from_files_cannot_control_the_terminal() -> None:
 
 
 def test_runs_without_a_step_time_are_counted() -> None:
-    """The table has runs without a step time, and the computation leaves them out."""
+    """The table shows runs without a step time, but the computation leaves them out."""
     past_runs = run_history([past(None, 0), past(1.0, 1)])
     assert history_sentences(past_runs)[-1] == "1 run completed without a step time."
     assert past_runs.timed == 1
@@ -201,7 +201,7 @@ class Folder:
         return CliRunner().invoke(main, given)
 
     def runs(self, *arguments: str | Path) -> Any:
-        """Return the runs in the command's JSON."""
+        """Return the runs in the JSON of `teralog history`."""
         done = self.history(*arguments, "--json")
         assert done.exit_code == 0, done.output
         return json.loads(done.stdout)["runs"]
@@ -217,7 +217,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
 def test_campaigns_of_other_names_count_and_repeats_and_seeds(folder: Folder) -> None:
     """`history` shows the runs of one configuration in the order of time, from all campaigns.
 
-    Runs with other seeds, repeats or time limits count. Runs with any other difference do not.
+    It includes runs with other seeds, repeats or time limits. It leaves out runs with any other
+    difference.
     """
     june = folder.campaign("june", "repeats: 2\n", 0.1, 0.2)
     folder.campaign("may", "matrix: {seed: [5, 6]}\n", 0.3, 0.4)
@@ -232,7 +233,10 @@ def test_campaigns_of_other_names_count_and_repeats_and_seeds(folder: Folder) ->
 
 
 def test_every_attempt_that_completed_counts_and_no_other(folder: Folder) -> None:
-    """A completed attempt counts whatever happened to the run later; rehearsals do not count."""
+    """`history` shows each completed attempt, even if a later attempt of the run failed.
+
+    It shows no rehearsals.
+    """
     file = folder.campaign("one", "", 0.1)
     run = campaign_store(folder.results, "one").run(load_campaign(file).runs[0].run_id)
     folder.attempt(run, 0.2, state="FAILED")
@@ -244,7 +248,7 @@ def test_every_attempt_that_completed_counts_and_no_other(folder: Folder) -> Non
 
 
 def test_jobs_of_slurm_count_and_are_ordered_by_its_clock(folder: Folder) -> None:
-    """Runs on Slurm count too, in the order of the start times that Slurm reports.
+    """`history` also shows runs on Slurm, in the order of the start times that Slurm reports.
 
     These times have no time zone; they are in the time zone of this machine.
     """

@@ -70,7 +70,8 @@ def test_interleaved_runs_start_one_by_one_and_record_their_places(
 def test_blocks_are_of_an_interleaved_order(playground: Any) -> None:
     """`submit --blocks` is refused if the campaign does not have `order: interleaved`.
 
-    `submit` to Slurm is refused if it does; the message then names `submit --here`.
+    With `order: interleaved`, a plain `submit` to Slurm is refused; the message names
+    `submit --here`.
     """
     playground.write_campaign("true", matrix="seed: [1]")
     refused = playground.teralog("submit", "campaign.yaml", "--blocks", "1")

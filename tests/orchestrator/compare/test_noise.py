@@ -155,7 +155,7 @@ def test_runs_in_allocations_of_their_own_show_what_a_single_run_is_worth() -> N
 
 
 def test_the_variance_of_a_new_run_depends_on_allocations_not_on_runs() -> None:
-    """Two allocations that differ far more than their runs give one degree of freedom for repeats.
+    """If two allocations differ far more than their runs, repeats have one degree of freedom.
 
     The number of runs in each allocation, here twenty, does not matter.
     """

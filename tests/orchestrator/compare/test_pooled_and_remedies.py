@@ -66,7 +66,7 @@ def test_sides_that_do_not_overlap_are_named(
 ) -> None:
     """If all runs of one side are slower than all of the other, a sentence reports that.
 
-    With only two runs per side, it does not.
+    With only two runs per side, the output does not contain this sentence.
     """
     text = sentences(folder, REPEATS % len(first), first, two)
     assert "are not enough to tell" in text

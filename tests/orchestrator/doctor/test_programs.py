@@ -101,7 +101,10 @@ def test_gpus_of_nvidia_smi_or_its_failure_are_reported(
     examine: Callable[..., Any],
     program: Callable[..., Path],
 ) -> None:
-    """The finding counts GPUs by name. If nvidia-smi fails, there is no traceback."""
+    """The finding has each GPU's name and the number of such GPUs.
+
+    If nvidia-smi fails, the remedy has the reason, and there is no traceback.
+    """
     program(tmp_path / "bin", "nvidia-smi", script)
     finding = examine(tmp_path, PATH=tmp_path / "bin").one("GPU", "nvidia-smi")
     assert (finding.ok, finding.found) == (reason is None, gpus)

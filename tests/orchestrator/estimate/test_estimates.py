@@ -260,9 +260,9 @@ TIMES: dict[str, tuple[tuple[str, ...], list[tuple[str, float]]]] = {
 def test_time_is_of_tokens_or_of_iterations(
     options: tuple[str, ...], expected: list[tuple[str, float]]
 ):
-    """`estimate time` computes a time from tokens, from iterations, or one from each.
+    """`estimate time` computes a time from tokens, a time from iterations, or both.
 
-    It names the way, and shows the formula with its numbers.
+    It prints what each time is computed from, and the formula with its numbers.
     """
     records = of_json("time", *options)
     assert [(record["way"], record["seconds"]) for record in records] == [
@@ -482,8 +482,8 @@ def test_a_count_may_have_a_unit_in_either_case(text: str, number: int | None):
 def test_a_preset_is_found_in_any_case():
     """A preset is found in any case, e.g. `52b` for 52B.
 
-    If the names of two presets differ only in case, e.g. 18b and 18B, the exact name counts, and a
-    message describes the other preset.
+    If the names of two presets differ only in case, e.g. 18b and 18B, the name that matches exactly
+    is chosen, and a message describes the other preset.
     """
     assert of_json("params", "--model=52b")["parameters"] == 51_966_533_632
     assert estimate("params", "--model=52b").stderr == ""

@@ -38,8 +38,8 @@ def left_to_the_program(content: dict[str, Any]) -> bool:
 def filled_in(run: Run, content: dict[str, Any]) -> dict[str, Any]:
     """Return a configuration after Hugging Face's own code has replaced its "auto" values.
 
-    The code gets the TrainingArguments of the run's script. It raises ValueError if these arguments
-    contradict the configuration, like the Trainer.
+    The code gets the TrainingArguments of the run's script. If these arguments contradict the
+    configuration, it raises ValueError, as the Trainer does.
     """
     from transformers.integrations.deepspeed import HfTrainerDeepSpeedConfig
 

@@ -320,7 +320,7 @@ def test_the_run_that_failed_on_the_page_does_not_fit(run_of: RunOf):
 
 @pytest.mark.train
 def test_transformers_makes_the_model_that_run_clm_gets():
-    """From the sizes in the script, transformers makes a model with the planned parameters.
+    """From the script's sizes, transformers makes a model with the planned number of parameters.
 
     The test creates only the shapes of the weights, because there are 25 billion weights.
     """

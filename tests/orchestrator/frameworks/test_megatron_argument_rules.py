@@ -265,7 +265,7 @@ def test_a_warm_up_ends_before_the_training(run_of: RunOf, program: dict[str, An
 
 
 def test_a_value_that_is_not_a_number_breaks_no_rule(run_of: RunOf):
-    """The rules of this module ignore a value that should be a number and is not.
+    """If an option needs a number but has a text, the rules of this module ignore its value.
 
     Another check, against the program's options, reports such a value.
     """

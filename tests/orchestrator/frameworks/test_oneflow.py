@@ -185,10 +185,11 @@ def log(memory: int, throughput: float) -> str:
 def test_the_report_compares_runs_with_those_without_placement(
     tmp_path: Path, attempt_in: Callable[..., Attempt]
 ):
-    """A cell of a run with optimizer placement has its change from the same run without it.
+    """The report of a run with optimizer placement shows how it differs from the run without it.
 
-    If the runs have the published page's memory and speed, the report has the page's cells, with
-    three wrong cells corrected.
+    In the row of such a run, cells show the change from the same run without placement. If the runs
+    have the published page's memory and speed, the report has the page's cells, with three wrong
+    cells corrected.
     """
     campaign, store = load_campaign(EXAMPLE), CampaignStore(tmp_path)
     measured = [pair for _, _, *both in PAGE for pair in both]

@@ -84,9 +84,9 @@ def test_a_failed_run_keeps_its_row(folder: Path) -> None:
 
 
 def test_a_completed_run_has_all_its_numbers(runs: list[dict[str, Any]]) -> None:
-    """The numbers of a completed run cover the steps after the warm-up.
+    """A completed run has a step time, TFLOPs, memory and a loss.
 
-    The rates agree with step times.
+    Of its 12 step reports, the 4 of the warm-up are left out.
     """
     for run in (runs[0], runs[1]):
         assert run["reports"] == 12 - 4

@@ -251,7 +251,11 @@ def test_an_overlay_may_repeat_settings_of_the_run(run_of: RunOf):
 
 @pytest.mark.parametrize("stage", [1, 2])
 def test_only_the_third_stage_offloads_to_nvme(run_of: RunOf, stage: int):
-    """Below stage 3, DeepSpeed would offload to the CPU instead, with or without a path."""
+    """Below ZeRO stage 3, offload of the optimizer to nvme gives a warning.
+
+    DeepSpeed would offload to the CPU instead, with or without a path. So the run is possible
+    without a path.
+    """
     run = run_of(**deepspeed(zero_stage=stage, offload_optimizer="nvme"))
     framework = FRAMEWORKS[run.framework]
     assert not list(framework.checks.problems(run))
@@ -260,7 +264,10 @@ def test_only_the_third_stage_offloads_to_nvme(run_of: RunOf, stage: int):
 
 
 def test_offload_to_nvme_needs_a_path(run_of: RunOf):
-    """DeepSpeed's own check accepts a missing path, and the run would fail later."""
+    """With ZeRO stage 3, a run that offloads to nvme is impossible without a path.
+
+    DeepSpeed's own check accepts a missing path, and the run would fail later.
+    """
     values = deepspeed(zero_stage=3, offload_param="nvme")
     [problem] = FRAMEWORKS["deepspeed"].checks.problems(run_of(**values))
     assert "offload_param=nvme needs a folder" in problem

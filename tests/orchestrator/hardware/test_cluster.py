@@ -139,8 +139,8 @@ def test_the_peak_is_the_profile_s_or_that_of_the_gpu_in_the_log(
 ):
     """The peak that the profile gives comes first, then that of the GPU that the log names.
 
-    Without both, it is the peak of the profile's GPU. There is no peak if the GPU is unknown, or if
-    its name may mean GPUs with different peaks.
+    If the profile gives no peak and the log names no GPU, the peak is that of the profile's GPU.
+    There is no peak if the GPU is unknown, or if its name may mean GPUs with different peaks.
     """
     figure = Cluster(name="a", **profile).peak_tflops(precision, device)
     assert figure is not None
@@ -276,6 +276,6 @@ def test_the_message_lists_existing_profiles(
 
 @pytest.mark.parametrize("name", ["missing.yaml", "", ".", ".."])
 def test_a_cluster_without_a_file_is_named(tmp_path: Path, name: str):
-    """A message names a profile whose file is missing, or is a folder."""
+    """If the file of a profile does not exist or is a folder, a message reports that."""
     with pytest.raises(UserError, match=r"there is no such profile file in .*; give a file's name"):
         load_cluster(name, tmp_path)

@@ -38,7 +38,7 @@ def test_gpus_after_an_invalid_entry_of_the_variable_do_not_count(
 def in_namespace(shell: str, *arguments: str) -> str:
     """Run a shell script in a separate mount namespace, and return its output.
 
-    arguments: of the script. Skips the test if no namespace can be made.
+    arguments: the arguments of the script. Skips the test if no namespace can be made.
     """
     for unshare in (["unshare", "--mount"], ["unshare", "--map-root-user", "--mount"]):
         command = [*unshare, "bash", "-ec", "mount -t tmpfs none /mnt\n" + shell, "bash"]

@@ -131,7 +131,7 @@ def test_a_run_sees_the_gpus_it_was_given_and_no_others(tmp_path: Path) -> None:
 
 @pytest.fixture
 def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the path of a lock folder for the test only, so that it ignores real runs."""
+    """Return the path of a separate lock folder, so that the locks of real runs do not matter."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     return tmp_path / f"teralog-{os.getuid()}"
 
