@@ -29,7 +29,10 @@ def scripts(play) -> list[Path]:
 
 
 def test_runs_that_ask_for_the_same_go_as_one_array_and_complete(play) -> None:
-    """Six runs with equal requests are one job with a log per run; a second submit does nothing."""
+    """Six runs with equal requests are submitted as one job array, and each run has a log.
+
+    A second submit does nothing.
+    """
     play.write_slurm_campaign('echo "$run says hello"', matrix="seed: [1, 2, 3, 4, 5, 6]")
     submitted = play.teralog("submit", "campaign.yaml")
     assert submitted.returncode == 0, submitted.stderr
@@ -328,9 +331,10 @@ def test_a_failed_node_is_reported_and_retry_can_exclude_it(play, cluster) -> No
 
 
 def test_a_run_that_slurm_starts_again_keeps_its_log_and_counts_its_restarts(play, cluster) -> None:
-    """A requeued run has no outcome and counts its restarts; its log has the output of both starts.
+    """A requeued run has no outcome; its log has the output of both starts.
 
-    For some seconds, accounting reports that the run has ended; teralog ignores this.
+    `status` shows the number of its restarts. For some seconds, accounting reports that the run has
+    ended; teralog ignores this.
     """
     play.write_slurm_campaign(f"echo life ${{SLURM_RESTART_COUNT:-0}}; {WAIT}", matrix="seed: [1]")
     play.teralog("submit", "campaign.yaml")

@@ -140,7 +140,7 @@ def test_the_totals_count_what_is_done(campaign_of: CampaignOf):
 
 
 def test_each_problem_is_reported_once_with_the_runs_that_have_it(campaign_of: CampaignOf):
-    """A message names three runs that have the problem, and counts the others."""
+    """A message names three runs that have the problem, and the number of further such runs."""
     campaign = campaign_of(
         f"name: a\ndefaults: {{framework: gpt, model: {MODEL}, train_iters: 5}}\n"
         "matrix: {num_attention_heads: [7, 4], seed: [1, 2, 3, 4, 5]}\n"

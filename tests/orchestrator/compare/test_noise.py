@@ -179,9 +179,10 @@ def test_no_visible_difference_is_not_reported_as_0_percent() -> None:
 
 
 def test_hours_and_nodes_are_reported_if_several_allocations_share_one() -> None:
-    """The variation of hours is reported if several allocations share an hour; so is that of nodes.
+    """The variation of hours is reported if several allocations started in one hour of the day.
 
-    The simulated cluster is twice as slow in the morning, and equally fast on all nodes.
+    The variation of nodes is reported if several allocations used the same node. The simulated
+    cluster is twice as slow in the morning, and equally fast on all nodes.
     """
     runs = [
         run(

@@ -249,9 +249,9 @@ def published(name: str) -> list[dict[str, str]]:
 
 
 def test_the_campaign_of_the_largest_models_plans_the_pages_rows():
-    """examples/hf-zero3-largest.yaml plans one run per row of the published table, in its order.
+    """examples/hf-zero3-largest.yaml plans one run per row of the published table.
 
-    A run has the GPUs, the model size and the batch sizes of its row.
+    The runs are in the table's order. Each has the GPUs, model size and batch sizes of its row.
     """
     names = ("world_size", "parameters", "micro_batch_size", "global_batch_size")
     page = [[row[name] for name in names] for row in published("hf-zero3-offload-largest.csv")]

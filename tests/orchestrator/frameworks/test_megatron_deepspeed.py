@@ -417,7 +417,7 @@ def test_a_launcher_that_hands_on_no_local_rank_is_reported_as_a_warning(
 ):
     """A launcher that does not pass --local_rank gives a warning.
 
-    DeepSpeed of 2021 needs this option; Megatron without DeepSpeed does not.
+    DeepSpeed of 2021 needs this option; Megatron without DeepSpeed does not need it.
     """
     warnings = [
         (

@@ -113,7 +113,7 @@ def test_chunks_of_uneven_stages_are_reported_by_their_number(
 def test_the_forecast_assumes_equal_stages(run_of: RunOf, option: str):
     """The forecast assumes that all stages have equally many layers.
 
-    If they do not, a warning reports this assumption.
+    If the stages of a run differ, a warning reports this assumption.
     """
     run = run_of(**four_stages(31 if FIRST in option else 32, option))
     name = option.partition("=")[0]

@@ -17,7 +17,7 @@ EXAMPLES = sorted((Path(__file__).parents[3] / "examples" / "clusters").glob("*.
 def test_this_machine_is_one_node_with_the_gpus_that_may_be_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, visible: str, gpus: int
 ):
-    """GPUs that CUDA_VISIBLE_DEVICES hides do not count."""
+    """The cluster `local` is one node, with the GPUs that CUDA_VISIBLE_DEVICES does not hide."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     local = load_cluster("local", tmp_path)
     assert (local.scheduler, local.nodes, local.gpus_per_node) == ("local", 1, gpus)

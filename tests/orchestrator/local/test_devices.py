@@ -152,7 +152,7 @@ def test_this_machine_has_gpus_or_else_cores(
     kind: str,
     names: tuple[str, ...] | None,
 ) -> None:
-    """A run that does not need GPUs gets cores; so does every run on a machine without GPUs."""
+    """A run gets cores instead of GPUs if it needs no GPUs, or if the machine has none."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     devices = this_machines_devices(gpus_wanted=wanted)
     cores = tuple(str(core) for core in range(len(os.sched_getaffinity(0))))
