@@ -108,7 +108,7 @@ def runs(campaign: str | PathLike[str], results: str | PathLike[str] | None = No
 def steps(
     campaign: str | PathLike[str], results: str | PathLike[str] | None = None
 ) -> pd.DataFrame:
-    """Return one row per run of a campaign and iteration that its log reports.
+    """Return one row for each iteration that the log of a run reports, for all runs of a campaign.
 
     The arguments are those of `runs`. A value that a program does not print is NaN or None.
     Columns, in this order:
@@ -170,9 +170,9 @@ def estimate(
     what: "params", "flops", "memory" or "time". campaign: a campaign file, for all its runs; None
     for one model. options: those of the command, with underscores, e.g. `zero_stage=3`.
 
-    Returns one dictionary per run or model. For "flops", there is one dictionary per run or model
-    and counting convention. Memory is in GiB (2**30 bytes), FLOPs are per iteration, times have
-    their unit in the name. Raises ValueError with all mistakes in the options or in the file.
+    Returns one dictionary per run or model. For "flops", a run or model has one dictionary for each
+    counting convention. Memory is in GiB (2**30 bytes), FLOPs are per iteration, times have their
+    unit in the name. Raises ValueError with all mistakes in the options or in the file.
     """
     with _own_packages():
         from orchestrator.estimate.records import estimate_records

@@ -23,9 +23,9 @@ class Rule:
 def make_rule(where: str, written: object, names: Collection[str]) -> Rule:
     """Return the rule for an expression, or for a mapping from parameters to values.
 
-    A run matches a mapping if it has all of its values. If a value of the mapping is a list, the
-    run must have one of the members of the list. names: the parameters and sizes that a rule may
-    name. Raises UserError if the rule is not valid.
+    A mapping excludes the runs whose parameters have all the given values. If a parameter has a
+    list of values, a run must have one of these values. names: the parameters and sizes that a rule
+    may contain. Raises UserError if the rule is not valid.
     """
     if isinstance(written, str):
         return Rule(where, written, compile_expression(written, names))

@@ -117,7 +117,7 @@ def make_run(entry: Entry, cluster: str, repeat: int = 1) -> Run:
 
 
 def difference(entry: Entry, name: str, repeat: int) -> tuple[str, Any]:
-    """Return a text of all values of a run without that of `name`, and the value of `name`.
+    """Return a text of a run's parameters except `name`, and the value of the parameter `name`.
 
     Runs with equal texts differ at most in the parameter `name`. Default values are left out of the
     text; `repeat` is in the text.

@@ -110,7 +110,8 @@ class Checked:
 def read_campaign_file(path: Path) -> Checked:
     """Read the campaign file at `path`, with all problems of its keys and its cluster.
 
-    Raises UserError if the file is not a mapping of plain text.
+    Raises UserError if the file cannot be read, or if it does not contain a mapping. Also raises it
+    if the file contains a value that `read_yaml` does not accept.
     """
     data = read_yaml(path, "a campaign file", arguments=argument_names())
     problems = [*mapping_problems("", CampaignFile, data, _belongs), *_empty_lists(data)]

@@ -137,7 +137,7 @@ def _whole(name: str, value: Any) -> str:
 
 
 def _what_differs(long: Mapping[str, Any]) -> dict[str, str]:
-    """Return a short text for each long mapping or list, without the settings that all share.
+    """Return a short text for each long mapping or list, without the settings that they all share.
 
     long: the mappings and lists, by their repr; the result has the same keys.
     """

@@ -229,8 +229,8 @@ def parameter_problems(
     """Yield the problems of parameters at `where`, as sentences that begin with `where`.
 
     where: the part of the file that contains the parameters. A parameter is valid if at least one
-    of `frameworks` has it and accepts its value. elsewhere: hints for the messages about keys that
-    are not parameters but belong in another part of the file, by key.
+    of `frameworks` has it and accepts its value. elsewhere: by key, a hint for the message about a
+    key that is not a parameter but belongs in another part of the file.
     """
     kinds = (CommonParameters, *(FRAMEWORKS[name].options for name in frameworks))
     for name, value in values.items():

@@ -32,8 +32,8 @@ class ParameterSeries:
 def all_series(parameter: str, runs: Iterable[tuple[str, str, Any]]) -> dict[str, ParameterSeries]:
     """Return the series of each run, by run id.
 
-    runs: for each run its id, its value of `parameter`, and before that a text of all its other
-    values. Runs with the same text form a series.
+    runs: for each run a tuple of its id, a text of all its values except that of `parameter`, and
+    its value of `parameter`. Runs with the same text form a series.
     """
     groups: dict[str, list[tuple[Any, str]]] = {}
     for run_id, rest, value in runs:

@@ -278,7 +278,7 @@ def _is_typed(option: str) -> bool:
 def other_results(campaign: "Campaign", store: "CampaignStore") -> "list[Elsewhere]":
     """Return the folders with results of a campaign, except the results folder that is used.
 
-    Looks near the campaign file and in the current folder. Returns none for a rehearsal.
+    Looks near the campaign file and in the current folder. For a rehearsal, the result is empty.
     """
     from orchestrator.store.results_folder import elsewhere, folder_of
 

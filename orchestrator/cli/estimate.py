@@ -33,7 +33,7 @@ _UNITS = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "t": 10**12}
 
 
 class _Count(click.ParamType[int]):
-    """An integer from 1 on, which the user may write as 300e9 or 300B."""
+    """An integer of at least 1, which the user may write as 300e9 or 300B."""
 
     name = "count"
 
@@ -342,9 +342,10 @@ def time(
 
 
 def _cases(campaign: Path | None, options: dict[str, Any]) -> "list[Case]":
-    """Return the cases to estimate: the runs of a campaign, or the model in the options.
+    """Return the models and trainings to estimate, from the runs of a campaign or from the options.
 
-    Raises UserError. Raises UsageError if the user gives both a campaign and a model.
+    Raises UserError with the problems of the campaign file or of the options. Raises UsageError if
+    the user gives both a campaign and a model.
     """
     from orchestrator.campaign.campaign import load_campaign
     from orchestrator.estimate.case import campaign_cases, option_case

@@ -15,7 +15,7 @@ from parsers.summary.warmup import Warmup
 
 @dataclass(frozen=True, slots=True)
 class AttemptLog:
-    """The records of an attempt's log, from the last start of its job on.
+    """The records of an attempt's log, since Slurm last started its job.
 
     If the job's programs trained several times, each time from the beginning, only the last
     training is kept. A training that continued from a checkpoint has several launches.

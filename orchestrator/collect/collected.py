@@ -44,7 +44,10 @@ class Collected:
 
     @property
     def crowded(self) -> str | None:
-        """The other work on this machine's cores during the last attempt; None if none is known."""
+        """The other work on this machine's cores during the last attempt.
+
+        None if no other work is known.
+        """
         return self.attempts[-1].crowded if self.attempts else None
 
     @property

@@ -2,9 +2,10 @@
 
 Columns without a value are left out. Columns with one value for all rows go into a line above the
 table. If the rest is too wide, titles wrap, ids are shortened to a unique start, and texts wrap or
-are cut to one line. If that is not enough, columns are left out from the right and named, minor
-columns first. The first and the last column always stay. A single row that is too wide has a line
-for each column.
+are cut to one line. If that is not enough, columns are left out, and a line below the table names
+them. Minor columns are left out first, and then the others, each from the right. The first column
+always stays, and so does the last column that is not minor. A single row that is too wide has a
+line for each column.
 """
 
 import re
@@ -178,7 +179,10 @@ def _with_short_ids(column: _Shown) -> _Shown:
 
 
 def _least_wanted(columns: Sequence[_Shown]) -> int:
-    """Return the index of the column to leave out next, which is never the first or the last."""
+    """Return the index of the column to leave out next.
+
+    This is never the first column, and never the last column that is not minor.
+    """
     last = max((at for at, column in enumerate(columns) if not column.minor), default=0)
     return max(range(1, len(columns)), key=lambda at: (columns[at].minor, at != last, at))
 

@@ -87,9 +87,9 @@ MAX_DEALS = 200_000
 
 
 def pairs_suffice(pairs: int) -> bool:
-    """Return whether this many pairs give an interval: n pairs do if 2 · (1/2)^n is at most 5 %.
+    """Return whether this many pairs give an interval.
 
-    So at least 6 pairs are needed.
+    The condition for n pairs is that 2 · (1/2)^n is at most 5 %. So at least 6 pairs are needed.
     """
     return pairs > MAX_PAIRS or _rank_of_pairs(pairs) > 0
 
@@ -97,7 +97,7 @@ def pairs_suffice(pairs: int) -> bool:
 def sides_suffice(first: int, second: int) -> bool:
     """Return whether samples of these sizes give an interval.
 
-    They do if 2 divided by the number of ways to split the numbers is at most 4 %.
+    The condition is that 2 divided by the number of ways to split the numbers is at most 4 %.
     """
     return min(first, second) > 0 and math.comb(first + second, first) >= CASES_A_SIDE
 
@@ -215,8 +215,8 @@ def _choices(count: int, size: int) -> "np.ndarray":
 def _rank_of_pairs(pairs: int) -> int:
     """Return the k of `paired_interval`: 2^n/50 rounded up, at most 2^n/40; 0 for too few pairs.
 
-    n is the number of pairs. With 6 pairs the test has a level of 3.1 %, with more pairs of 4 to
-    4.7 %; 7 and 8 pairs have the highest levels. If k were rounded down, the level for 8 pairs
+    n is the number of pairs. The level of the test is 3.1 % with 6 pairs, and between 4 % and 4.7 %
+    with more pairs. It is highest with 7 and 8 pairs. If k were rounded down, the level for 8 pairs
     would be 3.9 %.
     """
     ways: int = 2**pairs

@@ -21,8 +21,8 @@ MOST_RUNS = 10**6
 def more_pairs(differences: Sequence[float]) -> tuple[int | None, bool]:
     """Return how many more pairs a verdict needs, and whether that number is only a minimum.
 
-    differences: the difference of each measured pair. The minimum is the number of pairs without
-    which no verdict is possible. It is returned if the mean difference is too close to zero for an
+    differences: the difference of each measured pair. With fewer pairs than the minimum, no verdict
+    is possible. The minimum is returned if the mean difference is too close to zero for an
     estimate, or if there are fewer than two pairs. The number is None if there is no estimate and
     the minimum is reached already. It is also None if it would exceed `MOST_RUNS`.
     """
@@ -119,9 +119,9 @@ def _would_tell(difference: float, variance: float, degrees: int) -> bool:
 def _planned(least: int, would_tell: Callable[[int], bool] | None) -> tuple[int | None, bool]:
     """Return how many more pairs or units are needed for a verdict, in the form of `more_pairs`.
 
-    least: the number without which no verdict is possible. would_tell: a function that returns
-    whether a given number is enough. It is None if the measured difference is within one standard
-    error of zero, because then the number cannot be estimated.
+    least: how many more are needed before any verdict is possible. would_tell: a function that
+    returns whether a given number is enough. It is None if the measured difference is within one
+    standard error of zero, because then the number cannot be estimated.
     """
     if would_tell is None:
         return (least, True) if least else (None, False)

@@ -1,10 +1,10 @@
 """Decide whether one configuration is faster than another, if there are enough runs.
 
-What counts is the run, not the iteration. The iterations of a run share its nodes and its hour. So
-a thousand iterations show no more about another allocation than one iteration does. Runs in one
-allocation also share the speed of the allocation. So if A and B both have runs in an allocation,
-they are compared within it, in pairs. Otherwise an allocation counts once, with the mean of its
-runs.
+A run counts once, however many iterations it has. The iterations of a run share its nodes and its
+hour. So a thousand iterations show no more about another allocation than one iteration does. Runs
+in one allocation also share the speed of the allocation. So if A and B both have runs in an
+allocation, they are compared within it, in pairs. Otherwise an allocation counts once, with the
+mean of its runs.
 
 Everything is computed in logarithms of speed. The difference of two logarithms is the logarithm of
 a ratio, and equal factors up and down have equal distances from zero. The interval gives the
@@ -46,7 +46,7 @@ class Timing:
 
     allocation: the allocation of the run. If it is None, i.e. unknown, the run counts separately.
     block: the number of the block within the allocation. place: the place of the run in its block.
-    In the order of a block, drift cancels.
+    A block orders its runs so that drift cancels.
     """
 
     speed: float

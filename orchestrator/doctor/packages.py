@@ -111,7 +111,7 @@ class Clash:
 def clashes(package: str, others: Iterable[str]) -> Iterator[Clash]:
     """Yield what replaces one of teralog's packages, and yield a clash if the package is missing.
 
-    others: the other distributions that install a package of this name.
+    package: the name of teralog's package. others: the other distributions that clash with it.
     """
     for other in others:
         name = other.split(" ", maxsplit=1)[0]
@@ -146,9 +146,10 @@ def file_for_python_m(package: str) -> Path | None:
 def others_that_ship() -> dict[str, tuple[str, ...]]:
     """Return the other installed distributions that clash with teralog's packages, by package.
 
-    A distribution clashes if it installs a package `teralog`, or if it installs another of
-    teralog's packages into teralog's folder. Each is named as `name version`. Reads the metadata of
-    all distributions.
+    A distribution clashes if it installs a package called `teralog`. It also clashes if it installs
+    a package of the same name as another of teralog's packages, e.g. `parsers`, into the folder
+    that contains teralog. Each distribution is given as `name version`. Reads the metadata of all
+    distributions.
     """
     shipped = metadata.packages_distributions()
     beside = {each.metadata["Name"] for each in metadata.distributions(path=[str(_FOLDER)])}

@@ -102,7 +102,7 @@ class Case:
 def campaign_cases(campaign: Campaign) -> list[Case]:
     """Return a case for each run of a campaign that has a model.
 
-    Raises UserError if no run has one.
+    Raises UserError if no run has a model.
     """
     cases = [case for planned in campaign.runs for case in _run_case(campaign, planned)]
     if not cases:

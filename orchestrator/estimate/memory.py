@@ -70,7 +70,7 @@ _ESTIMATES: tuple[Column[MemoryEstimate], ...] = (
 def campaign_estimates(campaign: Campaign) -> list[MemoryEstimate]:
     """Return an estimate for every run of a campaign that has a forecast.
 
-    Raises UserError if no run has one.
+    Raises UserError if no run has a forecast.
     """
     estimates = [
         MemoryEstimate(planned.label, planned.memory, _run_rooms(planned.run, campaign.cluster))

@@ -79,7 +79,7 @@ def parts_table(model: Model) -> Table:
 
 
 def model_sentences(model: Model) -> list[str]:
-    """Return the sums of `parts_table`, after a blank line."""
+    """Return a blank line, and sentences with the sums of `parts_table`."""
     flops = count_flops(model, sequences=1)
     of_tokens = f"{model.seq_length} tokens ({flops.model_per_token / 1e9:,.4g} * 10**9 per token)"
     passes = f"{flops.forward:,} forward, {flops.backward:,} backward"

@@ -113,7 +113,10 @@ def memory_gib(name: str) -> Figure:
 
 
 def memory_sizes_gib(name: str) -> list[int]:
-    """Return every memory size, in GiB, of the GPU called `name`; none if it is unknown."""
+    """Return every memory size, in GiB, of the GPU called `name`.
+
+    The result is empty if the GPU is unknown.
+    """
     return sorted({size for gpu in matching(name) for size in _sizes(gpu, name)})
 
 

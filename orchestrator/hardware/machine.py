@@ -12,7 +12,7 @@ _GPU_NAME = re.compile(r"[0-9]+|(GPU|MIG)-[0-9A-Za-z/-]+")
 
 
 def visible_gpus() -> tuple[str, ...]:
-    """Return the GPUs this process may use, named as in CUDA_VISIBLE_DEVICES.
+    """Return the GPUs that this process may use, named as in CUDA_VISIBLE_DEVICES.
 
     If the variable is set, the GPUs are its entries before the first entry that names no GPU; CUDA
     reads the variable in the same way. Otherwise they come from the device files of the driver.

@@ -49,8 +49,8 @@ class Devices:
     def lease(self, ranks: int) -> Lease | None:
         """Return devices for `ranks` ranks, or None if too few are free at the moment.
 
-        On cores, a run with more ranks than this machine has cores gets all cores. Raises the same
-        UserError as `require`.
+        If the devices are cores, and a run has more ranks than there are cores, it gets all cores.
+        Raises the same UserError as `require`.
         """
         self.require(ranks)
         wanted = min(ranks, len(self.names))

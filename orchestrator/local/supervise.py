@@ -42,7 +42,7 @@ _LAST_BYTES = 2**14
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """An attempt to start.
+    """The attempt that a supervisor must start, with its settings.
 
     attempt: the folder of the attempt, for the log. environment: additions to the environment.
     position: the place of the attempt in the order of starts; None if not given. allocation: the id

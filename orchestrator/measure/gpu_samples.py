@@ -18,9 +18,9 @@ class GpuSamples:
     """GPU memory and use over all devices of a run, on all its nodes; absent values are None.
 
     memory_gib: the highest use of one device, including the driver and other programs.
-    utilization_percent: the median of the samples. For each device, only samples from its first to
-    its last busy sample count. The idle time before and after would lower the median of a short
-    run.
+    utilization_percent: the median of the samples. For each device, samples before its first busy
+    sample and after its last busy sample are left out. This idle time would lower the median of a
+    short run.
     """
 
     memory_gib: float | None
@@ -55,7 +55,7 @@ def by_device(records: Iterable[Record]) -> Iterable[Sequence[Usage]]:
 def utilization_percent(devices: Iterable[Sequence[Usage]]) -> float | None:
     """Return the median use of devices in percent; None if no sample is busy.
 
-    For each device, only the samples from its first to its last busy sample count.
+    For each device, samples before its first busy sample and after its last one are left out.
     """
     busy = [percent for device in devices for percent in _while_busy(device)]
     return statistics.median(busy) if busy else None

@@ -133,8 +133,8 @@ def _mlp_activations(rank: Rank) -> Range:
     """Return how much an MLP or experts keep for the backward pass, as multiples of sbh elements.
 
     An MLP keeps 2f/h, or 3f/h to 4f/h if it is gated. For experts, f is the width of all experts
-    that a token uses. Each token is copied to its top_k experts, and each copy adds 1 to 4 to the
-    multiple. Ranks whose experts get more tokens than others keep up to twice as much.
+    that a token uses. In addition, each token is copied to its top_k experts, and each of these
+    copies keeps 1 to 4. Ranks whose experts get more tokens than others keep up to twice as much.
     """
     model, experts = rank.model, rank.placement.experts
     each: Range = (3, 4) if model.gated_mlp else (2, 2)

@@ -46,10 +46,10 @@ class ExpertPlacement:
         return self._matrices(model, self.width) * self.number // (self.ranks * self.tensor_ranks)
 
     def beyond_mlp(self, model: ModelShape, tensor_parallel_size: int) -> int:
-        """Return a rank's parameters of a router and shared expert, less those of a dense MLP.
+        """Return a rank's parameters of a router and shared expert, minus those of a dense MLP.
 
-        Adding this number for a layer corrects a count in which the layer has a dense MLP. The
-        number is below zero for most models.
+        If a layer with experts was counted as if it had a dense MLP, adding this number corrects
+        the count. The number is below zero for most models.
         """
         dense = self._matrices(model, model.ffn_width)
         if model.biases == "all":

@@ -74,7 +74,7 @@ def recomputation(activation_checkpointing: bool) -> Recomputation:
 
 
 def ddp_placement(precision: str) -> Placement:
-    """Return the placement of states by torch's DDP with AdamW; lower precision is by autocast.
+    """Return the placement of states by torch's DDP with AdamW, with autocast unless in fp32.
 
     Weights, gradients, momentum and variance are fp32, 4 bytes each. DDP copies gradients into
     buckets, which need as much memory again (`gradient_as_bucket_view` is False by default).

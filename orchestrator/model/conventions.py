@@ -153,8 +153,8 @@ def megatron_mamba_flops(mixer: Mamba2, hidden_size: int) -> tuple[int, int]:
     """Return the forward FLOPs per token that Megatron counts for a Mamba-2 layer.
 
     The first number is for the projections: 2h(2d + 2gn + heads) + 2dh. The second is for the scan:
-    7dn. h is the hidden size, g the number of groups, and n the size of a state. d is always 2h,
-    even if the layer has another width.
+    7dn. Here h is the hidden size, g the number of groups, n the size of a state, and d the inner
+    width. Megatron sets d to 2h, even if the layer has another inner width.
     """
     inner = 2 * hidden_size
     projected = 2 * inner + 2 * mixer.groups * mixer.state_size + mixer.heads

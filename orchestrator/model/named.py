@@ -62,9 +62,10 @@ def named_models() -> dict[str, NamedModel]:
 
 
 def named_model(name: str) -> NamedModel:
-    """Return the model called `name`, e.g. `Llama 3 8B`; case and separators do not matter.
+    """Return the model called `name`, e.g. `Llama 3 8B`.
 
-    Raises UserError, with the most similar name, if no model has this name.
+    Upper and lower case, and separators, make no difference. Raises UserError, with the most
+    similar name, if no model has this name.
     """
     models = named_models()
     for model in models.values():

@@ -86,9 +86,10 @@ class ModelPart:
 
     @property
     def counted_factors(self) -> Factors:
-        """The number of equal layers or norms with this part, as the first factor of a derivation.
+        """The number of equal layers or norms with this part, as a factor.
 
-        Empty if the part is outside of the layers.
+        A text that derives a count begins with this factor, e.g. `layers 32 · ...`. Empty if the
+        part is outside of the layers.
         """
         if self.place not in {"layers", "prediction heads"}:
             return ()
@@ -296,8 +297,9 @@ def _gated_delta_net(model: Model, mixer: GatedDeltaNet, h: Factor) -> Iterator[
     """Yield the matrices of a gated delta net, and the products of its rule (Yang et al. 2024).
 
     The rule is computed in chunks of c tokens. With keys of size k and values of size v, each token
-    and value head needs: three products of c·k (keys and keys, queries and keys, decayed keys), two
-    of c·v, and three of k·v with the state (read by keys, read by queries, written).
+    and value head needs three products of c·k: keys with keys, queries with keys, and one with keys
+    that the decay has scaled. It also needs two products of c·v, and three products of k·v with the
+    state: it is read by keys, read by queries, and written.
     """
     keys = mixer.key_heads * mixer.key_size
     values: Factors = (("value heads", mixer.value_heads), ("value size", mixer.value_size))

@@ -62,7 +62,7 @@ def flops_by(convention: Convention, iteration: Iteration) -> int | None:
 
 
 def formula_by(convention: Convention, iteration: Iteration) -> str | None:
-    """Return a convention's formula in the symbols of an iteration.
+    """Return a convention's formula as a text, with the letters of `Iteration.symbols`.
 
     Returns None if the convention has no formula for the model.
     """
@@ -74,11 +74,13 @@ def _exact(model: ModelShape, passes: int, attention: int = 4) -> str:
     """Return the exact formula of an iteration: a text with the letters of `Iteration.symbols`.
 
     passes: how often a layer is computed; a backward pass counts as two.
-    attention: the factor of B·s²·l·h; 4 if all keys count, 2 if only the causal half counts.
+    attention: the factor of B·s²·l·h per pass: 4 for all keys, 2 for only the causal half of them.
 
-    Per token, layer and pass: query and output have 2h² each, keys and values 2hk each, each matrix
-    of the MLP 2hf. The scores and their product with the values have 4sh together. The head has
-    2hV per token and pass. It always has three passes, because it is never recomputed.
+    Here h is the hidden size, k the width of all keys, f the width of the MLP, s the sequence
+    length and V the padded vocabulary. Per token, layer and pass, query and output have 2h² FLOPs
+    each, keys and values 2hk each, and each matrix of the MLP 2hf. The scores and their product
+    with the values have 4sh together. The head has 2hV per token and pass. It always has three
+    passes, because it is never recomputed.
     """
     grouped = model.key_value_width != model.hidden_size
     return " + ".join(
@@ -117,13 +119,13 @@ FORMULA_CONVENTIONS = tuple(CONVENTIONS[name] for name in _FORMULAS)
 
 
 def bigscience_flops(parameters: int, seq_length: int, global_batch_size: int, factor: int) -> int:
-    """Return the FLOPs of an iteration by BigScience's approximation (2021): factor·2·P·s·B.
+    """Return the FLOPs of an iteration by BigScience's approximation (2021).
 
-    P is the number of parameters, s the sequence length, and B the global batch size. The formula
-    counts a multiply-add of every parameter for every token, forward once and backward twice.
-    `factor` is 3, or 4 if activations are recomputed. Embeddings count as if they were matrices,
-    and the head as if it were recomputed. The products of attention, which grow with s², are left
-    out.
+    The formula is factor·2·P·s·B. P is the number of parameters, s the sequence length, and B the
+    global batch size. `factor` is 3, or 4 if activations are recomputed. The formula counts a
+    multiply-add of every parameter for every token, forward once and backward twice. Embeddings
+    count as if they were matrices, and the head as if it were recomputed. The products of
+    attention, which grow with s², are left out.
     """
     symbols = {"P": parameters, "s": seq_length, "B": global_batch_size}
     return value(_bigscience(factor), symbols)
@@ -196,11 +198,11 @@ def utilization(tflops: float | None, peak_tflops: float | None) -> float | None
 def training_seconds(
     *, tokens: int, parameters: int, world_size: int, tflops_per_gpu: float, recomputed: bool
 ) -> float:
-    """Return the time to train on `tokens` tokens: 8TP/(nX), or 6TP/(nX) without recomputation.
+    """Return the time in seconds to train on `tokens` tokens.
 
-    T is the number of tokens, P that of parameters, n that of GPUs, and X the FLOPs per second of
-    each GPU (Narayanan et al. 2021, section 5.1). The formula counts FLOPs as BigScience does, so X
-    must be counted in the same way.
+    This is 8TP/(nX), or 6TP/(nX) without recomputation. T is the number of tokens, P that of
+    parameters, n that of GPUs, and X the FLOPs per second of each GPU (Narayanan et al. 2021,
+    section 5.1). The formula counts FLOPs as BigScience does, so X must be counted in the same way.
     """
     flops = bigscience_flops(parameters, tokens, 1, 4 if recomputed else 3)
     return flops / (world_size * tflops_per_gpu * 1e12)

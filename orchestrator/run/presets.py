@@ -93,9 +93,10 @@ PRESETS: dict[str, ModelShape] = {
 
 
 def preset(key: str) -> ModelShape:
-    """Return the preset called `key`; case matters only if two presets differ in nothing else.
+    """Return the preset called `key`.
 
-    For example, `18b` is a GPT of ColossalAI's benchmark, and `18B` is a model of BigScience's
+    Upper and lower case matter only if the names of two presets differ in nothing else. For
+    example, `18b` is a GPT of ColossalAI's benchmark, and `18B` is a model of BigScience's
     experiments on V100. Raises UserError, with the most similar name, if there is no such preset.
     """
     if key in PRESETS:
@@ -106,12 +107,15 @@ def preset(key: str) -> ModelShape:
 
 
 def is_preset(key: str) -> bool:
-    """Return whether there is a preset called `key`, in upper or lower case."""
+    """Return whether there is a preset called `key`; upper and lower case make no difference."""
     return key in PRESETS or bool(_in_other_case(key))
 
 
 def other_preset_note(key: str) -> str | None:
-    """Return a sentence if the name of another preset differs from `key` only in case; or None."""
+    """Return a sentence on another preset whose name differs from `key` only in its capitals.
+
+    Returns None if there is no such preset, or if both presets have the same sizes.
+    """
     others = [other for other in _in_other_case(key) if PRESETS[other] != preset(key)]
     if not others:
         return None

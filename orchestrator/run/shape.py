@@ -84,7 +84,11 @@ class ModelShape:
 
     @property
     def has_gpt2_layers(self) -> bool:
-        """Whether a layer has GPT-2's matrices: an MLP of two matrices 4h wide, and keys h wide."""
+        """Whether a layer has matrices of the same form as in GPT-2.
+
+        The MLP then has two matrices, 4 times as wide as the hidden size. The keys are as wide as
+        the hidden size.
+        """
         if self.described is not None:
             return False
         usual = (4 * self.hidden_size, self.hidden_size)
@@ -151,10 +155,11 @@ class ModelShape:
         return sum(value(formula, symbols) for formula in self.parameter_formulas().values())
 
     def looked_up_parameters(self, padded_vocab_size: int) -> int:
-        """Return how many parameters are only looked up: s·h, and V·h if the head is untied.
+        """Return how many parameters are only looked up in a table, and never multiplied.
 
-        `parameter_formulas` explains the letters. If the head is tied, the token embedding is also
-        the head's matrix, so it is not only looked up.
+        With the letters of `parameter_formulas`, learned positions have s·h such parameters. If the
+        head is untied, the token embedding has V·h. A tied head uses the token embedding as its
+        matrix, so the embedding is then not only looked up.
         """
         if self.described is not None:
             from orchestrator.model import counting

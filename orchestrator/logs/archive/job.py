@@ -37,7 +37,10 @@ def read_shard(folder: ShardFolder) -> None:
 
 
 def _require_same_files(shard: Shard, contents: Sequence[LogContent]) -> None:
-    """Raise RuntimeError if this node lacks a file of the shard's logs that existed before."""
+    """Raise RuntimeError if a log of the shard cannot be read because this node lacks its files.
+
+    The files existed when the shard was made.
+    """
     for log, content in zip(shard.logs, contents, strict=True):
         now = stamped(log.log)
         if isinstance(content, OSError) and now.stamps.count(None) > log.stamps.count(None):

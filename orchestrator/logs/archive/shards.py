@@ -31,9 +31,9 @@ Stamp = tuple[int, int] | None
 class Reader:
     """The settings for reading logs.
 
-    folder: the folder to which relative paths refer. warmup, keep_skipped: which step reports
-    count. global_batch_size: used for logs that do not contain it. code: a fingerprint of the
-    source files that read logs.
+    folder: the folder to which relative paths refer. warmup, keep_skipped: these decide which step
+    reports the results include. global_batch_size: used for logs that do not contain it. code: a
+    fingerprint of the source files that read logs.
     """
 
     folder: Path
