@@ -425,7 +425,10 @@ def submit_line(campaign: "Campaign") -> str:
 
 
 def exit_for(failed: "Sequence[RunStatus]", campaign: "Campaign") -> None:
-    """If runs failed, print them and the command that starts them again, and exit with 1."""
+    """Print the failed runs and the command that starts them again, and exit with 1.
+
+    Does nothing if no run failed.
+    """
     from orchestrator.status.table import failure_line
 
     for status in failed:

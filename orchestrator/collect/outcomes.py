@@ -94,9 +94,9 @@ def outcome(state: str, log_outcome: Outcome | None) -> RunOutcome | None:
 
 
 def decided_by(state: str, word: RunOutcome | None) -> str | None:
-    """Return the source of a run's outcome: `scheduler` or `log`; None without an outcome.
+    """Return the source of a run's outcome: `scheduler` or `log`.
 
-    None also for the outcome `unknown`.
+    Returns None if the run has no outcome, or if the outcome is `unknown`.
     """
     if word is None or word == RunOutcome.UNKNOWN:
         return None

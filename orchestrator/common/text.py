@@ -1,4 +1,4 @@
-"""Format text for people: printable characters, counts, names, natural order."""
+"""Format text for people: printable characters, numbers with nouns, names, natural order."""
 
 import re
 import signal

@@ -200,7 +200,10 @@ def _basis(history: History) -> str:
 
 
 def _differences(turn: Turn) -> str:
-    """Return a text of the versions and nodes that differ directly before and after a change."""
+    """Return a text of the versions and nodes that changed together with the step times.
+
+    The text compares the last run before the change with the first run after it.
+    """
     old, new = turn.last, turn.first
     names = dict.fromkeys((*old.versions, *new.versions))
     pairs = [(name, old.versions.get(name), new.versions.get(name)) for name in names]

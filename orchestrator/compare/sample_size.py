@@ -109,8 +109,8 @@ def _would_tell(difference: float, variance: float, degrees: int) -> bool:
     """Return whether a test at 4 % finds a difference with a probability of at least 80 %.
 
     variance: the variance of the measured difference. degrees: its degrees of freedom. The
-    difference must be at least (t(0.98) + t(0.8)) times its standard error, t being the quantile of
-    Student's distribution (Cochran and Cox 1957, section 2.21).
+    difference must be at least (t(0.98) + t(0.8)) times its standard error. Here t is the quantile
+    of Student's distribution (Cochran and Cox 1957, section 2.21).
     """
     wanted = student_quantile(QUANTILE, degrees) + student_quantile(POWER, degrees)
     return difference**2 >= wanted**2 * variance

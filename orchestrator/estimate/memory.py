@@ -213,8 +213,8 @@ def _world_size(values: Mapping[str, Any]) -> int:
 def _experts(values: Mapping[str, Any], model: ModelShape) -> ExpertPlacement | None:
     """Return how the experts of a described model are distributed over ranks, by the options.
 
-    Returns None if the model has no experts. Raises UserError if `expert_parallel_size` is above 1,
-    but the model has no experts, or their number is not a multiple of it.
+    Returns None if the model has no experts. If `expert_parallel_size` is above 1, the model must
+    have experts, and this size must divide their number. Raises UserError if it does not.
     """
     ranks: int | None = values.get("expert_parallel_size")
     tensor = values.get("tensor_parallel_size") or 1

@@ -2,8 +2,9 @@
 
 It starts the job script, enforces the time limit, ends remaining processes, and records how the
 attempt ended. It stops the job in two cases: if it gets SIGTERM, because the run was cancelled, and
-if the submit that started it is gone. To notice the latter, its standard input is a pipe whose
-other end only the submit holds. When the submit ends, for any reason, the kernel closes the pipe.
+if the submit that started it is gone. To notice the end of the submit, its standard input is a pipe
+whose other end only the submit holds. When the submit ends, for any reason, the kernel closes the
+pipe.
 """
 
 import os

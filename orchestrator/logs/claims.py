@@ -229,8 +229,9 @@ def _share(rows: Sequence[Row], gpus: int) -> Claim | None:
 def _tflops(rows: Sequence[Row], summary: RunSummary, given: Given) -> Claim | None:
     """Return the claim of TFLOPs, checked with the convention whose result is nearest.
 
-    Returns None if a number for this is not known. Also returns None if the claimed TFLOPs are
-    between those of two conventions, because the program may have a convention of its own.
+    Returns None if a number that this check needs is not known. Also returns None if the claimed
+    TFLOPs are between those of two conventions, because the program may have a convention of its
+    own.
     """
     stating_rows = _stated(rows, "reported_tflops_per_gpu", "step_seconds")
     figures = run_figures(summary, given)
@@ -264,7 +265,7 @@ def _mfu(
     """Return the claim of an MFU, checked with the log's TFLOPs and the peak of its GPU.
 
     If the log contains the peak by which the program divides, that peak is compared with the GPU's.
-    Returns None if a number for this is not known.
+    Returns None if a number that this check needs is not known.
     """
     used = finite(config.get("mfu_peak_tflops"))
     stating_rows = _stated(rows, "reported_mfu")

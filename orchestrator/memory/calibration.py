@@ -45,9 +45,9 @@ class Calibration:
     def apply(self, forecast: MemoryForecast) -> MemoryForecast:
         """Return the forecast with a part `calibration`, which corrects its low and high end.
 
-        The new low end is the middle of the forecast times the lowest ratio, less 5 %. The new high
-        end is the middle times the highest ratio, plus 5 %. If `whole_process` is false, these ends
-        and the middle are those of `forecast.tensors`.
+        The new low end is the middle of the forecast times the lowest ratio, minus 5 %. The new
+        high end is the middle times the highest ratio, plus 5 %. If `whole_process` is false, these
+        ends and the middle are those of `forecast.tensors`.
         """
         expected = forecast if self.whole_process else forecast.tensors
         low = expected.middle_gib * self.lowest * (1 - _MARGIN) - expected.low_gib

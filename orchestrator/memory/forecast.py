@@ -119,8 +119,9 @@ def _of_description(placement: Placement, run: Run) -> Placement:
 def _in_host(placement: Placement, parameters: int) -> Placement:
     """Return the placement for a rank without a GPU, which has only the host's memory.
 
-    This memory also contains what a rank with a GPU would offload. The operating system provides
-    memory only for the used elements of a bucket: at most as many as the model has parameters.
+    This memory also contains what a rank with a GPU would offload. A bucket counts only with its
+    used elements, which are at most as many as the model's parameters. The operating system
+    provides no memory for the other elements.
     """
     return replace(
         placement,
