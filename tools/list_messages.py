@@ -3,10 +3,10 @@
     python tools/list_messages.py                 list all sentences
     python tools/list_messages.py orchestrator    list those of the files under a path
 
-The list contains the help of commands and options, and every text with two words in the packages:
-errors, warnings, descriptions of keys, titles and legends of tables, lines that job scripts print,
-and the texts of the HTML page. Placeholders are shown: `{path}: no such file`. Docstrings, comments
-and most regular expressions are left out.
+The list contains the help of commands and options. From the packages it contains every text of two
+or more words: errors, warnings, descriptions of keys, titles and legends of tables, lines that job
+scripts print, and the texts of the HTML page. Placeholders are shown: `{path}: no such file`.
+Docstrings, comments and most regular expressions are left out.
 """
 
 import ast

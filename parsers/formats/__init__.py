@@ -1,1 +1,1 @@
-"""One module per program, with the formats of its log lines and how to make records of them."""
+"""One module per program: the formats of its log lines, and functions that make records of them."""

@@ -63,9 +63,9 @@ def usage_frame(runs: Iterable[LogRun]) -> "pd.DataFrame":
 
 
 def with_numbers(frame: "pd.DataFrame", record: type) -> "pd.DataFrame":
-    """Return a frame in which the columns of a record type's number fields are numeric.
+    """Convert the columns of a frame that are number fields of a record type to numeric types.
 
-    They are numeric even if all their values are absent.
+    A column whose values are all absent becomes numeric, too.
     """
     import pandas as pd
 

@@ -208,7 +208,7 @@ def test_reports_are_read_at_once_around_an_odd_one(odd: dict[str, Any], at_once
 
 
 def test_a_launch_that_begins_within_a_block_begins_at_its_line() -> None:
-    """If iterations start over within lines that are read at once, a launch begins at that line."""
+    """If iterations start over among lines that are read together, another launch begins there."""
     learn()
     first = [line(CORE, at, samples=7) for at in range(1, 9)]
     log = "\n".join([*first, NOISE[1], *(line(CORE, at) for at in range(5, 15))]).encode()

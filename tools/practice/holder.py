@@ -35,10 +35,10 @@ def order(plan: Plan, *, bound: bool) -> str:
 
 
 def hold(text: str) -> NoReturn:
-    """Keep a cluster running until SIGTERM or, if it is bound, until standard input is closed.
+    """Keep a cluster running until SIGTERM or, if `bound` is true, until standard input is closed.
 
-    SIGUSR1 to the inner process, whose pid is in `holder.pid`, restarts the daemons that have
-    ended.
+    text: the plan and `bound`, as `order` returns them. SIGUSR1 to the inner process, whose pid is
+    in `holder.pid`, restarts the daemons that have ended.
 
     Prints one line on stdout when the cluster is ready, or when it cannot start:
     `{"ready": seconds}` or `{"problem": sentence}`.
@@ -102,7 +102,7 @@ def _tell(message: Mapping[str, Any]) -> None:
 def _let_go_of_output() -> None:
     """Redirect stdout and stderr to /dev/null.
 
-    The process that started the cluster may read them until they are closed.
+    The process that started the cluster may wait until they are closed.
     """
     with Path(os.devnull).open("wb") as nowhere:
         os.dup2(nowhere.fileno(), 1)

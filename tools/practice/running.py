@@ -56,8 +56,8 @@ def start(plan: Plan, *, bound: bool = True) -> Cluster:
     """Start a cluster and return it when all its nodes are idle.
 
     If `bound`, the cluster ends when this process ends, even if this process is killed. Otherwise
-    the cluster runs until `stop`. Raises PracticeError if packages are missing, the folder is
-    taken, or a daemon does not start.
+    the cluster runs until `stop`. Raises PracticeError if packages are missing, if the folder has
+    another cluster or other files, or if a daemon does not start.
     """
     plan.check()
     if packages := missing_packages(with_accounting=plan.with_accounting):
