@@ -49,7 +49,7 @@ class _Count(click.ParamType[int]):
 
 
 def _preset(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    """Return the given name of a model.
+    """Return the name of a model as the user wrote it.
 
     Prints a note if another preset has the same name except for upper and lower case.
     """

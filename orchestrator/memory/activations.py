@@ -55,7 +55,7 @@ def kept(rank: Rank) -> Size:
 
 
 def layer_work(rank: Rank) -> Size:
-    """Return the memory that the backward pass uses at a time, in addition to kept activations.
+    """Return the memory that the backward pass uses at one moment, in addition to kept activations.
 
     It works on one layer at a time; under full recomputation, on the layers between two
     checkpoints. The memory contains their recomputed activations and the gradients of activations.
@@ -133,8 +133,9 @@ def _mlp_activations(rank: Rank) -> Range:
     """Return how much an MLP or experts keep for the backward pass, as multiples of sbh elements.
 
     An MLP keeps 2f/h, or 3f/h to 4f/h if it is gated. For experts, f is the width of all experts
-    that a token uses. In addition, each token is copied to its top_k experts, and each of these
-    copies keeps 1 to 4. Ranks whose experts get more tokens than others keep up to twice as much.
+    that a token uses. In addition, each token is copied to its top_k experts. For each of these
+    experts, the copies keep 1 to 4 times sbh elements. Ranks whose experts get more tokens than
+    others keep up to twice as much.
     """
     model, experts = rank.model, rank.placement.experts
     each: Range = (3, 4) if model.gated_mlp else (2, 2)
