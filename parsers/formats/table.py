@@ -7,6 +7,7 @@ from parsers.formats.colossalai import COLOSSALAI_MODELS, COLOSSALAI_THROUGHPUT
 from parsers.formats.declared.fine_tuners import LIBAI, LITGPT, MLX, MMENGINE, XTUNER
 from parsers.formats.declared.json_lines import JSON_LINES
 from parsers.formats.declared.maxtext import MAXTEXT
+from parsers.formats.declared.megatron_2019 import MEGATRON_2019
 from parsers.formats.declared.metric_blocks import COMPOSER, OLMO_CORE
 from parsers.formats.declared.mlperf import MLPERF
 from parsers.formats.declared.nanogpt import (
@@ -56,6 +57,7 @@ DECLARED: tuple[LogFormat, ...] = (
     TORCHTITAN,
     NEMO,
     MEGATRON_BRIDGE,
+    MEGATRON_2019,
     MAXTEXT,
     VERL,
     SLIME,

@@ -342,6 +342,25 @@ def mlperf(random: Random) -> Printed:
     )
 
 
+@prints("Megatron 2019")
+def megatron_2019(random: Random) -> Printed:
+    """Print a report of Megatron-LM of 2019, with or without mixed precision."""
+    n, value = count(random), loss(random, ".6E").upper()
+    it = _numbers(random, {"time": ".1f", "lr": ".3E", "scale": ".1f"})
+    mixed = random.random() < 0.5
+    scale = f" loss scale {it['scale']} |" if mixed else ""
+    return _printed(
+        f" iteration {n:>8}/  320000 | elapsed time per iteration (ms): {it['time']} | learning "
+        f"rate {it['lr']} | lm loss {value} |{scale}",
+        iteration=n,
+        iterations=320000,
+        step_seconds=float(it["time"]) / 1000,
+        learning_rate=float(it["lr"]),
+        loss=float(value),
+        loss_scale=float(it["scale"]) if mixed else None,
+    )
+
+
 @prints("picotron")
 def picotron(random: Random) -> Printed:
     """Print a report of picotron, with large numbers rounded and abbreviated, such as 1.5K."""

@@ -28,7 +28,7 @@ from parsers.steps.blocks import StepBlock
 
 NUMBER = (
     r"(?:np\.float(?:32|64)\()?"
-    r"(?P<{name}>[-+]?(?:[0-9][0-9,]*(?:\.[0-9]+)?(?:[eE][-+]?[0-9]{{1,3}})?|nan|inf))\)?"
+    r"(?P<{name}>[-+]?(?:[0-9][0-9,]*(?:\.[0-9]+)?(?:[eE][-+]?[0-9]{{1,3}})?|nan|inf|NAN|INF))\)?"
 )
 _SUFFIXES = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
 # Values that may be nan or inf: that is a fact of the log.
@@ -246,7 +246,7 @@ def _value(field: Field, match: re.Match[str]) -> float | int | None:
 
 def _is_too_large(number: float, text: str) -> bool:
     """Return whether a number became infinite because the printed one is too large for a float."""
-    return math.isinf(number) and not text.endswith("inf")
+    return math.isinf(number) and not text.lower().endswith("inf")
 
 
 def _scaled(field: Field, numbers: Sequence[float]) -> Sequence[float] | Sequence[int]:

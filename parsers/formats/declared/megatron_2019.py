@@ -1,0 +1,46 @@
+"""Parse the iteration lines of Megatron-LM before its version 1.0, of 2019 and early 2020.
+
+     iteration      100/  320000 | elapsed time per iteration (ms): 535.1 | learning rate
+         1.500E-06 | lm loss 9.876543E+00 | loss scale 262144.0 |
+
+Only the time has a colon after its name. The time is the mean over the iterations since the line
+before. BERT has a second loss, which is not read.
+"""
+
+from dataclasses import replace
+
+from parsers.formats.declared.declaration import (
+    ITERATION,
+    ITERATIONS,
+    MILLISECONDS,
+    Declaration,
+    Field,
+    line_format,
+)
+
+_END = r"(?= *\|)"
+
+# Each line is read alone, because it also contains the anchor of later versions.
+MEGATRON_2019 = replace(
+    line_format(
+        Declaration(
+            name="Megatron 2019",
+            anchors=(b" | learning rate ",),
+            head=rf"(?<!\w)iteration +{ITERATION}/ *{ITERATIONS} \| elapsed time per ",
+            fields=(
+                Field(
+                    name="step_seconds",
+                    before=r"\| elapsed time per iteration \(ms\): ",
+                    after=_END,
+                    scale=MILLISECONDS,
+                    needed=True,
+                ),
+                Field(name="learning_rate", before=r"\| learning rate ", after=_END, needed=True),
+                Field(name="loss", before=r"\| lm loss ", after=_END),
+                Field(name="loss_scale", before=r"\| loss scale ", after=_END),
+            ),
+            whole=r"\| learning rate [-+.0-9E]+ \|",
+        )
+    ),
+    parse_lines=None,
+)
