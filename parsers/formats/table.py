@@ -19,10 +19,10 @@ from parsers.formats.declared.nanogpt import (
 )
 from parsers.formats.declared.nemo import MEGATRON_BRIDGE, NEMO
 from parsers.formats.declared.paddle import PADDLE
+from parsers.formats.declared.reinforcement import OPENRLHF, SLIME, VERL
 from parsers.formats.declared.scripts import INTERNEVO, LLAMA2_C, NEMO_RL, TORCHTUNE
 from parsers.formats.declared.small_trainers import AUTOMODEL_CONSOLE, PICOTRON, PRIME, PRIME_RL
 from parsers.formats.declared.torchtitan import TORCHTITAN
-from parsers.formats.declared.verl import SLIME, VERL
 from parsers.formats.deepspeed import DEEPSPEED_OVERFLOW, DEEPSPEED_PIPELINE, DEEPSPEED_TIMER
 from parsers.formats.deepspeed_chat import DEEPSPEED_CHAT
 from parsers.formats.deepspeed_memory import DEEPSPEED_MEMORY
@@ -61,6 +61,7 @@ DECLARED: tuple[LogFormat, ...] = (
     MAXTEXT,
     VERL,
     SLIME,
+    OPENRLHF,
     MLPERF,
     NANOGPT,
     LLM_C,

@@ -446,6 +446,25 @@ def slime(random: Random) -> Printed:
     )
 
 
+@prints("OpenRLHF")
+def openrlhf(random: Random) -> Printed:
+    """Print a report of OpenRLHF, with or without a mark in front of it."""
+    n, value = count(random), loss(random, ".15g")
+    it = _numbers(random, {"norm": ".15g", "lr": ".15g", "step": ".15g"})
+    mark = random.choice(["", "\N{SPARKLES} "])
+    return _printed(
+        f"2026-08-13 19:25:45 INFO {mark}Global step {n}: {{'reward': 0.4499, 'policy_loss': "
+        f"{value}, 'actor_grad_norm': {it['norm']}, 'actor_lr': {it['lr']}, 'timing/generation': "
+        f"2.97, 'timing/step_total': {it['step']}}}",
+        iteration=n,
+        log_interval=1,
+        step_seconds=float(it["step"]),
+        loss=float(value),
+        grad_norm=float(it["norm"]),
+        learning_rate=float(it["lr"]),
+    )
+
+
 @prints("Automodel")
 def automodel_console(random: Random) -> Printed:
     """Print a report of NeMo AutoModel in its console form; its other form is JSON."""

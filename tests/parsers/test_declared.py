@@ -16,8 +16,8 @@ from parsers.formats.declared.mlperf import MLPERF
 from parsers.formats.declared.nanogpt import LLM_C, MODDED_NANOGPT, NANOCHAT, NANOGPT
 from parsers.formats.declared.nemo import MEGATRON_BRIDGE, NEMO
 from parsers.formats.declared.paddle import PADDLE
+from parsers.formats.declared.reinforcement import VERL
 from parsers.formats.declared.torchtitan import TORCHTITAN
-from parsers.formats.declared.verl import VERL
 from parsers.records import OutcomeKind, Step
 from parsers.runs.reading import read
 from parsers.scan.reader import LogFormat

@@ -1,4 +1,4 @@
-"""Parse the lines of verl and slime, two programs of reinforcement learning.
+"""Parse the lines of verl, slime and OpenRLHF, programs of reinforcement learning.
 
 verl prints dozens of `key:value` per step, joined by ` - `:
 
@@ -16,11 +16,19 @@ slime, and the program `miles` with the same code, print a dictionary of seconds
 
 A step of slime is the wait for a rollout and the training on it, which may take several optimizer
 steps. The printed TFLOPs and tokens/s are those of the training alone, so they are not read.
+
+OpenRLHF prints a dictionary per step, in which `timing/step_total` is the time of generation and
+training together, in seconds:
+
+    Global step 1: {'reward': 0.4499, 'policy_loss': -2.37e-07, 'actor_grad_norm': 5.4978, …,
+        'timing/generation': 2.97, 'timing/step_total': 12.19}
 """
 
 from parsers.formats.declared.declaration import ITERATION, Declaration, Field, line_format
 
 _END = r"(?= - |\s*$)"
+# The end of a value in a dictionary.
+_NEXT = r"(?=[,}])"
 
 VERL = line_format(
     Declaration(
@@ -59,10 +67,24 @@ SLIME = line_format(
         name="slime",
         anchors=(b"'perf/step_time': ",),
         head=rf"(?<![\w/])perf {ITERATION}: \{{",
-        fields=(
-            Field(name="step_seconds", before="'perf/step_time': ", after=r"(?=[,}])", needed=True),
-        ),
+        fields=(Field(name="step_seconds", before="'perf/step_time': ", after=_NEXT, needed=True),),
         whole=r"'perf/step_time': [^,}]+[,}]",
+        log_interval=1,
+    )
+)
+
+OPENRLHF = line_format(
+    Declaration(
+        name="OpenRLHF",
+        anchors=(b"'timing/step_total': ",),
+        head=rf"(?<!\w)Global step {ITERATION}: \{{",
+        fields=(
+            Field(name="step_seconds", before="'timing/step_total': ", after=_NEXT, needed=True),
+            Field(name="loss", before="'policy_loss': ", after=_NEXT),
+            Field(name="grad_norm", before="'actor_grad_norm': ", after=_NEXT),
+            Field(name="learning_rate", before="'actor_lr': ", after=_NEXT),
+        ),
+        whole=r"'timing/step_total': [^,}]+[,}]",
         log_interval=1,
     )
 )
