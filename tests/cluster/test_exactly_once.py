@@ -234,7 +234,7 @@ def test_a_job_whose_submit_died_before_the_record_is_found_by_its_name(play, sl
 
 
 def test_a_run_never_submitted_has_no_attempt(play) -> None:
-    """If a submit was killed before sbatch, the number of attempts does not include its own.
+    """If a submit was killed before sbatch, its attempts are not counted.
 
     The next submit withdraws their batch of runs, and starts the runs.
     """

@@ -117,7 +117,7 @@ def test_no_part_of_a_value_is_executed_in_an_allocation(play) -> None:
     "where", ["account", "partition", "constraint", "log_folder", "python", "results", "script"]
 )
 def test_a_line_break_in_a_value_is_refused_in_a_sentence(playground, slurm, where: str) -> None:
-    """A value with a line break is refused, because the script would execute its next line."""
+    """A value with a line break is refused: a shell would execute the text after the line break."""
     text = f"x\n{TOUCH}\n"
     play = playground
     play.environment |= slurm.environment

@@ -1,4 +1,4 @@
-"""Expand a campaign: each run once, and the excluded runs with their reasons."""
+"""Expand a campaign to a plan: each run is planned once, and excluded runs are listed."""
 
 from pathlib import Path
 from typing import Any

@@ -85,7 +85,7 @@ def test_an_invalid_time_limit_is_refused(limit: int | str):
 def test_a_time_limit_written_for_slurm_is_read_as_it_was(
     days: int, hours: int, minutes: int, seconds: int
 ):
-    """A time limit gives the same number of seconds as D-HH:MM:SS and as hours:MM:SS."""
+    """A time limit means the same if it is written as D-HH:MM:SS or as hours:MM:SS."""
     total = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
     if total:
         assert time_limit_seconds(f"{days}-{hours:02}:{minutes:02}:{seconds:02}") == total

@@ -53,8 +53,8 @@ def log(seconds: float) -> str:
 def ran(folder: RunFolder, seconds: float | None, position: Position | None) -> None:
     """Write the attempt of a finished run.
 
-    seconds: the duration of its steps; None if it ran out of memory. position: its allocation, its
-    place and its block; None if they are not recorded.
+    seconds: the mean duration of its steps; None if it ran out of memory. position: its allocation,
+    its place and its block; None if they are not recorded.
     """
     attempt = folder.new_attempt()
     where = (

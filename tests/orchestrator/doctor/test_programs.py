@@ -141,7 +141,7 @@ def test_a_file_that_is_not_a_program_does_not_start(
 def test_answers_come_in_the_order_of_the_questions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: Callable[..., Path]
 ) -> None:
-    """Programs that doctor starts at the same time give answers in the order of the commands.
+    """`ask_all` starts several programs at once; its answers are in the order of the commands.
 
     It does not matter which program ends first. The answer of a missing program is None.
     """
