@@ -37,11 +37,11 @@ def suggestion_lines(run: Run, cluster: Cluster, warmup: Warmup) -> list[str]:
     """Return the changes for a run that had too little memory, as lines for the user."""
     own, room = run_forecast(run, cluster), capacity(run, cluster)
     if own is None or room is None:
-        what = "its memory" if own is None else "the memory of a rank"
+        what = "the memory that the run needs" if own is None else "the memory that a rank has"
         return [f"no settings to suggest: {what} is not known; see `teralog plan`"]
     needs = f"forecast {_interval(own)} GiB, and {room.owner} has {gib(room.gib)}"
     if fits(own, room) == "yes":
-        return [f"{needs}: it should fit; check whether another program used the memory"]
+        return [f"{needs}: the run should fit; check whether another program used the memory"]
     suggestions = nearest_fitting(run, cluster, warmup, room)
     if not suggestions:
         return [f"{needs}: none of the settings tried would fit; use more ranks or a smaller model"]

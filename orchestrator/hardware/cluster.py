@@ -131,11 +131,11 @@ class Cluster:
     hint: Annotated[str | None, Field(description="Slurm's --hint, e.g. nomultithread.")] = None
     memory: Annotated[
         Annotated[str, _MEMORY] | None,
-        Field(description="Memory of a node for a job: 160G. Excludes memory_per_gpu."),
+        Field(description="Memory of a node for a job: 160G. Cannot be used with memory_per_gpu."),
     ] = None
     memory_per_gpu: Annotated[
         Annotated[str, _MEMORY] | None,
-        Field(description="Memory per GPU for a job: 40G. Excludes memory."),
+        Field(description="Memory per GPU for a job: 40G. Cannot be used with memory."),
     ] = None
     reservation: Annotated[str | None, Field(description="A reservation to run in.")] = None
     nodelist: Annotated[
@@ -232,7 +232,9 @@ class Cluster:
     ] = "none"
     binding_command: Annotated[
         Annotated[list[str], Field(min_length=1)] | None,
-        Field(description="With custom: a command that starts what follows it: [./bind.sh]."),
+        Field(
+            description="With binding custom: the command that starts each rank, e.g. [./bind.sh]."
+        ),
     ] = None
     python: Annotated[
         str | None,

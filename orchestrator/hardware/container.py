@@ -75,7 +75,7 @@ def container_problems(container: Any, profile: Mapping[str, Any]) -> Iterator[s
     yield from mapping_problems("container", Container, container)
     runtime = container.get("runtime")
     if runtime in _OF_SRUN and profile.get("scheduler", "slurm") != "slurm":
-        yield f"container.runtime: {runtime} is part of Slurm; without it use apptainer"
+        yield f"container.runtime: {runtime} is part of Slurm; without Slurm, use apptainer"
     if runtime == "uenv" and container.get("mounts"):
         yield "container.mounts: write them into the .toml file of the environment, under mounts"
     options = profile.get("srun")

@@ -134,7 +134,7 @@ def _reserved(command: str, name: str) -> str | None:
     """Return what to use instead of an option that teralog sets; None for other options."""
     if command == "srun":
         if name in _KEYS:
-            return f"steps get it from the key {_KEYS[name]}; use that"
+            return f"steps get this option from the key {_KEYS[name]}; use that key"
         if name in _OF_THE_JOB:
             return "is an option of the job, not of its steps; give it as an option of sbatch"
         return (

@@ -50,7 +50,7 @@ from orchestrator.store.records import (
 # -P: no file in the current directory is a module of ours.
 _SUBMITIT = (sys.executable, "-P", "-u", "-m", "teralog._start", "submitit.core._submit")
 _POLL_SECONDS = 0.1
-_COMES_AFTER = "an earlier run of the same series is left too"
+_COMES_AFTER = "an earlier run of the same series has not been started either"
 # Longer than a supervisor takes to end a job that ignores the request to end.
 END_SECONDS = 2 * GRACE_SECONDS + 10
 

@@ -9,66 +9,96 @@ from orchestrator.common.text import counted, printable
 # The first pattern that matches the start of a reason counts.
 _MEANINGS: tuple[tuple[str, str], ...] = (
     ("Priority", "jobs with a higher priority go first; nothing to do"),
-    ("Resources", "no suitable nodes are free; it starts when some are"),
+    ("Resources", "no suitable nodes are free; the job starts when some are"),
     (
         "DependencyNeverSatisfied",
-        "the job it depends on failed, so it will never start: `teralog cancel` it, then `retry`",
+        (
+            "a job that this job depends on failed, so this job will never start: "
+            "`teralog cancel`, then `teralog retry`"
+        ),
     ),
-    ("Dependency", "it starts when the job that it depends on has ended as required"),
-    ("JobArrayTaskLimit", "--throttle allows no more at once; nothing to do"),
-    ("JobHeldUser", "held by its user, e.g. by `submit --hold`"),
+    ("Dependency", "the job starts when the job that it depends on has ended as required"),
+    ("JobArrayTaskLimit", "--throttle allows no more runs at once; nothing to do"),
+    (
+        "JobHeldUser",
+        "held by its user, e.g. by `submit --hold`: release it with `scontrol release`",
+    ),
     ("JobHeldAdmin", "held by an administrator; only an administrator can release it"),
     (
         "JobHoldMaxRequeue",
-        "Slurm requeued it too often and holds it: read its log, then release it",
+        "Slurm requeued the job too often and holds it: read its log, then `scontrol release` it",
     ),
     (
         "launch failed",
-        "Slurm could not launch it, e.g. a node was at fault: release it or cancel it",
+        (
+            "Slurm could not launch the job, e.g. because of a bad node: `scontrol release` it, or "
+            "cancel it"
+        ),
     ),
     ("BeginTime", "its begin time has not come, e.g. just after a requeue; nothing to do"),
-    ("Licenses", "licenses it asks for are in use; it starts when some are free"),
+    ("Licenses", "licenses that the job asks for are in use; it starts when some are free"),
     (
         "ReqNodeNotAvail|ReservedMaintenance|Nodes_required|Nodes required",
-        "nodes it needs are down or reserved: see `sinfo -R`",
+        "nodes that the job needs are down or reserved: see `sinfo -R`",
     ),
     ("Reservation", "its reservation has not begun, or has ended: see `scontrol show reservation`"),
     (
         "PartitionTimeLimit",
-        "its time limit exceeds that of its partition: cancel it, `retry --time` with less",
+        (
+            "its time limit exceeds that of its partition: cancel it, then `retry --time` "
+            "with less time"
+        ),
     ),
     (
         "PartitionNodeLimit",
-        "it asks for more nodes than its partition allows: cancel it, change the campaign",
+        (
+            "the job asks for more nodes than its partition allows: cancel it, then "
+            "lower `nodes` in the campaign file"
+        ),
     ),
     ("PartitionDown|PartitionInactive", "its partition starts no jobs now: see `sinfo -s`"),
-    ("NodeDown", "a node it needs is down: see `sinfo -R`"),
-    ("BadConstraints", "no nodes have all it asks for: cancel it, correct the cluster profile"),
+    ("NodeDown", "a node that the job needs is down: see `sinfo -R`"),
+    (
+        "BadConstraints",
+        "no node has all that the job asks for: cancel it, then correct the cluster profile",
+    ),
     (
         "AccountNotAllowed|InvalidAccount|QOSNotAllowed|InvalidQOS",
-        "its account or QOS is not accepted: cancel it, correct the cluster profile",
+        "its account or QOS is not accepted: cancel the job, then correct the cluster profile",
     ),
     (
         "QOSMaxWallDurationPerJobLimit|AssocMaxWallDurationPerJobLimit",
-        "its time limit exceeds what its account or QOS allows: cancel it, `retry --time`",
+        (
+            "its time limit exceeds what its account or QOS allows: cancel it, then "
+            "`retry --time` with less time"
+        ),
     ),
     (
         "QOSMax(Jobs|Submit)|AssocMax(Jobs|Submit)",
-        "you have as many jobs as your account or QOS allows; it starts when one ends",
+        "you have as many jobs as your account or QOS allows; this job starts when one ends",
     ),
     (
         "(QOSGrp|AssocGrp)[A-Za-z]*(Minutes|RunMinutes)",
-        "the hours of your account or QOS are used up or reserved: see `sshare`, ask for more",
+        "the hours of your account or QOS are used up or reserved: see `sshare`, and ask for more",
     ),
     (
         "QOSGrp|AssocGrp",
-        "your group uses all that its account or QOS allows; it starts when jobs of it end",
+        (
+            "your group uses all that its account or QOS allows; this job starts when "
+            "jobs of your group end"
+        ),
     ),
     (
         "(QOS|Assoc)(Max|Min)[A-Za-z]*PerJob",
-        "it asks for more than its account or QOS allows per job: cancel it, change the profile",
+        (
+            "the job asks for more than its account or QOS allows per job: cancel it, "
+            "then change the cluster profile"
+        ),
     ),
-    ("QOSMax|AssocMax", "you use all that your account or QOS allows; it starts when jobs end"),
+    (
+        "QOSMax|AssocMax",
+        "you use all that your account or QOS allows; this job starts when your other jobs end",
+    ),
     ("Prolog|Cleaning", "its nodes are being prepared, or cleaned; nothing to do"),
 )
 # These jobs start without any action by the user.

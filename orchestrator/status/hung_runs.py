@@ -44,8 +44,8 @@ class HungRun:
         usual = shown(self.report_seconds, _SHORT)
         last = f"; last line: {self.last_line}" if self.last_line else ""
         return printable(
-            f"{self.label}{where}: may hang: no output since {since} ({silent}), before that every "
-            f"{usual} s{last}"
+            f"{self.label}{where}: may hang: no output since {since} ({silent}), before that a "
+            f"step report every {usual} s{last}"
         )
 
     def record(self) -> dict[str, Any]:

@@ -69,7 +69,7 @@ class OnHang:
         notes: list[str] = []
         states = place.cancel(self._campaign, [status.planned], self._store, None, notes.append)
         # The notes come while the runs are cancelled.
-        done = next((state for _, state in states), "had ended")
+        done = next((state for _, state in states), "had already ended")
         return "; ".join([done, *notes])
 
     def _requeue(self, status: RunStatus) -> str:

@@ -578,7 +578,7 @@ def test_a_retry_suggests_settings_that_fit_the_gpu(bare) -> None:
     again = bare.teralog("retry", "campaign.yaml", "--only", "oom")
     assert again.returncode == 0, again.stderr
     assert "mb1 r1 (and 1 repeat): forecast " in again.stderr
-    assert ": it should fit; check" in again.stderr
+    assert ": the run should fit; check" in again.stderr
     assert "mb64 r1 (and 1 repeat): forecast 75.1 to 108 GiB" in again.stderr
     assert "\n  micro_batch_size: 16, num_microbatches: 4  (20.9 to 30.8 GiB)\n" in again.stderr
     assert (bare.path / "campaign.yaml").read_text() == before
@@ -662,7 +662,7 @@ def test_reasons_of_waiting_jobs_are_shown(bare, slurm) -> None:
 
     wait_until(are_held, lambda: str(collected))
     printed = bare.teralog("status", "campaign.yaml").stdout
-    assert "\nJobArrayTaskLimit (1 run): --throttle allows no more at once" in printed
+    assert "\nJobArrayTaskLimit (1 run): --throttle allows no more runs at once" in printed
     assert "\nJobHeldAdmin (1 run): held by an administrator" in printed
     assert f"1 run is held by Slurm until released: scontrol release '{job_id}_[3]'" in printed
     bare.go()

@@ -104,7 +104,7 @@ def asker_file(name: str) -> Path:
 
 
 def _unaskable(run: Run) -> str:
-    return f"framework {run.framework}: its program checks its arguments only while it trains"
+    return f"framework {run.framework}: the program checks its arguments only during training"
 
 
 def _reason(campaign: Campaign, planned: PlannedRun) -> str | None:

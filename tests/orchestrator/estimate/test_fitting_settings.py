@@ -113,10 +113,17 @@ def test_the_fewest_changes_that_fit_are_suggested(
         (
             V100,
             "framework: gpt, model: s",
-            "GiB, and V100-SXM2-32GB has 32: it should fit; check whether another program used",
+            (
+                "GiB, and V100-SXM2-32GB has 32: the run should fit; check whether "
+                "another program used"
+            ),
         ),
-        ("", "framework: gpt, model: s", "the memory of a rank is not known; see `teralog plan`"),
-        (V100, "framework: deepspeed, script: /x.py", "its memory is not known"),
+        (
+            "",
+            "framework: gpt, model: s",
+            "the memory that a rank has is not known; see `teralog plan`",
+        ),
+        (V100, "framework: deepspeed, script: /x.py", "the memory that the run needs is not known"),
         (
             A100,
             f"{MEGATRON}, model: 175b",

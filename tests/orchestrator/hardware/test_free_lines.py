@@ -39,7 +39,7 @@ BAD = [
     ("sbatch", "--hold", "use `teralog submit --hold`"),
     ("sbatch", "--output=x", "is not allowed: teralog sets it"),
     ("sbatch", "--export=NONE", "is not allowed: teralog sets it"),
-    ("srun", "--ntasks=3", "steps get it from the key gpus_per_node"),
+    ("srun", "--ntasks=3", "steps get this option from the key gpus_per_node"),
     ("srun", "--partition=x", "is an option of the job, not of its steps"),
     ("srun", "--label", "is not allowed: teralog sets it"),
     ("srun", "--wrap=x", "is not an option of srun in Slurm"),

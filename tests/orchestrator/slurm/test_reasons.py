@@ -55,7 +55,7 @@ def test_the_reasons_that_occur_have_a_line_each() -> None:
     reasons = ["Priority", "ReqNodeNotAvail, UnavailableNodes:a", "Priority"]
     assert reason_lines([*reasons, "ReqNodeNotAvail, UnavailableNodes:b", "Priority"]) == [
         "Priority (3 runs): jobs with a higher priority go first; nothing to do",
-        "ReqNodeNotAvail (2 runs): nodes it needs are down or reserved: see `sinfo -R`",
+        "ReqNodeNotAvail (2 runs): nodes that the job needs are down or reserved: see `sinfo -R`",
     ]
     assert reason_lines([]) == []
 

@@ -167,7 +167,7 @@ def test_a_hung_run_is_reported_with_its_last_line_and_the_time(
     assert hung.report_seconds == pytest.approx(0.2)
     text = str(hung)
     assert text.startswith("seed=1 on here: may hang: no output since 20")
-    assert "before that every 0.20 s; last line: saving" in text
+    assert "before that a step report every 0.20 s; last line: saving" in text
     look = Watch(campaign, store).look()
     assert watched_state(look.runs[0]) == "RUNNING, hung"
     assert watch_warnings(look)[0].startswith("seed=1 on here: may hang")
