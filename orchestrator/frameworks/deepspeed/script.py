@@ -38,7 +38,7 @@ class DeepspeedOptions:
     ]
     script_args: Annotated[
         Arguments,
-        Field(description="Its arguments; --deepspeed_config FILE is added at the end."),
+        Field(description="Arguments of the script; --deepspeed_config FILE is added at the end."),
     ] = field(default_factory=list)
     zero_stage: Annotated[int, Field(description="ZeRO stage, 0 to 3.", ge=0, le=3)] = 0
     offload_optimizer: Annotated[
@@ -68,7 +68,7 @@ def problems(run: Run) -> Iterator[str]:
     if any(argument.partition("=")[0] == _CONFIG for argument in run.options.script_args):
         yield (
             f"script_args: teralog adds {_CONFIG}; remove it, and write changes to the "
-            "configuration under deepspeed"
+            "DeepSpeed configuration under the key deepspeed"
         )
     yield from zero.pipeline_problems(run)
     yield from zero.problems(run)

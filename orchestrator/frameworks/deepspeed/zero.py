@@ -97,7 +97,10 @@ def warnings(run: Run) -> Iterator[str]:
     yield from _silent_steps(run)
     if run.options.offload_optimizer == "nvme" and run.zero_stage != _NVME_STAGE:
         stage = f"ZeRO stage {_NVME_STAGE}"
-        yield f"offload_optimizer=nvme keeps the states in memory except with {stage}"
+        yield (
+            f"offload_optimizer=nvme moves the optimizer states to NVMe only with {stage}; "
+            "else they stay in memory"
+        )
 
 
 def _silent_steps(run: Run) -> Iterator[str]:

@@ -60,8 +60,8 @@ def common_problems(run: Run) -> Iterator[str]:
         yield f"extra_args: --lr-decay-iters={decay} must be 1 or more"
     elif warmup >= decay:
         yield (
-            f"extra_args: --lr-warmup-iters={warmup} must be less than the {decay} iterations that "
-            "the learning rate decays"
+            f"extra_args: --lr-warmup-iters={warmup} must be less than {decay}, the number of "
+            "iterations in which the learning rate decays; lower it, or set --lr-decay-iters"
         )
     yield from problems_of_all(run)
 

@@ -69,7 +69,8 @@ def optimizer_problems(run: Run) -> Iterator[str]:
     """
     if "optimizer" in run.options.deepspeed:
         yield (
-            "deepspeed: optimizer is ignored: the program has its own; set that one in extra_args"
+            "deepspeed: optimizer is ignored, because the program has its own optimizer; set the "
+            "program's optimizer in extra_args"
         )
 
 

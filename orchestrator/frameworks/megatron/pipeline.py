@@ -78,7 +78,7 @@ def checkpoint_problems_of_2(run: Run, chunks: int = 1) -> Iterator[str]:
             run,
             layers,
             whose if chunks == 1 else f"a chunk of {whose}",
-            "the program would crash at the end of the last one",
+            "the program would crash at the last layers",
         )
 
 

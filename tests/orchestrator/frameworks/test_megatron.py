@@ -182,7 +182,7 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
         [
             (
                 "checkpoint_num_layers=2 does not divide the 5 layers of a pipeline stage: the "
-                "program would crash at the end of the last one"
+                "program would crash at the last layers"
             )
         ],
     ),
@@ -198,7 +198,7 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
         [
             (
                 "checkpoint_num_layers=10 does not divide the 5 layers of a chunk of a pipeline "
-                "stage: the program would crash at the end of the last one"
+                "stage: the program would crash at the last layers"
             )
         ],
     ),
@@ -207,7 +207,7 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
         [
             (
                 "checkpoint_num_layers=3 does not divide the 40 layers of the model: the program "
-                "would crash at the end of the last one"
+                "would crash at the last layers"
             )
         ],
     ),

@@ -258,8 +258,8 @@ def test_a_warm_up_ends_before_the_training(run_of: RunOf, program: dict[str, An
     arguments = ["--lr-warmup-iters", "20"]
     assert problems_of(run_of(**program, train_iters=20, extra_args=arguments)) == [
         (
-            "extra_args: --lr-warmup-iters=20 must be less than the 20 iterations that the "
-            "learning rate decays"
+            "extra_args: --lr-warmup-iters=20 must be less than 20, the number of "
+            "iterations in which the learning rate decays; lower it, or set --lr-decay-iters"
         )
     ]
 

@@ -136,7 +136,12 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "ZeRO-1 with a pipeline": (three_d(zero_stage=1), []),
     "an optimizer for DeepSpeed": (
         three_d(deepspeed={"optimizer": {"type": "Adam"}}),
-        [("deepspeed: optimizer is ignored: the program has its own; set that one in extra_args")],
+        [
+            (
+                "deepspeed: optimizer is ignored, because the program has its own optimizer; "
+                "set the program's optimizer in extra_args"
+            )
+        ],
     ),
     "chunks that do not divide a stage": (
         three_d(
@@ -251,7 +256,7 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
         [
             (
                 "checkpoint_num_layers=3 does not divide the 4 layers of a pipeline stage: the "
-                "program would crash at the end of the last one"
+                "program would crash at the last layers"
             )
         ],
     ),

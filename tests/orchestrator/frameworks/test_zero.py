@@ -96,7 +96,7 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
         [
             (
                 "script_args: teralog adds --deepspeed_config; remove it, and write changes to the "
-                "configuration under deepspeed"
+                "DeepSpeed configuration under the key deepspeed"
             )
         ],
     ),
@@ -259,7 +259,10 @@ def test_only_the_third_stage_offloads_to_nvme(run_of: RunOf, stage: int):
     run = run_of(**deepspeed(zero_stage=stage, offload_optimizer="nvme"))
     framework = FRAMEWORKS[run.framework]
     assert not list(framework.checks.problems(run))
-    sentence = "offload_optimizer=nvme keeps the states in memory except with ZeRO stage 3"
+    sentence = (
+        "offload_optimizer=nvme moves the optimizer states to NVMe only with ZeRO stage 3; else "
+        "they stay in memory"
+    )
     assert sentence in framework.checks.warnings(run)
 
 
