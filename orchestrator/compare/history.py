@@ -217,7 +217,7 @@ def _differences(turn: Turn) -> str:
 
 
 def _chance(change: Change) -> str:
-    orders = "all orders" if change.exact else "random orders"
+    orders = "all possible orders" if change.exact else "random orders"
     return f"{shown(100 * change.p_value, _SHORT)}% of {orders} of the runs"
 
 

@@ -104,7 +104,7 @@ _OF_RUNS = (
     "no allocation has two runs to compare",
 )
 _OF_ALLOCATIONS = (
-    "the means of allocations differ by {percent}, beyond what their runs explain",
+    "the means of allocations differ by {percent}, in addition to the variation of their runs",
     "several allocations are needed, one of them with several runs",
 )
 _OF_ALL = (

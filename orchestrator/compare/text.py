@@ -156,8 +156,8 @@ def _verdict(compared: Compared) -> str:
     if comparison.least:
         return f"{begin}; a verdict needs at least {more} more."
     return (
-        f"{begin}; about {more} more would give a verdict, if the difference is as large as it "
-        "looks."
+        f"{begin}; about {more} more would give a verdict, if the true difference is as large as "
+        "the measured one."
     )
 
 
@@ -202,7 +202,7 @@ def _apart(compared: Compared) -> Iterator[str]:
     if word:
         yield (
             f"All {len(a)} runs of {compared.pairing.title} are {word} than all {len(b)} of "
-            f"{compared.pairing.baseline}; these are too few, or in too few allocations, "
+            f"{compared.pairing.baseline}; these runs are too few, or in too few allocations, "
             "for a verdict."
         )
 
@@ -258,7 +258,7 @@ def _remarks(compared: Compared) -> Iterator[str]:
         yield (
             "The published figure is one run, and its variation is unknown. A verdict needs 49 "
             "runs in separate allocations. The comparison includes every difference, also "
-            "that of the machine; "
+            "the difference between the machines; "
             f"{_place_of_published(compared)}."
         )
     if result.paired and result.gain is not None and result.units[0] > 1:
@@ -279,7 +279,7 @@ def _remarks(compared: Compared) -> Iterator[str]:
             "evenly: a drift counts as a difference there (see order: interleaved)."
         )
     if result.allocations == 1 and result.paired and result.low is not None:
-        yield "All runs shared one allocation; another may give a different result."
+        yield "All runs shared one allocation; another allocation may give a different result."
     used = sum(result.runs) - sum(result.left_out)
     if not result.paired and used > sum(result.units):
         yield (
@@ -301,8 +301,7 @@ def _difference(pairing: Pairing) -> Iterator[str]:
     if not pairing.repeatable:
         sizes = ", ".join(pairing.stated_sizes) or "no size"
         yield (
-            f"The published row contains {sizes} about its run; everything else is assumed to be "
-            "as in A."
+            f"The published row states {sizes}; all other parameters are assumed to be those of A."
         )
         return
     if list(pairing.differing.values()) == [(pairing.title, pairing.baseline)]:
@@ -314,7 +313,10 @@ def _difference(pairing: Pairing) -> Iterator[str]:
     if differing:
         yield f"A and B differ in {differing}."
     else:
-        yield ("A and B have the same parameters: they can differ by time, place, or chance.")
+        yield (
+            "A and B have the same parameters: a difference can come only from the time, the nodes "
+            "or chance."
+        )
 
 
 def _as_text(value: object) -> str:

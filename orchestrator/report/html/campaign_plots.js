@@ -163,7 +163,7 @@ function memory() {
     Math.max(...places.map((place) => Math.max(peak(place), page.runs[place].memory[1]))) * 1.05];
   data.push({ type: "scatter", mode: "lines", x: ends, y: ends, hoverinfo: "skip", showlegend: false, line: { color: OTHER, dash: "dot", width: 1.5 } });
   const note = `Peaks within the forecast: ${number.format(places.filter(held).length)} of ${number.format(places.length)}. ` +
-    `For these peaks, the bar of the forecast crosses the dotted line. GiB of ${page.memory_of}.`;
+    `If a peak is within its forecast, the bar of this forecast crosses the dotted line. GiB of ${page.memory_of}.`;
   return { data, layout: layout(axis("logged peak (GiB)"), axis("forecast (GiB)")), note };
 }
 

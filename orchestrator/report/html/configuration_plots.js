@@ -67,7 +67,7 @@ function strips() {
   }
   const most = Math.max(...values.x);
   const xaxis = axis(title, { range: [0, most * (narrow() ? 2.4 : 1.75)] });
-  const repeated = dots.x.length ? "Diamonds: medians; dots: runs; lines: their range." : "";
+  const repeated = dots.x.length ? "Diamonds: medians; dots: runs; lines: from the lowest to the highest run." : "";
   return { data: [dots, middles, values], layout: layout(xaxis, configurationAxis(some), rowsHeight(some)), note: [repeated, note].filter(Boolean).join(" ") };
 }
 

@@ -140,11 +140,12 @@ def _scaling(
     yield Plot(
         title="Scaling efficiency",
         x_title="GPUs",
-        y_title="% of the fewest GPUs' TFLOPs/GPU",
+        y_title="% of the TFLOPs/GPU with the fewest GPUs",
         x=x,
         y=percent,
         group=grouping.of,
-        note=f"100 %: the TFLOPs/GPU of the fewest GPUs among {nouns} equal in everything else; "
+        note=f"100 %: the TFLOPs/GPU with the fewest GPUs, among {nouns} that are equal in "
+        "everything else; "
         f"{grouping.way}.{left_out}{warning}",
         ideal=_level(x, 100.0),
         missing=missing,

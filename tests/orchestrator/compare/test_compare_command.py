@@ -32,7 +32,9 @@ def test_the_table_has_a_row_and_a_sentence_for_each_pair(layers: Folder) -> Non
     assert sentence.startswith("num_layers=2 is slower than num_layers=1: 0.91")
     assert sentence.endswith("by 6 blocks in 1 allocation.")
     assert "Blocks make the variance" in done.stdout
-    assert "All runs shared one allocation; another may give a different result." in lines
+    assert (
+        "All runs shared one allocation; another allocation may give a different result." in lines
+    )
     assert (
         "num_layers=9 cannot be compared with num_layers=1: no run of num_layers=9 has a step time."
     ) in lines

@@ -44,8 +44,8 @@ def test_settings_in_a_published_row_are_reported(layers: Folder) -> None:
     (layers.path / "page.md").write_text(PAGE)
     (comparison,) = layers.compared("made-up.yaml", "page.md:5", "--a", "num_layers == 1")
     assert (
-        "The published row contains world_size, num_layers, global_batch_size about its run; "
-        "everything else is assumed to be as in A."
+        "The published row states world_size, num_layers, global_batch_size; "
+        "all other parameters are assumed to be those of A."
     ) in comparison["said"]
 
 

@@ -219,7 +219,8 @@ def test_how_many_forecasts_of_memory_held_is_reported_of_one_run_too(
     note = page.locator("figcaption", has_text="within the forecast")
     note.scroll_into_view_if_needed()
     assert note.inner_text().startswith(
-        "Peaks within the forecast: 1 of 1. For these peaks, the bar of the forecast crosses"
+        "Peaks within the forecast: 1 of 1. If a peak is within its forecast, the bar of this "
+        "forecast crosses"
     )
 
 
