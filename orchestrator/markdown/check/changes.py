@@ -68,7 +68,7 @@ def _changes_below(title: str, columns: Sequence[_Cells]) -> Iterator[TableFindi
             stated = " and ".join(misfit.stated for misfit in wrong)
             follows = " and ".join(misfit.follows for misfit in wrong)
             fits = fitting(change)
-            hint = f"; both would follow from {_shown(fits)} there" if fits else ""
+            hint = f"; {stated} would be right if line {line} had {_shown(fits)}" if fits else ""
             yield finding(
                 row,
                 FindingKind.RELATIVE_CHANGE,

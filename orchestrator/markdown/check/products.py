@@ -105,8 +105,8 @@ def _lowered_stages(world: RowNumber | None, *factors: RowNumber | None) -> str:
     if rest or copies != 1 or not 0 < stages < pipeline.whole:
         return ""
     return (
-        f"; Megatron-LM 2 runs this with {pipeline.title} {stages}, as it lowers {pipeline.title} "
-        f"to {world.title} / {tensor.title}"
+        f"; Megatron-LM 2 runs this with {pipeline.title} {stages}, because it lowers "
+        f"{pipeline.title} to {world.title} / {tensor.title}"
     )
 
 

@@ -147,7 +147,7 @@ DIFFERENCES = (
         adds=lambda model: 6.0 * looked_up_parameters(model),
     ),
     Difference(
-        "counts a table of positions, a row per token of a sequence, as a product",
+        "counts a position embedding, with one row per token of a sequence, as a product",
         adds=lambda model: 6.0 * model.seq_length * model.hidden_size,
     ),
     Difference("assumes that heads are hidden size / heads wide", _narrow_heads),

@@ -137,5 +137,5 @@ def _with_stated_seq_length(
     if stated_length is None:
         return options
     length, line = stated_length
-    notes.append(Remark(line, f"seq_length={length} is set here"))
+    notes.append(Remark(line, f"this line sets seq_length={length} for the whole page"))
     return replace(options, constants={**options.constants, Meaning.SEQ_LENGTH: length})

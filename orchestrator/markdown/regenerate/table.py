@@ -189,7 +189,7 @@ def _values(
         )
     values = tuple([target.computed.value(row, settings) for target in targets])
     if not max(values) < _ABSURD:
-        raise NotUnderstoodError("its numbers give more TFLOPs than any GPU reaches")
+        raise NotUnderstoodError("the numbers of this row give more TFLOPs than any GPU reaches")
     return values
 
 

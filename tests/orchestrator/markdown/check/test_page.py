@@ -101,7 +101,7 @@ CONTRADICTIONS = {
     "stages that Megatron-LM 2 lowers": (
         table(GPUS, "16 4 8 1"),
         "world-size",
-        "PP 4 would fit; Megatron-LM 2 runs this with PP 4, as it lowers PP to GPUs / TP",
+        "PP 4 would fit; Megatron-LM 2 runs this with PP 4, because it lowers PP to GPUs / TP",
     ),
     "stages that Megatron-LM 2 lowers, without copies": (
         table("GPUs TP PP", "64 4 32"),
@@ -275,10 +275,10 @@ def test_what_is_off_in_the_last_digit_is_distinguished(
 def test_where_both_parts_of_a_change_agree_the_other_row_is_suspected() -> None:
     """If a cell's difference and percentage agree, the number in the other row may be wrong.
 
-    The finding shows the number there from which both would follow.
+    The finding shows the number there with which both would be right.
     """
     (finding,) = findings_of(table("Mem", "11089", "9082(-2727,↓23.1%)"))
-    assert finding.message.endswith("both would follow from 11809 there")
+    assert finding.message.endswith("would be right if line 5 had 11809")
 
 
 def test_slow_rows_are_named_only_for_a_gpu_that_is_asked_about() -> None:

@@ -38,7 +38,12 @@ BY_HAND = {
             False,
         ),
         # 11089 - 9082 = 2007, which is 18.1 %; 11809 would make 2727 and 23.1 %.
-        ("relative-change", 186, "it is ↓2007 and ↓18.1%; both would follow from 11809", False),
+        (
+            "relative-change",
+            186,
+            "it is ↓2007 and ↓18.1%; ↓2727 and ↓23.1% would be right if line 185 had 11809",
+            False,
+        ),
         # (742 - 717) / 717 = 3.487 %.
         ("relative-change", 186, "is ↑3.4%, but computed from 717 (line 185) it is ↑3.5%", True),
     ],

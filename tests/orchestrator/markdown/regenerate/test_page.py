@@ -41,7 +41,9 @@ def test_a_page_that_is_right_stays_as_it_is() -> None:
     made = regenerate(PAGE, PageSettings())
     assert made.data == PAGE
     assert (made.rows, made.changes, made.unclear) == (9, [], [])
-    assert [note.text for note in made.notes] == ["seq_length=1024 is set here"]
+    assert [note.text for note in made.notes] == [
+        "this line sets seq_length=1024 for the whole page"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -127,7 +129,10 @@ def test_a_row_without_a_result_is_kept_silently(row: str) -> None:
             "| 16 | 7.5B | 4 | 0.661s | 1.0 | x |",
             "the row has 6 cells, the table 5 columns; | in a cell is \\|",
         ),
-        ("| 16 | 7.5B | 4 | 1e-30s | 1.0 |", "its numbers give more TFLOPs than any GPU reaches"),
+        (
+            "| 16 | 7.5B | 4 | 1e-30s | 1.0 |",
+            "the numbers of this row give more TFLOPs than any GPU reaches",
+        ),
     ],
 )
 def test_a_row_that_is_not_understood_is_listed_and_kept(row: str, why: str) -> None:
