@@ -288,7 +288,11 @@ def _shape_of_arguments(
     # Megatron core prints it always; programs with other experts, which take one each, never.
     if config.get("num_experts", "") not in _OFF and "moe_router_topk" not in config:
         experts = config["num_experts"]
-        return None, (), f"the log states num_experts {experts}, but not how many a token takes"
+        return (
+            None,
+            (),
+            f"the log states num_experts {experts}, but not the number of experts per token",
+        )
     try:
         return described_shape(model_of_megatron({**sizes, **config})), (), None
     except ConfigError as error:

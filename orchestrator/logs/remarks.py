@@ -33,11 +33,11 @@ def time_remarks(summary: RunSummary) -> Iterator[str]:
             )
         elif summary.rates_only:
             yield (
-                "no step time, because its reports contain samples/s but no batch size; add "
+                "no step time, because the reports contain samples/s but no batch size; add "
                 "`--global-batch-size N`"
             )
         elif summary.step_seconds.mean is None:
-            yield "no step time, because its reports after the warm-up contain none"
+            yield "no step time, because the reports after the warm-up contain none"
     if summary.engine_samples_per_second is not None:
         yield (
             "step times and samples/s are end to end; the engines' own timers report "

@@ -219,7 +219,9 @@ def hf_gpt_parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     parser = argparse.ArgumentParser(prog="hf_gpt.py", description=str(__doc__).split("\n")[0])
     add_arguments(parser)
-    parser.add_argument("--warmup-steps", type=int, default=0, help="of the learning rate (0)")
+    parser.add_argument(
+        "--warmup-steps", type=int, default=0, help="steps in which the learning rate rises (0)"
+    )
     return parser
 
 

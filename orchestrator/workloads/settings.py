@@ -54,38 +54,48 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         return int(text)
 
     add = parser.add_argument
-    add("--num-layers", type=positive, required=True, help="number of blocks")
-    add("--hidden-size", type=positive, required=True, help="width of the residual stream")
-    add("--ffn-hidden-size", type=positive, help="width of the feed-forward (4 * hidden size)")
-    add("--num-attention-heads", type=positive, required=True, help="must divide the hidden size")
+    add("--num-layers", type=positive, required=True, help="number of layers")
+    add("--hidden-size", type=positive, required=True, help="width of the model")
+    add("--ffn-hidden-size", type=positive, help="width of the MLP (4 * hidden size)")
+    add(
+        "--num-attention-heads",
+        type=positive,
+        required=True,
+        help="attention heads per layer; must divide the hidden size",
+    )
     add("--vocab-size", type=positive, required=True, help="number of different tokens")
-    add("--seq-length", type=positive, required=True, help="tokens in a sample")
-    add("--micro-batch-size", type=positive, required=True, help="samples in a pass on one rank")
-    add("--num-microbatches", type=positive, default=1, help="passes in an iteration (1)")
+    add("--seq-length", type=positive, required=True, help="tokens in a sequence")
+    add(
+        "--micro-batch-size",
+        type=positive,
+        required=True,
+        help="sequences that a rank processes at a time",
+    )
+    add("--num-microbatches", type=positive, default=1, help="micro-batches per iteration (1)")
     add("--train-iters", type=positive, required=True, help="number of iterations")
     add(
         "--precision",
         choices=PRECISIONS,
         default=DEFAULT_PRECISION,
-        help="number format; must agree with the JSON of DeepSpeed (%(default)s)",
+        help="number format; must agree with DeepSpeed's configuration file (%(default)s)",
     )
     add(
         "--activation-checkpointing",
         action="store_true",
-        help="recompute blocks in the backward pass",
+        help="recompute activations in the backward pass",
     )
     add(
         "--deepspeed-config",
         "--deepspeed_config",
         type=Path,
         metavar="FILE",
-        help="JSON of DeepSpeed, for ZeRO",
+        help="DeepSpeed's configuration file (JSON), for ZeRO",
     )
     add(
         "--learning-rate",
         type=float,
         default=DEFAULT_LEARNING_RATE,
-        help="must agree with the JSON of DeepSpeed (1.5e-4)",
+        help="learning rate; must agree with DeepSpeed's configuration file (1.5e-4)",
     )
     add(
         "--seed",

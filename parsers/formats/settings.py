@@ -252,7 +252,7 @@ DEEPSPEED_CONFIG = setting_format(
 PARALLEL_SIZES = setting_format("parallel sizes", _sizes, b"using world size: ")
 PARAMETER_COUNTS = setting_format("parameter counts", _parameters, b"umber of parameters ")
 BATCH_COUNTS = setting_format(
-    "batch counts",
+    "counts of micro-batches and steps",
     _counts,
     b"micro-batches to constant ",
     b"ation steps = ",

@@ -24,7 +24,7 @@ from parsers.scan.wanted import Candidate
 class LaunchKind(Enum):
     """Which program announces a start, and at which moment of the start."""
 
-    ONCE = "once a launch"
+    ONCE = "once per launch"
     LAUNCHER = "by the launcher of each node"
     START = "by each node when its training starts"
     SET_UP = "by some processes while they set themselves up"

@@ -255,7 +255,7 @@ def parameters(random: Random) -> Printed:
     )
 
 
-@prints("batch counts")
+@prints("counts of micro-batches and steps")
 def batches(random: Random) -> Printed:
     """Print the batch sizes that Hugging Face's Trainer prints at its start."""
     value = count(random)

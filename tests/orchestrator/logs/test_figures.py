@@ -248,7 +248,10 @@ def test_an_option_that_a_log_confirms_is_not_named(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("changed", "reason"),
     [
-        ({"num_experts": "8"}, "the log states num_experts 8, but not how many a token takes"),
+        (
+            {"num_experts": "8"},
+            "the log states num_experts 8, but not the number of experts per token",
+        ),
         (
             {"hybrid_override_pattern": "M-M*-"},
             "the model of the log's arguments cannot be counted: hybrid_layer_pattern: has 5",
@@ -470,7 +473,7 @@ PROGRESS = "[INFO] [logging.py:96:log_dist] [Rank 0] step={}, skipped={}, lr=[0.
 @pytest.mark.parametrize(
     ("skipped", "reason"),
     [
-        (lambda n: min(n // 20, 2), "its reports contain samples/s but no batch size"),
+        (lambda n: min(n // 20, 2), "the reports contain samples/s but no batch size"),
         (lambda n: n // 10, "every report after the warm-up contains a skipped update"),
     ],
 )
