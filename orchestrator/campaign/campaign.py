@@ -256,7 +256,7 @@ def _of_doublets(doublets: Sequence[Run], planned: Mapping[str, PlannedRun]) -> 
         run.resources.time_limit_seconds != first.resources.time_limit_seconds
         for run, first in limits
     )
-    yield f"{note}, with the time_limit of the first" if differ else note
+    yield f"{note}, with the time_limit of the first occurrence" if differ else note
 
 
 def _in_series(

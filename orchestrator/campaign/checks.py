@@ -76,7 +76,7 @@ def _gpu_warnings(cluster: Cluster, gpu: str, precision: str) -> Iterator[str]:
     if precision not in (cluster.gpu_peak_tflops or {}):
         missing["gpu_peak_tflops"] = "no MFU"
     if cluster.gpu_memory_gib is None:
-        missing["gpu_memory_gib"] = "no check that runs fit"
+        missing["gpu_memory_gib"] = "no check whether runs fit into its memory"
     if missing:
         near = did_you_mean(gpu.upper(), full_names())
         else_give = f"{near} Else give" if near.startswith("; did") else "; give"

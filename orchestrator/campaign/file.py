@@ -72,7 +72,8 @@ class CampaignFile:
         ),
     ] = "file"
     order_seed: Annotated[
-        int, Field(description="Seed that draws the first run of each interleaved block.")
+        int,
+        Field(description="Seed of the random choice of the first run in each interleaved block."),
     ] = 0
     warmup: Annotated[
         int | str,

@@ -60,7 +60,7 @@ class ModelSizes:
         None
     )
     untied_head: Annotated[
-        bool | None, Field(description="The head does not share the embedding.")
+        bool | None, Field(description="The output head does not share the embedding's weights.")
     ] = None
     position_table: Annotated[
         bool | None, Field(description="Learned positions; false for rotary ones.")

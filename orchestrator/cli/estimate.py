@@ -99,7 +99,12 @@ model_options = options(
         type=_SIZE,
     ),
     _option("--gated-mlp", "The MLP has a third matrix (SwiGLU).", is_flag=True, default=None),
-    _option("--untied-head", "The head does not share the embedding.", is_flag=True, default=None),
+    _option(
+        "--untied-head",
+        "The output head does not share the embedding's weights.",
+        is_flag=True,
+        default=None,
+    ),
     _option(
         "--position-table/--no-position-table",
         "Learned positions, or none (rotary or ALiBi).  [default: learned]",
@@ -178,7 +183,9 @@ def params(campaign: Path | None, layout: str, **options: Any) -> None:
 @_world_size
 @_step_seconds
 @_option("--gpu", "GPU model, for MFU and HFU.")
-@_option("--precision", "Precision of the peak.  [default: fp16]", type=click.Choice(PRECISIONS))
+@_option(
+    "--precision", "Precision of the GPU's peak.  [default: fp16]", type=click.Choice(PRECISIONS)
+)
 @_option(
     "--gpu-peak-tflops",
     "Dense peak in TFLOP/s of a GPU that teralog does not know.",

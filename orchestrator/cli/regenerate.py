@@ -40,13 +40,13 @@ if TYPE_CHECKING:
 @click.option(
     "--attention",
     type=click.Choice(["causal", "window", "full"]),
-    help="Keys of attention that count in the FLOPs of published models.  [default: as in the "
+    help="Attention keys to count in the FLOPs of published models.  [default: as in the "
     "numbers of the page]",
 )
 @click.option(
     "--decimals",
     type=click.IntRange(0, 6),
-    help="Decimals of TFLOPs.  [default: as in the cell]",
+    help="Decimals of TFLOPs.  [default: as many as the cell has]",
 )
 @click.option("--gpu", help="GPU model, for MFU and HFU, e.g. V100-SXM2.")
 @click.option(
@@ -63,7 +63,9 @@ if TYPE_CHECKING:
     "column_names",
     multiple=True,
     metavar="TITLE=NAME",
-    help="Quantity in the column TITLE, e.g. 'Bsz=micro_batch_size' or 'Dur=step_seconds'.",
+    help=(
+        "Quantity in the column with this TITLE, e.g. 'Bsz=micro_batch_size' or 'Dur=step_seconds'."
+    ),
 )
 @json_option("the cells of --check")
 def regenerate_tflops(

@@ -107,7 +107,7 @@ def test_another_time_limit_alone_does_not_make_another_run(campaign_of: Campaig
     campaign = campaign_of(f"{HEAD}include: [{{time_limit: 5}}, {{time_limit: 10}}]\n")
     assert [planned.run.resources.time_limit_seconds for planned in campaign.runs] == [300]
     assert campaign.notes == (
-        "1 run occurred twice and is planned once, with the time_limit of the first",
+        "1 run occurred twice and is planned once, with the time_limit of the first occurrence",
     )
 
 

@@ -194,7 +194,8 @@ def test_layers_split_across_nodes_are_reported_as_a_warning(
             [
                 (
                     "gpu: 'A100-SMX4-80GB' is not a GPU that teralog knows, so there will be no "
-                    "MFU, and no check that runs fit; did you mean 'A100-SXM4-80GB'? Else give "
+                    "MFU, and no check whether runs fit into its memory; did you mean "
+                    "'A100-SXM4-80GB'? Else give "
                     "gpu_peak_tflops and gpu_memory_gib in the cluster profile"
                 )
             ],
@@ -213,7 +214,7 @@ def test_layers_split_across_nodes_are_reported_as_a_warning(
             [
                 (
                     "gpu: 'GeForce' is not a GPU that teralog knows, so there will be no check "
-                    "that runs fit; give gpu_memory_gib in the cluster profile"
+                    "whether runs fit into its memory; give gpu_memory_gib in the cluster profile"
                 )
             ],
         ),
