@@ -153,7 +153,7 @@ def _reasons(row: _Row, *, several: bool) -> Iterator[str]:
     source = f" ({convention.source})" if convention.source else ""
     yield f"{of}{convention.name}: {convention.title}{source}"
     if count.flops is None:
-        yield f"  not for this model: {count.unsuited}"
+        yield f"  does not apply to this model: {count.unsuited}"
         return
     exact = "hardware" if convention.counts_recomputation else "model"
     if not count.deviations:

@@ -37,7 +37,7 @@ from orchestrator.run.shape import GPT2_PARAMETERS
 _WHOLE = Style(digits=15, exact=True)
 _LETTERS = {
     "P": "parameters",
-    "N": "parameters that multiply",
+    "N": "parameters that multiply activations",
     "B": "global_batch_size",
     "l": "num_layers",
     "h": "hidden_size",

@@ -48,7 +48,8 @@ def label_sentence(label: str, parameters: int) -> str | None:
             return f"{label} agrees with {billions} * 10**9"
         case LabelUnit.GIBI:
             return (
-                f"{label} agrees with {gibi} * 2**30, an older convention; it is {billions} * 10**9"
+                f"{label} agrees with {gibi} * 2**30, an older convention; the model has "
+                f"{billions} * 10**9"
             )
         case LabelUnit.NEITHER:
             return (

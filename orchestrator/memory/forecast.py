@@ -157,8 +157,11 @@ def _parts(rank: Rank) -> Iterable[Part]:
         "buckets": states.buckets(rank),
         "activations": kept,
         "one layer": work,
-        "logits": (logits_beyond, f"{logits_why}; what exceeds one layer"),
-        "optimizer step": (beyond(step, passes), f"{step_why}; what exceeds the activations"),
+        "logits": (logits_beyond, f"{logits_why}; minus the memory of one layer"),
+        "optimizer step": (
+            beyond(step, passes),
+            f"{step_why}; minus the memory of the activations",
+        ),
     }
     for name, ((low, high), why) in parts.items():
         if high:

@@ -53,7 +53,7 @@ CONVENTIONS: dict[str, Convention] = {
         ),
         Convention(
             name="megatron-bridge",
-            title="Megatron-Bridge: the causal part of attention and of its windows",
+            title="Megatron-Bridge: the causal part of attention, also within attention windows",
             source="num_floating_point_operations of its training/utils/flop_utils.py, August 2026",
         ),
         Convention(

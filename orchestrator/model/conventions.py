@@ -88,7 +88,7 @@ _FROZEN = "counts gradients of frozen weights"
 _HEAD_AGAIN = "counts the head as recomputed"
 _HALF = "counts half of all keys in attention: the causal part"
 _NO_WINDOWS = "ignores attention windows"
-_WINDOWS = "counts the keys that the causal mask leaves of a window"
+_WINDOWS = "counts only those keys of an attention window that the causal mask leaves"
 _VECTORS = "counts norms, biases and other vectors as matrices"
 _SCANS = "leaves out the products of scans"
 _SHARED_HEAD = "leaves out the shared output head that each prediction layer uses"
@@ -137,7 +137,7 @@ _LEFT_OUT_BY_MEGATRON = {
 }
 _NORMS_OF_MEGATRON = {
     "latent norms": "counts norms of latent vectors as matrices",
-    "prediction norms": "counts norms of prediction heads as matrices",
+    "norms of prediction heads": "counts norms of prediction heads as matrices",
 }
 
 
@@ -218,7 +218,7 @@ def _per_parameter(model: Model, part: ModelPart) -> Iterator[Deviation]:
 def _position_table_if_tied(model: Model, part: ModelPart) -> Iterator[Deviation]:
     if model.tied_head and part.name == "position embedding":
         yield (
-            "counts the table of positions as a matrix if the head is tied",
+            "counts the position embedding as a matrix if the head is tied",
             2 * model.seq_length * part.parameters,
         )
 

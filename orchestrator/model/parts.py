@@ -135,7 +135,7 @@ def _parts(model: Model) -> Iterator[ModelPart]:
         place: Place = "prediction heads"
         layer_parts = (
             _matrix(model, "prediction projection", (("2 hidden", 2 * h[1]),), (h,), place=place),
-            *(part for _ in range(3) for part in norm.of("prediction norms", place, h)),
+            *(part for _ in range(3) for part in norm.of("norms of prediction heads", place, h)),
             *_layer_parts(model, layer, place),
             _head(model, (), width, vocabulary, place),
         )
@@ -308,7 +308,7 @@ def _gated_delta_net(model: Model, mixer: GatedDeltaNet, h: Factor) -> Iterator[
     heads = values[:1]
     trained = model.adapters is None
     yield _matrix(model, "input", (h,), (("q, k, v, z", 2 * keys + 2 * values_size),))
-    yield _matrix(model, "decay and strength", (h,), (("", 2), *heads))
+    yield _matrix(model, "decay and strength of the delta rule", (h,), (("", 2), *heads))
     yield _matrix(model, "convolution", (channels,), (("kernel", mixer.convolution),))
     yield from _with_adapter(model, "output", values, (h,))
     yield _vector("A and dt", "layers", (("", 2), *heads), trained=trained)

@@ -70,7 +70,7 @@ def test_conventions_are_explained():
     options = ("--model=gpt-oss-20b", "--global-batch-size=2")
     text = run("flops", *options, "--conventions").stdout
     assert "ignores attention windows" in text
-    assert "not for this model" in text
+    assert "does not apply to this model" in text
     records = json.loads(run("flops", *options, "--conventions", "--json").stdout)
     for record in records:
         if record["flops"] is None:
