@@ -243,7 +243,7 @@ def test_the_batch_can_be_compared_if_both_sides_have_several(folder: Folder) ->
     )
 
 
-def test_a_parameter_that_only_some_runs_set_can_be_compared(folder: Folder) -> None:
+def test_by_accepts_a_parameter_that_only_some_runs_set(folder: Folder) -> None:
     """`compare --by` accepts a parameter that only some runs set.
 
     In this test, the comparison is refused for another reason: no two runs are equal in everything

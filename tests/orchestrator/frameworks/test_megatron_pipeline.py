@@ -97,7 +97,7 @@ def test_megatron_2_has_only_even_stages(run_of: RunOf):
     ],
     ids=["even", "counted", "ends"],
 )
-def test_chunks_of_uneven_stages_are_reported_by_their_number(
+def test_chunks_of_uneven_stages_are_given_by_their_number(
     campaign_of: Callable[[str], Campaign], values: dict[str, Any], option: tuple[str, str]
 ):
     """If stages have different numbers of layers, the script gives the number of chunks per stage.

@@ -152,7 +152,7 @@ def test_every_gpu_is_found_by_its_own_name_and_has_a_source(gpu):
 
 
 @pytest.mark.parametrize("name", full_names())
-def test_a_full_name_means_one_gpu(name: str):
+def test_every_suggested_full_name_is_a_gpu(name: str):
     """Teralog recognises every full name of a GPU that its messages can suggest."""
     assert matching(name)
 

@@ -68,7 +68,7 @@ def test_a_shard_stays_as_long_as_its_logs_do(
     assert now[changed] in [log for shard in shards for log in shard.logs]
 
 
-def test_order_of_the_paths_decides_nothing() -> None:
+def test_the_same_logs_give_the_same_shards() -> None:
     """The same logs give shards of the same names, in any order and in every call."""
     logs = logs_of([5, 4, 3, 2, 1])
     names = [shard.name for shard in in_shards(logs, 2)]

@@ -48,7 +48,7 @@ def test_tflops_that_follow_from_the_model_are_right() -> None:
     assert findings_of(page("LLAMA3_8B", llama(12_345), row("12,345", tflops, "8K"))) == []
 
 
-def test_a_row_off_by_a_fifth_is_found() -> None:
+def test_a_row_that_is_30_percent_too_high_is_found() -> None:
     """TFLOP/s that do not follow from the model and tokens/s give a finding.
 
     Its message has the FLOPs per token that the row implies, those of the model, and the right
