@@ -69,7 +69,7 @@ def test_a_shard_stays_as_long_as_its_logs_do(
 
 
 def test_the_same_logs_give_the_same_shards() -> None:
-    """The same logs give shards of the same names, in any order and in every call."""
+    """The same logs give shards of the same names in every call; other logs give other names."""
     logs = logs_of([5, 4, 3, 2, 1])
     names = [shard.name for shard in in_shards(logs, 2)]
     assert names == [shard.name for shard in in_shards(logs, 2)]
