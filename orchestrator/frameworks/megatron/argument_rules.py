@@ -30,12 +30,12 @@ def problems_of_all(run: Run) -> Iterator[str]:
     options = given(run.options.extra_args)
     least, rate = number(options, "--min-lr"), run.training.learning_rate
     if least is not None and least > rate:
-        yield f"extra_args: --min-lr={least:g} is above learning_rate={rate:g}"
+        yield f"extra_args: --min-lr={least:g} is above learning_rate={rate:g}; lower it"
     positions = whole_number(options, "--max-position-embeddings")
     if positions is not None and run.model is not None and positions < run.model.seq_length:
         yield (
             f"extra_args: --max-position-embeddings={positions} is less than "
-            f"seq_length={run.model.seq_length}"
+            f"seq_length={run.model.seq_length}; raise it"
         )
 
 

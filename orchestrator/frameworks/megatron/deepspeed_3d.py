@@ -47,7 +47,11 @@ class MegatronDeepspeed3dOptions(MegatronDeepspeedOptions):
 
     branch: Annotated[
         Literal["new", "old"],
-        Field(description="Synced with Megatron-LM 2.4 (new), or with 1.1.5 (old)."),
+        Field(
+            description=(
+                "Branch of the program: synced with Megatron-LM 2.4 (new), or with 1.1.5 (old)."
+            )
+        ),
     ] = "new"
     engine: Annotated[
         Literal["deepspeed", "megatron"],
@@ -193,7 +197,7 @@ def placement(run: Run) -> Placement:
 
 MEGATRON_DEEPSPEED_3D = Framework(
     name="megatron_deepspeed_3d",
-    description="Megatron with DeepSpeed's pipeline, in both branches of 2021",
+    description="Megatron with DeepSpeed's pipeline, of 2021 (two branches: new and old)",
     options=MegatronDeepspeed3dOptions,
     split=split,
     checks=Checks(

@@ -279,9 +279,9 @@ def test_a_value_that_is_not_a_number_breaks_no_rule(run_of: RunOf):
     [
         (
             ["--max-position-embeddings", "1000"],
-            "--max-position-embeddings=1000 is less than seq_length=1024",
+            "--max-position-embeddings=1000 is less than seq_length=1024; raise it",
         ),
-        (["--min-lr", "0.1"], "--min-lr=0.1 is above learning_rate=0.001"),
+        (["--min-lr", "0.1"], "--min-lr=0.1 is above learning_rate=0.001; lower it"),
         (["--lr-decay-iters", "0"], "--lr-decay-iters=0 must be 1 or more"),
         (["--warmup", "1"], "--warmup is no longer valid; use --lr-warmup-fraction"),
         (

@@ -175,8 +175,8 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
             values | {"learning_rate": 1e-3},
             [
                 "extra_args: --num-unique-layers=5 does not divide num_layers=64",
-                "extra_args: --min-lr=1 is above learning_rate=0.001",
-                "extra_args: --max-position-embeddings=512 is less than seq_length=1024",
+                "extra_args: --min-lr=1 is above learning_rate=0.001; lower it",
+                "extra_args: --max-position-embeddings=512 is less than seq_length=1024; raise it",
             ],
         )
         for which, values in {
