@@ -65,7 +65,7 @@ class ModelSizes:
     position_table: Annotated[
         bool | None, Field(description="Learned positions; false for rotary ones.")
     ] = None
-    biases: Annotated[Biases | None, Field(description="Matrices that have a bias.")] = None
+    biases: Annotated[Biases | None, Field(description="Which matrices have a bias.")] = None
     norm: Annotated[Norm | None, Field(description="Type of norm in the layers.")] = None
     num_experts: Annotated[Size | None, Field(description="Experts in the MLP of each layer.")] = (
         None

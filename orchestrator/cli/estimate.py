@@ -111,7 +111,7 @@ model_options = options(
         default=None,
     ),
     _option("--embedding-norm", "A norm follows the embedding.", is_flag=True, default=None),
-    _option("--biases", "Matrices that have a bias.", type=click.Choice(get_args(Biases))),
+    _option("--biases", "Which matrices have a bias.", type=click.Choice(get_args(Biases))),
     _option("--norm", "Type of norm in the layers.", type=click.Choice(get_args(Norm))),
     _option(
         "--vocab-size-multiple",

@@ -63,8 +63,8 @@ def schema() -> None:
 @click.option(
     "--ask-program",
     is_flag=True,
-    help="Start each run's own program here, without a GPU, up to where it would train; show what "
-    "it refuses. Needs the program's source and the Python of the runs on this machine.",
+    help="Start each run's own program here, without a GPU, until the training would start; show "
+    "what it refuses. Needs the program's source and the Python of the runs on this machine.",
 )
 def plan(
     campaign: Path,

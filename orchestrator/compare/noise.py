@@ -86,7 +86,7 @@ def noise_page(runs: Sequence[MeasuredRun]) -> NoisePage:
         _source("steps", "steps of a run", pooled(steps), _OF_STEPS),
         _source("runs", "runs in an allocation", of_run, _OF_RUNS),
         _source("allocations", "allocations", of_allocation, _OF_ALLOCATIONS),
-        _source("repeats", "repeats, wherever they run", of_all, _OF_ALL),
+        _source("repeats", "repeats in any allocation", of_all, _OF_ALL),
         _source("hours", "hours of the day", _known(between, hours), _OF_HOURS),
         _source("nodes", "nodes", _known(between, nodes), _OF_NODES),
     )

@@ -85,7 +85,9 @@ class Cluster:
     scheduler: Annotated[Literal["local", "slurm"], Field(description="What starts the jobs.")] = (
         "slurm"
     )
-    nodes: Annotated[int | None, Field(description="Nodes that a run can use.", ge=1)] = None
+    nodes: Annotated[int | None, Field(description="Number of nodes that a run can use.", ge=1)] = (
+        None
+    )
     gpus_per_node: Annotated[
         int | None,
         Field(description="GPUs per node; with 0, ranks train on the CPU.", ge=0),

@@ -39,7 +39,10 @@ def kept(rank: Rank) -> Size:
             sizes, what = scaled(layer, layers), f"all of {layers} layers"
         case "selective":
             least, most = (whole - part for whole, part in zip(layer, scores, strict=True))
-            sizes, what = scaled((least, most), layers), f"{layers} layers without their scores"
+            sizes, what = (
+                scaled((least, most), layers),
+                f"{layers} layers without their attention scores",
+            )
         case "full" if placement.checkpoints_in_cpu:
             sizes, what = (0.0, 2 * checkpoint), f"2 of {count} checkpoints, others in the host"
         case "full":

@@ -152,7 +152,7 @@ def _unlike_the_model(
     likely = rated_row.tflops.printed.rounded(rated_row.tflops_if(flops))
     counter = f"; {way.counter}" if way.differences else ""
     if explanation is None:
-        why = "no known way to count gives what is printed"
+        why = "no known way to count FLOPs gives the printed value"
     else:
         how = explanation.counter or "a formula"
         also = "" if explanation.keys == way.keys else f", with {explanation.words},"

@@ -166,7 +166,7 @@ def _scaling(
     yield Plot(
         title="Strong-scaling speed-up",
         x_title="GPUs",
-        y_title="speed-up over the fewest GPUs",
+        y_title="speed-up compared with the fewest GPUs",
         x=x,
         y=speedups,
         group=grouping.of,
