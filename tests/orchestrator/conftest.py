@@ -52,7 +52,7 @@ def run_of() -> Callable[..., Run]:
 
 @pytest.fixture
 def campaign_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Campaign]:
-    """Return a function that loads a campaign of YAML text, on this machine without its GPUs."""
+    """Return a function that loads a campaign from YAML text, as if this machine had no GPUs."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
 
     def load(text: str) -> Campaign:

@@ -1,8 +1,8 @@
 """Run teralog in forked processes, which saves half a second of CPU per command.
 
 Each test process has one server that has loaded teralog, and forks itself for every command. A fork
-has its own folder, environment, output and exit code, like a started teralog. In a list of
-processes it looks like the server, so tests that send signals start teralog itself.
+has its own folder, environment, output and exit code, like a started teralog. But in a list of
+processes, a fork looks like the server. So tests that send signals start a real teralog instead.
 """
 
 import multiprocessing
@@ -34,7 +34,7 @@ def run_forked(
 ) -> "subprocess.CompletedProcess[str]":
     """Run `command`, which begins with the path of teralog, in `folder`, and wait for its end.
 
-    Raises subprocess.TimeoutExpired, and kills it, if it has not ended within `seconds`.
+    If the command has not ended within `seconds`, kills it and raises subprocess.TimeoutExpired.
     """
     with tempfile.TemporaryDirectory() as written:
         out, err = Path(written, "out"), Path(written, "err")

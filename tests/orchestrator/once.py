@@ -14,7 +14,8 @@ Made = TypeVar("Made")
 def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], Made]) -> Made:
     """Return the result of `make` for a folder, made in this or in another test process.
 
-    The value is pickled. A process waits while another makes it, and tries itself if that fails.
+    The value is pickled. While another process makes it, this one waits. If the other process
+    fails, this one makes the value.
     """
     # The folder of a pytest-xdist process is inside the folder of the whole run.
     root = factory.getbasetemp()

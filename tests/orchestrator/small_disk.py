@@ -23,7 +23,10 @@ NAMESPACES = (
 
 @dataclass
 class Disk:
-    """A small file system, which only its holder sees as the playground's results/."""
+    """A small file system that is mounted as the playground's results/.
+
+    Only the process `holder` sees it there; other processes see it at `path`.
+    """
 
     playground: Any
     holder: "subprocess.Popen[str]"
@@ -60,7 +63,10 @@ class Disk:
                 return
 
     def files(self) -> dict[str, bytes]:
-        """Return all files on the disk by path, without locks, which are empty, and ballast."""
+        """Return the content of all files on the disk, by path.
+
+        Locks, which are empty, and the file with which `fill` fills the disk are left out.
+        """
         return {
             str(path.relative_to(self.path)): path.read_bytes()
             for path in sorted(self.path.rglob("*"))

@@ -34,7 +34,7 @@ GPU = "_CudaDeviceProperties(name='Tesla V100-SXM2-32GB', major=7, minor=0)\n"
 
 
 def log(arguments: dict[str, str], *, seconds: float = 1.5) -> str:
-    """Return a log of Megatron that prints these arguments, and five steps of this duration."""
+    """Return a Megatron log with these arguments, and with five steps of this duration."""
     dump = "".join(f"  {name} ........ {value}\n" for name, value in arguments.items())
     steps = "".join(
         f" iteration {n:8d}/      20 | elapsed time per iteration (ms): {1000 * seconds:.1f} | "

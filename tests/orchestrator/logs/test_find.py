@@ -77,7 +77,8 @@ def test_a_file_whose_name_looks_like_a_wildcard_is_that_file(folder: Path) -> N
 def test_a_log_named_twice_is_read_once(folder: Path) -> None:
     """If several paths of the user lead to a log, the log is read once.
 
-    If one of these paths is the file itself, and not its folder, the log counts as named.
+    If one of these paths is the file itself, and not its folder, the log is marked
+    as named by the user.
     """
     logs = find_logs(["run", "run/output.log", "run"], Path())
     assert logs.logs == (

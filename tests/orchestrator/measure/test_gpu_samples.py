@@ -39,9 +39,10 @@ def written(folder: Path, host: str, ticks: list[tuple[str, str]]) -> None:
 
 
 def test_the_highest_memory_and_the_median_use_while_busy_are_reported(tmp_path: Path):
-    """The highest memory is reported, and the median use from the first to the last busy sample.
+    """The result has the highest memory and the median utilization of a run's GPUs.
 
-    Idle samples between these two count.
+    The median is over the samples from the first to the last busy one. It includes idle samples
+    between these two.
     """
     written(tmp_path, "node1", [*TICKS, IDLE])
     assert read_gpu_samples(tmp_path) == GpuSamples(memory_gib=0.5, utilization_percent=70)

@@ -193,7 +193,7 @@ def test_what_saves_memory_lowers_the_forecast(split_run: RunOf, changed: dict[s
 def test_full_recomputation_needs_less_than_selective_and_that_less_than_none(
     split_run: RunOf,
 ):
-    """Full recomputation needs less memory than selective recomputation, and that less than none.
+    """Full recomputation needs less memory than selective, and selective less than none.
 
     If it is unknown what is recomputed, the interval of the forecast covers all three.
     """

@@ -1,9 +1,9 @@
 """Compare parameters and FLOPs with the real model classes of transformers, as torch counts them.
 
 Attention is the "eager" kind, which multiplies each query with all keys (`keys="full"`), even if
-the model has attention windows. The class runs each expert on the tokens that it received. Together
-these products are top-k per token, whatever the router chooses. The tests correct these differences
-from torch's count:
+the model has attention windows. The class runs each expert only on the tokens that the router sends
+to it. So each token is counted for `top_k` experts, whichever the router chooses. The tests correct
+these differences between torch's count and teralog's:
 
 - A depthwise convolution's backward pass: torch's counter ignores its groups. So the tests leave
   out convolutions on both sides.
@@ -255,7 +255,7 @@ def triangular_systems_as_products(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_family_is_compared_with_its_real_class():
-    """Every family of models that teralog reads has a case in this module."""
+    """This module tests every family of models that teralog reads."""
     assert {kind for kind, _ in CONFIGS.values()} == READERS.keys()
 
 
@@ -341,7 +341,7 @@ def ours(model: Model, *, recomputed: bool = False, keys: Keys = "full") -> int:
 
 
 def as_computed(kind: str, model: Model) -> Model:
-    """Return the description with experts as the class of transformers computes them.
+    """Return the description, with as many experts per token as transformers' class computes.
 
     The class of Llama 4 sends every token to every expert.
     """
@@ -367,7 +367,7 @@ def test_flops_are_those_that_torch_counts(transformers: Any, name: str):
 def test_flops_with_recomputation_are_those_that_torch_counts(transformers: Any, name: str):
     """With recomputation, teralog counts exactly the FLOPs that torch counts.
 
-    Each layer then runs its forward pass twice, and the output head once.
+    Then the forward pass of each layer runs twice, but that of the output head only once.
     """
     products, model = counted(transformers, name, recomputed=True, attention="eager")
     assert ours(as_computed(CONFIGS[name][0], model), recomputed=True) == products

@@ -124,7 +124,7 @@ def test_json_has_the_configurations_with_their_intervals(
 ) -> None:
     """The JSON has, for each configuration, the lowest, median and highest value of completed runs.
 
-    If no run has a value, it is null.
+    If no run has a value, e.g. no MFU, the JSON has null in its place.
     """
     attempts = [*map(ended, (1, 2, 4)), ended(9, "FAILED"), *map(ended, (3, 3, 3, 3))]
     campaign, runs, report = reported(MATRIX, *attempts)

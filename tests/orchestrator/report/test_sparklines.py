@@ -24,13 +24,16 @@ LINES: dict[str, tuple[list[float], str | None]] = {
 
 @pytest.mark.parametrize(("seconds", "line"), LINES.values(), ids=LINES)
 def test_times_are_blocks(seconds: list[float], line: str | None) -> None:
-    """Each step time is a block, in the order of the steps; a slower step has a higher block."""
+    """Each step time is drawn as one block character, in the order of the steps.
+
+    A slower step has a higher block.
+    """
     assert sparkline(seconds) == line
 
 
 @given(st.lists(st.floats(0, 1e300), min_size=1, max_size=60), st.integers(1, 20))
 def test_the_line_has_as_many_blocks_as_fit(seconds: list[float], width: int) -> None:
-    """If the steps are more than the blocks that fit, a block stands for several steps.
+    """If there are more steps than characters in the line, a character stands for several steps.
 
     The slowest step has the highest block.
     """

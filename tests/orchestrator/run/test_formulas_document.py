@@ -21,8 +21,8 @@ APART = re.findall(r"^\| ([^|]+) \| (\d+), (\d+), (\d+), (\d+) \| (.+) \|$", TEX
 def test_conventions_are_as_far_apart_as_it_says(row: tuple[str, ...]):
     """The page's ratios between the conventions' FLOPs are those that the code gives.
 
-    8P (BigScience's convention with recomputation) is relative to `hardware`. The other conventions
-    are relative to `model`.
+    FLOPs by 8P (BigScience's convention with recomputation) are divided by those of `hardware`.
+    FLOPs by the other conventions are divided by those of `model`.
     """
     layers, hidden, seq, vocab = (int(size) for size in row[1:5])
     model = ModelShape(layers, hidden, 1, vocab, seq)

@@ -83,7 +83,7 @@ def test_an_allocation_that_slurm_has_forgotten_is_gone(scontrol: Path) -> None:
 def test_the_end_of_an_allocation_is_that_of_its_runs(
     scontrol: Path, state: str, expected: str | None
 ) -> None:
-    """If an allocation ends because of a failed node or a preemption, its runs have that state.
+    """If a failed node or a preemption ends an allocation, its runs are NODE_FAIL or PREEMPTED.
 
     If it ends for another reason, its runs are INTERRUPTED. If it is active, the result is None.
     """

@@ -70,10 +70,10 @@ CASES = {
 def test_the_source_with_more_information_is_believed(
     sacct: list[str], squeue: list[str] | None, expected: dict[str, str]
 ) -> None:
-    """If accounting and squeue disagree, the source that knows more about the task counts.
+    """If accounting and squeue disagree about a task, the source that knows more about it is used.
 
-    This is squeue for tasks that accounting reports only as the rest of an array. It is accounting
-    for ended jobs, which squeue forgets.
+    squeue is used if accounting reports the task only as part of the rest of an array. Accounting
+    is used if the job has ended, because squeue forgets ended jobs.
     """
     states = spread(read_sacct(sacct), TASKS)
     asked = [task for task in TASKS if doubtful(states.get(task))]

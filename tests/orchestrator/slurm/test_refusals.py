@@ -30,7 +30,7 @@ def test_only_limits_on_submitted_jobs_may_accept_fewer_runs(
     """If a limit on submitted jobs was reached, sbatch may accept fewer runs, or all runs later.
 
     After any other refusal, fewer runs do not help. Old versions of Slurm do not name the limit;
-    then it is unknown.
+    then `limit` is None.
     """
     refused = RefusedError(message)
     assert (refused.limit, refused.may_accept_fewer) == (limit, fewer)

@@ -158,7 +158,7 @@ SQUEUE = {
 
 @pytest.mark.parametrize(("line", "expected"), SQUEUE.values(), ids=SQUEUE)
 def test_squeue_times_in_the_future_are_ignored(line: str, expected: tuple) -> None:
-    """A start or end in squeue's output does not count if Slurm only expects it."""
+    """A start or end in squeue's output is ignored if Slurm only expects it."""
     [job] = read_squeue([line]).values()
     assert (
         job.state,

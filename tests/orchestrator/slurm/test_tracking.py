@@ -30,7 +30,7 @@ def test_a_start_that_accounting_forgot_stays_recorded(
 ) -> None:
     """A job's earlier start stays recorded, even if accounting reports only the last start.
 
-    Accounting may do this after a requeue within seconds.
+    This happens if the job is requeued before accounting has recorded its first start.
     """
     folder = RunFolder(tmp_path / "run")
     folder.path.mkdir()

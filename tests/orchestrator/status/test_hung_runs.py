@@ -187,7 +187,7 @@ def test_a_job_that_slurm_started_again_is_silent_since_that_start(
 ) -> None:
     """After a requeue, the time without output is counted from the job's new start.
 
-    The log is older: its last line is of the earlier start until the job prints again.
+    The log is older: until the job prints again, the log's last line is from the earlier start.
     """
     begin(0, steps(0.2), 3600)
     [status, _] = run_statuses(campaign, store)

@@ -68,7 +68,7 @@ def with_job(status: RunStatus, state: str, **values: Any) -> RunStatus:
 
 
 def hung(status: RunStatus) -> dict[str, HungRun]:
-    """Return hung runs by run id, of which the run with this status is the only one."""
+    """Return the hung runs by run id; the only one is the run with this status."""
     hung_run = object.__new__(HungRun)
     return {status.planned.run_id: hung_run}
 

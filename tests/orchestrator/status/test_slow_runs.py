@@ -24,7 +24,7 @@ from orchestrator.status.slow_runs import (
 def run(seconds: float | None, *, deviation: float = 0.0, **values: Any) -> TimedRun:
     """Return a run with this step time and this deviation of its steps.
 
-    Runs with the same `kind` are siblings; all have the same one unless the test gives another.
+    Runs with the same `kind` are siblings. All runs without a `kind` from the test are siblings.
     """
     times = None if seconds is None else StepTimes(seconds, deviation)
     return TimedRun(**{"label": "a", "kind": "k", "times": times, **values})
@@ -106,10 +106,9 @@ def test_a_run_without_siblings_is_compared_with_its_earlier_attempts() -> None:
 
 
 def test_a_run_is_compared_with_other_campaigns_if_no_closer_runs_exist() -> None:
-    """If all runs of a campaign are equally slow, they are compared with other campaigns.
+    """If all runs of a campaign are equally slow, they are compared with runs of other campaigns.
 
-    There, the same runs were faster. If the run has earlier attempts, it is compared with these
-    instead.
+    A run with earlier attempts is compared with these instead.
     """
     before = (StepTimes(0.20, 0.0), StepTimes(0.22, 0.0))
     all_slow = {"a": run(0.42, elsewhere=before), "b": run(0.43, elsewhere=before)}

@@ -176,7 +176,7 @@ def test_of_many_other_campaigns_those_last_submitted_count(
 ) -> None:
     """Runs are compared with the five campaigns that were submitted last.
 
-    So many earlier measurements, e.g. weekly ones, do not slow down `watch`.
+    Therefore `watch` stays fast even if there are many earlier measurements, e.g. weekly ones.
     """
     for week in range(8):
         before = replace(campaign, name=f"week-{week}")

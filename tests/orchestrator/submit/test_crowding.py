@@ -51,7 +51,7 @@ def test_plan_and_submit_refuse_more_ranks_than_cores(strict) -> None:
 
 
 def test_oversubscribed_runs_start_and_are_marked(strict) -> None:
-    """With the option, a run with more ranks than cores starts and is marked as crowded.
+    """With `--oversubscribe`, a run with more ranks than cores starts and is marked as crowded.
 
     The attempt records its ranks and cores; the report and its JSON mark the run. A retry needs the
     option too.
@@ -140,7 +140,8 @@ def test_an_attempt_records_which_runs_shared_its_cores(
 def test_a_run_that_was_killed_counts_no_more(tmp_path: Path) -> None:
     """A killed run is not counted by other runs.
 
-    The kernel frees the lock of the killed run. The next run that counts removes its file.
+    The kernel frees the lock of the killed run. When another run counts the active runs, it removes
+    the lock file of the killed run.
     """
     first, second = Neighbours.join(tmp_path, "a"), Neighbours.join(tmp_path, "b")
     assert first is not None

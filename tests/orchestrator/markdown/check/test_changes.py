@@ -41,9 +41,9 @@ def number(text: str) -> Printed:
 def test_a_change_follows_from_any_where_it_follows_from_one(
     value: str, others: list[str], arrow: str, percent: str, title: str
 ) -> None:
-    """The fast search for a number from which a change follows is as good as a search of all.
+    """`follows_from_any` is true exactly if a stated change is right for at least one number.
 
-    It tries only the likely numbers, but finds a match exactly if one exists.
+    E.g. `104(↑4%)` is right for 100. The function tries only likely numbers; the test tries all.
     """
     drawn, old = Fraction(value), Fraction(others[0])
     true_percent = f"{float(abs(drawn - old) / old * 100):.1f}"

@@ -442,7 +442,7 @@ REPORT = """\
 def test_averages_of_a_report_of_ours_contradict_nothing() -> None:
     """The columns of a teralog report give no finding, although its mean and median differ.
 
-    With other column titles, the same numbers do.
+    With other column titles, the same numbers give findings.
     """
     assert findings_of(REPORT) == []
     # As people's own, the same numbers are held against each other.

@@ -120,7 +120,7 @@ def _numbers(text: str) -> list[str]:
 def test_every_printed_tflops_follows_from_its_row(name: str) -> None:
     """The TFLOPs in a published row equal those computed from the row's other numbers.
 
-    They are equal to the printed decimals.
+    The two agree in all printed decimals.
     """
     table = TABLES[name]
     for row in table.rows:

@@ -92,14 +92,14 @@ def test_the_global_batch_is_given_or_derived(
 def test_the_time_of_a_step_is_given_or_derived(cells: dict[str, str], seconds: float) -> None:
     """The step time is in the row, or follows from a rate.
 
-    If a row has both a time and a rate, the time counts. A column without a value in this row is
+    If a row has both a time and a rate, the time is used. A column without a value in this row is
     ignored.
     """
     assert row_of(cells).step_seconds() == pytest.approx(seconds)
 
 
 def test_the_size_may_be_in_the_model_s_name() -> None:
-    """The size in a model's name, e.g. "GPT-2 XL (1.5B)", counts only if nothing else has the size.
+    """A size in a model's name, e.g. "GPT-2 XL (1.5B)", is used only if nothing else has the size.
 
     A column or a comment of the page with the size comes first.
     """

@@ -42,7 +42,7 @@ LIKE_NUMBERS = st.text("0123456789.,~sBMmxe+-/() *%±", max_size=20)
 def test_a_size_is_read(text: str, parameters: int) -> None:
     """A model size without a unit is in billions, e.g. 52.
 
-    A number as large as a count of parameters, e.g. 124439808, is one.
+    But a very large number, e.g. 124439808, is the number of parameters itself.
     """
     assert read_parameters(text) == parameters
 

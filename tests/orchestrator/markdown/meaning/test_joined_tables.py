@@ -59,7 +59,7 @@ def test_columns_are_joined_by_title_in_the_order_of_their_first_table():
 
 
 def test_a_size_with_several_titles_is_one_column():
-    """Columns with the same meaning but other titles become one, e.g. `GPUs` and `NGPUs`.
+    """Columns with the same meaning but different titles become one, e.g. `GPUs` and `NGPUs`.
 
     A column with a unit in its title stays separate.
     """

@@ -37,9 +37,10 @@ def test_right_cells_stay_and_wrong_ones_are_computed_as_the_page_counts() -> No
 
 
 def test_the_user_may_say_which_keys_count() -> None:
-    """The setting `attention` decides which keys count for the FLOPs of attention.
+    """The setting `attention` decides which keys are included in the FLOPs of attention.
 
-    It is an option or is in a comment, and overrides the convention of the page's other rows.
+    The user gives it as an option or in a comment of the page. It overrides the convention of the
+    page's other rows.
     """
     data = page(row(10_007, "515"))
     assert changes(data, attention="window") == [("515", "580")]

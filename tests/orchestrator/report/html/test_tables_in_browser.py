@@ -139,7 +139,7 @@ def test_on_a_phone_nothing_but_the_table_scrolls_sideways(
 ):
     """On a phone, only the table scrolls sideways.
 
-    The page with an open filter does not, nor does the view of a row.
+    The page is never wider than the screen, even with an open filter or in the view of a row.
     """
     page = opened(published(name), **PHONE)
     wide = "document.documentElement.scrollWidth"
