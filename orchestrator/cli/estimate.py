@@ -176,7 +176,7 @@ def params(campaign: Path | None, layout: str, **options: Any) -> None:
 @_adapters
 @_option(
     "--global-batch-size",
-    "Sequences per iteration; needed with --step-seconds.  [default: 1]",
+    "Sequences per iteration. With --step-seconds it must be given.  [default: 1]",
     type=_SIZE,
 )
 @_recomputed
@@ -378,7 +378,10 @@ def _refuse_model(options: dict[str, Any]) -> None:
 @click.option("--seq-length", type=click.IntRange(min=1), help="Tokens in a sequence of MODEL.")
 @format_option
 def models(model: str | None, seq_length: int | None, layout: str) -> None:
-    """List the models that have a name; or count MODEL, a name or a config.json, part by part."""
+    """List the models that have a name, or show the parameters and FLOPs of MODEL part by part.
+
+    MODEL is such a name, or the path of a config.json.
+    """
     from orchestrator.common.tables import as_records
     from orchestrator.estimate.models import model_sentences, models_table, parts_table, read_model
 

@@ -78,8 +78,8 @@ def placement(run: Run) -> Placement:
 GPT = Framework(
     name="gpt",
     description=(
-        "the project's own, in `orchestrator/workloads/`: a GPT on random tokens, by torch "
-        "DDP or DeepSpeed ZeRO 0 to 3, with offload, on GPUs or on a CPU"
+        "teralog's own training program, in `orchestrator/workloads/`: a GPT on random tokens, by "
+        "torch DDP or DeepSpeed ZeRO 0 to 3, with offload, on GPUs or on a CPU"
     ),
     options=GptOptions,
     labelled_by=("strategy",),

@@ -134,7 +134,9 @@ def _parts(model: Model) -> Iterator[ModelPart]:
     for layer, count in layer_counts(model.prediction_heads):
         place: Place = "prediction heads"
         layer_parts = (
-            _matrix(model, "prediction projection", (("2 hidden", 2 * h[1]),), (h,), place=place),
+            _matrix(
+                model, "prediction projection", (("2 · hidden size", 2 * h[1]),), (h,), place=place
+            ),
             *(part for _ in range(3) for part in norm.of("norms of prediction heads", place, h)),
             *_layer_parts(model, layer, place),
             _head(model, (), width, vocabulary, place),
@@ -232,7 +234,7 @@ def _attention(model: Model, mixer: Attention, h: Factor) -> Iterator[ModelPart]
 def _latent_attention(model: Model, mixer: LatentAttention, h: Factor) -> Iterator[ModelPart]:
     heads: Factor = ("heads", mixer.heads)
     key: Factor = ("key size", mixer.nope_size + mixer.rope_size)
-    latent: Factor = ("key-value rank", mixer.key_value_rank)
+    latent: Factor = ("key-value latent size", mixer.key_value_rank)
     latent_and_rope: Factor = ("rank and rope", mixer.key_value_rank + mixer.rope_size)
     values: Factors = (heads, ("value size", mixer.value_size))
     trained = model.adapters is None
@@ -316,9 +318,9 @@ def _gated_delta_net(model: Model, mixer: GatedDeltaNet, h: Factor) -> Iterator[
     chunk: Factor = ("chunk", mixer.chunk)
     size: Factor = ("key size", mixer.key_size)
     rule = "delta rule within chunks"
-    yield _scan(f"{rule}, keys", (("", 3), chunk, *heads, size), mixer.chunk)
-    yield _scan(f"{rule}, values", (("", 2), chunk, *values), mixer.chunk)
-    yield _scan("delta rule, states", (("", 3), *values, size), mixer.chunk)
+    yield _scan(f"{rule}: keys", (("", 3), chunk, *heads, size), mixer.chunk)
+    yield _scan(f"{rule}: values", (("", 2), chunk, *values), mixer.chunk)
+    yield _scan("delta rule: states of chunks", (("", 3), *values, size), mixer.chunk)
 
 
 def _mlp(model: Model, mlp: Mlp | Experts | None, h: Factor) -> Iterable[ModelPart]:

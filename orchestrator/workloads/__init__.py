@@ -1,4 +1,1 @@
-"""Programs that the Python of a run starts, without the rest of teralog.
-
-Some train models. Others check the arguments of a run, or bind its ranks to cores.
-"""
+"""Programs that runs start, e.g. trainings and checks; they import nothing else of teralog."""

@@ -7,7 +7,6 @@ from parsers.formats.colossalai import COLOSSALAI_MODELS, COLOSSALAI_THROUGHPUT
 from parsers.formats.declared.fine_tuners import LIBAI, LITGPT, MLX, MMENGINE, XTUNER
 from parsers.formats.declared.json_lines import JSON_LINES
 from parsers.formats.declared.maxtext import MAXTEXT
-from parsers.formats.declared.megatron_2019 import MEGATRON_2019
 from parsers.formats.declared.metric_blocks import COMPOSER, OLMO_CORE
 from parsers.formats.declared.mlperf import MLPERF
 from parsers.formats.declared.nanogpt import (
@@ -31,6 +30,7 @@ from parsers.formats.environment import ENVIRONMENT
 from parsers.formats.gpt_workload import GPT_WORKLOAD
 from parsers.formats.hf_trainer import HF_TRAINER_METRICS, HF_TRAINER_REPORTS, HF_TRAINER_RESULT
 from parsers.formats.megatron.iterations import MEGATRON, NANOTRON
+from parsers.formats.megatron.iterations_2019 import MEGATRON_2019
 from parsers.formats.megatron.memory import MEGATRON_MEMORY
 from parsers.formats.megatron.timers import MEGATRON_RANK_TIMERS, MEGATRON_TIMERS, TIMERS
 from parsers.formats.nvidia_smi import (

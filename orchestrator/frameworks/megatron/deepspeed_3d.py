@@ -59,7 +59,9 @@ class MegatronDeepspeed3dOptions(MegatronDeepspeedOptions):
             description="Megatron with DeepSpeed, or without it; without it only if branch is new."
         ),
     ] = "deepspeed"
-    zero_stage: Annotated[int, Field(description="ZeRO stage, 0 or 1.", ge=0, le=3)] = 0
+    zero_stage: Annotated[
+        int, Field(description="ZeRO stage; with stages 2 and 3 the run is impossible.", ge=0, le=3)
+    ] = 0
 
 
 def problems(run: Run) -> Iterator[str]:

@@ -40,8 +40,8 @@ class MegatronLmOptions(MegatronOptions):
         str,
         AfterValidator(releases.checked_version),
         Field(
-            description="2 for Megatron-LM 2.x (2021), core for today's, or a release, e.g. "
-            "core-0.16: then extra_args are checked even if `source` is not on this machine.",
+            description="2 for Megatron-LM 2.x (2021), or core for today's. If `source` is not on "
+            "this machine, a release, e.g. core-0.16, lets teralog check extra_args.",
             json_schema_extra={"examples": releases.VERSIONS},
         ),
     ] = "core"

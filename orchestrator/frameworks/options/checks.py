@@ -52,7 +52,7 @@ def lacking(options: Sequence[str], record: Record, remedy: str) -> Iterator[str
     unknown = [option for option in dict.fromkeys(options) if option not in record.options]
     if unknown:
         program = record.program if record.own else f"{record.program} (recorded)"
-        end = "" if record.own else f"; if the runs have another release, {remedy}"
+        end = "" if record.own else f"; if the runs use another release of the program, {remedy}"
         yield f"model: {program} lacks options that this model needs: {', '.join(unknown)}{end}"
 
 

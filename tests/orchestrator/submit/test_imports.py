@@ -118,7 +118,7 @@ def test_the_python_of_a_profile_is_asked(core: Path, tmp_path: Path) -> None:
     write(tmp_path, f"python: {core}\n", "framework: gpt")
     refused = teralog(sys.executable, tmp_path, "submit", "campaign.yaml")
     assert refused.returncode == 1
-    assert f"not in {core}; type: {core} -m pip install 'teralog[train]'\n" in (refused.stderr)
+    assert f", which {core} lacks; type: {core} -m pip install 'teralog[train]'\n" in refused.stderr
 
 
 @pytest.mark.parametrize("python", ["./no-answer", "./slow-to-fail", "./not-there"])
