@@ -42,8 +42,9 @@ def argument_findings(run: Run, paths: Mapping[str, str]) -> tuple[list[str], li
     A problem is an option that the program itself would refuse. A problem is also a key that the
     recorded version of DeepSpeed does not know, because DeepSpeed would silently ignore it.
 
-    An unknown option is only a warning in two cases: the record is that of a release, and the user
-    may run another release; or teralog cannot read all options from the user's source.
+    A refused option is only a warning in two cases. First: the options were recorded from a release
+    of the program, and the user may run another release. Second: teralog cannot read all options
+    from the user's source.
     """
     framework = FRAMEWORKS[run.framework]
     keys = list(framework.checks.unknown_keys(run))

@@ -79,8 +79,8 @@ class Start:
     files: return the files that the program opens, given `paths`; a rehearsal checks them.
     config_files: return the files to write next to the job script: JSON objects by file name.
     without_gpus: return the content of one of these JSON files, changed for a cluster without GPUs.
-    program: return the name of the record, in `known_options`, of the options that the run's
-        program accepts; None if the program is the user's own.
+    program: return the name of a file in `known_options`, without `.json`. The file records the
+        options that the run's program accepts. None if the program is the user's own.
     own_program: return the script in the user's checkout that defines the program's options, given
         `paths`; None if there is no such script on this machine.
     further: return the further arguments of a run, to check them against the accepted options;
@@ -170,7 +170,8 @@ class OwnColumns:
     measures: columns that are computed from the log. If one has the name of a column that all
         frameworks have, it replaces that column.
     measured_by: a phrase that says how `measures` are measured, for the line under the table.
-    partner: the run with which some cells compare a run; None if no cell does.
+    partner: with which other run of the campaign the report compares a run, and in which columns;
+        None if it compares none.
     unreckoned: return the further arguments of a run that change sizes or FLOPs, although teralog
         does not count their effect.
     """

@@ -117,10 +117,11 @@ def config_answer(config: Mapping[str, Any], world_size: int) -> asking.ProgramA
 
 
 def _with_types(some: dict[str, Any], whole: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a part of a configuration without sections that have lost their `type`.
+    """Return a part of a configuration without the sections whose `type` is missing in it.
 
-    The search for the cause of a refusal removes keys one by one. If it removes the `type` of a
-    section, DeepSpeed would refuse the rest of that section for a new reason.
+    some: the part. whole: the configuration, in which these sections have a `type`. The search for
+    the cause of a refusal removes keys one by one. If it removes the `type` of a section, DeepSpeed
+    would refuse the rest of that section for a new reason.
     """
 
     def is_kept(key: str, section: Any) -> bool:

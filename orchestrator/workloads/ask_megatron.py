@@ -218,7 +218,7 @@ def _read_sources_once() -> None:
 def _supplies_to_typing(message: str) -> bool:
     """Add to `typing` a name that an error message reports as missing; return whether that worked.
 
-    The name is one of a later Python, and comes from `typing_extensions`.
+    `typing` has the name only in a newer Python. It is taken from `typing_extensions`.
     """
     match = re.match(r"cannot import name '(\w+)' from 'typing'", message)
     if match is None:
@@ -376,7 +376,7 @@ def _steps(program: str) -> Iterator[tuple[Callable[[], None], str]]:
 def _parsed(root: str, module: types.ModuleType, call: Mapping[str, Any]) -> argparse.Namespace:
     """Return the arguments as the program itself parses and validates them.
 
-    Later releases parse them before they call `pretrain`. Earlier releases parse them in
+    Newer releases of Megatron parse them before they call `pretrain`. Older releases parse them in
     `pretrain`, with the further options and the defaults that the program passes to it.
     """
     variables: Any = importlib.import_module(f"{root}.global_vars")

@@ -89,8 +89,9 @@ class GPT(nn.Module):
 def build_model(settings: Settings, device: torch.device, deepspeed: Any, config: Any) -> GPT:
     """Return a GPT with GPT-2's initial weights.
 
-    They are drawn from a normal distribution with standard deviation 0.02; that of output
-    projections is divided by sqrt(2 layers). Under ZeRO-3 the model is partitioned from the start.
+    Weights are drawn from a normal distribution with standard deviation 0.02. For output
+    projections, this standard deviation is divided by sqrt(2 layers). Under ZeRO-3 the model is
+    partitioned from the start.
     """
     partitioned = settings.strategy == "zero3"
     with deepspeed.zero.Init(config_dict_or_path=config) if partitioned else device:

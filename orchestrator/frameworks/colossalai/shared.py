@@ -173,7 +173,8 @@ def _totals(logged: Logged, phase: str) -> RunTotals | None:
 def samples_per_second_per_gpu(logged: Logged, phase: str) -> float | None:
     """Return the samples per second and GPU that the log of a run contains for a phase.
 
-    Since version 0.3.0 the program prints the rate of all GPUs, which is divided by their number.
+    Since version 0.3.0 the program prints the rate of all GPUs together. This function divides that
+    rate by the number of GPUs.
     """
     totals = _totals(logged, phase)
     if totals is None or totals.samples_per_second is None:

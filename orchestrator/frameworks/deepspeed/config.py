@@ -20,7 +20,7 @@ def deepspeed_config(
     """Return the configuration of a run, with `extra` merged into it, section by section.
 
     `steps_per_print` 1 and `log_level` "info" make DeepSpeed print its throughput line at every
-    step: since 0.17.6 it prints none at its default level.
+    step. Without `log_level` "info", DeepSpeed 0.17.6 and later versions do not print this line.
     """
     adam: dict[str, Any] = {
         "lr": run.training.learning_rate,
@@ -139,9 +139,10 @@ def _optimizer_section(adam: Mapping[str, Any], extra: Mapping[str, Any]) -> dic
 
 
 def _zero_section(run: Run, offload_optimizer: str, offload_param: str) -> dict[str, Any]:
-    """Return the ZeRO section; offloaded states are in pinned host memory.
+    """Return the ZeRO section of a run's configuration.
 
-    By default, DeepSpeed uses memory that the system can page out, and copies to it more slowly.
+    Offloaded states are kept in pinned host memory. By default, DeepSpeed keeps them in pageable
+    host memory, and copies between the GPU and pageable memory are slower.
     """
     zero: dict[str, Any] = {"stage": run.zero_stage}
     if offload_optimizer != "none":

@@ -47,8 +47,9 @@ def renamed_keys(config: Mapping[str, Any], kept: Collection[str] = ()) -> Itera
 
     The user must change a key only if `with_todays_names` does not rename it. It does not rename a
     key that a parameter of the run sets. It also does not rename a key if the configuration
-    contains the new name too, because DeepSpeed refuses that. kept: dotted paths of keys that are
-    not reported, because the program has an old DeepSpeed that needs their old names.
+    contains the new name too, because DeepSpeed refuses a configuration with both names. kept:
+    dotted paths of keys that are not reported, because the program has an old DeepSpeed that needs
+    their old names.
     """
     yield from _renamed_keys(config, (), kept)
 

@@ -84,9 +84,10 @@ def data_source_problems(run: Run) -> Iterator[str]:
 
 
 def blend_problems(run: Run) -> Iterator[str]:
-    """Yield a problem if --data-path has several values that are not pairs of weight and prefix.
+    """Yield a problem if --data-path has several values, but not a weight before each prefix.
 
-    Megatron 2 itself refuses such a list late, after it has put the model on all GPUs.
+    The prefix is the beginning of the paths of a data set's files. Megatron 2 itself refuses such a
+    list late, after it has put the model on all GPUs.
     """
     words = given(run.options.extra_args).get(DATA_PATH)
     if words is None or len(words) == 1:

@@ -53,7 +53,7 @@ def checkpointing(run: Run) -> list[str]:
 
 
 def checkpointing_problems(run: Run) -> Iterator[str]:
-    """Yield options about activation checkpoints that lack a setting that they need."""
+    """Yield a problem if an option of activation checkpointing needs a setting that is off."""
     asked = checkpointing(run)
     if asked and not run.training.activation_checkpointing:
         need = "needs" if len(asked) == 1 else "need"

@@ -120,9 +120,10 @@ def _tiling_problems(run: Run) -> Iterator[str]:
 def config_files(run: Run) -> dict[str, dict[str, Any]]:
     """Return DeepSpeed's configuration by file name.
 
-    Sizes in it follow from the hidden size h, with the same factors as in Hugging Face's
-    integration: h² for a bucket of gradients, and 0.9·h² to fetch ahead. Parameters smaller than
-    10·h stay on every rank.
+    Some sizes in the configuration follow from the hidden size h, with the same factors as in
+    Hugging Face's integration. A bucket of gradients has h² elements. With ZeRO stage 3, DeepSpeed
+    fetches 0.9·h² elements of parameters ahead, and parameters smaller than 10·h elements stay on
+    every rank.
     """
     options: MegatronDeepspeedZeroOptions = run.options
     h = 0 if run.model is None else run.model.hidden_size

@@ -102,7 +102,10 @@ def may_hold_more(run: Run) -> bool:
 
 
 def experts(run: Run) -> ExpertPlacement | None:
-    """Return the experts of a run's model or arguments; None without experts, or if unclear."""
+    """Return the experts of a run's model, by its description or the run's further arguments.
+
+    Returns None if the model has no experts, or if it is unclear which layers have experts.
+    """
     options, model = given(run.options.extra_args), run.model
     number = whole_number(options, "--num-experts")
     ranks = whole_number(options, "--expert-model-parallel-size") or 1

@@ -213,7 +213,7 @@ def megatron_option_problems(run: Run, free: Collection[str] = ()) -> Iterator[s
 
 
 def data_problems(run: Run) -> Iterator[str]:
-    """Yield a problem if a run of a program without dummy data lacks data files."""
+    """Yield a problem if a run lacks data files, for programs that cannot train on dummy data."""
     options: MegatronOptions = run.options
     names = ["vocab_file", "merge_file"]
     if not options.gives(DATA_PATH):
@@ -272,9 +272,10 @@ def _argument_warnings(run: Run) -> Iterator[str]:
 def option_warnings(run: Run, chunks: int = 1) -> Iterator[str]:
     """Yield warnings about valid but unusual settings.
 
-    chunks: how many chunks of layers a pipeline rank has. In the 1F1B schedule with p stages and m
-    micro-batches, each stage waits during (p - 1) / (m + p - 1) of a step (Narayanan et al. 2021,
-    section 2.2). With v chunks per stage, it waits during (p - 1) / (v·m + p - 1) of a step.
+    chunks: how many chunks of layers a pipeline rank has. One warning is about pipeline stages that
+    wait more than half of the time. In the 1F1B schedule with p stages and m micro-batches, each
+    stage waits during (p - 1) / (m + p - 1) of a step (Narayanan et al. 2021, section 2.2). With v
+    chunks per stage, it waits during (p - 1) / (v·m + p - 1) of a step.
     """
     yield from _argument_warnings(run)
     stages, count = run.parallelism.pipeline_parallel_size, run.num_microbatches

@@ -46,7 +46,10 @@ def fields_of(interpreter: Interpreter, cls: Class, depth: int = _DEPTH) -> dict
 def factory_options(
     interpreter: Interpreter, factory: Factory
 ) -> Iterator[tuple[list[str], Takes]]:
-    """Yield the options that a factory makes: their names, and the keywords of `add_argument`."""
+    """Yield the options that an ArgumentGroupFactory of Megatron makes from a dataclass.
+
+    Each item has the names of an option, and the keywords of its `add_argument` call.
+    """
     for field in fields_of(interpreter, factory.fields_of).values():
         init = field.keywords.get("init")
         if field.name in factory.exclude or (

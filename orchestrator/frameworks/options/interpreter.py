@@ -203,9 +203,9 @@ class Interpreter:
     ) -> tuple[bool, Any]:
         """Follow each branch with a copy of the variables; merge the variables afterwards.
 
-        A variable keeps its value if it is the same in all branches; otherwise it becomes UNKNOWN.
-        Branches that end the function do not count. Return whether all branches end the function,
-        and the returned value.
+        A variable keeps its value if it is the same after all branches; otherwise it becomes
+        UNKNOWN. This comparison leaves out branches that end the function. Return whether all
+        branches end the function, and the returned value.
         """
         before, results, ends, value = dict(names), [], [], UNKNOWN
         for body in bodies:

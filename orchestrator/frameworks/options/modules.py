@@ -21,7 +21,7 @@ class Module:
 
     @property
     def package(self) -> str:
-        """The dotted name of the package to which relative imports refer."""
+        """The dotted name of the package from which the module's relative imports start."""
         if self.path.name == "__init__.py":
             return self.name
         return self.name.rpartition(".")[0]
@@ -29,7 +29,7 @@ class Module:
 
 @dataclass(slots=True)
 class Modules:
-    """The modules below some folders, by dotted name.
+    """The modules in the folders `roots` and in their subfolders, by dotted name.
 
     hashes: the SHA-256 of each file that was read, by path.
     """

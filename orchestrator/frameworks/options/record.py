@@ -106,7 +106,10 @@ def _hash(path: Path) -> str:
 
 @cache
 def _readers_hash() -> str:
-    """Return a hash of the code that reads sources, so that new code does not use old caches."""
+    """Return a hash of teralog's code that reads sources.
+
+    It is part of the key of each cache, so that the results of older code are not used again.
+    """
     parts = (modules, interpreter, dataclass_fields, source)
     return hashlib.sha256(
         "".join(_hash(Path(str(module.__file__))) for module in parts).encode()

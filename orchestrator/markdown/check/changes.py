@@ -162,10 +162,11 @@ class Misfit:
 
 
 def misfits(change: StatedChange, other: Printed) -> list[Misfit]:
-    """Return a contradiction for each part of a change that does not fit the change from `other`.
+    """Return the contradictions between a change and the number `other` that it may refer to.
 
-    The parts are the difference and the percentage. Integers are taken as exact, because readers
-    compute with them; decimals are rounded values. The cell's number and `other` must not be 0.
+    There is at most one for the difference, and one for the percentage. Integers are taken as
+    exact, because readers compute with them; decimals are rounded values. The cell's number and
+    `other` must not be 0.
     """
     value = change.value
     parts = [(change.difference, "", _difference)] if change.difference else []
@@ -229,9 +230,10 @@ def _origins(change: StatedChange) -> Iterator[NumberRange]:
 
 
 def fitting(change: StatedChange) -> Printed | None:
-    """Return the number to which a change refers, if its difference and its percentage agree.
+    """Compute the number to which a change refers, from the cell's number and the difference.
 
-    Returns None if they do not agree, or if the change has only one of them.
+    Returns None if the percentage contradicts the difference, if one of the two is missing, or if
+    the computed number is not above 0.
     """
     if change.difference is None or change.percent is None:
         return None

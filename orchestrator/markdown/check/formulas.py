@@ -45,8 +45,8 @@ class _Agreement:
     """The FLOPs per parameter and sequence on which most rows agree.
 
     rows: how many rows agree.
-    exact_size: whether these rows agree if their TFLOPs were computed from the printed, rounded
-        model size. Otherwise they agree only if TFLOPs were computed from the unrounded size.
+    exact_size: True if the rows agree when each printed model size is taken as exact. False if they
+        agree only when a model may have any size that rounds to its printed size.
     sizes: the model sizes of the rows that agree.
     """
 
@@ -58,9 +58,10 @@ class _Agreement:
     def tells_of(self, size: Fraction) -> bool:
         """Return whether a row with this model size must have the same FLOPs as agreeing rows.
 
-        This is so in two cases: the size is between the smallest and the largest of `sizes`; or
-        `sizes` has many, very different values and `exact_size` is true. In all other cases, the
-        row may differ slightly, because an exact formula depends on more than the model size.
+        This is so in two cases. First: the size is between the smallest and the largest of `sizes`.
+        Second: `exact_size` is true, and `sizes` has many values, which differ by a large factor.
+        In all other cases, the row may differ slightly, because an exact formula depends on more
+        than the model size.
         """
         low, high = min(self.sizes), max(self.sizes)
         any_size = len(self.sizes) >= _MANY_SIZES and high >= low * _FAR_APART and self.exact_size
@@ -68,9 +69,12 @@ class _Agreement:
 
 
 def tflops_unlike_the_others(tables: Sequence[BenchmarkTable]) -> Iterator[TableFinding]:
-    """Find TFLOPs that do not follow from model size, speed and GPUs as in most rows of a page.
+    """Find rows whose FLOPs per parameter and sequence differ from those of most rows.
 
-    A teralog report is left out: its exact formula distinguishes models and recomputation.
+    These FLOPs are computed from TFLOPs, model size, speed and number of GPUs. A row is compared
+    with its table. If the table is small and its rows do not agree, the row is compared with the
+    whole page. A teralog report is left out: its exact formula distinguishes models and
+    recomputation.
     """
     rated = [_rated(table) for table in tables if not is_ours(table.columns.titles)]
     page = _agreement([row for rows in rated for row in rows])

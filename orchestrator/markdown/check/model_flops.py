@@ -133,9 +133,10 @@ def _explanations(model: NamedModel, odd: Sequence[RatedRow], keys: Keys) -> dic
 
 
 def _distance(model: NamedModel, rows: Sequence[RatedRow], way: Way) -> float | None:
-    """Return by how much a way to count FLOPs differs from the rows that it explains.
+    """Return how far the FLOPs per token of a way to count are from those of the rows it explains.
 
-    The result is the mean of the relative differences. Returns None if the way explains no row.
+    The result is the mean of the rows' relative differences. Returns None if the way explains no
+    row.
     """
     distances = [
         abs(float(rated_row.flops.middle) / flops_per_token(model, rated_row.seq_length, way) - 1)

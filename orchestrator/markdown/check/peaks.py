@@ -125,7 +125,10 @@ def _highest_peak(gpus: Sequence[Gpu], precision: str | None) -> float | None:
 
 
 def _names_of(precision: str | None) -> frozenset[str]:
-    """Return the precisions whose peak may apply to a name such as FP8-MX; none if unknown."""
+    """Return the precisions whose peak may apply to a row's number format, e.g. to FP8-MX.
+
+    The result is empty if the number format is not known.
+    """
     match = _FORMAT.search(precision or "")
     return _PEAKS[match[0].upper()] if match else frozenset()
 

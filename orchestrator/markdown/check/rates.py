@@ -23,9 +23,10 @@ class Rate(NamedTuple):
 
 
 def rates(row: BenchmarkRow, units: Fraction = HALF) -> Iterator[Rate]:
-    """Yield the sequences per second that each time and rate of a row gives, if sizes are known.
+    """Compute sequences per second from every time in a row, and from every rate in it.
 
-    units: the possible rounding error of a printed number, in units of its last digit.
+    A time or a rate is left out if the row lacks a size that the computation needs, e.g. the global
+    batch size. units: the possible rounding error of a printed number, in units of its last digit.
     """
     batch = _count(row, Meaning.GLOBAL_BATCH_SIZE)
     for quantity, number in row.paces:

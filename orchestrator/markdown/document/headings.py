@@ -14,9 +14,10 @@ _TAG = re.compile(r"<[^<>]*>")
 
 
 def heading(line: str) -> str | None:
-    """Return the text of a heading line, with its markup, or None: `Results` for `## Results`.
+    """Return the text of a heading line, e.g. `Results` for `## Results`; None for other lines.
 
-    For a heading in HTML, e.g. `<h2>Results</h2>`, the text is returned without tags.
+    Bold, links and other markup in the text are kept. For a heading in HTML, e.g.
+    `<h2>Results</h2>`, the text is returned without tags.
     """
     if "<" in line and (html := _HTML_HEADING.fullmatch(line)):
         return unescape(_TAG.sub("", html["text"])).strip()

@@ -3,8 +3,8 @@
     <!-- teralog report NAME -->
     <!-- end of teralog report -->
 
-Each comment is alone on its line, without indentation. A similar comment within code, another
-comment or raw HTML is text.
+Each comment is alone on its line, without indentation. If the same words are within code, within
+another comment or within raw HTML, they are ordinary text.
 """
 
 import re
@@ -21,9 +21,11 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class _Mark(NamedTuple):
-    """One of the two comments around a report: its line, its offset, and that of the next line.
+    """One of the two comments around a report.
 
-    name: the campaign's name in the first comment; None in the second comment.
+    line: the number of its line. begin, next_line: the offsets in the page at which its line
+    and the line after it begin. name: the campaign's name in the first comment; None in the second
+    comment.
     """
 
     line: int

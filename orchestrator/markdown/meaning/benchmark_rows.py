@@ -201,9 +201,10 @@ class BenchmarkRow:
 
     @property
     def model_name(self) -> str | None:
-        """The name of the model in the row's cell, or else in the nearest heading with a model.
+        """The model's name from the row's cell for models, or else from the nearest heading.
 
-        A cell with only a size, e.g. `7b`, is completed by a heading that names the family.
+        Only headings that name a model count. A cell with only a size, e.g. `7b`, is
+        completed by a heading that names the family.
         """
         name = self._named(
             Meaning.MODEL, _MODEL_HEADING, lambda text: model_called(text) is not None
@@ -231,12 +232,18 @@ class BenchmarkRow:
 
     @property
     def gpu_name(self) -> str | None:
-        """The GPU that the row's cell names, or else the nearest heading with `System: ...`."""
+        """The GPU's name from the row's cell for GPUs, or else from a heading.
+
+        Such a heading has the form `System: ...`; the nearest one above the table counts.
+        """
         return self._named(Meaning.GPU, _SYSTEM_HEADING, lambda _: False)
 
     @property
     def precision(self) -> str | None:
-        """The number format in the row's cell, or else in a heading with `Precision: ...`."""
+        """The number format from the row's cell for it, or else from a heading.
+
+        Such a heading has the form `Precision: ...`; the nearest one above the table counts.
+        """
         return self._named(Meaning.PRECISION, _PRECISION_HEADING, lambda _: False)
 
     @cached_property

@@ -180,8 +180,9 @@ def read_columns(
 ) -> list[TableColumn]:
     """Return the columns of a table, recognized by the texts of their titles.
 
-    given: meanings that the user gives to columns, as names in COLUMN_NAMES, by the `title_key` of
-    the column's title. They take precedence over the titles' own meanings.
+    given: the meanings that the user gives to columns. A key is the `title_key` of a column's
+    title, and its value is a name in COLUMN_NAMES. These meanings take precedence over those that
+    teralog recognizes by the titles.
     """
     columns = [_column(index, title) for index, title in enumerate(titles)]
     if is_ours(titles):

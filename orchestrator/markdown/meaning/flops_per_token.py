@@ -54,7 +54,7 @@ class RatedRow:
         return Meaning.MODEL_TFLOPS_PER_GPU in self.row.numbers
 
     def tflops_if(self, flops: float) -> Fraction:
-        """Return the TFLOP/s per GPU that the row's speed means if a token takes `flops` FLOPs."""
+        """Compute the TFLOP/s per GPU from the row's speed, if a token takes `flops` FLOPs."""
         return self.tokens.middle * Fraction(flops) / _TERA
 
 
@@ -115,7 +115,7 @@ def tokens_per_second_per_gpu(row: BenchmarkRow) -> tuple[RowNumber, NumberRange
 
 
 def keys_of_page(rated: Sequence[RatedRow]) -> Keys:
-    """Return which attention keys most rows of a page count when they count FLOPs.
+    """Return which attention keys most rows of a page include in their FLOPs.
 
     The result is "full" (all keys), "window" (only the keys in a window) or "causal" (only the keys
     that the causal mask leaves). If the rows do not show it, the usual choice is returned.

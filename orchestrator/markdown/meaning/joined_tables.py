@@ -117,7 +117,8 @@ def _joined(title: str, column: TableColumn, texts: Sequence[str]) -> JoinedColu
 def cell_value(column: TableColumn, text: str) -> Cell:
     """Return the value of a cell for sorting: a number in the title's unit, or its text.
 
-    A size is a count of parameters. None if the cell is empty or a dash.
+    For a model size, the number is the number of parameters. Returns None if the cell is empty or a
+    dash.
     """
     if is_blank(text) and not any(map(str.isalnum, text)):
         return None

@@ -177,7 +177,7 @@ class Way:
 
     @property
     def words(self) -> str:
-        """What the way counts, in words, without the differences."""
+        """A text that says which attention keys are counted, and if multi-token prediction is."""
         return _KEYS_IN_WORDS[self.keys] + (
             ", with its layer of multi-token prediction" if self.predicting else ""
         )

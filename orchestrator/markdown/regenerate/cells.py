@@ -124,9 +124,9 @@ def common_form(raws: Iterable[bytes], is_share: bool, in_percent: bool) -> Form
 def exchanged(raw: bytes, begin: int, end: int, new: bytes, *, to_right: bool) -> bytes:
     """Replace the bytes of a cell from `begin` to `end` by `new`; keep its width if possible.
 
-    Blanks are added or removed on the side of the cell that has more blanks. If both sides have the
-    same number, the left side is used if `to_right` (the column is right-aligned). One blank is
-    kept at each pipe that had one.
+    Blanks are added or removed on the side of the cell that has more blanks. If both sides have
+    equally many, they are added or removed on the left if `to_right` (the column is right-aligned),
+    otherwise on the right. One blank is kept at each pipe that had one.
     """
     before, after = raw[:begin], raw[end:]
     grown = len(new) - len(raw[begin:end].decode("utf-8", "replace"))
