@@ -168,7 +168,10 @@ class Playground:
         return [run["state"] for run in self.status()]
 
     def events(self) -> list[tuple[str, ...]]:
-        """Return the lines of the ledger, a file with each run's start and end, as words."""
+        """Return the lines of the ledger, each split into words.
+
+        The ledger is a file with a line for each start and each end of a run.
+        """
         if not self.ledger.exists():
             return []
         return [tuple(line.split()) for line in self.ledger.read_text().splitlines()]
@@ -178,7 +181,7 @@ class Playground:
         return Counter(run for run, what, *_ in self.events() if what == "start")
 
     def go(self) -> None:
-        """Create the file LEDGER.go, so that the runs that wait for it continue."""
+        """Create the file `ledger.go`, so that the runs that wait for it continue."""
         self.ledger.with_name("ledger.go").touch()
 
     def process_names(self) -> list[str]:

@@ -64,8 +64,8 @@ TITLES = {
 class Published:
     """A table of a published page.
 
-    constants: the values common to all rows, by key. rows: the cells of each row as the page prints
-    them, by key.
+    constants: the values that all rows share, e.g. the sequence length. rows: the cells of each
+    row, as the page prints them. The keys of both are names such as `seq_length` or `step_seconds`.
     """
 
     title: str

@@ -82,10 +82,10 @@ def known_keys() -> dict[str, list[str]]:
 
 
 def renamed_keys() -> dict[str, dict[str, str]]:
-    """Return other names that DeepSpeed accepts for its keys, each with the key's name, by section.
+    """Return, for each section, the other names of DeepSpeed's keys, each with its key.
 
-    Such a name is deprecated, or is the name of a pydantic field that has an alias. Then the alias
-    is the key.
+    There are two kinds of such names. A deprecated name is returned with the key that replaces it.
+    The name of a pydantic field that has an alias is returned with the alias, which is the key.
     """
     from deepspeed.runtime.precision_config import BFLOAT16, BFLOAT16_OLD
 

@@ -33,7 +33,8 @@ TITLE = re.compile(r"^# Campaign (?P<campaign>.+), run (?P<run>\w+): .*$", re.MU
 class Script:
     """A rendered job script, with its framework and launcher.
 
-    Scripts of one framework and launcher are very similar.
+    Scripts with the same framework and launcher are very similar. So only the first of them is
+    recorded whole.
     """
 
     framework: str

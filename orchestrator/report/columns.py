@@ -30,7 +30,7 @@ def hfu(campaign: Campaign, run: Collected) -> float | None:
 
 
 def peaks_told(campaign: Campaign, runs: Sequence[Collected]) -> str:
-    """Return the GPUs' peaks and their sources as text, or why the peaks are unknown.
+    """Return the GPUs' peak TFLOPs and their sources as text, or why the peaks are unknown.
 
     The text is empty if no run has model TFLOPs, because then no peak is needed.
     """
@@ -145,7 +145,10 @@ _WITHOUT_STEPS = frozenset({"max_memory_allocated_gib", "outcome"})
 
 
 def describing_columns(runs: Sequence[Collected]) -> tuple[Column[Collected], ...]:
-    """Return the columns that distinguish runs; labels are added if these do not suffice."""
+    """Return the columns that distinguish runs.
+
+    If two runs have equal values in all these columns, the first column is the runs' label.
+    """
     frameworks = frameworks_of(runs)
     own = {column.name: column for framework in frameworks for column in framework.report.chosen}
     for column in _VARYING:

@@ -88,11 +88,12 @@ def make_report(campaign: Campaign, runs: Sequence[Collected], date: str) -> Rep
 
 
 def group_breaks(table: Table, columns: int) -> frozenset[int]:
-    """Return the rows at which groups begin, except the first row.
+    """Return the index of the first row of each group, except of the first group.
 
-    The rows of a group have the same value in one of the first `columns` columns. This is the first
-    column whose equal values are in adjacent rows, and in which at least half of the groups have
-    several rows. Without such a column the table has no groups.
+    A group consists of adjacent rows with the same value in one column, the column that divides
+    the table. This is the first one of the table's first `columns` columns that fulfils three
+    conditions: it has at least two values, rows with equal values are adjacent, and at least half
+    of the groups have several rows. If no column fulfils them, the table has no groups.
     """
     for column in range(columns):
         sizes = Counter(row[column] for row in table.rows)
@@ -107,8 +108,9 @@ def group_breaks(table: Table, columns: int) -> frozenset[int]:
 def report_markdown(
     campaign: Campaign, report: Report, runs: Sequence[Collected], gone: Sequence[str]
 ) -> str:
-    """Return the page: the table, the line about its numbers, failures, and `gone` runs.
+    """Return the text of report.md: the table, the line about its numbers, and two lists.
 
+    The first list contains the runs that did not complete, the second one the runs in `gone`.
     gone: labels of runs that were measured and are no longer in the campaign file.
     """
     parts = [f"# {campaign.name}", table_markdown(report)]

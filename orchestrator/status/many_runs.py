@@ -40,9 +40,11 @@ _MOST_HUNG = 5
 
 
 def parse_states(texts: Sequence[str]) -> frozenset[str]:
-    """Return the words of `--state`, given several times or with commas between them.
+    """Return the states and outcomes that the user gave with `--state`.
 
-    Raises UserError with all words that are neither a state nor an outcome.
+    texts: the values of the option, one for each time the user gave it. A value can contain several
+    words, separated by commas. Raises UserError with all words that are neither a state nor an
+    outcome.
     """
     words = [word.strip().lower() for text in texts for word in text.split(",")]
     wanted = dict.fromkeys(word.replace(" ", "_") for word in words if word)
@@ -92,7 +94,7 @@ def many_runs_text(
 
 
 def hung_lines(hung: Sequence[HungRun]) -> list[str]:
-    """Return a line for each of the first hung runs, and a line that counts all other hung runs."""
+    """Return a line for each of the first five hung runs, and a line that counts the others."""
     lines = [str(hung_run) for hung_run in hung[:_MOST_HUNG]]
     if len(hung) > _MOST_HUNG:
         lines.append(f"and {len(hung) - _MOST_HUNG} more hang: --state {HUNG} shows them")

@@ -24,11 +24,12 @@ from parsers.summary.warmup import Warmup
 class Progress:
     """A run's iteration and speed since its job's last start; absent values are None.
 
-    iteration: the last reported one. iterations: the total number. step_seconds: the median after
-    the warm-up. tflops_per_gpu: hardware TFLOPs at that median, as in the campaign's report. times:
-    the median and the deviation of the step times, to compare runs. report_seconds: the usual time
-    between two step reports, from the function of the same name. overflowed: whether there is no
-    step time because each report after the warm-up includes a skipped update.
+    iteration: the last reported iteration. iterations: how many iterations the run will have.
+    step_seconds: the median step time after the warm-up. tflops_per_gpu: hardware TFLOPs at that
+    median, computed as in the campaign's report. times: the median and the deviation of the step
+    times, to compare runs. report_seconds: the usual time between two step reports; the function
+    `report_seconds` computes it. overflowed: whether there is no step time because each report
+    after the warm-up includes a skipped update.
     """
 
     iteration: int | None = None

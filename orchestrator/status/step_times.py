@@ -73,10 +73,13 @@ def timed_run(
 
 
 class EarlierRuns:
-    """The same runs in the other campaigns under a folder of results; each log is read once."""
+    """Runs of this campaign that other campaigns in the same results folder measured, too.
+
+    Each log of such a run is read only once.
+    """
 
     def __init__(self, campaign: Campaign, store: CampaignStore) -> None:
-        """Find the same runs in other campaigns; none if the campaign is a rehearsal.
+        """Find the runs of `campaign` that other campaigns have, too; none if it is a rehearsal.
 
         A rehearsal measures nothing, so there is nothing to compare.
         """
@@ -90,9 +93,9 @@ class EarlierRuns:
                 self._found.setdefault(kind, []).append((runs[identity], other))
 
     def times(self, kind: str) -> tuple[StepTimes, ...]:
-        """Return the step times of a few completed attempts with this `kind`.
+        """Return the step times of at most five completed attempts of runs with this `kind`.
 
-        They are from the campaigns that were submitted last.
+        The attempts are from other campaigns. Campaigns that were submitted later come first.
         """
         if kind not in self._times:
             self._times[kind] = tuple(islice(self._completed(kind), _MOST))

@@ -225,7 +225,10 @@ def totals(statuses: Sequence[RunStatus], gone: Sequence[str]) -> str:
 
 
 def _hours(statuses: Sequence[RunStatus]) -> str:
-    """Return the used and requested hours of runs on Slurm; empty for runs on this machine."""
+    """Return the end of the totals: how many of the requested GPU-hours were used.
+
+    The text is empty if Slurm was not asked about any run, e.g. for runs on this machine.
+    """
     if not any(status.job for status in statuses):
         return ""
     used = sum(status.gpu_hours or 0.0 for status in statuses)

@@ -45,7 +45,7 @@ def show_plain(looks: Iterable[Look], say: Say, complain: Say) -> Look | None:
     """Print the changes of each snapshot; return the last snapshot, or None if there was none.
 
     The first and the last table have all runs; the tables between have only changed runs. Without
-    changes, nothing is printed. `complain` gets the notes.
+    changes, nothing is printed. complain: a function that is called with each new note.
     """
     before: dict[str, WatchedRun] = {}
     notes: tuple[str, ...] = ()

@@ -29,9 +29,10 @@ def is_campaign_file(path: Path) -> bool:
 
 
 def campaign_files(folder: Path, *, depth: int = 0) -> Iterator[Path]:
-    """Yield the campaign files of a folder, sorted by name, then those up to `depth` levels down.
+    """Yield the campaign files of a folder, sorted by name, then those of its subfolders.
 
-    Hidden folders and folders of results are left out.
+    Subfolders are searched up to `depth` levels down. Hidden folders and folders of results are
+    left out.
     """
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)

@@ -176,9 +176,10 @@ class CampaignStore:
         return 0.0
 
     def run_folders(self, without: Collection[str] = ()) -> list[RunFolder]:
-        """Return the folders that may be folders of runs, in the order of ids.
+        """Return all folders in the campaign's folder as run folders, in the order of their names.
 
-        without: the ids of runs to leave out.
+        Some of them may not belong to a run, because only the names are read. without: the ids of
+        runs to leave out.
         """
         try:
             with os.scandir(self.path) as entries:

@@ -71,7 +71,11 @@ class BatchFolder:
         return read_record(self.path / "receipt.json", Receipt)
 
     def jobs(self) -> dict[tuple[str, int], str] | None:
-        """Return the job or task id by run id and attempt number; None if no job is recorded."""
+        """Return the id of each attempt's job, or of its task in a job array.
+
+        The keys are pairs of a run's id and an attempt's number. Returns None if no job is
+        recorded.
+        """
         receipt = self.receipt()
         batch = None if receipt is None or receipt.job_id is None else self.record()
         if receipt is None or batch is None:

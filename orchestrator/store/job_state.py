@@ -42,11 +42,12 @@ class JobState:
     state: as Slurm prints it, e.g. "CANCELLED by 1000"; UNKNOWN if Slurm no longer knows the job.
     by: the command that reported the state (sacct, squeue, scontrol or sbatch), "job.json" if the
     job recorded its own end, or "nobody" for UNKNOWN.
-    nodes: the node list as Slurm prints it. seconds: how long the last start ran, once it ended.
-    restarts: how often the job was requeued and ran again. earlier_seconds: how long it ran before
-    its last start. of_rest: whether the state was reported for all waiting tasks of an array
-    together. expected_start: when Slurm expects to start a job that waits.
-    Files of version 1 lack name, exit_code, signal, ended_at, seconds and of_rest.
+    nodes: the node list as Slurm prints it. seconds: how long the job ran after its last start;
+    None until it has ended. restarts: how often the job was requeued and ran again.
+    earlier_seconds: how long it ran before its last start. of_rest: whether Slurm reported the
+    state for all waiting tasks of an array together. expected_start: when Slurm expects to start a
+    job that waits.
+    Files slurm.json of version 1 lack name, exit_code, signal, ended_at, seconds and of_rest.
     """
 
     job_id: str | None

@@ -25,8 +25,9 @@ _TOLD_OTHERWISE = DERIVED | {"model"}
 def recorded_run(record: Mapping[str, Any]) -> Run | None:
     """Return the run that a run.json describes; None if this version cannot build the same run.
 
-    It cannot if it does not know the framework, or a parameter without which the run has another
-    id. If the record lacks a newer parameter, the parameter has its default.
+    There are two such cases: this version does not know the framework of the run; or the run that
+    it builds has another id, e.g. because it does not know a parameter in the record. If a newer
+    parameter is missing in the record, the parameter has its default.
     """
     name = record.get("framework")
     if name not in FRAMEWORKS:

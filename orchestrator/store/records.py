@@ -76,8 +76,8 @@ class Started:
 class Ended:
     """The end of an attempt: its state, and the job script's exit code or signal.
 
-    other_runs: the largest number of other runs that were active on this machine at a moment of the
-    attempt; None if they were not counted.
+    other_runs: how many other runs were active on this machine at the same time. If the number
+    changed during the attempt, it is the largest one. None if they were not counted.
     """
 
     state: str
@@ -106,7 +106,7 @@ class Intent:
     """The plan to submit an attempt to Slurm: its batch of runs, host and time.
 
     The record is on disk before sbatch is called. `batch` is also the job's name. chained: whether
-    Slurm cancels the attempt if another run does not complete first.
+    the attempt depends on another run; then Slurm cancels it if that run does not complete.
     """
 
     batch: str

@@ -40,8 +40,9 @@ class Allocation:
 
     A share is a GPU with its part of the node's cores and memory. If the allocation has no GPUs, a
     share is a core with its part of the memory. So a run with enough shares also has enough cores
-    and memory. has_gpus: whether ranks are GPUs; otherwise they are processes. locks: the folder of
-    the shares' locks. overrun: whether a run may start if its time limit exceeds the time left.
+    and memory. has_gpus: whether ranks run on GPUs; otherwise they run on cores. locks: the folder
+    of the shares' locks. overrun: whether a run may start if its time limit exceeds the time left
+    in the allocation.
     """
 
     job_id: int
@@ -121,11 +122,12 @@ class Allocation:
         return None
 
     def environment(self, lease: Lease, script: Path) -> dict[str, str]:
-        """Return the variables that show a job script only its nodes, as if it had its own job.
+        """Return environment variables for a job script, so that it uses only the nodes of its run.
 
-        srun does not take a list of nodes from a variable. So one of the variables defines a bash
-        function `srun` that adds the list. It also gives each job step its part of the memory;
-        otherwise the step would wait until the other steps end.
+        With them, the script runs as if the run had a job of its own. srun does not take a list of
+        nodes from a variable. So one of the variables defines a bash function `srun` that adds the
+        list. It also gives each job step its part of the memory; otherwise the step would wait
+        until the other steps end.
         """
         asked = _asked(script.read_text(encoding="utf-8"))
         held = Counter(share.rpartition("/")[0] for share in lease.devices)
@@ -196,7 +198,10 @@ def _shares(node: Node) -> int:
 
 
 def _needed(node: Node, asked: dict[str, str], run: Run) -> int:
-    """Return how many shares of nodes a run needs, so that its GPUs and its cores both suffice."""
+    """Return how many shares of `node` a run needs there: enough for its GPUs and for its cores.
+
+    Returns all shares of the node if the run needs whole nodes.
+    """
     takes_first = run.resources.nodes > 1 and LAUNCHERS[run.options.launcher].takes_first_gpus
     if "--exclusive" in asked or takes_first:
         return _shares(node)

@@ -161,10 +161,11 @@ def _mounts(campaign: Campaign, folder: Path) -> list[str]:
 
 
 def _binding(run: Run, cluster: Cluster, folder: Path) -> dict[str, Any] | None:
-    """Return the file that binds ranks to cores, and the first words of its command line.
+    """Return the program that binds ranks to cores, and its first arguments.
 
-    These words are the way of binding and its values; the command of the rank follows them. Returns
-    None if the profile asks for no binding.
+    The program's command line consists of its path, these arguments, and the command of the rank.
+    The arguments are the kind of binding, `numa` or `custom`, and its values. Returns None if the
+    profile asks for no binding.
     """
     if cluster.binding == "none":
         return None

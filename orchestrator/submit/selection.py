@@ -149,9 +149,10 @@ def _limited(planned: PlannedRun, seconds: int) -> PlannedRun:
 
 
 def refuse_other_nodes(**asked: str | None) -> None:
-    """Raise UserError if options of `retry --here` request other nodes than the allocation has.
+    """Raise UserError if `retry --here` got an option that chooses nodes, e.g. `--partition`.
 
-    asked: the values of the options by name; None if an option is not given.
+    Such an option cannot have an effect, because the allocation already has its nodes. asked: the
+    values of the options by name; None if an option is not given.
     """
     given = [f"--{name}" for name, value in asked.items() if value is not None]
     if given:

@@ -193,11 +193,11 @@ def _asking_for(
     store: CampaignStore,
     time_limit_seconds: int | None,
 ) -> list[str]:
-    """Return sbatch's or salloc's options for an allocation that can run any group of `parts`.
+    """Return the options with which sbatch or salloc requests an allocation for one group of runs.
 
-    parts: all runs, divided into groups. The allocation fits the largest run of all groups. It is
-    long enough to start all runs of any one group one after another. time_limit_seconds: the time
-    limit to use instead; None to use the computed one.
+    parts: the groups of runs. The allocation is large enough for every run of all groups. Its time
+    is enough for the longest group, whose runs start one after another. time_limit_seconds: the
+    allocation's time limit; None to compute it from the groups.
     """
     scripts = [
         job_script(run, campaign, store.run(run.run_id).path) for part in parts for run in part

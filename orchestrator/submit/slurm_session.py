@@ -346,9 +346,10 @@ class SlurmSession:
     def _refused(
         self, batch: RunBatch, intent: Intent, attempts: Sequence[Attempt], refused: RefusedError
     ) -> Receipt:
-        """Return the receipt of a job that exists although sbatch printed no id.
+        """Find out whether sbatch created a job although it failed; return the receipt of the job.
 
-        Raises UserError if there is no such job.
+        Raises UserError if there is no such job, or if Slurm does not answer. Raises _LimitError if
+        Slurm may accept fewer runs.
         """
         message = str(refused)
         try:
@@ -389,7 +390,10 @@ class SlurmSession:
 
 
 def _comment(run_id: str, labels: Mapping[str, str]) -> str:
-    """Return the comment that squeue shows for a run; tasks of an array set it themselves."""
+    """Return the comment that squeue shows for a job of one run: the run's id and label.
+
+    The job of an array has another comment, and each of its tasks sets its own when it starts.
+    """
     return f"{run_id}: {printable(labels[run_id])[:_COMMENT_LENGTH]}"
 
 

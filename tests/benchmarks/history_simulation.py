@@ -35,7 +35,11 @@ class Cluster:
 
     @property
     def half(self) -> int:
-        """Return how many runs precede the simulated change: half of all, in whole allocations."""
+        """Return how many runs precede the simulated change.
+
+        These are half of all runs. The number is rounded down, so that the change does not occur
+        within an allocation.
+        """
         return self.runs // self.together // 2 * self.together
 
 
@@ -85,7 +89,10 @@ def in_allocations(together: int) -> Callable[[random.Random, int], list[float]]
 
 
 def lasting(chance: random.Random, runs: int) -> list[float]:
-    """Return the noise of each run: 2 %, half of which carries over to the next run."""
+    """Return the noise of each run: half the noise of the run before it, plus new noise.
+
+    So a run after a slow run is often slow, too. The standard deviation of the sum is 2 %.
+    """
     logs = [chance.gauss(0, RUN)]
     for _ in range(runs - 1):
         logs.append(0.5 * logs[-1] + chance.gauss(0, RUN * math.sqrt(0.75)))

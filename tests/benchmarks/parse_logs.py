@@ -121,12 +121,12 @@ def read_alone(logs: Sequence[Path]) -> None:
 
 
 def count_steps(runs: list[LogRun]) -> int:
-    """Return how many step reports the runs of a log have, read as columns."""
+    """Return how many step reports the runs of a log have; read the reports as columns."""
     return sum(len(segment.step_columns) for run in runs for segment in run.segments)
 
 
 def count_summarised(runs: list[LogRun]) -> int:
-    """Return how many step reports the summaries of a log's runs cover."""
+    """Compute the summary of each run of a log; return how many step reports they use."""
     return sum(summarise(run, Warmup(rule="first")).reports for run in runs)
 
 

@@ -66,7 +66,10 @@ VALUES = (
 
 
 def value_of(log: Path) -> str:
-    """Return the regular expression with which perl and ripgrep find their value in this log."""
+    """Return the regular expression with which perl and ripgrep search this log.
+
+    It matches one number per report, e.g. the step time or the rate.
+    """
     text = log.read_text(errors="replace")
     return next((value for value in VALUES if re.search(value, text)), VALUES[0])
 

@@ -1,4 +1,7 @@
-"""Train the GPT of `orchestrator/workloads/gpt.py` in this process: a loop without any strategy."""
+"""Train the GPT of `orchestrator/workloads/gpt.py` in this process, with a plain loop.
+
+The loop uses neither DDP nor ZeRO, so its losses are a reference for trainings that do.
+"""
 
 import torch
 

@@ -98,7 +98,10 @@ def train_all(folder: Path) -> dict[str, Finished]:
 
 @pytest.fixture(scope="module")
 def all_trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Finished]:
-    """Return the result of each training, by strategy and, if the training has one, by variant."""
+    """Return the results of all trainings by their names.
+
+    A name is a strategy, or a strategy and a variant.
+    """
     pytest.importorskip("deepspeed")
     return made_once(tmp_path_factory, "gpt", train_all)
 
@@ -346,7 +349,7 @@ def test_a_launcher_does_not_swallow_the_sentence() -> None:
 
 @pytest.fixture
 def rank_0(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run as the only rank in this process, and restore the environment afterwards."""
+    """Set the variables that make this process the only rank; restore them after the test."""
     for name, text in {"RANK": "0", "LOCAL_RANK": "0", "DS_ACCELERATOR": "cpu"}.items():
         monkeypatch.setenv(name, text)
 

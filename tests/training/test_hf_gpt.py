@@ -83,7 +83,8 @@ def train_all(
 ) -> dict[str, Finished]:
     """Train on two ranks in each case; return the results by the cases' names.
 
-    cases: by name, the ZeRO stage, the offloading, and the changed arguments of the program.
+    cases: for each name, a ZeRO stage, the settings of the offloading, and the arguments of the
+    program that differ from those of the other cases.
     """
     commands = [
         arguments(configuration(folder / f"{name}.json", stage, offload), **changes)

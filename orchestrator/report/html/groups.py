@@ -41,10 +41,11 @@ _WAYS: Mapping[str, tuple[tuple[str, str], ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """The number of each run's group; None for a run that is in no group.
+    """The groups of runs for a plot over one size.
 
-    way: how other values change together with the size, in words, e.g. "the global batch grows with
-    the GPUs (weak scaling)"; empty if unknown.
+    of: for each run, the index of its group; None if the run is in no group. way: how another value
+    changes together with the size, in words, e.g. "the global batch grows with the GPUs (weak
+    scaling)"; empty if unknown.
     """
 
     of: tuple[int | None, ...]

@@ -1,4 +1,7 @@
-"""Build the plots over sizes: the results of rows against each size that varies."""
+"""Build plots of results, e.g. TFLOPs, against sizes, e.g. the number of GPUs.
+
+A size gets plots only if it differs between the runs.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -50,11 +53,12 @@ def size_plots(
     nouns: str,
     crowded: Sequence[bool] = (),
 ) -> Iterator[Plot]:
-    """Yield plots of the results over each size that varies, and of scaling over GPUs.
+    """Yield plots of each result against each size that varies, and plots of scaling over GPUs.
 
-    rows: the sizes of every row. reached: the title and the numbers of each column of results, by
-    name. nouns: the plural noun for rows. crowded: for each row, whether other work shared its
-    machine; these rows are left out of the scaling efficiency.
+    rows: the sizes of each run, by name. reached: the results by name: for each result, the title
+    of its column and one number per run. nouns: the word for several rows, e.g. `runs`. crowded:
+    for each run, whether other work shared its machine; such runs are left out of the scaling
+    efficiency.
     """
     for size, title in (*_SIZES, _MODEL_SIZE):
         x = tuple(row.get(size) for row in rows)

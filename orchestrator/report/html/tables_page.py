@@ -135,9 +135,10 @@ def _columns(tables: JoinedTables, *, with_findings: bool) -> tuple[PageColumn, 
 
 
 def _names(columns: Sequence[JoinedColumn]) -> list[str]:
-    """Return a JSON name for each column.
+    """Return a name for each column, for the JSON in the page.
 
-    It is the column's meaning for the first column with that meaning, and the title for others.
+    The name is the column's meaning. If an earlier column has the same meaning, or if the meaning
+    is unknown, the name is `title` and the column's title.
     """
     names: list[str] = []
     for column in columns:
@@ -200,7 +201,10 @@ def _facts(tables: JoinedTables) -> Facts:
 
 
 def _plots(tables: JoinedTables) -> Iterator[Plot]:
-    """Yield the plots with points at two or more different values of x."""
+    """Yield the plots of the rows' results against their sizes.
+
+    A plot is left out if all its points have the same x.
+    """
     has_plotted = any(column.meaning in _PLOTTED for column in tables.columns)
     # If the page has no TFLOPs, its times and rates.
     wanted = _PLOTTED if has_plotted else (Meaning.PACE,)

@@ -33,8 +33,8 @@ _SECONDS_PER_RUN = 60.0
 class ProgramAnswers:
     """The answers of the programs of a campaign.
 
-    problems: what the programs print, by run id. remarks: a sentence for each group of runs about
-    which no program could be asked.
+    problems: the problems that a program reports about its arguments, by run id. remarks:
+    sentences about runs whose program could not be asked, or could not check everything.
     """
 
     problems: Mapping[str, tuple[str, ...]]
@@ -78,9 +78,10 @@ def ask_programs(campaign: Campaign) -> ProgramAnswers:
 
 
 def _by_asker(campaign: Campaign, remarks: dict[str, list[str]]) -> dict[Path, list[PlannedRun]]:
-    """Group the runs whose program can be asked, by the Python file that asks this program.
+    """Group the runs by the Python file that asks their program about its arguments.
 
-    remarks: for each reason why a program cannot be asked, gets the labels of its runs.
+    Runs whose program cannot be asked are in no group. Their labels are added to `remarks`, by the
+    reason. Impossible runs are left out.
     """
     runs_by_program: dict[Path, list[PlannedRun]] = {}
     for planned in campaign.runs:
@@ -143,9 +144,10 @@ def _order(campaign: Campaign, planned: PlannedRun, folder: Path) -> dict[str, A
 
 
 def order_of(run: Run, cluster: Cluster, configs: Sequence[str]) -> dict[str, Any]:
-    """Return the facts about a run that the module for asking needs besides the command line.
+    """Return facts about a run that are not on its command line, but that asking its program needs.
 
-    configs: the paths of the run's configuration files.
+    The module that asks the program gets them, e.g. the number of ranks. configs: the paths of the
+    run's configuration files.
     """
     capability = None if cluster.gpu is None else compute_capability(cluster.gpu)
     return {
