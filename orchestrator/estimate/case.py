@@ -41,9 +41,10 @@ Of = TypeVar("Of", bound=Labelled)
 
 
 def distinct(values: Sequence[Of], key: Callable[[Of], Hashable]) -> list[Of]:
-    """Return the first value of each group of values with an equal key, in order.
+    """Group the values by `key`, and return the first value of each group, in order.
 
-    If a group has several values, the label of the first also shows how many others there are.
+    If a group has several values, the label of its first value also shows how many others there
+    are, e.g. `ddp and 6 more`.
     """
     groups: dict[Hashable, list[Of]] = {}
     for value in values:
@@ -174,10 +175,11 @@ def _shape(values: Mapping[str, Any]) -> ModelShape:
 
 
 def _described(values: Mapping[str, Any], given: Mapping[str, Any]) -> Model | None:
-    """Return the model that a file or name describes, with adapters; None if neither is given.
+    """Return the model that a file or a name describes, with LoRA adapters if the user wants them.
 
-    If a preset has the same name as a model, the preset is used, so the result is None. Raises
-    UserError if both file and name are given, or if a size is given that the model already sets.
+    Returns None if neither a file nor a name is given, or if the name is that of a preset. Raises
+    UserError if several of `--model`, `--config` and `--megatron-arguments` are given, if a size is
+    given that the model already sets, or if an option for adapters cannot be used.
     """
     sources = {
         "--model": values.get("model"),

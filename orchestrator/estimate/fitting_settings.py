@@ -1,4 +1,4 @@
-"""Find the settings closest to a run's own with which its memory forecast fits."""
+"""Find settings with which a run fits into memory, as similar as possible to its own settings."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -53,11 +53,12 @@ def suggestion_lines(run: Run, cluster: Cluster, warmup: Warmup) -> list[str]:
 
 
 def nearest_fitting(run: Run, cluster: Cluster, warmup: Warmup, room: Capacity) -> list[Suggestion]:
-    """Return the smallest changes of a run with which its forecast fits into `room`.
+    """Return the smallest changes of a run after which its memory forecast fits into `room`.
 
-    There are four types of changes: a smaller micro-batch, more recomputation, a higher ZeRO stage,
-    and a larger tensor-parallel size. A change has at most one setting of each type. The global
-    batch size stays the same. Settings that may fit are returned only if no settings certainly fit.
+    room: the memory that a rank can use. There are four types of changes: a smaller micro-batch,
+    more recomputation, a higher ZeRO stage, and a larger tensor-parallel size. A suggestion changes
+    each of the four at most once. The global batch size stays the same. If the forecast certainly
+    fits with some settings, settings with which it only may fit are left out.
     """
     kinds = [list(kind) for kind in (_micro_batches(run), _recomputation(run), _zero(run))]
     kinds += [list(_tensor_parallel(run, cluster))]
@@ -135,9 +136,11 @@ def _recomputation(run: Run) -> Iterator[Settings]:
 
 
 def _zero(run: Run) -> Iterator[Settings]:
-    """Yield settings with a higher ZeRO stage, by the parameter that the framework has for it.
+    """Yield the settings that give the run a higher ZeRO stage.
 
-    If the framework has only `use_distributed_optimizer`, yield that if the run does not use it.
+    Frameworks have different parameters for the stage: `zero_stage`, or `strategy` with values such
+    as `zero2`. If a framework has only `use_distributed_optimizer`, and the run sets it to False,
+    yield the setting True.
     """
     options = {field.name: getattr(run.options, field.name) for field in fields(run.options)}
     stages = range((run.zero_stage or 0) + 1, _LAST_ZERO_STAGE + 1)

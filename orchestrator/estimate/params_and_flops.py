@@ -159,9 +159,9 @@ def _parameters_derived(case: Case) -> str:
 
 
 def _derivations(cases: Sequence[Case], derived: Callable[[Case], str]) -> Iterator[str]:
-    """Yield each different derivation once.
+    """Yield the text that `derived` returns for each case; cases with equal texts share one.
 
-    If there are several derivations, a line above each names the runs that have it.
+    If there are several texts, a line above each text names the runs to which it applies.
     """
     labels: dict[str, list[str]] = {}
     for case in cases:

@@ -71,7 +71,7 @@ class AdapterOptions(ModelOptions, total=False):
 
 
 class FlopsOptions(AdapterOptions, total=False):
-    """A model, one iteration of its training, and how fast it is.
+    """A model, one iteration of its training, how long the iteration takes, and the GPU.
 
     conventions: whether to also return the FLOPs that other programs would count, and why they
     differ.

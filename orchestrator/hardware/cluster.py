@@ -260,12 +260,12 @@ class Cluster:
         return self.gpus_per_node != 0
 
     def peak_tflops(self, precision: str, device: str | None = None) -> Figure | None:
-        """Return the peak of the cluster's GPU; None if it is not known.
+        """Return the peak of the cluster's GPU at this precision; None if it is not known.
 
-        Also None on a cluster without GPUs, or if `device` is `cpu`. device: the name of the GPU in
-        a log, if the log has it. It is used instead of the name in the profile, because the profile
-        names only the requested GPU. But if the profile contains a peak for this precision, that
-        peak is the result.
+        If the profile contains a peak for this precision, that peak is returned. Otherwise the peak
+        is looked up by the GPU's name. device: the name of the GPU in a log, if the log has it. It
+        is used instead of the name in the profile, because the profile names only the requested
+        GPU. Returns None on a cluster without GPUs, or if `device` is `cpu`.
         """
         name = device or self.gpu
         if device == "cpu" or not self.has_gpus:
@@ -308,7 +308,10 @@ def load_cluster(name: str, folder: Path) -> Cluster:
 
 
 def unset_paths(cluster: Cluster) -> Iterator[str]:
-    """Yield a sentence for each unset variable in paths that job scripts contain."""
+    """Yield a sentence for each environment variable in a profile's paths that is not set.
+
+    Only the paths that job scripts contain are checked.
+    """
     yield from unset_in("python", cluster.python)
     for word in (cluster.binding_command or ())[:1]:
         yield from unset_in("binding_command", word)

@@ -106,7 +106,7 @@ def located(container: Container, folder: Path) -> Container:
 
 
 def unset_in_container(container: Container) -> Iterator[str]:
-    """Yield a sentence for each unset variable in a container's paths."""
+    """Yield a sentence for each environment variable in a container's paths that is not set."""
     yield from unset_in("container.image", container.image)
     for mount in container.mounts or ():
         yield from unset_in("container.mounts", mount.partition(":")[0])

@@ -163,7 +163,11 @@ def _kind(command: str, name: str) -> str | None:
 
 @cache
 def _record() -> Mapping[str, Mapping[str, str]]:
-    """Return the options of each command, and whether they take a value, from Slurm's manual."""
+    """Return the options that Slurm's manual lists for sbatch and for srun.
+
+    The result has a mapping for each of the two commands. It contains, for each option, whether the
+    option takes a value.
+    """
     text = (files("orchestrator.hardware") / "slurm_options.json").read_text(encoding="utf-8")
     kinds: dict[str, dict[str, list[str]]] = json.loads(text)
     return {

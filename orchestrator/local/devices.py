@@ -72,9 +72,9 @@ class Devices:
         return None
 
     def environment(self, lease: Lease) -> dict[str, str]:
-        """Return the environment variable that lets a run use only its GPUs.
+        """Return the variable CUDA_VISIBLE_DEVICES, so that a run uses only the GPUs lent to it.
 
-        A run on cores may use no GPU.
+        If the run uses cores, the variable is empty, so the run sees no GPU.
         """
         gpus = lease.devices if self.kind == "gpu" else ()
         return {"CUDA_VISIBLE_DEVICES": ",".join(gpus)}

@@ -345,11 +345,12 @@ def _start(
 
 
 def close_abandoned_run(folder: RunFolder) -> None:
-    """End a run whose submit is gone, and record its end.
+    """End a run whose `submit` has ended, and record the run's end.
 
-    The run's supervisor then ends within seconds, so this function waits for it. If the supervisor
-    was killed too, this function ends the remaining processes of the job. Runs on Slurm are not
-    touched. Raises UserError if the supervisor does not end.
+    When a `submit` ends, the supervisors of its runs end within seconds. This function waits for
+    the supervisor of the run. If the supervisor was killed too, this function ends the remaining
+    processes of the run. Runs on Slurm are not touched. Raises UserError if the supervisor does not
+    end.
     """
     attempts = folder.attempts()
     if not attempts or attempts[-1].ended is not None or attempts[-1].intent is not None:

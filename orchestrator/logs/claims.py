@@ -131,7 +131,7 @@ Row = Mapping[str, Any]
 
 
 def _rows(summary: RunSummary) -> list[Row]:
-    """Return the step reports after the warm-up, each with the values of its line."""
+    """Return a row per step report after the warm-up: its rates, its seconds and its batch size."""
     names = (*_ROUNDING, "global_batch_size")
     return [
         dict(zip(names, values, strict=True))
@@ -144,17 +144,17 @@ def _rows(summary: RunSummary) -> list[Row]:
 
 
 def _stated(rows: Sequence[Row], *names: str) -> list[Row]:
-    """Return the step reports that contain every number in `names`, each number above zero."""
+    """Return the rows in which each of the quantities `names` has a value above zero."""
     return [row for row in rows if all(row[name] and row[name] > 0 for name in names)]
 
 
 def _rate(
     rows: Sequence[Row], name: str, amount: float, batch: int | None, what: str
 ) -> Claim | None:
-    """Return the claim of a rate, checked against the work of an iteration divided by its seconds.
+    """Check a rate in a log against the work of an iteration divided by its seconds.
 
-    amount: the work per sequence, e.g. its tokens. batch: the global batch size, for reports that
-    do not contain it.
+    Returns the claim, or None if the reports do not suffice. amount: the work per sequence, e.g.
+    its tokens. batch: the global batch size, for reports that do not contain it.
     """
     stated = _stated(rows, name, "step_seconds")
     pairs = [(row, size) for row in stated if (size := row["global_batch_size"] or batch)]
@@ -177,11 +177,14 @@ def _rate(
 
 
 def _same_work(rows: Sequence[Row], name: str) -> Claim | None:
-    """Check the rate in each report against the rates in the others; return the worst claim.
+    """Check the rate in each report against the other reports; return the claim that differs most.
 
-    The rate multiplied by the seconds of an iteration is the work of this iteration. All iterations
-    must have the same work. Returns None if the work really differs between iterations, e.g. with
-    packed samples, if the global batch changes, or if there are too few reports.
+    The rate multiplied by the seconds of an iteration is the work of this iteration, which must be
+    the same for all iterations. Returns None in three cases in which this check is not possible:
+
+    - the global batch changes, or there are too few reports;
+    - the work differs in many reports, e.g. with packed samples;
+    - the rate in a report is an average over more than the report's own iteration.
     """
     stating_rows = _stated(rows, name, "step_seconds")
     if len(stating_rows) < _FEWEST or len({row["global_batch_size"] for row in stating_rows}) > 1:

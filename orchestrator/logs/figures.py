@@ -271,7 +271,11 @@ def _shape(
 
 
 def _needs_description(config: Mapping[str, str]) -> bool:
-    """Return whether a log has kinds of layers, or heads, that only a full description covers."""
+    """Return whether the model in a log has a feature that its sizes alone cannot describe.
+
+    Examples are experts, attention windows, and heads of an unusual width. Such a model needs a
+    full description of its layers.
+    """
     if any(config.get(name, "") not in _OFF for name in _OTHER_LAYERS):
         return True
     heads, width, size = (
@@ -300,7 +304,10 @@ def _shape_of_arguments(
 
 
 def _with_stated_length(model: Model, config: Mapping[str, str], given: Given) -> ModelShape:
-    """Return the shape of a described model, with the length of sequences that the log states."""
+    """Return the shape of a described model, with the sequence length that the log states.
+
+    If the log states none, the user's sequence length is used, or else that of the model.
+    """
     length = whole(config.get("seq_length")) or given.sizes.get("seq_length") or model.seq_length
     return described_shape(replace(model, seq_length=length))
 

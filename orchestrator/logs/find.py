@@ -31,8 +31,9 @@ _NO_LOG = (
 class Log:
     """A log, and the file with the errors of the same run if there is one.
 
-    named: whether the user named the log itself, and not its folder. streams: files with metrics as
-    JSON in the log's folder or below it, unless another log is nearer to them.
+    named: whether the user named the log itself, and not its folder. streams: metrics files (JSON)
+    of the same run, in the log's folder or in folders below it. A metrics file is left out if a
+    folder nearer to it has a log.
     """
 
     path: Path | LogSlice
@@ -140,8 +141,10 @@ def _paired(files: dict[Path, bool]) -> Iterator[Log]:
 def _with_streams(logs: Sequence[Log]) -> Iterator[Log]:
     """Yield logs, each with the metrics files that may be of the same run.
 
-    A metrics file near several logs becomes a log of its own. A training saves its state with every
-    checkpoint; only the last state is used, because it contains the others.
+    A metrics file belongs to the log in the same folder, or in the nearest folder above it that has
+    logs. If that folder has several logs, the metrics file becomes a log of its own. A training
+    saves its state with every checkpoint; only the last state is used, because it contains the
+    others.
     """
     consoles: dict[PurePath, list[Log]] = {}
     for log in logs:

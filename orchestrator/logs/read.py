@@ -121,7 +121,10 @@ def _to_read(log: Log) -> LogPaths:
 
 
 def log_source(path: Path | LogSlice) -> Path | LogSlice | str:
-    """Return the log to read; the path `-` becomes the text `-`, which means standard input."""
+    """Return what to read for a path: the path itself, or the text `-` for standard input.
+
+    The result is the text `-` if the path is `-`.
+    """
     return STANDARD_INPUT if str(path) == STANDARD_INPUT else path
 
 

@@ -18,7 +18,11 @@ from parsers.summary.run import RunSummary
 
 
 def time_remarks(summary: RunSummary) -> Iterator[str]:
-    """Yield a sentence on how the step times of a run were chosen, or why there are none."""
+    """Yield sentences about a run's step times: which reports are left out, or why none is known.
+
+    If a program has several engines, a sentence states the speed that the engines' own timers
+    report.
+    """
     if not summary.steady:
         yield (
             "no steady state: the step time still changes in the second half of the log, so half "

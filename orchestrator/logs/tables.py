@@ -39,23 +39,24 @@ def rows_table(
 ) -> Table:
     """Return a table with a row per run, or per step report.
 
-    The titles are `names`, even if the table has no rows.
+    The column titles are the result of the function `names`, even if the table has no rows.
     """
     columns = [Column(name, name, partial(_value, name), EXACT) for name in names(steps=steps)]
     return make_table(columns, rows(summaries, given, steps=steps))
 
 
 def names(*, steps: bool) -> tuple[str, ...]:
-    """Return the names of the values in `rows`."""
+    """Return the keys that each row of `rows` has, in order."""
     return STEP_NAMES if steps else (*RUN_NAMES, *FIGURE_NAMES)
 
 
 def rows(
     summaries: Sequence[RunSummary], given: Given = NOTHING_GIVEN, *, steps: bool
 ) -> list[Row]:
-    """Return a flat row per run, or per step report.
+    """Return a flat row per run, or per step report: a mapping from names to values.
 
-    The names are those of `parsers.summary.rows`; the row of a run also has its figures.
+    The names are those of `parsers.summary.rows`. The row of a run also has the run's figures, e.g.
+    its TFLOPs.
     """
     if steps:
         return [row for summary in summaries for row in step_rows(summary)]

@@ -10,10 +10,10 @@ from parsers.scan.sources import name_of
 
 
 def unparsed_records(logs: Sequence[Log], problems: list[str]) -> Iterator[dict[str, Any]]:
-    """Yield an object for each line: its log, its number from 1, its text, and a format's name.
+    """Yield an object for each line of the logs that looks like a step report but was not parsed.
 
-    The format is the one that the line resembles. problems: gets a sentence for each log that
-    cannot be read.
+    The object contains the log, the line's number (from 1), its text, and the name of the format
+    whose reports the line resembles. problems: gets a sentence for each log that cannot be read.
     """
     for log in logs:
         for path in map(log_source, log.files):

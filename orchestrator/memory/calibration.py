@@ -43,11 +43,13 @@ class Calibration:
     whole_process: bool
 
     def apply(self, forecast: MemoryForecast) -> MemoryForecast:
-        """Return the forecast with a part `calibration`, which corrects its low and high end.
+        """Return the forecast with corrected low and high ends, and a further part `calibration`.
 
-        The new low end is the middle of the forecast times the lowest ratio, minus 5 %. The new
-        high end is the middle times the highest ratio, plus 5 %. If `whole_process` is false, these
-        ends and the middle are those of `forecast.tensors`.
+        If `whole_process` is true, the new low end is the forecast's middle times the lowest ratio,
+        minus 5 %. The new high end is the middle times the highest ratio, plus 5 %. If
+        `whole_process` is false, the peaks include only the memory of torch's allocator. So
+        `forecast.tensors` is corrected in this way, and the same two differences are added to the
+        ends of `forecast`.
         """
         expected = forecast if self.whole_process else forecast.tensors
         low = expected.middle_gib * self.lowest * (1 - _MARGIN) - expected.low_gib

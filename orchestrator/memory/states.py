@@ -97,10 +97,10 @@ class Rank:
         return h * max(self.model.ffn_width, embedding, 3 * h) // self.tensor_parallel_size
 
     def shards(self, zero_stage: int) -> int:
-        """Return over how many ranks ZeRO divides a kind of state: weights, gradients or optimizer.
+        """Return over how many ranks ZeRO divides weights, gradients or optimizer states.
 
-        zero_stage: the lowest ZeRO stage that divides this kind, e.g. 2 for gradients. The result
-        is 1 if the run has a lower stage.
+        zero_stage: the stage from which ZeRO divides them: 1 for optimizer states, 2 for gradients,
+        3 for weights. If the run has a lower stage, they are not divided, and the result is 1.
         """
         divided = (self.placement.zero_stage or 0) >= zero_stage
         # Ranks that share a sequence have copies of the weights, as those of other sequences do.
@@ -108,7 +108,11 @@ class Rank:
         return copies if divided else 1
 
     def expert_shards(self, zero_stage: int) -> int:
-        """Return over how many ranks ZeRO divides a kind of state of the experts; see `shards`."""
+        """Return over how many ranks ZeRO divides the experts' weights, gradients or optimizer.
+
+        zero_stage: the stage from which ZeRO divides them: 1 for optimizer states, 2 for gradients,
+        3 for weights. If the run has a lower stage, or no experts, the result is 1.
+        """
         experts, parallelism = self.placement.experts, self.run.parallelism
         if experts is None or (self.placement.zero_stage or 0) < zero_stage:
             return 1

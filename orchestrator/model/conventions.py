@@ -241,7 +241,11 @@ def _always_gated(model: Model, part: ModelPart) -> Iterator[Deviation]:
 
 
 def _narrow_heads(model: Model, part: ModelPart) -> Iterator[Deviation]:
-    """Yield the differences of a program that assumes heads of width hidden size / heads."""
+    """Yield the differences of a program that does not read the width of a head.
+
+    It assumes that the width of a head is the hidden size divided by the number of heads. It also
+    leaves out the output gates of attention.
+    """
     if part.place != "layers":
         return
     factors = dict(part.multiplied)

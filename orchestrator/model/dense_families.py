@@ -41,12 +41,15 @@ def _none(index: int) -> bool:
 
 
 def every_layer(index: int) -> bool:
-    """Return True, because every layer has the window that the file gives."""
+    """Return True for each index of a layer, for families in which every layer has a window."""
     return True
 
 
 def all_but_every(count: int) -> Callable[[int], bool]:
-    """Return a function of a layer's index (from 0) that is False for every `count`-th layer."""
+    """Return a function that decides, by a layer's index (from 0), whether the layer has a window.
+
+    It returns False for every `count`-th layer, and True for all other layers.
+    """
     return lambda index: (index + 1) % count != 0
 
 

@@ -57,7 +57,10 @@ class _Arguments:
         return default if value is None else value not in _UNSET
 
     def optional(self, name: str) -> int | None:
-        """Return an integer of at least 1; None if the argument is not set or 0."""
+        """Return the value of an integer argument; None if the argument is not set or 0.
+
+        Raises ConfigError if the value is anything else than an integer of at least 1.
+        """
         text = self.given(name)
         if text is None or text == "0":
             return None
@@ -207,7 +210,11 @@ def _in_pattern(frequency: list[int] | int, index: int, *, skips: bool) -> bool:
 
 
 def _window(text: str) -> int:
-    """Return how many keys a query sees: the earlier ones that Megatron's window allows, plus 1."""
+    """Return how many keys a query sees, from Megatron's argument `window_size`, e.g. `127,0`.
+
+    The first number is how many earlier keys the query sees. The query also sees its own key, so
+    the result is this number plus 1. Raises ConfigError if the text has another form.
+    """
     numbers = text.strip("()[] ").replace(" ", "").split(",")
     if len(numbers) != 2 or not numbers[0].isdecimal():
         raise ConfigError(f"window_size: must be two numbers, e.g. 127,0 ({text!r})")

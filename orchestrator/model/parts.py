@@ -81,15 +81,18 @@ class ModelPart:
 
     @property
     def multiplications(self) -> int:
-        """The multiply-adds of a forward pass in all layers, per token or per pair."""
+        """The multiply-adds of a forward pass in all layers with this part.
+
+        They are per token or, if `pairs` is true, per pair of a query and a key.
+        """
         return self.count * _value(self.multiplied)
 
     @property
     def counted_factors(self) -> Factors:
-        """The number of equal layers or norms with this part, as a factor.
+        """The number of equal layers, or of equal norms and biases, that have this part.
 
-        A text that derives a count begins with this factor, e.g. `layers 32 · ...`. Empty if the
-        part is outside of the layers.
+        The number is returned with its name, as the first factor of the part's derivation, e.g.
+        `layers 32`. The result is empty if the part is outside of the layers.
         """
         if self.place not in {"layers", "prediction heads"}:
             return ()
@@ -176,7 +179,7 @@ def _layer_parts(model: Model, layer: Layer, place: Place) -> Iterator[ModelPart
 
 @dataclass(frozen=True, slots=True)
 class _Norm:
-    """Yields the parameters of a model's norms as parts."""
+    """Makes a part for each norm of a model; the part contains the norm's parameters."""
 
     model: Model
 

@@ -28,7 +28,7 @@ def substitute_numbers(formula: str, symbols: Mapping[str, int]) -> str:
 
 
 def symbols_used(formula: str, symbols: Mapping[str, int]) -> dict[str, int]:
-    """Return the symbols that the formula contains, in their original order."""
+    """Return those of `symbols` that the formula contains, in the order of `symbols`."""
     used = {letter for _, letters in _terms(formula) for letter in letters}
     return {letter: number for letter, number in symbols.items() if letter in used}
 

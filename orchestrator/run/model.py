@@ -126,9 +126,11 @@ class Run:
 
     @property
     def num_microbatches(self) -> int | None:
-        """The micro-batches per optimizer step and rank; None if the batch sizes do not divide.
+        """The number of micro-batches per optimizer step and rank.
 
-        DeepSpeed calls this number gradient accumulation steps; pipeline schedules call it chunks.
+        None if the global batch size is unknown, or not a multiple of the sequences that all copies
+        of the model process at once. DeepSpeed calls this number gradient accumulation steps;
+        pipeline schedules call it chunks.
         """
         if self.data_parallel_size is None or self.batch.global_batch_size is None:
             return None
@@ -146,7 +148,7 @@ class Run:
 
     @property
     def parameters(self) -> int | None:
-        """The number of trained parameters, padded vocabulary included."""
+        """The number of parameters of the model, with the padded vocabulary; None if unknown."""
         if self.model is None or self.padded_vocab_size is None:
             return None
         return self.model.parameters(self.padded_vocab_size)
@@ -271,7 +273,10 @@ class _NoOptions:
 
 @cache
 def size_names() -> frozenset[str]:
-    """Return the names that the result of `sizes` has for every framework."""
+    """Return the names of the chosen and derived sizes that runs of every framework have.
+
+    They are the keys of the result of `sizes` for a run without a framework.
+    """
     parts = (Parallelism(), Batch(1, 1), Resources(), Training())
     return frozenset(sizes(Run("", "", None, *parts, options=_NoOptions())))
 

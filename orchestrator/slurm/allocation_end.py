@@ -53,7 +53,8 @@ def interrupted_by_end(job_id: str, log: str) -> str | None:
     """Return the state of a run that was interrupted because its allocation ended.
 
     Returns None if the allocation did not interrupt the run. log: the last lines of the run's log.
-    They decide if Slurm gives no answer, or if the allocation has no time left but still runs.
+    If Slurm gives no answer, Slurm's messages in the log show whether the allocation has ended.
+    They are also used if the allocation has no time left but still runs.
     """
     deadline = time.monotonic() + _SETTLE_SECONDS
     try:

@@ -61,8 +61,8 @@ _DAEMON_IS_AWAY = (
 class SlurmAnswer:
     """Slurm's answer about jobs: their states by id, and the commands that gave no answer.
 
-    names: the names of the jobs in the answer. complete: whether Slurm really does not know the
-    jobs whose states are missing in this answer.
+    names: the names of the jobs in the answer. complete: if true, Slurm does not know the jobs that
+    have no state in this answer. If false, Slurm may know them.
     """
 
     states: dict[str, JobState]

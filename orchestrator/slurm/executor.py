@@ -34,7 +34,11 @@ class RefusedError(Exception):
 
     @property
     def may_accept_fewer(self) -> bool:
-        """Whether Slurm may accept an array with fewer tasks, or the same array later."""
+        """Whether sbatch may have refused an array because too many jobs are submitted.
+
+        After such a refusal, Slurm may accept an array with fewer tasks now, or the same array
+        later.
+        """
         if _LIMIT.search(str(self)):
             return self.limit is not None
         # Older versions do not name the limit, and print the same for a time limit.

@@ -63,8 +63,9 @@ def sbatch_options(
 def dependency(before: Sequence[Place]) -> str | None:
     """Return sbatch's --dependency for a batch of runs; None without a dependency.
 
-    before: for each run, the place of the run that must complete first. In an array, each task
-    depends on the task of the earlier array with the same index.
+    before: for each run of the batch, the job (and the task in an array) of the run that must
+    complete first. If the batch has several runs, these are tasks of one earlier array. Each task
+    of the batch then depends on the task with the same index in that array.
     """
     if not before:
         return None
@@ -74,10 +75,11 @@ def dependency(before: Sequence[Place]) -> str | None:
 
 
 def sbatch_path(path: Path) -> str:
-    """Return a path as sbatch must get it; sbatch replaces e.g. `%j` in the names of files.
+    """Return a path in the form in which an option of sbatch must contain it.
 
-    So each `%` is doubled. If a path contains a backslash, sbatch replaces nothing in it; then only
-    the backslashes are doubled.
+    sbatch replaces e.g. `%j` in the names of files, so each `%` in the path is doubled. But if
+    the path contains a backslash, sbatch replaces nothing in it. Then only the backslashes are
+    doubled.
     """
     text = str(path)
     return text.replace("\\", "\\\\") if "\\" in text else text.replace("%", "%%")

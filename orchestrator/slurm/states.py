@@ -25,13 +25,15 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
 
 
 def read_sacct(lines: Iterable[str], names: Collection[str] | None = None) -> dict[str, JobState]:
-    """Return the states in sacct's lines by job id; `|` is between the SACCT_FIELDS.
+    """Read sacct's lines, and return the state of each job, by the job's id.
 
-    names: the names of the wanted jobs, because earlier jobs may have had the same ids.
+    A line contains the SACCT_FIELDS, with `|` between them. names: the names of the wanted jobs,
+    because earlier jobs may have had the same ids.
 
-    With --duplicates, a requeued job has a line for each of its starts, oldest first. A job whose
-    name accounting does not know yet is left out, because it may belong to another user. If an
-    array's task has its own line, a later line for the array's waiting tasks does not apply to it.
+    sacct is called with --duplicates, so a requeued job has a line for each of its starts, oldest
+    first. A job whose name accounting does not know yet is left out, because it may belong to
+    another user. If a task of an array has its own line, a line for all waiting tasks of the array
+    does not apply to it.
     """
     jobs: dict[str, list[JobState]] = {}
     rest: dict[str, list[JobState]] = {}
@@ -82,7 +84,10 @@ def _last(starts: Sequence[JobState]) -> JobState:
 
 
 def read_squeue(lines: Iterable[str]) -> dict[str, JobState]:
-    """Return the states in squeue's lines by job id; `|` follows each of the SQUEUE_FIELDS."""
+    """Read squeue's lines, and return the state of each job, by the job's id.
+
+    A line contains the SQUEUE_FIELDS, each followed by `|`.
+    """
     jobs = {}
     for line in lines:
         fields = _fields(line.removesuffix("|"), SQUEUE_FIELDS)

@@ -301,8 +301,9 @@ def _given_up(attempt: Attempt, state: JobState) -> bool:
     """Return whether Slurm cancelled a job because a job on which it depended did not complete.
 
     squeue and scontrol report this reason, but sacct does not. If a user cancelled a job, sacct
-    names the user. So a job that sacct reports as CANCELLED without a user was cancelled by Slurm.
-    This does not hold for a state that sacct reports for all waiting tasks of an array.
+    names the user. So if sacct reports a job as CANCELLED without a user, Slurm cancelled it. There
+    is one exception: if sacct reports one state for all waiting tasks of an array, a missing user
+    proves nothing.
     """
     if state.word != CANCELLED or attempt.intent is None or not attempt.intent.chained:
         return False
@@ -346,10 +347,10 @@ def _adopt(opened: Sequence[Open], store: CampaignStore, refusals: list[str]) ->
 def recover(runs: Iterable[PlannedRun], store: CampaignStore, *, alone: bool) -> list[str]:
     """Resolve every interrupted submission: record its job if there is one, or withdraw it.
 
-    alone: whether no other submit of this host can be running, nor an sbatch that it started. If
-    so, all recorded submissions of this host have ended. A submission of another host has ended if
-    it is older than ABANDONED_SECONDS. Returns a sentence for each submission that stays
-    unresolved.
+    alone: whether it is certain that this host runs no other `submit`, and no sbatch that another
+    `submit` started. If so, all recorded submissions of this host have ended. A submission of
+    another host has ended if it is older than ABANDONED_SECONDS. Returns a sentence for each
+    submission that stays unresolved.
     """
     cancel_withdrawn(store)
     opened = list(open_attempts(runs, store))

@@ -99,7 +99,11 @@ def _refuse_streams(logs: Sequence[Log]) -> None:
 
 
 def _going_on(folder: WorkFolder) -> dict[str, Task]:
-    """Return the tasks that had not ended when Slurm last answered, by shard."""
+    """Return the tasks that have not ended, by the names of their shards.
+
+    Shards that have a result are left out. If Slurm may know a task but gives no state for it, the
+    task counts as not ended.
+    """
     tasks = {
         shard: Task(f"{job.job_id}_{index}", folder.log(name, index))
         for name, job in folder.jobs()
