@@ -35,9 +35,10 @@ def ended(seconds: float, state: str = "COMPLETED", device: str = "cpu") -> dict
 
 @pytest.fixture
 def rows(reported: Callable[..., Reported]) -> Callable[..., list[dict[str, Any]]]:
-    """Return a function that makes a campaign with these attempts.
+    """Return a function that makes a campaign, and returns the rows of its report.
 
-    The function returns the rows of its report, in which runs of a configuration are combined.
+    The function takes the arguments of `reported`: lines of the campaign file, and an attempt for
+    each run. Options of the report may follow. By default, runs of a configuration are combined.
     """
 
     def make(text: str, *attempts: dict[str, Any] | None, **options: Any) -> list[dict[str, Any]]:
@@ -122,9 +123,10 @@ def test_ids_are_shortened_to_distinct_starts(ids: list[str], expected: list[str
 def test_json_has_the_configurations_with_their_intervals(
     reported: Callable[..., Reported],
 ) -> None:
-    """The JSON has, for each configuration, the lowest, median and highest value of completed runs.
+    """The JSON has the lowest, median and highest step time, TFLOPs etc. of each configuration.
 
-    If no run has a value, e.g. no MFU, the JSON has null in its place.
+    Only completed runs count. If none of them has a value, e.g. an MFU, the JSON has null in its
+    place.
     """
     attempts = [*map(ended, (1, 2, 4)), ended(9, "FAILED"), *map(ended, (3, 3, 3, 3))]
     campaign, runs, report = reported(MATRIX, *attempts)

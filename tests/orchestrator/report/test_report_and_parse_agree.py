@@ -118,7 +118,7 @@ def test_report_and_parse_give_the_same_step_times(
 
 
 def reports(*numbers: int) -> str:
-    """Return DeepSpeed's log lines of some iterations."""
+    """Return the lines that DeepSpeed logs for the iterations with these numbers."""
     return "".join(LOGS[DEEPSPEED].splitlines(keepends=True)[number // 2 - 1] for number in numbers)
 
 
@@ -155,7 +155,11 @@ SEVERAL_LAUNCHES = {
 def test_report_and_parse_agree_on_several_launches(
     case: str, log_of: Callable[[str, str, str], str]
 ) -> None:
-    """`report` uses the last launch that trained; every launch has a warm-up of its own."""
+    """If a log has several launches, `report` uses the last run in it that trained.
+
+    A launch that continues from a checkpoint belongs to the same run as the launch before it. A
+    launch that begins at the first iteration is a new run. Every launch has a warm-up of its own.
+    """
     text, left = SEVERAL_LAUNCHES[case]
     log = log_of(DEEPSPEED, "5", text)
     [row] = call("report", "mine.yaml", "--format", "json")[0]["runs"]

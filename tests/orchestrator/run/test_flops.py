@@ -38,7 +38,10 @@ SHAPES = {
 
 
 def iteration_of(model: ModelShape, **changed: Any) -> Iteration:
-    """Return an iteration of 3 sequences, with an unpadded vocabulary and these changes."""
+    """Return an iteration of 3 sequences, with an unpadded vocabulary.
+
+    changed: fields of the iteration that get other values.
+    """
     values = {"padded_vocab_size": model.vocab_size, "global_batch_size": 3, **changed}
     return Iteration(model=model, **values)
 
@@ -141,9 +144,9 @@ APART = {
 
 @pytest.mark.parametrize("name", APART)
 def test_conventions_differ_by_what_they_leave_out(name: str):
-    """The ratios of the conventions' FLOPs are those computed by hand.
+    """The ratios between the FLOPs of different conventions equal those computed by hand.
 
-    They differ by up to a fifth for long sequences or small models.
+    For long sequences or small models, the conventions differ by up to a fifth.
     """
     model = SHAPES[name]
     exact = flops("model", model)
@@ -291,7 +294,7 @@ def test_equation_3_is_not_for_every_model():
 
 
 def test_every_convention_has_its_name_and_title():
-    """The table of conventions has each convention by its name, and each has a title."""
+    """The keys of CONVENTIONS are the names of all conventions, and each convention has a title."""
     assert [*CONVENTIONS] == [
         "model",
         "hardware",

@@ -53,7 +53,7 @@ def test_every_convention_is_in_it():
 
 
 def shown(gpu: Gpu) -> str:
-    """Return the row of a GPU that the page must have."""
+    """Return the row that the page must have for a GPU."""
     peaks = (gpu.peak_tflops.get(precision) for precision in ("fp16", "bf16", "fp32"))
     cells = (
         gpu.name,

@@ -240,7 +240,10 @@ def test_every_variant_costs_the_flops_that_torch_counts(
 
 
 def small_of(shape: ModelShape, changed: dict[str, Any]) -> ModelShape:
-    """Return this shape with the small sizes SMALL and these changes."""
+    """Return this shape with the small sizes in SMALL.
+
+    changed: fields of the shape that get other values.
+    """
     own_groups = shape.num_key_value_heads == 1
     sizes = {"ffn_hidden_size": None, "num_key_value_heads": 1 if own_groups else None}
     return replace(shape, **{**SMALL, **sizes, **changed})

@@ -51,10 +51,10 @@ def batch(tmp_path: Path) -> Path:
 
 
 def test_an_array_s_script_runs_that_of_the_index(batch: Path) -> None:
-    """The script of an array starts the job script of the run whose index is the task's.
+    """In each task of an array, the array's script starts the job script of the task's run.
 
-    The job script runs in the run's own folder, and the task exits with its exit code. The same
-    holds after a requeue.
+    This is the run with the task's index. The job script runs in the run's own folder, and the task
+    exits with the exit code of the job script. The same holds after a requeue.
     """
     assert directives((batch / "script.sh").read_text()) == directives(ASKING)
     for index in (0, 1, 0):
@@ -80,7 +80,7 @@ def test_a_batch_whose_job_has_begun_is_not_withdrawn(batch: Path) -> None:
 
 
 def alone(folder: Path, body: str) -> None:
-    """Write the batch of a single run, whose job script executes `body`."""
+    """Write a batch of runs that has a single run, whose job script executes `body`."""
     batch, attempt = folder / "batch", folder / "an attempt"
     batch.mkdir()
     attempt.mkdir()

@@ -27,10 +27,10 @@ REFUSALS = {
 def test_only_limits_on_submitted_jobs_may_accept_fewer_runs(
     message: str, limit: str | None, fewer: bool
 ) -> None:
-    """If a limit on submitted jobs was reached, sbatch may accept fewer runs, or all runs later.
+    """If sbatch refused runs because of a limit on submitted jobs, it may accept some of them.
 
-    After any other refusal, fewer runs do not help. Old versions of Slurm do not name the limit;
-    then `limit` is None.
+    It may also accept all of them later. After any other refusal, fewer runs do not help. Old
+    versions of Slurm do not name the limit; then `limit` is None.
     """
     refused = RefusedError(message)
     assert (refused.limit, refused.may_accept_fewer) == (limit, fewer)

@@ -39,7 +39,10 @@ STEP = (
 
 
 def steps(seconds: float, every: int = 1, reports: int = 6) -> str:
-    """Return a log with this many step reports, one per `every` steps of `seconds` each."""
+    """Return a log with this many step reports.
+
+    There is one report per `every` steps, and each step takes `seconds`.
+    """
     numbers = range(every, every * reports + 1, every)
     return "".join(STEP.format(number=number, seconds=seconds) for number in numbers)
 

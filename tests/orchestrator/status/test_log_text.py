@@ -41,7 +41,7 @@ def test_a_log_s_end_is_its_last_lines_as_they_are_read(
 def test_the_last_lines_are_those_of_splitting_the_whole_log(
     tmp_path_factory: pytest.TempPathFactory, end: bytes, lines: list[bytes], number: int
 ):
-    """`last_lines` finds the lines that one gets by splitting the whole log at its newlines.
+    """`last_lines` finds the last lines as if the whole log were split at its newlines.
 
     The log may or may not end with a newline. It may be longer than the block that `last_lines`
     reads at once.

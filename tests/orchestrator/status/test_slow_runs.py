@@ -70,7 +70,8 @@ def test_a_run_is_slow_if_it_is_an_outlier_among_its_siblings(
 def test_a_machine_whose_steps_vary_much_makes_no_run_slow() -> None:
     """If the steps within each run vary much, a longer step time does not make a run slow.
 
-    The comparison uses at least the deviation of the steps within a run.
+    A slow run must be several deviations above the usual time. The deviation that counts is at
+    least that of the steps within a run.
     """
     assert slow(0.20, 0.20, 0.30) == [2]
     assert slow(0.20, 0.20, 0.30, deviation=0.05) == []

@@ -88,9 +88,9 @@ def test_a_rehearsal_may_have_more_ranks_than_cores(strict) -> None:
 
 @pytest.mark.skipif(cores() < 2, reason="two runs at once need two cores")
 def test_runs_at_once_count_each_other(playground) -> None:
-    """If two runs run at the same time, the record of each has one other run.
+    """If two runs run at the same time, the record of each counts the other run.
 
-    A run that starts when the others have ended records no other run.
+    A run that starts when the others have ended counts no other run.
     """
     meet = 'touch "$LEDGER.$run.here"; until [[ $(ls "$LEDGER".*.here | wc -l) -ge 2 ]]; do :; done'
     playground.write_campaign(f"{meet}; sleep 1", matrix="seed: [1]")
@@ -107,7 +107,10 @@ def test_runs_at_once_count_each_other(playground) -> None:
 
 
 def playground_report(playground) -> list[dict[str, Any]]:
-    """Return the label of each run in the report, and how it is crowded."""
+    """Return, for each run in the report, its label and the text that shows how it is crowded.
+
+    The text is None for a run that is not crowded.
+    """
     runs = json.loads(playground.teralog("report", "campaign.yaml", "--json").stdout)["runs"]
     return [{"run": run["label"], "crowded": run["crowded"]} for run in runs]
 

@@ -265,9 +265,9 @@ def test_cancel_ends_running_runs_and_stops_waiting_ones_from_starting(playgroun
 
 
 def test_a_run_is_cancelled_by_its_label_or_the_beginning_of_its_id(playground) -> None:
-    """`cancel` ends the run with a label or the beginning of an id, and the other runs go on.
+    """`cancel` ends only the run that the user names by its label or the beginning of its id.
 
-    A name that matches no run is reported.
+    If no run has this label or id, a message reports that.
     """
     playground.write_campaign('test -e "$LEDGER.go" || sleep 600', matrix="seed: [1, 2]")
     submit = playground.start("submit", "campaign.yaml")

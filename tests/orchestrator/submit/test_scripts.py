@@ -191,9 +191,10 @@ def v100() -> Campaign:
 def test_sbatch_writes_into_the_runs_folder_whatever_its_name(
     folder: str, pattern: str, v100: Campaign
 ) -> None:
-    """The value of --output makes sbatch write its log into the run's folder, whatever its name.
+    """For any name of the run's folder, the script's --output makes sbatch write the log into it.
 
-    In the value, sbatch replaces %j by the job id and %% by %, unless there is a backslash.
+    In the value of --output, sbatch replaces %j by the job id and %% by %. If the value contains a
+    backslash, sbatch replaces neither.
     """
     script = job_script(v100.runs[0], v100, Path(folder))
     assert f"\n#SBATCH --output={pattern}\n" in script

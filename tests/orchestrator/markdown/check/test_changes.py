@@ -43,7 +43,8 @@ def test_a_change_follows_from_any_where_it_follows_from_one(
 ) -> None:
     """`follows_from_any` is true exactly if a stated change is right for at least one number.
 
-    E.g. `104(↑4%)` is right for 100. The function tries only likely numbers; the test tries all.
+    E.g. `104(↑4%)` is right for 100. The function tries only the numbers in the range that the
+    change implies. The test tries all numbers.
     """
     drawn, old = Fraction(value), Fraction(others[0])
     true_percent = f"{float(abs(drawn - old) / old * 100):.1f}"

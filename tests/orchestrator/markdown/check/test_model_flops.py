@@ -76,7 +76,7 @@ def test_a_row_that_is_30_percent_too_high_is_found() -> None:
     ],
 )
 def test_a_known_convention_is_named(model: str, tokens: int, tflops: float, why: str) -> None:
-    """If wrong TFLOP/s follow from a known way to count, the finding names it.
+    """If wrong TFLOP/s follow from a known way to count FLOPs, the finding names this way.
 
     E.g. a way that ignores attention windows, or counts recomputation.
     """
@@ -101,9 +101,10 @@ def test_multi_token_prediction_counts() -> None:
 
 
 def test_adapters_have_no_gradients_of_frozen_weights() -> None:
-    """If a heading or a cell names LoRA, TFLOP/s of two thirds of the FLOPs give no finding.
+    """For LoRA, TFLOP/s that count only two thirds of the model's FLOPs give no finding.
 
-    The reason is that frozen weights need no gradients.
+    A heading or a cell of the page names LoRA. Then the model's weights are frozen, and need no
+    gradients.
     """
     rows = [row("2643", "735", "4096"), row("2551", "710", "4096")]
     assert findings_of(page("LLAMA3_70B", *rows, above="### LoRA Performance")) == []
@@ -120,10 +121,10 @@ def test_rows_of_a_model_that_is_not_known_must_agree() -> None:
 
 
 def test_speeds_in_whole_sequences_are_coarse() -> None:
-    """A speed that is a whole number of sequences per second may be rounded by half a sequence.
+    """If a speed is a whole number of sequences per second, the page may have rounded it.
 
-    E.g. 39936 tokens/s per GPU on 8 GPUs are 39 sequences of 8192 tokens.
-    Then 38.5 to 39.5 sequences per second are accepted.
+    E.g. 39936 tokens/s per GPU on 8 GPUs are 39 sequences of 8192 tokens per second.
+    Then any speed from 38.5 to 39.5 sequences per second is accepted.
     """
     rows = [row("39936", "1000", gpus=8), row("39936", "1024", gpus=8)]
     assert findings_of(page("Secret 1T", *rows)) == []

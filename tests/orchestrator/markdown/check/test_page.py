@@ -264,7 +264,8 @@ def test_what_is_off_in_the_last_digit_is_distinguished(
 ) -> None:
     """A finding shows whether a change is wrong only in its last digit.
 
-    E.g. from 717 to 742 is +3.487 %, so 3.4 % is wrong in the last digit, and 3.2 % in more.
+    E.g. from 717 to 742 is +3.487 %. So a stated change of 3.4 % is wrong only in its last digit. A
+    stated change of 3.2 % is wrong by more.
     """
     findings = findings_of(table("Speed", "717", cell))
     assert [finding.last_digit_only for finding in findings] == (
@@ -275,7 +276,7 @@ def test_what_is_off_in_the_last_digit_is_distinguished(
 def test_where_both_parts_of_a_change_agree_the_other_row_is_suspected() -> None:
     """If a cell's difference and percentage agree, the number in the other row may be wrong.
 
-    The finding shows the number there with which both would be right.
+    The finding shows which number in the other row would make both of them right.
     """
     (finding,) = findings_of(table("Mem", "11089", "9082(-2727,↓23.1%)"))
     assert finding.message.endswith("would be right if line 5 had 11809")

@@ -154,9 +154,9 @@ def test_the_markdown_is_what_the_figures_make(page: str) -> None:
 
 
 def test_the_findings_are_what_the_command_prints() -> None:
-    """The stored findings about the published tables are those of the check today.
+    """The stored findings about the published tables equal those that the check gives today.
 
-    Their number is that of the contradictions found by hand in the original pages: ten.
+    There are ten, as many as the contradictions found by hand in the original pages.
     """
     text = published.FINDINGS.read_text()
     assert text == published.findings()
@@ -173,7 +173,7 @@ def test_the_document_s_example_is_what_the_command_prints() -> None:
 
 
 def test_every_file_of_figures_belongs_to_a_page() -> None:
-    """The CSV files of a page are those of the tables in the page's source.yaml.
+    """A published page has exactly the CSV files that its source.yaml lists.
 
     The file source.yaml has the keys `title`, `date` and `tables`.
     """

@@ -35,10 +35,10 @@ def messages_about(titles: str, *rows: str) -> list[str]:
 def test_utilization_follows_from_a_peak_of_the_gpu(
     titles: str, row: str, peak: str | None
 ) -> None:
-    """TFLOPs divided by the utilization must be a peak of the GPU, of any precision.
+    """TFLOPs divided by MFU or HFU must be a peak of the row's GPU, of any precision.
 
-    If a title is only "TFLOPs", they may include recomputation, so a higher quotient is accepted
-    next to an MFU.
+    If a title is only "TFLOPs", they may include recomputation, which an MFU leaves out. So TFLOPs
+    divided by MFU may then be higher than the peak.
     """
     messages = messages_about(titles, row)
     assert len(messages) == (peak is not None)

@@ -101,7 +101,7 @@ def test_the_time_of_a_step_is_given_or_derived(cells: dict[str, str], seconds: 
 def test_the_size_may_be_in_the_model_s_name() -> None:
     """A size in a model's name, e.g. "GPT-2 XL (1.5B)", is used only if nothing else has the size.
 
-    A column or a comment of the page with the size comes first.
+    If a column or a comment of the page has the size, that size is used instead.
     """
     assert row_of({"Model": "GPT-2 XL (1.5B)"}).parameters() == 1_500_000_000
     assert row_of({"Model": "GPT-2 XL (1.5B)", "Params": "1.6B"}).parameters() == 1_600_000_000

@@ -128,7 +128,7 @@ def test_a_note_that_is_not_plain_is_ignored(page: bytes) -> None:
 
 
 def test_a_length_said_twice_is_one() -> None:
-    """If the prose gives the same sequence length twice, the first line counts as its place."""
+    """If the prose gives the same sequence length twice, its line number is that of the first."""
     assert seq_length_of(b"Seq length is 1024\n\nSeq length is 1024\n") == (1024, 1)
 
 

@@ -78,7 +78,7 @@ def test_a_cell_without_exactly_one_number_is_unchanged(cell: bytes) -> None:
 def test_a_share_is_in_per_cent_if_its_cell_shows_it(cell: bytes, new: bytes) -> None:
     """A utilization is written in per cent if its cell has a % sign, and else as a fraction.
 
-    In this test, blank cells get per cent too.
+    A blank cell gets the form that the test has set for blank cells: per cent.
     """
     assert SHARE.written(cell, 0.3721) == new
 

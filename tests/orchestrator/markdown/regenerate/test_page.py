@@ -182,7 +182,7 @@ def test_a_missing_sequence_length_is_not_guessed() -> None:
 def test_a_reported_column_is_left_and_noticed() -> None:
     """A column with the title "Reported TFLOPs" stays unchanged, and a message reports that.
 
-    A program printed its values.
+    Its values are not computed again, because the title means that a training program printed them.
     """
     header = "| GPUs | Size | GBS | Time | TFLOPs | Reported TFLOPs |\n|-|-|-|-|-|-|\n"
     made = regenerate(table("| 16 | 7.5B | 4 | 0.661s | 1.0 | 1.0 |", header=header), LENGTH)

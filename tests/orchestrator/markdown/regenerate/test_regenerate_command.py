@@ -149,9 +149,10 @@ def test_text_from_a_file_does_not_control_the_terminal(tmp_path: Path) -> None:
 def test_the_document_shows_what_is_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The example in the docs is what the commands print.
+    """The examples in the docs are what the commands print.
 
-    The docs contain the page, the first command's output, and the second command's table.
+    The docs contain an example page and two commands. The first command must print exactly the
+    output in the docs. The output of the second command must contain the table in the docs.
     """
     monkeypatch.chdir(tmp_path)
     first, second = re.findall(r"```text\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)

@@ -94,7 +94,10 @@ def test_words_filter_the_runs_and_the_plots(stages: Path, opened: Opened):
 
 
 def test_values_of_columns_filter_the_runs(stages: Path, opened: Opened):
-    """A run is shown if it has one of the chosen values in each column with chosen values."""
+    """The reader can choose values of several columns; the table then has only matching runs.
+
+    A run matches if, in each of these columns, it has one of the chosen values.
+    """
     page = opened(stages)
     page.locator(".choice > summary", has_text="strategy").click()
     page.get_by_label("zero1").check()
@@ -161,9 +164,9 @@ PLOTS = [
 
 
 def test_a_configuration_has_its_median_its_runs_and_their_range(written: Written, opened: Opened):
-    """A plot shows the runs of each configuration and their median.
+    """A plot of TFLOPs shows the runs of each configuration and their median.
 
-    A text shows the median and the range.
+    For each configuration, a text has the median and the range of the TFLOPs.
     """
     matrix = "matrix: {strategy: [ddp, zero1], seed: [1, 2, 3]}\n"
     page = opened(written(matrix, *map(done, (1.0, 4.0, 2.0, 8.0, 8.0, 8.0))))
@@ -284,7 +287,7 @@ def test_an_address_of_no_run_shows_all_runs(stages: Path, opened: Opened):
 def test_curves_shade_the_warm_up_and_name_what_they_leave_out(written: Written, opened: Opened):
     """A plot shades the warm-up. Of a long run it draws only some reports, and a note names which.
 
-    In each group of adjacent reports, it draws the lowest and the highest one.
+    In each group of adjacent reports, it draws those with the lowest and the highest value.
     """
     page = opened(written("", {"log": log(1.0, steps=2000), "state": "COMPLETED"}))
     page.locator("#table tbody a").click()
@@ -327,7 +330,7 @@ def test_markup_in_logs_and_labels_stays_text(written: Written, opened: Opened):
 def test_the_page_is_as_dark_as_its_reader_likes_it(
     stages: Path, opened: Opened, scheme: str, is_dark: bool
 ):
-    """The page is dark if the system is, until the reader presses a button.
+    """The page is dark if the reader's system has dark colors; a button changes that.
 
     The reader's choice is stored.
     """

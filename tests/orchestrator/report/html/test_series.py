@@ -33,7 +33,10 @@ def test_values_that_are_not_numbers_are_counted():
 
 @given(st.lists(FINITE, max_size=200), st.integers(1, 20).map(lambda half: 2 * half))
 def test_a_thinned_curve_holds_reports_only_and_few_of_them(values: list[float], limit: int):
-    """A shortened curve keeps its first, last, lowest and highest report, in their order."""
+    """A shortened curve keeps the first and the last report, in order.
+
+    It also keeps a report with the lowest value, and one with the highest.
+    """
     points = list(enumerate(values))
     curve = series(points, limit)
     kept = list(zip(curve.x, curve.y, strict=True))

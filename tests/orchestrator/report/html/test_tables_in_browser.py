@@ -126,7 +126,7 @@ def test_a_page_without_plots_has_no_place_for_them(published: Published, opened
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_page_is_as_dark_as_its_reader_likes_it(gpt2: Path, opened: Opened, scheme: str):
-    """The page is dark if the system is, until the reader presses a button."""
+    """The page is dark if the reader's system has dark colors; a button changes that."""
     page = opened(gpt2, color_scheme=scheme)
     assert (background(page) < 128) == (scheme == "dark")
     page.locator("#theme").click()

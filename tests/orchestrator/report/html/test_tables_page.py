@@ -136,7 +136,10 @@ def test_without_a_batch_nothing_is_reported_about_scaling():
     ids=["one number", "another size", "an unknown column", "another day", "another table"],
 )
 def test_rows_that_differ_in_anything_else_are_not_compared(page: str):
-    """Rows are compared only if all other columns are equal, also those teralog does not know."""
+    """Rows that differ in more than the number of GPUs are not compared.
+
+    They are not compared even if they differ in a column that teralog does not know.
+    """
     assert "Scaling efficiency" not in [plot.title for plot in made(page)[0].plots]
 
 
@@ -220,7 +223,10 @@ def test_a_page_of_another_author_is_not_overwritten(page: Path):
     ],
 )
 def test_options_that_a_page_cannot_use_are_refused(page: Path, options: list[str], message: str):
-    """Without --html, or with an option that applies only to campaigns, no HTML page is written."""
+    """For a markdown page, `report` needs --html and refuses options that apply only to campaigns.
+
+    After such an error, it has written no HTML page.
+    """
     done = report("speed.md", *options)
     assert done.exit_code == 2
     assert message in done.stderr
