@@ -109,9 +109,9 @@ def load_campaign(path: Path) -> Campaign:
 
 
 def _with_configs(checked: Checked, folder: Path) -> Checked:
-    """Replace each `model.config` path of a campaign file by the content of that config.json.
+    """Return `checked` with the content of each config.json in place of its path, `model.config`.
 
-    Returns the changed file. A config.json that cannot be read is added to the problems.
+    If a config.json cannot be read, its path stays, and the result has one more problem.
     """
     file, problems = checked.file, []
 

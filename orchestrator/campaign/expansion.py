@@ -40,9 +40,10 @@ class Entry:
         return self.values.get(name, default(name, self.values.get("framework")))
 
     def place(self, name: str) -> str:
-        """Return the path in the campaign file under which a parameter is given, e.g. `defaults`.
+        """Return the path of the part of the campaign file that gives a parameter its value.
 
-        This is `defaults` for an inherited parameter, and otherwise e.g. `matrix` or `include[0]`.
+        This is `defaults` for an inherited parameter. For others, it is the part that contains the
+        entry, e.g. `matrix` or `include[0]`.
         """
         return "defaults" if name in self.inherited else self.where
 
@@ -117,10 +118,10 @@ def make_run(entry: Entry, cluster: str, repeat: int = 1) -> Run:
 
 
 def difference(entry: Entry, name: str, repeat: int) -> tuple[str, Any]:
-    """Return a text of a run's parameters except `name`, and the value of the parameter `name`.
+    """Return a text of a run's parameters without one of them, and the value of that one.
 
-    Runs with equal texts differ at most in the parameter `name`. Default values are left out of the
-    text; `repeat` is in the text.
+    name: the name of that one. Runs with equal texts differ at most in this parameter. Default
+    values are left out of the text; `repeat` is in the text.
     """
     framework = entry.values.get("framework")
     rest = {

@@ -85,8 +85,8 @@ def shell_safe(text: str) -> str:
 def _texts(name: str, values: Mapping[str, Any]) -> dict[str, str]:
     """Return the text that a label shows for each value of a parameter.
 
-    values: the values of the parameter, by their repr. The result has the same keys, except the key
-    of the value None, which has no text.
+    values: the values of the parameter; the key of each is its repr. The texts have the same keys.
+    The result has no text for the value None, because a label shows nothing for it.
     """
     texts = {key: _whole(name, value) for key, value in values.items() if value is not None}
     long = {
@@ -160,8 +160,8 @@ def _what_differs(long: Mapping[str, Any]) -> dict[str, str]:
 def setting_leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
     """Yield each value inside a setting as a text, with the keys that lead to it.
 
-    For a mapping, these are its innermost values. For a list of arguments, these are its options,
-    each together with its values, and there are no keys.
+    In a mapping, these are the innermost values, except None. In a list of arguments, these are the
+    options, each in one text with its own values; an empty tuple is in place of the keys.
     """
     if isinstance(value, dict) and value:
         for key, inner in value.items():
@@ -186,10 +186,11 @@ def _options(arguments: Sequence[Any]) -> list[str]:
 
 
 def _ends(paths: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], tuple[str, ...]]:
-    """Return the shortest end of each path that distinguishes it from the other paths.
+    """Return for each path the shortest end that only this path has.
 
-    A path is a tuple of its parts, and an end is a tuple of its last parts. If every end of a path
-    is also an end of another path, the result is the whole path.
+    A path is a tuple, e.g. of the folders and the name of a file. An end is a tuple of its last
+    parts: (b, c) is an end of (a, b, c). If every end of a path is also an end of another path, the
+    result is the whole path.
     """
     all_ends = {path: [path[start:] for start in range(len(path))][::-1] for path in paths}
     counts = Counter(end for ends in all_ends.values() for end in ends)

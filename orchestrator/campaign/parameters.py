@@ -226,11 +226,12 @@ def parameter_problems(
     frameworks: Iterable[str],
     elsewhere: Mapping[str, str] = {},
 ) -> Iterator[str]:
-    """Yield the problems of parameters at `where`, as sentences that begin with `where`.
+    """Yield a sentence for each problem of the parameters in one part of a campaign file.
 
-    where: the part of the file that contains the parameters. A parameter is valid if at least one
-    of `frameworks` has it and accepts its value. elsewhere: by key, a hint for the message about a
-    key that is not a parameter but belongs in another part of the file.
+    where: the path of this part, e.g. `defaults`; every sentence begins with it. A parameter is
+    valid if at least one of `frameworks` has it and accepts its value. elsewhere: the keys of other
+    parts of the file, each with a hint. If a key in this part is one of these, and not a parameter,
+    the sentence contains the hint.
     """
     kinds = (CommonParameters, *(FRAMEWORKS[name].options for name in frameworks))
     for name, value in values.items():

@@ -111,8 +111,8 @@ def _columns(campaign: Campaign) -> tuple[Column[_Planned], ...]:
 def plan_table(campaign: Campaign, calibrations: Calibrations, states: States = NO_STATES) -> Table:
     """Return a table with a row for every run, also for impossible ones.
 
-    states: for runs that `submit` will not start, the state of each, by run id. If it is empty, the
-    table has no column of states.
+    states: the state of each run that `submit` will not start, by run id. If it is empty, the table
+    has no column of states.
     """
     state: Column[_Planned] = Column("state", "state", lambda row: _state(row.planned, states))
     identity, label, *sizes_of_run = _columns(campaign)

@@ -76,7 +76,7 @@ _EARLIER_NAMES = {"table": "text", "md": "markdown"}
 
 
 class Format(click.Choice[str]):
-    """The type of `--format`: a name in FORMATS, or the name that an earlier version used."""
+    """The type of `--format`: a name in FORMATS, or a name that an earlier teralog used for one."""
 
     def __init__(self) -> None:
         """Accept the names of all formats in which a table can be printed."""
@@ -381,11 +381,11 @@ def table_text(
 ) -> str | bytes:
     """Return a table in one of FORMATS.
 
-    table: returns the table for people. sentences: the lines below this table. text: returns a text
-    that replaces table and sentences in the format `text`. records: returns one object per row, for
-    programs. values: returns the table for CSV and Parquet; without it, the table is made from
-    `records`. whole: the JSON value to print instead of `records`. Only the functions that the
-    format needs are called.
+    `table`, `records`, `values` and `text` are functions. Only those that the format needs are
+    called. table: returns the table for people. sentences: the lines below this table. text:
+    returns what the format `text` shows instead of the table and the sentences. records: returns
+    one object per row, for JSON. values: returns the table for CSV and Parquet; without it, this
+    table is made from `records`. whole: the JSON value to return instead of `records`.
     """
     from orchestrator.common.latex import as_latex, latex_comment
     from orchestrator.common.parquet import as_parquet

@@ -207,8 +207,9 @@ def _matched(
 def _named(pairing: "Pairing", names: tuple[str, str] | None) -> "Pairing":
     """Return a pairing whose two sides have different names.
 
-    With `names`, the name of each side begins with the name of its campaign. Without `names`, the
-    names begin with A and B if they are equal, and otherwise stay as they are.
+    names: the names of the two campaigns, which become the beginnings of the names of the sides. If
+    it is None and both sides have the same name, the beginnings are A and B. If it is None and the
+    sides have different names, these stay as they are.
     """
     from dataclasses import replace
 
@@ -224,7 +225,10 @@ def _names(a: str, b: str) -> tuple[str, str]:
 
 
 def _name(path: str) -> str:
-    """Return the name of a campaign: its file without suffix, or the whole name of its folder."""
+    """Return the name of a campaign, given the path of its file or of its results folder.
+
+    For a file, this is its name without the suffix. For a folder, it is the folder's whole name.
+    """
     return Path(path).absolute().name if Path(path).is_dir() else Path(path).stem
 
 

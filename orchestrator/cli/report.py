@@ -253,7 +253,8 @@ def _update(page: Path, campaign: "Campaign", report: "Report") -> str:
 class Reports:
     """Two reports of the same runs: `of_runs` for JSON and CSV, and `for_people` for reading.
 
-    `of_runs` has a row for each run.
+    `of_runs` has a row for each run. `for_people` usually has a row for each configuration; see
+    `report_for_people`.
     """
 
     of_runs: "Report"
@@ -278,9 +279,9 @@ def _formatted(
     runs: "Sequence[Collected]",
     layout: str,
 ) -> Any:
-    """Call `print_table` or `table_text` with the contents of a report; return its result.
+    """Print a report, or return it as text, in one of FORMATS.
 
-    make: the function to call. layout: the format, which is its first argument.
+    make: `print_table` to print the report, or `table_text` to return it. layout: the format.
     """
     from orchestrator.report.json_report import report_json
 

@@ -15,7 +15,7 @@ _LINE_BYTES = 200
 
 
 def last_start(log: Path) -> int:
-    """Return the byte of a log at which the job's last start begins.
+    """Return the position in a log, in bytes, at which the job's last start begins.
 
     Returns 0 if Slurm started the job only once.
     """

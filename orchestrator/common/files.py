@@ -137,9 +137,9 @@ def claim_folder(
     Returns whether this call made the folder. If several callers try at the same time, also on
     several hosts, only one succeeds. texts: the content of each file, by name. Every caller must
     pass different texts, so that a caller recognizes its own folder. links: the target of each
-    symbolic link, by name. same: for some of the files, by name, another synced file that already
-    has the same text. The new file becomes a hard link to it, so that the text is not written
-    again. So no program may change these files later. Raises OSError.
+    symbolic link, by name. same: older files that already have the same text as new files, by the
+    name of the new file. If possible, a new file becomes a hard link to the older one, so that the
+    text is not written again. So no program may change these files later. Raises OSError.
     """
     try:
         _make_whole(folder, texts, links, same)

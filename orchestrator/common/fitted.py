@@ -46,7 +46,7 @@ class FittedTable:
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """A column as it is shown: the texts of its cells."""
+    """A column with the texts of its cells, and the widths that it needs or can have."""
 
     title: str
     name: str
@@ -213,7 +213,8 @@ def _widths(columns: Sequence[_Shown], width: int) -> list[int]:
 def _title_words(title: str) -> list[str]:
     """Return the parts of a title that stay on one line: words, and a unit in parentheses.
 
-    A word may end after its hyphen, or after its slash: TFLOPs/GPU, but not tokens/s.
+    A line may also break after a hyphen. It may break after a slash only if a word of at least
+    three characters follows: in TFLOPs/GPU, but not in tokens/s.
     """
     return re.sub(r"-(?=\w)|/(?=\w{3})", r"\g<0> ", title).split()
 

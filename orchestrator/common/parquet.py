@@ -27,7 +27,11 @@ def as_parquet(table: Table) -> bytes:
 
 
 def _array(cells: Sequence[Cell]) -> "pa.Array":
-    """Return the cells of a column with one type: text if any cell is text."""
+    """Return the cells of a column as a pyarrow array, in which all cells have one type.
+
+    If any cell is text, all become text. Otherwise, if any cell is a float, or an integer with an
+    absolute value above `_LARGEST_INTEGER`, all become floats.
+    """
     import pyarrow as pa
 
     if any(isinstance(cell, str) for cell in cells):

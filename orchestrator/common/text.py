@@ -23,7 +23,8 @@ _LONG_SENTENCE = 10_000
 def shortened(sentence: str) -> str:
     """Shorten very long words, and a very long sentence, to their starts and ends.
 
-    A value of a megabyte would hide the place, the problem and the remedy.
+    If an error message quoted a value of a megabyte, a reader would not find its other parts: the
+    place, the problem and the remedy.
     """
     if len(sentence) > _LONG_WORD:
         sentence = re.sub(rf"\S{{{_LONG_WORD},}}", lambda word: _ends(word[0], 80), sentence)
@@ -53,9 +54,9 @@ def natural(text: str) -> list[tuple[int, str]]:
 
 
 def named(labels: Sequence[str], what: str = "more run") -> str:
-    """Return labels as a list, e.g. `a, b, c and 2 more runs`: at most three labels are named.
+    """Return a text that names at most three of the labels, e.g. `a, b, c and 2 more runs`.
 
-    what: the noun for the other labels.
+    what: the noun for the labels that are not named, in the singular.
     """
     first, more = ", ".join(labels[:3]), len(labels) - 3
     return first if more <= 0 else f"{first} and {counted(more, what)}"

@@ -132,12 +132,13 @@ MAX_NESTING = 200
 
 
 def read_yaml(path: Path, what: str, *, arguments: frozenset[str] = frozenset()) -> dict[str, Any]:
-    """Return the mapping in the file at `path`; `what` names its kind ("a campaign file").
+    """Return the mapping in the YAML file at `path`.
 
-    arguments: the keys whose lists are arguments of programs. Numbers in these lists become texts,
-    exactly as they are written. All returned values can be written as JSON: printable texts, finite
-    numbers of at most 64 bits, lists, mappings with texts as keys. Raises UserError if the file
-    contains anything else, or cannot be read.
+    what: the kind of file, for error messages, e.g. "a campaign file". arguments: the keys whose
+    values are lists of arguments for programs. Numbers in these lists become texts, exactly as they
+    are written. All returned values can be written as JSON: printable texts, finite numbers of at
+    most 64 bits, lists, mappings with texts as keys. Raises UserError if the file contains anything
+    else, or cannot be read.
     """
     try:
         text = path.read_text(encoding="utf-8")

@@ -224,9 +224,9 @@ def _rank_of_pairs(pairs: int) -> int:
 
 
 def _ends(apart: "np.ndarray", rank: int) -> Interval:
-    """Return the two ends of an interval: the `rank`-th smallest and `rank`-th largest number.
+    """Return the ends of an interval: the `rank`-th smallest and the `rank`-th largest of `apart`.
 
-    apart: the differences from which the interval is computed.
+    apart: the means of `paired_interval`, or the differences of means of `unpaired_interval`.
     """
     import numpy as np
 

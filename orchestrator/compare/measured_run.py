@@ -156,9 +156,9 @@ def measured_runs(campaign: Campaign, store: CampaignStore) -> list[MeasuredRun]
 
 
 def recorded_runs(folder: Path, warmup: Warmup) -> list[MeasuredRun]:
-    """Return the runs that were started, according to a campaign's results folder.
+    """Return the runs of a campaign that were started, as its results folder records them.
 
-    warmup: their step times are those after this warm-up. The runs are sorted by label, numbers in
+    warmup: the warm-up to leave out of the step times. The runs are sorted by label, numbers in
     labels by size, because the folder does not record the order of the file. Raises UserError if
     the folder has no results of a campaign, or no runs.
     """

@@ -106,16 +106,17 @@ def by_parameter(runs: Sequence[MeasuredRun], name: str) -> tuple[list[Pairing],
 def matched(
     runs: Sequence[MeasuredRun], others: Sequence[MeasuredRun], asked: str | None = None
 ) -> tuple[list[Pairing], list[str]]:
-    """Return pairings of configurations that differ only in `asked`, and those without a partner.
+    """Return pairings of configurations of A and B that differ only in settings that may differ.
 
-    asked: the name of a setting, or None. With None, the settings that may differ are those in
-    which no configuration of A equals a configuration of B. If each side has only one
-    configuration and `asked` is None, the two are a pair, whatever differs.
+    Also returns the labels of the configurations without a partner. asked: the name of the setting
+    that may differ, or None. With None, a setting may differ if A and B have no value of it in
+    common. If `asked` is the global batch or the number of micro-batches, these two may differ, and
+    so may the settings that may differ with None. If `asked` is None and each side has only one
+    configuration, the two are a pair, whatever differs.
 
-    Both configurations of a pair must have the same global batch. If no two configurations have the
-    same global batch, they must have the same number of micro-batches. If the global batch is among
-    the settings that may differ, neither is required. Raises UserError if a configuration has
-    several partners.
+    Both configurations of a pair must have the same global batch. If that gives no pair at all,
+    they must have the same number of micro-batches instead. If both of these sizes may differ,
+    neither is required. Raises UserError if a configuration has several partners.
     """
     sides = kinds(runs), kinds(others)
     if asked is None and len(sides[0]) == len(sides[1]) == 1:
@@ -145,7 +146,8 @@ def matched(
 def _told_apart(pairing: Pairing, name: str) -> Pairing:
     """Return a pairing whose sides have different names.
 
-    If both names are equal, the value of the parameter `name` is added to each.
+    name: the name of a parameter. If both sides have the same name, the value of this parameter on
+    each side is added to the side's name, in the form `parameter=value`.
     """
     if pairing.title != pairing.baseline:
         return pairing

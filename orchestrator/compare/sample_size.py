@@ -21,10 +21,11 @@ MOST_RUNS = 10**6
 def more_pairs(differences: Sequence[float]) -> tuple[int | None, bool]:
     """Return how many more pairs a verdict needs, and whether that number is only a minimum.
 
-    differences: the difference of each measured pair. With fewer pairs than the minimum, no verdict
-    is possible. The minimum is returned if the mean difference is too close to zero for an
-    estimate, or if there are fewer than two pairs. The number is None if there is no estimate and
-    the minimum is reached already. It is also None if it would exceed `MOST_RUNS`.
+    differences: one per pair measured so far. Before there are enough pairs for `pairs_suffice`, no
+    verdict is possible. In two cases, more than this cannot be computed: if there are fewer than
+    two pairs, or if the mean difference is too close to zero for an estimate. Then the result is
+    how many pairs are missing for `pairs_suffice`, or None if none are missing. The number is also
+    None if it would exceed `MOST_RUNS`.
     """
     count = len(differences)
     least = next(more for more in range(MOST_RUNS) if pairs_suffice(count + more))
@@ -41,11 +42,11 @@ def more_pairs(differences: Sequence[float]) -> tuple[int | None, bool]:
 def more_units(
     logs: Sequence[float], other_logs: Sequence[float], *, repeatable: bool
 ) -> tuple[int | None, bool]:
-    """Return how many more units each side needs for a verdict, in the form of `more_pairs`.
+    """Return how many more units each side needs for a verdict, and whether that is only a minimum.
 
     logs, other_logs: the logarithm of the speed of each unit of A and of B. A unit is an
     allocation, or a run outside of known allocations. repeatable: whether B can have more runs; if
-    not, only A gets more units.
+    not, only A gets more units. The number may be None, for similar reasons as in `more_pairs`.
     """
     sizes = len(logs), len(other_logs)
 
@@ -68,11 +69,12 @@ def more_units(
 
 
 def blocks_to_find(part: float, spread: float) -> int:
-    """Return how many blocks A B B A are needed to find a speed difference of a `part`, e.g. 0.05.
+    """Return how many blocks A B B A are needed to find a difference in speed of this size.
 
-    spread: the standard deviation s of the logarithms of step times within an allocation. In each
-    block, the mean of two runs of A is compared with the mean of two runs of B. The difference of
-    these means also has the standard deviation s, because s²/2 + s²/2 = s².
+    part: the difference as a part of the speed, e.g. 0.05 for 5 %. spread: the standard deviation s
+    of the logarithms of step times within an allocation. In each block, the mean of two runs of A
+    is compared with the mean of two runs of B. The difference of these means also has the standard
+    deviation s, because s²/2 + s²/2 = s².
     """
     difference = math.log1p(part)
     return next(
@@ -83,10 +85,10 @@ def blocks_to_find(part: float, spread: float) -> int:
 
 
 def runs_to_find(part: float, spread: float) -> int:
-    """Return how many runs per side are needed to find a speed difference of a `part`.
+    """Return how many runs per side are needed to find a difference in speed of this size.
 
-    Each run is in a separate allocation. part: e.g. 0.05 for 5 %. spread: the standard deviation of
-    the logarithms of step times over all allocations.
+    Each run is in a separate allocation. part: the difference as a part of the speed, e.g. 0.05 for
+    5 %. spread: the standard deviation of the logarithms of step times over all allocations.
     """
     difference = math.log1p(part)
     return next(

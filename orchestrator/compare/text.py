@@ -187,7 +187,7 @@ def _apart(compared: Compared) -> Iterator[str]:
     """Yield a sentence if all runs of A are faster than all runs of B, but there is no verdict.
 
     Also yield it if all runs of A are slower. The sentence explains that the runs are too few, or
-    in too few allocations. With very few runs, yield nothing.
+    in too few allocations. Yields nothing if A or B has fewer than three runs with a step time.
     """
     a, b = (
         [_timing(run, in_tokens=compared.per == "tokens").speed for run in side if run.seconds]

@@ -109,9 +109,10 @@ class Clash:
 
 
 def clashes(package: str, others: Iterable[str]) -> Iterator[Clash]:
-    """Yield what replaces one of teralog's packages, and yield a clash if the package is missing.
+    """Yield a clash for each file or distribution that replaces one of teralog's packages.
 
-    package: the name of teralog's package. others: the other distributions that clash with it.
+    If the package is missing from teralog's installation, also yield a clash. package: the name of
+    teralog's package. others: the other distributions that clash with it.
     """
     for other in others:
         name = other.split(" ", maxsplit=1)[0]

@@ -55,12 +55,12 @@ class Summary:
 
 
 def configured(run: Run) -> Configured:
-    """Return the values of a run's configuration that its log is compared with."""
+    """Return the iterations and the global batch size that a run is configured to have."""
     return Configured(run.training.train_iters, run.batch.global_batch_size)
 
 
 def record_reports(run: Run, records: Iterable[Record], warmup: Warmup) -> RunReports:
-    """Return the step reports of one launch, each with whether averages include it."""
+    """Return the step reports in the records of one launch, and which of them the averages use."""
     return RunReports((launch_reports(merged_steps(records), warmup, configured(run)),))
 
 
@@ -70,7 +70,7 @@ def summarise_records(
     reports: RunReports,
     samples: GpuSamples | None = None,
 ) -> Summary:
-    """Return the numbers of a run; a number that the run did not reach is None.
+    """Return the numbers of a run; a number is None if the records do not contain what it needs.
 
     reports: the step reports in `records`. samples: the GPU samples of the run, if there are any.
     """
