@@ -166,7 +166,8 @@ def _checked_entries(checked: Checked) -> tuple[Cluster, tuple[Entry, ...]]:
 def _unused(file: CampaignFile, all_entries: Sequence[Entry]) -> dict[str, Any]:
     """Return the defaults that every entry overrides.
 
-    No run has these values, but they are checked nevertheless.
+    No run has these values. But they are checked like the others, so that a mistake in them is
+    reported.
     """
     if not (file.matrix or file.include):
         return {}

@@ -16,7 +16,7 @@ def entry_problems(
     *,
     complete: bool = True,
 ) -> list[str]:
-    """Return every problem that prevents making runs from entries, each once.
+    """Return every problem for which no runs can be made from these entries, each problem once.
 
     frameworks: the frameworks that the campaign file names. complete: whether the whole file could
     be read. If not, no value is reported as missing, because the unreadable part may contain it.

@@ -21,11 +21,11 @@ class Rule:
 
 
 def make_rule(where: str, written: object, names: Collection[str]) -> Rule:
-    """Return the rule for an expression, or for a mapping from parameters to values.
+    """Return the rule of `exclude` that is written as an expression, or as parameters with values.
 
-    A mapping excludes the runs whose parameters have all the given values. If a parameter has a
-    list of values, a run must have one of these values. names: the parameters and sizes that a rule
-    may contain. Raises UserError if the rule is not valid.
+    Parameters with values, e.g. {zero_stage: 3}, exclude the runs that have all of these values. If
+    a parameter has a list of values, a run must have one of these values. names: the parameters and
+    sizes that a rule may contain. Raises UserError if the rule is not valid.
     """
     if isinstance(written, str):
         return Rule(where, written, compile_expression(written, names))

@@ -140,7 +140,7 @@ def model_shape(values: Values) -> ModelShape | str | None:
 
 
 def model_choice(values: Values) -> dict[str, Any]:
-    """Return the values of an entry that choose the model: those under `model`, and its sizes.
+    """Return the values of an entry that describe its model: those under `model`, and its sizes.
 
     The keys are those of `model` in a campaign file, e.g. `preset`, and the names of sizes.
     """

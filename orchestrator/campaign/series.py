@@ -30,7 +30,7 @@ class ParameterSeries:
 
 
 def all_series(parameter: str, runs: Iterable[tuple[str, str, Any]]) -> dict[str, ParameterSeries]:
-    """Return the series of each run, by run id.
+    """Return for each run the series to which it belongs, by run id.
 
     runs: for each run a tuple of its id, a text of all its values except that of `parameter`, and
     its value of `parameter`. Runs with the same text form a series.

@@ -88,7 +88,7 @@ class Format(click.Choice[str]):
 
 
 def check_format(layout: str, *, to_terminal: bool) -> str:
-    """Return the format if it can be written.
+    """Return the given format, if the output can be written in it.
 
     Raises UserError for Parquet if the output is a terminal or if pyarrow is not installed.
     """
@@ -102,7 +102,10 @@ def check_format(layout: str, *, to_terminal: bool) -> str:
 
 
 def _format(ctx: click.Context, param: click.Parameter, value: str) -> str:
-    """Check a format before the command does its work. Raises UserError if it cannot be printed."""
+    """Check the value of `--format` before the command does its work.
+
+    Raises UserError if the output cannot be written in this format.
+    """
     return check_format(value, to_terminal=sys.stdout is not None and sys.stdout.isatty())
 
 

@@ -164,7 +164,11 @@ def report(
 
 
 def _file_layout(file: Path, layout: str) -> str | None:
-    """Return the format for a file; None for an HTML page."""
+    """Return the format in which to write a file; None for an HTML page.
+
+    This is the value of `--format` if the user typed it. Otherwise, the suffix of the file decides.
+    Raises UsageError if no format has this suffix.
+    """
     context = click.get_current_context()
     if context.get_parameter_source("layout") is ParameterSource.COMMANDLINE:
         return layout

@@ -250,9 +250,9 @@ def passing_text(path: Path, text: str) -> Iterator[Path]:
 def at_once(function: Callable[[Value], Result], values: Iterable[Value]) -> list[Result]:
     """Call a function that writes files for every value, in parallel; return the results in order.
 
-    The disk takes milliseconds to sync a file, and can sync others at the same time. For a thousand
-    runs, syncing takes most of a command's time. The first exception is raised, after all calls
-    have ended.
+    The disk takes milliseconds to sync one file, but it can sync several files at the same time.
+    For a thousand runs, syncing takes most of a command's time. The first exception is raised,
+    after all calls have ended.
     """
     with ThreadPoolExecutor(max_workers=_THREADS) as pool:
         return list(pool.map(function, values))

@@ -222,7 +222,7 @@ def _title_words(title: str) -> list[str]:
 def _drawn(
     columns: Sequence[_Shown], widths: Sequence[int], count: int
 ) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-    """Return the lines of the titles, with hyphens under them, and the lines of each row."""
+    """Return the lines of the titles, with hyphens under them, and for each row its lines."""
     pairs = list(zip(columns, widths, strict=True))
     titles = _beside(
         [(_wrapped_title(column.title, wide), wide, column.number) for column, wide in pairs]

@@ -69,7 +69,7 @@ class Table:
 
 
 def make_table(columns: Sequence[Column[Row]], rows: Sequence[Row]) -> Table:
-    """Return a table with these columns and a line for each of `rows`."""
+    """Return a table with these columns, and with a row for each of `rows`."""
     return Table(
         tuple(column.title for column in columns),
         tuple(column.name for column in columns),

@@ -85,9 +85,9 @@ def _versions(run: PastRun) -> str:
 
 
 def history_table(history: History) -> Table:
-    """Return a table with a line per run.
+    """Return a table with a row per run.
 
-    If step times changed, the line of the first run after the change contains the change in %.
+    If step times changed, the row of the first run after the change contains the change in %.
     """
 
     def change(run: PastRun) -> Cell:

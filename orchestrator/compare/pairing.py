@@ -75,10 +75,11 @@ def kinds(runs: Sequence[MeasuredRun]) -> list[Kind]:
 
 
 def by_parameter(runs: Sequence[MeasuredRun], name: str) -> tuple[list[Pairing], list[str]]:
-    """Return pairings of runs that differ in one parameter, and the configurations left over.
+    """Return pairings of runs that differ in one parameter, and configurations without a partner.
 
-    The baseline is the value that comes first in the campaign. Raises UserError if the parameter
-    has only one value, or if no two configurations have equal values of all other parameters.
+    The configurations are returned as labels. The baseline is the value that comes first in the
+    campaign. Raises UserError if the parameter has only one value, or if no two configurations have
+    equal values of all other parameters.
     """
     groups: dict[str, list[MeasuredRun]] = {}
     for run in runs:

@@ -87,7 +87,10 @@ def _pace(row: BenchmarkRow) -> tuple[Quantity, RowNumber] | None:
 
 
 def _differing(kind: Kind, row: BenchmarkRow) -> list[str]:
-    """Return a text for each size of a published row that differs from that of the runs."""
+    """Return a text for each size in a published row that is not equal to the size of the runs.
+
+    A number of parameters counts as equal if it differs by at most 10 %.
+    """
     pairings = []
     for meaning, number in row.numbers.items():
         ours = kind.size(meaning.value)

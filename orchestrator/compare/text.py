@@ -170,7 +170,10 @@ def _basis(compared: Compared) -> str:
 
 
 def _pooled(pairing: Pairing) -> Iterator[str]:
-    """If runs have several seeds, yield a sentence that names the seeds whose runs are pooled."""
+    """If the runs have several seeds, yield a sentence with these seeds.
+
+    It reports that these runs are pooled: the comparison counts them as runs of one configuration.
+    """
     seeds_of_runs = (run.values.get("seed") for run in (*pairing.runs, *pairing.others))
     seeds = sorted({seed for seed in seeds_of_runs if seed is not None})
     if len(seeds) > 1 and pairing.repeatable:
@@ -297,7 +300,11 @@ def _remarks(compared: Compared) -> Iterator[str]:
 
 
 def _difference(pairing: Pairing) -> Iterator[str]:
-    """Yield a sentence on the settings in which A and B differ, if their names do not show it."""
+    """Yield a sentence on the settings in which A and B differ, if their names do not show it.
+
+    If B is a published row, the sentence contains the sizes that the row states. If A and B have
+    the same parameters, the sentence contains that.
+    """
     if not pairing.repeatable:
         sizes = ", ".join(pairing.stated_sizes) or "no size"
         yield (

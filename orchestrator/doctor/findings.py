@@ -68,7 +68,10 @@ COLUMNS: tuple[Column[Finding], ...] = (
 
 
 def finding_table(findings: Sequence[Finding]) -> Table:
-    """Return the findings as a table; a remedy that several rows share is written only once."""
+    """Return the findings as a table.
+
+    If the row before has the same topic and the same remedy, the remedy is shown as `as above`.
+    """
     shown = [
         replace(finding, remedy="as above")
         if finding.remedy and (finding.topic, finding.remedy) == (before.topic, before.remedy)

@@ -188,10 +188,10 @@ def import_folders(distribution: metadata.Distribution) -> Iterator[Path]:
 
 
 def holds(folder: Path, package: str) -> bool:
-    """Return whether `import package` would find the package in `folder`.
+    """Return whether Python would find `package` in `folder`, when it imports the package.
 
     A folder of that name without `__init__.py` is imported only if no other folder on the path
-    contains the package with `__init__.py`.
+    contains the package with `__init__.py`. Here it does not count as found.
     """
     return _origin(PathFinder.find_spec(package, [str(folder)])) is not None
 
