@@ -57,7 +57,7 @@ def _sixteen_nodes() -> Iterator[Cluster]:
 
 @pytest.fixture
 def sixteen_nodes(_sixteen_nodes: Cluster) -> Iterator[Cluster]:
-    """Yield a cluster of sixteen nodes, as many as the GPT2 page of the docs uses."""
+    """Yield an idle cluster of sixteen v100-32g nodes, without accounting."""
     yield _sixteen_nodes
     jobs.clear(_sixteen_nodes)
 

@@ -56,7 +56,10 @@ ONE_GPU = "salloc --nodes=1 --gres=gpu:1 --mem=1G --constraint=v100-32g"
 def run_line(
     play, line: str, command: str, seconds: float = 120
 ) -> "subprocess.CompletedProcess[str]":
-    """Run a `salloc` command line, and run `command` with bash in its allocation."""
+    """Execute `command` with bash in the allocation that a `salloc` line requests.
+
+    line: the `salloc` command line, without a command of its own.
+    """
     return subprocess.run(
         [*shlex.split(line), "bash", "-c", command],
         cwd=play.path,
@@ -69,7 +72,10 @@ def run_line(
 
 
 def holding(wait: str) -> str:
-    """Return bash lines that record a run's GPUs, execute `wait`, and record the GPUs as free."""
+    """Return bash lines that record that a run uses its GPUs, and later that they are free.
+
+    In between, the lines execute `wait`, which is bash code, too.
+    """
     return HOLD.replace("{wait}", wait)
 
 

@@ -20,7 +20,10 @@ HANGING = 'echo "$0" >> "$LEDGER.asked"; exec sleep 600'
 
 
 def instead(play, **commands: str) -> None:
-    """Replace the named Slurm commands with shell scripts that contain these lines."""
+    """Put scripts with the names of Slurm commands first on the PATH, in place of these commands.
+
+    commands: for each command, the lines of its script.
+    """
     folder = play.path / "bin"
     folder.mkdir(exist_ok=True)
     for name, lines in commands.items():
@@ -171,7 +174,8 @@ def test_running_tasks_stay_running_though_accounting_reports_their_array_as_can
     """If sacct only reports that an array is cancelled, the array's running tasks stay RUNNING.
 
     On a busy machine, sacct printed such a line before accounting knew that two tasks had started.
-    The test prints this line again; in some cases squeue and scontrol do not answer.
+    In the test, a script in place of sacct prints this line. In some cases squeue and scontrol do
+    not answer.
     """
     playground.environment |= slurm_with_accounting.environment
     playground.write_slurm_campaign(WAIT)
@@ -217,7 +221,10 @@ def test_a_completed_task_stays_completed_though_its_array_is_cancelled(
 def test_accounting_names_no_user_for_a_job_cancelled_by_a_dependency(
     playground, slurm_with_accounting
 ) -> None:
-    """The command sacct names a user who cancelled a job, but none if a dependency did."""
+    """If a user cancelled a job, sacct names this user.
+
+    If Slurm cancelled the job because of a dependency, sacct names no user.
+    """
     playground.environment |= slurm_with_accounting.environment
     run = slurm_with_accounting.run
     submit = ("sbatch", "--parsable", "--mem=100M", "--output=/dev/null")

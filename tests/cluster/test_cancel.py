@@ -147,7 +147,7 @@ def test_a_retry_stops_before_it_submits_cancelled_runs(bare) -> None:
 
 
 def test_a_cancel_of_one_run_leaves_the_others_to_the_submit(bare) -> None:
-    """`cancel` of a run that the active submit has not yet submitted does not wait for that submit.
+    """If an active submit has not submitted a run yet, `cancel` of this run does not wait.
 
     The submit then skips this run, and starts all others.
     """

@@ -80,7 +80,7 @@ RUNTIMES = {
 
 
 def write_programs(folder: Path) -> None:
-    """Write programs that replace the container runtimes into a folder."""
+    """Create a folder with the programs that replace the container runtimes."""
     folder.mkdir()
     srun = shutil.which("srun")
     assert srun is not None

@@ -52,7 +52,10 @@ def the_job(slurm) -> str:
 
 
 def finish(play) -> None:
-    """Let all runs end in another allocation, in which interrupted runs start again."""
+    """Run `submit --here` in another allocation, and assert that all runs are COMPLETED.
+
+    From now on, all runs may end; interrupted runs start again.
+    """
     play.go()
     last = start(play, f"{SALLOC} {TERALOG} submit campaign.yaml --here")
     printed = last.communicate(timeout=300)[0]

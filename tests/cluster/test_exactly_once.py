@@ -190,9 +190,9 @@ def test_a_submit_killed_at_any_moment_loses_no_run_and_starts_none_twice(
 
 @pytest.mark.parametrize("moment", range(MOMENTS))
 def test_a_series_keeps_its_order_whenever_its_submit_is_killed(play, moment: int) -> None:
-    """If a submit is killed between two arrays, the next submit keeps the order of each series.
+    """If a submit is killed at any moment, the next submit keeps the order of each series.
 
-    The new arrays depend on the arrays that are already queued.
+    The next submit's job arrays depend on the job arrays that are already in Slurm's queue.
     """
     rng = random.Random(moment)
     write_series(play)

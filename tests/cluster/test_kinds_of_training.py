@@ -74,7 +74,8 @@ STAGES: list[dict[str, Any]] = [
 def trained(playground: Any, slurm: Any, campaign: str, runs: int) -> list[dict[str, Any]]:
     """Submit a campaign and wait for its end; return the rows of its runs in report.json.
 
-    playground: the folder for the campaign. runs: the number of runs.
+    playground: the folder of the campaign. campaign: the text of the campaign file. runs: how many
+    runs the campaign has.
     """
     for package in ("deepspeed", "transformers", "accelerate"):
         pytest.importorskip(package, reason="needs the extras train and hf")

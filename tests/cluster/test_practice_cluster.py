@@ -40,7 +40,10 @@ def test_a_step_spans_nodes_that_find_each_other_by_name(slurm: Cluster, tmp_pat
 
 
 def test_the_gpt2_page_s_allocation_is_granted(slurm: Cluster) -> None:
-    """The `salloc` line of the docs page about GPT2 works with four nodes, otherwise unchanged."""
+    """Slurm grants the request of the `salloc` line in docs/how-to/practice-cluster.md.
+
+    The test requests 4 nodes instead of 16.
+    """
     done = slurm.run(
         *("salloc", "--constraint=v100-32g", "--nodes=4", "--ntasks=4", "--cpus-per-task=40"),
         *("--gres=gpu:4", "--hint=nomultithread", "--time=6:00:00", "srun", "hostname"),

@@ -172,7 +172,10 @@ def test_submit_wait_submits_the_rest_as_room_appears(playground, limited) -> No
 
 
 def test_every_command_works_on_a_site_without_sacct(playground, slurm, tmp_path: Path) -> None:
-    """Every command works if all programs of this machine except sacct are on the PATH."""
+    """The commands `submit`, `status` and `retry` work on a machine without sacct.
+
+    In the test, all programs of this machine except sacct are on the PATH.
+    """
     folder = tmp_path / "programs"
     folder.mkdir()
     for place in reversed(slurm.environment["PATH"].split(os.pathsep)):

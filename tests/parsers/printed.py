@@ -24,8 +24,8 @@ from parsers.records import (
 class Printed:
     """The lines of a report, with the records that a parser must give for them.
 
-    header: for a row of a table, the header of its table. alone: whether the report must begin its
-    line; at most a rank label may be before it.
+    header: for a row of a table, the header of its table. alone: whether the report must be at the
+    beginning of its line, where only a rank label may come before it.
     """
 
     text: str
@@ -135,7 +135,7 @@ def own_start(random: Random) -> Printed:
 
 @prints("Megatron")
 def megatron_core(random: Random) -> Printed:
-    """Print a report of Megatron core since 0.16."""
+    """Print a report in the form that Megatron core prints since version 0.16."""
     n, of, samples, batch = (count(random) for _ in range(4))
     time, flops, norm = (number(random, form) for form in (".1f", ".1f", ".3f"))
     rate, value = number(random, ".6E"), loss(random, ".6E")
@@ -170,7 +170,7 @@ def megatron_core(random: Random) -> Printed:
 
 @prints("Megatron")
 def bigscience(random: Random) -> Printed:
-    """Print a report of BigScience's fork since January 2022."""
+    """Print a report in the form that BigScience's fork prints since January 2022."""
     n, of, tokens = (count(random) for _ in range(3))
     time, samples, flops = number(random, ".2f"), number(random, ".3f"), number(random, ".2f")
     return Printed(
@@ -271,9 +271,9 @@ def memory(random: Random) -> Printed:
 
 
 def milliseconds(random: Random, *names: str) -> tuple[dict[str, str], Timers]:
-    """Return random times of timers with these names.
+    """Return random times for timers with these names: the printed texts, and the expected record.
 
-    They are returned twice: as printed texts in milliseconds, and as the expected record.
+    The texts are in milliseconds, by the name of the timer. The record has seconds.
     """
     printed = {name: number(random, ".2f") for name in names}
     seconds = tuple((name, float(ms + "e-3")) for name, ms in printed.items())
@@ -515,7 +515,7 @@ def hf_step(random: Random) -> Printed:
 def hf_loss(random: Random) -> Printed:
     """Print a report of Hugging Face's Trainer without a progress bar after it.
 
-    Its numbers are in quotes, as since 5.0, or not.
+    The numbers are in quotes, as since version 5.0, or without quotes, as before.
     """
     quote = random.choice(["", "'"])
     value, epoch = loss(random, ".4g"), number(random, ".2f")
@@ -528,7 +528,7 @@ def hf_loss(random: Random) -> Printed:
 
 @prints("Hugging Face Trainer, block of metrics")
 def hf_block(random: Random) -> Printed:
-    """Print the Trainer's block of metrics, as it prints them since 2021."""
+    """Print the Trainer's block of metrics, in the form that the Trainer prints since 2021."""
     hundredths, samples = random.randrange(3 * 86_400_00), number(random, ".3f")
     seconds, part = divmod(hundredths, 100)
     days = ("", "1 day, ", "2 days, ")[seconds // 86_400]

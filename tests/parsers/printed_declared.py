@@ -1,6 +1,7 @@
 """Functions that print random reports of programs with declared formats.
 
-A declared format is written as a table of fields. `printed` explains the results.
+A declared format is written as a table of fields. The module `printed` explains what these
+functions return.
 """
 
 from collections.abc import Callable
@@ -448,7 +449,7 @@ def slime(random: Random) -> Printed:
 
 @prints("OpenRLHF")
 def openrlhf(random: Random) -> Printed:
-    """Print a report of OpenRLHF, with or without a mark in front of it."""
+    """Print a report of OpenRLHF, with or without a sparkles symbol before its text."""
     n, value = count(random), loss(random, ".15g")
     it = _numbers(random, {"norm": ".15g", "lr": ".15g", "step": ".15g"})
     mark = random.choice(["", "\N{SPARKLES} "])

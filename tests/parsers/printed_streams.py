@@ -1,6 +1,6 @@
 """Functions that print random JSON reports, and reports of several lines.
 
-`printed` explains the results.
+The module `printed` explains what these functions return.
 """
 
 import json
@@ -103,7 +103,7 @@ def llama_factory(random: Random) -> Printed:
 
 @prints("ms-swift's log")
 def swift(random: Random) -> Printed:
-    """Print a report of ms-swift since 2025, with its speed in seconds per iteration."""
+    """Print a report in ms-swift's form since 2025, with its speed in seconds per iteration."""
     n, of, value, memory = count(random), count(random), float(loss(random, ".8g")), _rate(random)
     return _object(
         {

@@ -1,6 +1,6 @@
-"""Functions that print random output of OneFlow and nvidia-smi, and settings.
+"""Functions that print random output of OneFlow and nvidia-smi, and random settings.
 
-`printed` explains the results.
+The module `printed` explains what these functions return.
 """
 
 from random import Random
@@ -91,7 +91,11 @@ def oneflow_memory(random: Random) -> Printed:
 
 
 def settings(source: str, **values: object) -> tuple[Setting, ...]:
-    """Return a record for each setting, with this source and the values as texts."""
+    """Return one record per setting.
+
+    source: the kind of text in which the settings are, e.g. "echo". values: for each setting, its
+    value; the record contains the value as text.
+    """
     return tuple(
         Setting(name=name, value=str(value), source=source, offset=0)
         for name, value in values.items()

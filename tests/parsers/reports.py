@@ -47,8 +47,8 @@ def cases(
 ) -> pytest.MarkDecorator:
     """Parametrize a test with reports and their records, and with texts that give no records.
 
-    reports: for the name of each test case, a text and the expected records. nothing: the texts
-    that give no records.
+    reports: one pair per test case, by the name of the case. A pair is a text and the records that
+    the parser must give for it. nothing: the texts that give no records.
     """
     named = [pytest.param(*report, id=name) for name, report in reports.items()]
     return pytest.mark.parametrize(("text", "records"), [*named, *((text, []) for text in nothing)])

@@ -61,9 +61,10 @@ NO_RECORDS = (
 def test_a_line_of_the_summary_gives_the_totals_of_its_phase(
     text: str, records: list[Record]
 ) -> None:
-    """A summary line gives the totals of its phase, e.g. learning: per GPU, or of all GPUs.
+    """A summary line gives the totals of its phase, e.g. of learning.
 
-    Torn lines and other programs' lines give no record.
+    In version 0.2.8 the throughput is per GPU; in 0.3.0 it is of all GPUs together. Torn lines and
+    other programs' lines give no record.
     """
     assert parse(COLOSSALAI_THROUGHPUT, text) == records
 

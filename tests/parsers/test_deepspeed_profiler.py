@@ -59,9 +59,9 @@ WHOLE = summary(VALUES)
 
 
 def changed(**changes: str) -> str:
-    """Return the summary with other values for the labels that are given as argument names.
+    """Return the profiler's summary, with other values for some labels.
 
-    In an argument's name, `_` stands for a space in the label.
+    changes: the new values, by label. In the name of an argument, `_` stands for a space.
     """
     return summary(VALUES | {label.replace("_", " "): value for label, value in changes.items()})
 

@@ -13,7 +13,7 @@ from parsers.formats.megatron.fields import MEGATRON_FIELDS, step_values
 
 @given(st.floats())
 def test_every_float_is_read_as_it_was_printed(value: float) -> None:
-    """Each float is read as it was printed; for measured values, nan and inf become None."""
+    """`parse_number` reads each float as it was printed; `finite` gives None for nan and inf."""
     text = repr(value)
     assert re.fullmatch(NUMBER, text)
     assert repr(parse_number(text)) == text

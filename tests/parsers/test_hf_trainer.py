@@ -135,7 +135,7 @@ def test_a_mean_loss_of_nan_is_kept() -> None:
     ],
 )
 def test_published_logs_give_their_known_values(name: str, rates: dict[float, int]) -> None:
-    """Each node's copy of the result in the published logs gives the known values."""
+    """In the published logs, several nodes print the result; each copy has the known rate."""
     lines = (LOGS / name).read_text().split("\n")
     records = [record for line in lines for record in parse(HF_TRAINER_RESULT, line)]
     assert Counter(r.samples_per_second for r in records if isinstance(r, RunTotals)) == rates

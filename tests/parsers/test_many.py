@@ -14,7 +14,10 @@ from parsers.runs.run import LogRun
 
 
 def summary(runs: list[LogRun]) -> list[tuple[str, int, str]]:
-    """Return path, number of steps and outcome of each run, so that processes can exchange them."""
+    """Return the path, the number of steps, and the outcome of each run that has an outcome.
+
+    The results are small, so that processes can exchange them.
+    """
     return [
         (run.path, len(run.steps), run.outcome.kind.value)
         for run in runs

@@ -1,4 +1,4 @@
-"""Parse iteration lines of every version of two Megatrons: of NVIDIA and of BigScience."""
+"""Parse iteration lines of every version of NVIDIA's Megatron and of BigScience's fork."""
 
 from dataclasses import replace
 

@@ -31,7 +31,10 @@ def records(name: str, *formats: LogFormat) -> list[object]:
 
 
 def settings(name: str, *sources: str) -> dict[str, set[str]]:
-    """Return the values of each setting in a log, from these sources or from all."""
+    """Return the values of each setting in a log.
+
+    sources: if given, only settings from these kinds of text count, e.g. "echo".
+    """
     values: dict[str, set[str]] = {}
     for record in records(name, *SETTINGS, *ENVIRONMENT):
         if isinstance(record, Setting) and (not sources or record.source in sources):

@@ -238,7 +238,7 @@ TRACEBACKS = {
 def test_a_traceback_is_shown_by_its_exception(
     outcome: Read, tmp_path: Path, log: str, line: str
 ) -> None:
-    """The outcome contains the last line of a traceback, which names the error, and its offset."""
+    """The outcome contains the line of a traceback that names the error, and this line's offset."""
     run_end = outcome(f"noise\n{log}")
     assert run_end is not None
     assert (run_end.kind, run_end.text) == (ERROR, line)

@@ -1,4 +1,4 @@
-"""Check that random output in each format is read back, and what damaged output gives."""
+"""Check that random reports of each format are read, and that damaged ones give no false number."""
 
 import io
 from collections.abc import Iterator
@@ -112,7 +112,10 @@ def test_a_report_is_understood_whole_and_by_its_own_format(
 
 
 def facts(record: Record) -> Iterator[tuple[str, str]]:
-    """Yield the name and value of each field of a record as texts, and of each timer."""
+    """Yield the name and the value of each field of a record; for timers, of each timer.
+
+    Values are texts. A field that is None is left out, and so are `offset` and `log_interval`.
+    """
     if isinstance(record, Timers):
         yield from ((name, repr(seconds)) for name, seconds in record.seconds)
         return
@@ -148,9 +151,10 @@ def test_a_torn_report_contains_no_other_number(
 def test_a_long_line_of_one_repeated_text_gives_no_report_and_no_hang(
     name: str, printer: Printer, unit: str
 ) -> None:
-    """A very long line of one repeated text gives no report, and is read in a short time.
+    """A very long line of one repeated text is read in a short time.
 
-    The line may also follow the beginning of a report.
+    In the test, a torn report is between two such texts. The line gives no value that the whole
+    report does not give.
     """
     printed = printer(Random(0))
     long = unit * (50_000 // len(unit))

@@ -30,7 +30,10 @@ LOG = (
 
 
 def test_a_run_contains_all_records_of_its_log(tmp_path: Path) -> None:
-    """A run has its records, its configuration, its outcome, and the formats found."""
+    """A run has all records, the configuration and the outcome of its log.
+
+    It also has the names of the formats of these records.
+    """
     log = tmp_path / "log"
     log.write_text(LOG)
     (run,) = read(log)

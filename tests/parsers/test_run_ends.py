@@ -83,7 +83,10 @@ def test_steps_show_how_a_run_ended_too(log: str, kind: OutcomeKind) -> None:
 
 
 def test_the_last_step_is_shown_as_the_line_that_ends_a_run() -> None:
-    """If the last step shows the outcome, the outcome has its line, line number and offset."""
+    """If the last step shows the outcome, the outcome has the text of this step's line.
+
+    It also has the number and the offset of this line.
+    """
     (run,) = runs_of("noise\n" + megatron(10, 20, of=20))
     assert run.outcome is not None
     assert run.outcome.text == megatron(20, of=20).strip()

@@ -183,7 +183,7 @@ LABELS = st.sampled_from(["", "0: ", "127: ", "[rank0]: ", "[default7]:", "node2
 def test_a_setting_has_the_project_s_name_and_the_line_s_value(
     line: str, source: str, settings: list[tuple[str, str]]
 ) -> None:
-    """A setting has teralog's name for it, and the value and offset of its line.
+    """A setting has teralog's name for it, the value that the line contains, and the line's offset.
 
     Other text gives no setting.
     """

@@ -110,7 +110,7 @@ def values_in(text: str) -> set[float]:
 
 
 def numbers_of(record: Record) -> Iterator[tuple[str, float]]:
-    """Yield the printed numbers of a record."""
+    """Yield each number that a record has from its log, with the name of its field or timer."""
     if isinstance(record, Timers):
         yield from record.seconds
         return
@@ -125,7 +125,7 @@ class Text:
     """The text of a log, and the numbers in it."""
 
     def __init__(self, log: bytes) -> None:
-        """Read the numbers in the text."""
+        """Decode a log, and collect all numbers in its text."""
         self.text = decode(log)
         self.values = values_in(self.text)
         self.digits = {digits(value) for value in self.values}

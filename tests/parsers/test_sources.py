@@ -85,7 +85,10 @@ def test_a_compressed_log_is_read_the_same_with_any_ending(tmp_path: Path, pack:
 
 @pytest.mark.parametrize("pack", PACKS.values(), ids=PACKS)
 def test_standard_input_gives_the_same_records(tmp_path: Path, pack: Pack) -> None:
-    """Standard input, a pipe from a slow program, gives the same records as a file."""
+    """A log that is read from standard input gives the same records as a file.
+
+    The log on standard input is compressed or not.
+    """
     (tmp_path / "log").write_bytes(LOG)
     code = "from parsers.runs.reading import read; print(repr(read('-')[0].segments))"
     done = subprocess.run(

@@ -167,9 +167,9 @@ SPLITS = {
 
 @pytest.mark.parametrize(("log", "expected"), SPLITS.values(), ids=SPLITS)
 def test_runs_and_restarts_are_distinguished(log: str, expected: list[list[list[int]]]) -> None:
-    """A new run begins with the lines of a launch, or if iterations start over.
+    """If a log shows another launch, or if iterations start over, another run begins.
 
-    A launch that continues from a checkpoint is a restart of the same run.
+    But a launch that continues from a checkpoint is a restart of the same run.
     """
     assert iterations(runs_of(log)) == expected
 
@@ -220,9 +220,9 @@ def test_lines_that_a_script_echoes_at_its_end_are_not_a_launch() -> None:
 
 @pytest.mark.parametrize("samples", [QUERY, "gpt0 max memory usage: 5603.00M\n"])
 def test_samples_of_a_device_are_not_an_unfinished_run(samples: str) -> None:
-    """A log of only nvidia-smi samples is not an unfinished run.
+    """A log that contains only samples of a device, e.g. of nvidia-smi, has the outcome UNKNOWN.
 
-    Samples in a run's own log change nothing.
+    If the log also has a step, but no end of the training, its outcome is TRUNCATED.
     """
     (run,) = runs_of(samples)
     assert run.outcome is not None

@@ -234,7 +234,7 @@ def test_processes_read_the_same(tmp_path: Path) -> None:
 
 
 def test_records_behave_like_a_sequence() -> None:
-    """Records equal any other sequence of the same records, and can be sent to other processes."""
+    """A `Records` object equals a tuple of the same records, and can be sent to other processes."""
     steps = [Step(iteration=at, loss=2.5, offset=100 * at) for at in range(5)]
     records = Records([steps[0], StepBlock.of(steps[1:4]), steps[4]])
     assert list(records) == steps == list(pickle.loads(pickle.dumps(records)))

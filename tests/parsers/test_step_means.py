@@ -26,11 +26,11 @@ def duration_ms(iteration: int) -> float:
 
 
 def core_016(interval: int, start: int, end: int, *, dump: bool) -> str:
-    """Return Megatron core 0.16's output for the iterations `start + 1` to `end`.
+    """Return the output of Megatron core 0.16 for the iterations `start + 1` to `end`.
 
-    Megatron prints an extra line after the first iteration of a launch, and then a mean per
-    `interval` iterations. The first mean also covers the first iteration. dump: whether the output
-    has the list of arguments.
+    Megatron prints an extra line after the first iteration of a launch. Then it prints a mean per
+    `interval` iterations; the first mean also covers the first iteration. dump: whether the output
+    begins with the list of arguments.
     """
     text = DUMP.format(interval) if dump else "using torch.float16 for parameters ...\n"
     if start:
@@ -170,9 +170,10 @@ INTERVALS: dict[str, tuple[list[Record], int | None, list[int | None]]] = {
 def test_a_mean_s_interval_follows_from_the_reports_around_it(
     records: list[Record], resumed_from: int | None, intervals: list[int | None]
 ):
-    """The number of iterations that a mean covers is known from three sources.
+    """The number of iterations that a mean covers follows from one of three sources.
 
-    These are the previous report, the printed log interval, and the checkpoint at the start.
+    These are the previous report, the printed log interval, and the checkpoint at the start. If
+    none of them shows the number, it is None.
     """
     steps = merged_steps(records, resumed_from=resumed_from).steps()
     assert [step.log_interval for step in steps] == intervals
@@ -181,8 +182,8 @@ def test_a_mean_s_interval_follows_from_the_reports_around_it(
 def test_of_two_means_the_more_precise_keeps_its_own_interval():
     """If two programs report mean times of a step, the more precise mean counts.
 
-    The number of iterations that it covers is computed only from reports of the same program. It is
-    None if they do not show it.
+    The number of iterations that this mean covers is computed only from reports of the same
+    program. If these reports do not show the number, it is None.
     """
     records = [pipeline(35), pipeline(40), megatron(40)]
     assert [step.log_interval for step in merged_steps(records).steps()] == [None, None]

@@ -85,7 +85,8 @@ def test_after_a_restart_the_stream_is_that_of_both_launches(
 ) -> None:
     """If a run was restarted, its metrics file gives values to the steps of both launches.
 
-    The console log has repeated steps twice. The metrics file has them twice or once.
+    The restart repeats two steps. The console log contains these steps twice. The metrics file
+    contains them twice, or only as the second launch wrote them.
     """
     console, stream = tmp_path / "slurm-1.out", tmp_path / "metrics.jsonl"
     first = [(at, 9 - at / 8) for at in range(1, 9)]

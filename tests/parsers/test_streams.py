@@ -90,7 +90,7 @@ def test_olmo_has_other_names_for_its_metrics() -> None:
 
 
 def test_composer_counts_batches_of_an_epoch_apart() -> None:
-    """A report of Composer gives no step if it counts batches within an epoch.
+    """A report of Composer that counts the batches of an epoch, not of the run, gives no step.
 
     A metric that is not a number does not end a report.
     """

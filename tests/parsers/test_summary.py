@@ -132,7 +132,8 @@ def test_samples_are_divided_by_the_seconds_that_they_took(log: Path) -> None:
 def test_rates_without_a_batch_are_each_of_as_many_samples(log: Path) -> None:
     """If the batch size is unknown, the mean rate is the same as with a known batch size.
 
-    Each rate is taken to cover the same number of samples: here 3 * 8 in 0.1 + 0.1 + 0.4 s.
+    Each reported rate then counts for the same number of samples. In the test, three steps of 8
+    samples take 0.1, 0.1 and 0.4 s.
     """
     steps = "".join(
         "[2023-09-15 00:09:01,317] [INFO] [timer.py:260:stop] epoch=0/micro_step=2/"
@@ -146,7 +147,7 @@ def test_rates_without_a_batch_are_each_of_as_many_samples(log: Path) -> None:
 
 
 def test_rates_are_weighed_by_their_seconds(log: Path) -> None:
-    """In the mean of reported TFLOPs, each value is weighted by the seconds of its step.
+    """In the mean of reported TFLOPs, the weight of each value is the time of its step.
 
     A value that is rounded to 0 counts, too.
     """

@@ -38,7 +38,7 @@ class InThisProcess(Executor):
     """An executor that runs its tasks immediately, in this process."""
 
     def __init__(self, file: SharedFile) -> None:
-        """Prepare this process as a pool prepares its processes: for reading this file."""
+        """Prepare this process to read a file, in the same way as a pool prepares its processes."""
         prepare(file)
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:

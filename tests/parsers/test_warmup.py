@@ -36,7 +36,7 @@ WARMUPS = {
 
 @pytest.mark.parametrize("value", WARMUPS)
 def test_a_warm_up_ends_with_an_iteration(value: int | str) -> None:
-    """Each form of a warm-up gives the last iteration that it leaves out.
+    """From a warm-up, e.g. 5 or 10%, follows the number of the last iteration that it leaves out.
 
     A percentage is of all iterations, rounded down.
     """
@@ -150,7 +150,7 @@ def test_auto_ignores_reports_without_a_time() -> None:
 def test_a_run_that_never_settles_is_reported_as_unsteady() -> None:
     """If step times fall until the end, half of the reports are left out.
 
-    The result also contains that the run is not steady.
+    The run is then reported as not steady.
     """
     falling = [10.0 - 0.01 * number for number in range(400)]
     assert steady_state(falling) == (200, False)
@@ -194,7 +194,7 @@ def test_the_truncation_is_that_of_the_definition(observations: list[float]) -> 
 
 @given(st.lists(st.integers(1, 1000).map(float), min_size=10, max_size=40, unique=True))
 def test_five_equal_reports_weigh_as_their_mean(means: list[float]) -> None:
-    """From fifty reports on, the warm-up `auto` uses the means of five reports each."""
+    """If there are fifty reports or more, the warm-up `auto` uses one mean per five reports."""
     times = [time for mean in means for time in (mean - 0.5, mean, mean, mean, mean + 0.5)]
     left_out, steady = steady_state(means)
     assert steady_state(times) == (5 * left_out, steady)
