@@ -51,7 +51,7 @@ def test_every_folder_of_code_is_a_package() -> None:
 
 
 def test_parsers_read_is_loaded_when_it_is_asked_for() -> None:
-    """`import parsers` alone loads no other module."""
+    """`import parsers` loads no module of the package; `parsers.read` loads the module it needs."""
     code = """if True:
         import sys, parsers
         assert not any(name.startswith("parsers.") for name in sys.modules)

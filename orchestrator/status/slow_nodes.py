@@ -20,10 +20,12 @@ HOW_MADE = (
 
 @dataclass(frozen=True, slots=True)
 class NodeSpeed:
-    """A node, its runs, and how slow these runs are compared with their siblings.
+    """A node, and how slow the runs on it are compared with their siblings.
 
-    compared: how many of the runs have siblings for a comparison. ratio: the median, over these
-    runs, of their step time divided by their siblings' step time; None without such runs.
+    runs: how many runs were on the node. compared: how many of them could be compared, because
+    their step times and those of siblings are known. ratio: each compared run's step time is
+    divided by its siblings' step time; this is the median of the quotients, or None without
+    compared runs.
     """
 
     node: str
@@ -35,10 +37,10 @@ class NodeSpeed:
 
 @dataclass(frozen=True, slots=True)
 class _Compared:
-    """Two numbers of a run, each divided by the median step time of its siblings.
+    """A run's step time, and how much its step times vary, both relative to the run's siblings.
 
-    ratio: from the run's median step time. deviation: from the median absolute deviation of its
-    step times.
+    ratio: the run's median step time, divided by that of its siblings. deviation: the median
+    absolute deviation of the run's step times, also divided by the siblings' median step time.
     """
 
     ratio: float
@@ -104,8 +106,9 @@ def _compared(runs: Mapping[str, TimedRun]) -> dict[str, _Compared]:
 def _is_slow(node: str, ratios: Mapping[str, float], within: float) -> bool:
     """Return whether a node's ratio is high in itself, and also compared with other nodes' ratios.
 
-    The second condition alone is not enough. The siblings of a slow run are compared with that run,
-    so their nodes have low ratios. Compared with these nodes, a normal node would look slow.
+    The ratio is that of `NodeSpeed`. The second condition alone is not enough. If one run is slow,
+    its siblings look fast, because they are compared with it. So the siblings' nodes have low
+    ratios. Compared with these nodes, a normal node would look slow.
     """
     others = [ratio for other, ratio in ratios.items() if other != node]
     own = ratios.get(node)

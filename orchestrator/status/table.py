@@ -208,7 +208,7 @@ def run_records(statuses: Sequence[RunStatus], runs: Sequence[PlannedRun]) -> li
 
 
 def word(status: RunStatus) -> str:
-    """Return the outcome of an ended run, or the state of another run, for use in a sentence."""
+    """Return the outcome of a run, or its state if it has no outcome yet, for use in a sentence."""
     return (status.outcome or status.state).lower().replace("_", " ")
 
 

@@ -356,7 +356,7 @@ def job_record(attempt: Path) -> JobRecord | None:
 def has_own_state(attempt: Path) -> bool:
     """Return whether an attempt has a slurm.json; it has none until its job starts.
 
-    Attempts of earlier versions of teralog can have the file before that start.
+    In records of earlier versions of teralog, it can have one before its job starts.
     """
     return os.path.exists(f"{attempt}/slurm.json")  # noqa: PTH110
 

@@ -143,7 +143,7 @@ def salloc_line(
     store: CampaignStore,
     time_limit_seconds: int | None,
 ) -> list[str]:
-    """Return the salloc line that allocates enough for the largest of `runs`.
+    """Return the salloc command for an allocation that is large enough for each of `runs`.
 
     time_limit_seconds: the time limit of the allocation. None: enough time for all runs one after
     another. Raises UserError if the campaign's cluster has no allocations, or if `runs` is empty.
@@ -159,12 +159,13 @@ def batch_line(
     time_limit_seconds: int | None,
     submit: Sequence[str],
 ) -> list[str]:
-    """Return the sbatch line for a job that has `salloc_line`'s allocation and runs `submit`.
+    """Return the sbatch command for a job that gets an allocation and runs `submit` in it.
 
-    submit: the words of the command `teralog submit --here` with its options. An interleaved
-    campaign gets an array of such jobs: each block of runs has its own allocation. Jobs of one
-    campaign run one after another, also if several calls submitted them. The reason is that they
-    have the same name and the dependency `singleton`. Raises UserError as `salloc_line` does.
+    The allocation is large enough for the runs, as in `salloc_line`. submit: the words of the
+    command `teralog submit --here` with its options. An interleaved campaign gets an array of such
+    jobs: each block of runs has its own allocation. Jobs of one campaign run one after another,
+    also if several calls submitted them. The reason is that they have the same name and the
+    dependency `singleton`. Raises UserError as `salloc_line` does.
     """
     _require_allocations(campaign, runs)
     parts = [runs]

@@ -417,7 +417,10 @@ def _rank(run: PlannedRun) -> int:
 
 
 def _halfway(done: int, left: int, jobs: Sequence[str]) -> str:
-    """Return a sentence about a failure: how many runs were submitted before, and how many not."""
+    """Return a sentence for a message about a failure: how many runs were submitted before it.
+
+    The sentence also contains how many runs were not submitted.
+    """
     before = counted(done, "run was", "runs were")
     stay, them = "stays" if done == 1 else "stay", "it" if left == 1 else "them"
     as_jobs = f" as {'job' if len(jobs) == 1 else 'jobs'} {', '.join(jobs)}" if jobs else ""

@@ -26,9 +26,9 @@ Sides = tuple[list[Timing], list[Timing]]
 
 
 def normal(spread: float) -> Noise:
-    """Return a function that makes normally distributed noise of the logarithm of the speed.
+    """Return a function that makes normally distributed noise.
 
-    spread: the standard deviation.
+    The noise is added to the logarithm of a speed. spread: its standard deviation.
     """
     return lambda chance: chance.gauss(0, spread)
 
@@ -38,9 +38,9 @@ _OF_ALLOCATIONS = normal(ALLOCATION), normal(ALLOCATION)
 
 
 def heavy(spread: float) -> Noise:
-    """Return noise as `normal` does, but with ten times the spread for one value in ten.
+    """Return a function that makes noise as in `normal`, but one value in ten is disturbed.
 
-    This is as if another job disturbed the run.
+    A disturbed value has ten times the spread, as if another job disturbed the run.
     """
     return lambda chance: chance.gauss(0, spread * (10 if chance.random() < 0.1 else 1))
 
@@ -65,8 +65,8 @@ def still(chance: random.Random) -> Callable[[], float]:
 class Design:
     """A design of an experiment: runs that compare A and B on a simulated cluster.
 
-    make: simulates the experiment from a random generator and the logarithm of A's gain; it returns
-    the runs of A and the runs of B.
+    make: a function that simulates the experiment. Its arguments are a random generator and the
+    logarithm of the factor by which A is faster than B. It returns the runs of A and the runs of B.
     """
 
     name: str

@@ -74,12 +74,19 @@ def normal(chance: random.Random, runs: int) -> list[float]:
 
 
 def heavy(chance: random.Random, runs: int) -> list[float]:
-    """Return the noise of each run: 2 %, but 20 % for one run in ten."""
+    """Return the noise of each run: normally distributed, but one run in ten is disturbed.
+
+    The standard deviation is 2 %, and 20 % for a disturbed run.
+    """
     return [chance.gauss(0, RUN * (10 if chance.random() < 0.1 else 1)) for _ in range(runs)]
 
 
 def in_allocations(together: int) -> Callable[[random.Random, int], list[float]]:
-    """Return a noise function: 2 % for each run, 40 % for each allocation of `together` runs."""
+    """Return a function that makes noise: one part for each run, another for each allocation.
+
+    The standard deviation is 2 % for the first part and 40 % for the second. An allocation has
+    `together` runs.
+    """
 
     def noise(chance: random.Random, runs: int) -> list[float]:
         levels = [chance.gauss(0, ALLOCATION) for _ in range(-(-runs // together))]

@@ -38,8 +38,8 @@ class PageRun:
     """A row of the page: the run's cells as values and as text, and the additional data for plots.
 
     run_id: letters and digits, unique to this run. ended: the outcome; empty if it is not known.
-    memory: the low and the high end of the forecast and the logged peak, in GiB; None if one of the
-    three is not known.
+    memory: three numbers in GiB: the low end of the forecast, the high end of the forecast, and the
+    peak memory in the log; None if one of the three is not known.
     """
 
     run_id: str

@@ -223,7 +223,11 @@ def _plots(tables: JoinedTables) -> Iterator[Plot]:
 
 
 def _sizes(tables: JoinedTables, place: int) -> dict[str, Any]:
-    """Return the values that distinguish a row: its table, its sizes, and unknown columns."""
+    """Return the values that distinguish a row, by name.
+
+    These are its table, its sizes, and its cells in the columns that are neither sizes nor
+    measured.
+    """
     row = tables.rows[place]
     sizes: dict[str, Any] = {meaning.value: None for meaning in SIZES}
     sizes |= {

@@ -64,9 +64,10 @@ def tables_html(file: Path) -> str:
 
 
 def refuse_foreign(place: Path, *, of_tables: bool) -> None:
-    """Raise UserError if a file that a new page would replace is not a page that teralog wrote.
+    """Raise UserError if a new page would replace a file that may be of value to the user.
 
-    of_tables: whether the new page is one of tables; otherwise it is one of a campaign.
+    Such a file is one that teralog did not write, or a page of the other kind: there are pages of
+    campaigns and pages of tables. of_tables: whether the new page is a page of tables.
     """
     try:
         with place.open("rb") as file:
