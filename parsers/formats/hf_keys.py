@@ -50,7 +50,10 @@ _AGREE_SECONDS = 1.5
 
 
 def step_of(text: object) -> tuple[int, int] | None:
-    """Return the step and the number of steps: 5 and 100 for the text `5/100`, else None."""
+    """Return the step and the number of steps in a text, e.g. 5 and 100 for `5/100`.
+
+    Returns None for any other text or value.
+    """
     match = _OF_STEPS.fullmatch(text) if isinstance(text, str) else None
     return (int(match["step"]), int(match["steps"])) if match else None
 

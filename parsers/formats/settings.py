@@ -220,7 +220,7 @@ def setting_format(
     only: bytes | None = None,
     following: int = 0,
 ) -> LogFormat:
-    """Return a format of settings, whose lines never count as reports that could not be parsed.
+    """Return a format of settings. Its lines are never counted as reports that could not be parsed.
 
     only: see `LogFormat`. Lines that contain a terminal's codes are read even if `only` does not
     match them.

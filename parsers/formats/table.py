@@ -46,9 +46,10 @@ from parsers.scan.reader import AnyFormat, LogFormat
 
 
 def _reported_as(log_format: LogFormat, report: str) -> LogFormat:
-    """Return the format with `report` as the pattern of lines that count as its reports.
+    """Return a copy of a format that recognises its reports by the pattern `report`.
 
-    The pattern is needed because other formats have the same anchors.
+    Other formats have the same anchors. Without the pattern, lines of these formats would count as
+    reports of this format, too.
     """
     return replace(log_format, report=re.compile(report))
 

@@ -85,7 +85,10 @@ def read_each(
 
 @dataclass(slots=True)
 class _Left:
-    """Passes byte counts of one log on to `tell`, as long as their sum is at most `size`."""
+    """Calls `tell` with the numbers of bytes that were read of one log, up to a total of `size`.
+
+    size: how many bytes may still be reported.
+    """
 
     size: int
     tell: Tell

@@ -65,7 +65,10 @@ _OUT_OF_MEMORY = (OutcomeKind.GPU_OUT_OF_MEMORY, OutcomeKind.HOST_OUT_OF_MEMORY)
 
 
 class EndDetector:
-    """Collects the lines about the end of one run, and returns the one with the lowest weight."""
+    """Collects the messages about the end of one run, and decides the outcome by their weights.
+
+    The message with the lowest weight wins, see `Weight`.
+    """
 
     def __init__(self) -> None:
         """Begin with a run whose lines were not read yet."""
@@ -121,7 +124,7 @@ class EndDetector:
             self.first.clear()
 
     def outcome(self) -> Outcome | None:
-        """Return the outcome with the lowest weight; None if no line shows that the run ended."""
+        """Return the outcome of the run, see `common_outcome`; None if no line shows an end."""
         return common_outcome((None, self))
 
     def diverged(self) -> Outcome | None:
@@ -186,7 +189,9 @@ def _anchored(anchors: tuple[bytes, ...]) -> tuple[Sign, ...]:
 def common_outcome(*logs: tuple[str | None, EndDetector]) -> Outcome | None:
     """Return the outcome of a run with several logs, each given as its name and its detector.
 
-    None if no log shows that the run ended.
+    The message with the lowest weight decides. If it reports that the run completed, or if there is
+    no message, a last loss of nan or inf decides instead. Returns None if no log shows that the run
+    ended.
     """
     weighted = [
         (weight, dataclasses.replace(outcome, source=name))

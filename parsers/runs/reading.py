@@ -121,9 +121,9 @@ def _read(
 
 
 def _oddities(source: Source, end: int) -> list[str]:
-    """Return the problems of a log that ends at byte `end`, each as a sentence without its subject.
+    """Return the problems of a log that ends at byte `end`, e.g. `is empty`.
 
-    The subject is the name of the log, e.g. for `is empty`.
+    Each problem is a sentence without its subject, which is the name of the log.
     """
     if end == 0:
         return [] if source.notes else ["is empty"]

@@ -29,9 +29,10 @@ class Reported:
             self._highest = step.iteration
 
     def add_block(self, block: StepBlock) -> bool:
-        """Add steps whose iterations rise, if all are new or all were reported before.
+        """Add steps whose iterations rise, if all of them are new or all were reported before.
 
-        Returns False in other cases; then the caller must add the steps one by one.
+        Here, new steps have higher iterations than all steps before. In other cases, returns False,
+        and the caller must add the steps one by one.
         """
         iterations = block.columns["iteration"]
         if iterations[0] > self._highest:

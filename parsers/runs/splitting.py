@@ -74,7 +74,11 @@ class RunSplitter:
         self._echoed_from: int | None = None
 
     def read(self, line: ReadLine) -> None:
-        """Process a line. The search for lines must include MARKS among its anchors."""
+        """Process a line of the log.
+
+        The caller must also search the log for the anchors MARKS. Lines with these anchors may show
+        that a launch begins or ends.
+        """
         candidate, readings = line
         if not _MARKS.isdisjoint(candidate.anchors):
             place = 0

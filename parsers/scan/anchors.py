@@ -142,9 +142,9 @@ def _hidden(anchors: tuple[bytes, ...]) -> list[tuple[int, dict[int, int]]]:
     A hidden anchor overlaps with the match: it contains the match, is contained in it, or begins
     with the match's last bytes.
 
-    Each result is a pair. The first part is the set of anchors that may be hidden, no matter which
-    byte follows the match. The second part has the further anchors that may be hidden, by the byte
-    after the match. A set is a number with one bit per anchor.
+    The result is one pair per anchor. Its first item is the set of anchors that the match may hide,
+    whatever byte follows it. Its second item is a dictionary: for a byte after the match, the set
+    of further anchors that may then be hidden. A set is an integer with one bit per anchor.
     """
     beginning: dict[bytes, set[int]] = {}
     for number, anchor in enumerate(anchors):

@@ -71,7 +71,7 @@ class Pass:
         self.position, self.within_line = window.next_line, window.within_line
 
     def _search(self, window: Window) -> Iterator[Candidate]:
-        """Yield the candidates in all parts of the log to which a window moves."""
+        """Move a window over the log, and yield the candidates in each part of the log."""
         while window.advance():
             begin = window.offset
             place: int | None = window.begin
@@ -144,7 +144,8 @@ class Pass:
     ) -> Iterator[tuple[ReadColumns | None, Sequence[AnchoredLine]]]:
         """Yield groups of consecutive lines, each with the function that reads it as columns.
 
-        A group of lines that cannot be read as columns comes with None.
+        Lines that cannot be read as columns, and groups of too few lines, come with None instead of
+        a function.
         """
         others: list[AnchoredLine] = []
         for columns, group in groupby(lines, key=self._columns):

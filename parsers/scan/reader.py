@@ -83,7 +83,8 @@ class TableFormat:
     name: the name that users see.
     header: a byte string that the header line contains, and no row.
     anchors: byte strings; each row contains at least one. They may be as common as a comma, because
-        rows are searched for only after a header, and until thousands of lines contain no row.
+        the search for rows is short: it begins at a header, and ends after thousands of lines
+        without a row.
     row: takes the text of a header line, and returns a parser of rows, in the form of
         `LogFormat.parse`. Returns None if the line is not a header. A later header replaces an
         earlier one.
@@ -129,9 +130,9 @@ class LineReader:
     ) -> None:
         """Prepare to read some formats.
 
-        more_anchors: further anchors. Lines with any of these are returned too, each with this
-        number of following lines. headers: the header texts, by table, of tables that begin before
-        the part of the log that will be read.
+        more_anchors: further anchors to search for, each with the number of following lines that
+        belong to it. Lines with these anchors are returned, too. headers: for tables whose header
+        is before the part of the log to be read: the text of the header, by the table's name.
         """
         self._log_formats = [
             log_format for log_format in formats if isinstance(log_format, LogFormat)
@@ -171,7 +172,10 @@ class LineReader:
             yield ReadLine(candidate, readings)
 
     def _concerned(self, key: tuple[bytes, ...]) -> tuple[list[LogFormat], list[TableFormat]]:
-        """Return the formats with any of these anchors, and the tables with such a header."""
+        """Return the formats with any of these anchors, and the tables with such a header.
+
+        A table has such a header if the byte string of its header lines is one of the anchors.
+        """
         if (formats := self._known.get(key)) is None:
             anchors = set(key)
             formats = self._known[key] = (
@@ -238,9 +242,10 @@ class LineReader:
         return LineBatch(readings, len(lines))
 
     def _only(self) -> dict[bytes, re.Pattern[bytes]]:
-        """Return for each anchor the pattern `only` of its format, if it has one.
+        """Return by anchor the pattern that a line must also match for the anchor to count.
 
-        Anchors that several formats use are left out.
+        It is the pattern `only` of the format with this anchor. Anchors of formats without `only`,
+        and anchors that several formats use, are left out.
         """
         users = Counter(anchor for log_format in self._log_formats for anchor in log_format.anchors)
         users.update(self._more_anchors)
@@ -326,7 +331,11 @@ def _report_pattern(log_format: LogFormat) -> re.Pattern[str]:
 
 
 def _just_goes_on(record: Record) -> bool:
-    """Return whether a record does not show an end: it is not the last step, and no loss is nan."""
+    """Return False if a record may show the end of its run, otherwise True.
+
+    Such a record is the last step of the run, or a report whose loss is nan or inf. A step without
+    a loss is one, too, if it reports nan iterations.
+    """
     if isinstance(record, Step):
         last = record.iterations is not None and record.iteration >= record.iterations
         sound = not record.nan_iterations if record.loss is None else math.isfinite(record.loss)

@@ -25,8 +25,8 @@ class ReadState:
 
     device, inode, size: those of the file when it was read. offset: the byte after the last line
     that was read. within_line: whether the next bytes are the rest of a line that is too long to be
-    read. head_bytes, head_sha256: a number of first bytes, a KiB at most, and their checksum.
-    headers: the name and the header text of each table whose rows are being read.
+    read. head_sha256: the checksum of the log's first bytes. head_bytes: how many bytes these are,
+    at most 1024. headers: the name and the header text of each table whose rows are being read.
     """
 
     device: int
@@ -43,9 +43,10 @@ class ReadState:
 class Appended:
     """The records that were added to a log since the last call.
 
-    state: the value to pass to the next call. restarted: the reason why a log that had been read
-    before was read from its beginning again, as the end of a sentence that begins with the log's
-    name.
+    state: the value to pass to the next call. restarted: None if reading continued after the last
+    call, or if this was the first call. Otherwise the log was read from its beginning again, and
+    this is the reason, e.g. `has become shorter; …`. It is a sentence without its subject, the name
+    of the log.
     """
 
     records: tuple[Record, ...]
@@ -60,11 +61,12 @@ def read_appended(
     *,
     complete: bool = False,
 ) -> Appended:
-    """Return the records of a log in any of `formats` since the call that returned `state`.
+    """Return the records that were added to a log since the call that returned `state`.
 
-    A last line without newline, or without some of the lines that belong to it, is left to the next
-    call. complete: pass True if no program writes any more; then the last line is read. A
-    compressed log is read completely each time that it has changed. Raises OSError.
+    Without `state`, the whole log is read. formats: the formats to read. A last line without
+    newline, or without some of the lines that belong to it, is left to the next call. complete:
+    pass True if no program writes to the log any more; then the last line is read. A compressed log
+    is read from its beginning each time that it has changed. Raises OSError.
     """
     with open_source(Path(path)) as source:
         file_status = os.fstat(source.file)

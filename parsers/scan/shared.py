@@ -74,7 +74,10 @@ class PartReader:
         self._reader = LineReader(file.formats, file.more_anchors)
 
     def read(self, start: int, stop: int | None) -> _Part:
-        """Read the lines that begin from `start` on, and before `stop`. Raises OSError."""
+        """Read the lines that begin at the offset `start` or later, and before `stop`.
+
+        Raises OSError.
+        """
         search = self._reader.wanted.search
         lines: list[_Packed] = []
         with open_source(self._file.path) as source:

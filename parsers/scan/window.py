@@ -47,11 +47,12 @@ def _buffer(size: int) -> bytearray:
 class Window:
     """A buffer with a part of a log; its bytes `[begin, end)` are whole lines to be searched.
 
-    used: how many bytes of the buffer were searched. Set it to less than `end` to get the lines
-    after `used` again, with more lines below them. settled: whether no more lines can follow the
-    lines in the buffer, because the log ends (`at_end`) or continues with a line that is left out
-    (`within_line`). offset: the offset in the log of the buffer's first byte. filled: the end of
-    the buffer's bytes; the bytes after `end` are other lines, or a part of one.
+    used: how many bytes of the buffer were searched; `advance` removes them. If a line needs lines
+    below it that are not in the buffer yet, set `used` to the place where this line begins. Then
+    `advance` keeps the line. settled: whether no more lines can follow the lines in the buffer,
+    because the log ends (`at_end`) or continues with a line that is left out (`within_line`).
+    offset: the offset in the log of the buffer's first byte. filled: the end of the buffer's bytes;
+    the bytes after `end` are other lines, or a part of one.
     """
 
     def __init__(
@@ -132,11 +133,11 @@ class Window:
         return region if self.at_end and region > last + 1 else last
 
     def newlines_before(self, place: int) -> int:
-        """Return the number of newlines from the window's beginning up to a place in the buffer.
+        """Return the number of newlines from the window's first beginning up to a place.
 
-        Newlines at `stop` or later do not count, and the end of a line that began before the window
-        does not count either. Places must not decrease, and the caller must count before each
-        `advance`.
+        place: an offset in the buffer. From call to call, its position in the log must not
+        decrease. Call this method before each `advance`. Newlines at `stop` or later do not count.
+        If the window began within a line, the end of that line does not count either.
         """
         if self._stop is not None:
             place = min(place, self._stop - self.offset)

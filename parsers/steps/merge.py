@@ -112,8 +112,8 @@ def merge_totals(records: Iterable[Part]) -> list[RunTotals]:
     """Return the totals of a run that the lines of one launch report, each result once.
 
     Each node prints the run's result with its own times. So two results count as one if their
-    numbers differ by at most two percent, or by at most the share that one second is of the
-    training's time.
+    numbers differ by at most 2 %, and all other values are equal. In a training of less than 50 s,
+    the numbers may differ by more: by 1 s divided by the training's seconds.
     """
     kept: list[RunTotals] = []
     for record in reports_among(records):
@@ -125,8 +125,8 @@ def merge_totals(records: Iterable[Part]) -> list[RunTotals]:
 def merge_settings(records: Iterable[Part]) -> dict[str, str]:
     """Return the configuration that the lines of a run contain: one value per name.
 
-    If there are several values, the first one from the most reliable source counts. Of hosts and
-    GPUs, all values are listed, with commas.
+    If a name has several values, the first one from the most reliable source counts. Hosts and GPUs
+    are an exception: their value lists all different values, separated by commas.
     """
     settings = settings_among(records)
     merged: dict[str, str] = {}

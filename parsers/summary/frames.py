@@ -63,9 +63,10 @@ def usage_frame(runs: Iterable[LogRun]) -> "pd.DataFrame":
 
 
 def with_numbers(frame: "pd.DataFrame", record: type) -> "pd.DataFrame":
-    """Convert the columns of a frame that are number fields of a record type to numeric types.
+    """Convert the columns of a frame that contain numbers to numeric types.
 
-    A column whose values are all absent becomes numeric, too.
+    record: a record type; these columns have the names of its int and float fields. A column whose
+    values are all absent becomes numeric, too.
     """
     import pandas as pd
 

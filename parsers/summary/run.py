@@ -262,9 +262,10 @@ def _rate_of_losses(run: LogRun) -> float | None:
 
 
 def _tokens_a_sample(reports: RunReports) -> float | None:
-    """Return the tokens per sample that were consumed between two reports: the sequence length.
+    """Return the sequence length: the tokens per sample that were consumed between two reports.
 
-    The two are the first and the last report that the numbers use.
+    The two are the first and the last report that the numbers use. Returns None if they do not
+    contain the consumed tokens and samples, or if these do not increase.
     """
     tokens, samples = reports.column("consumed_tokens"), reports.column("consumed_samples")
     counts = [*zip(tokens, samples, strict=True)]
@@ -308,7 +309,7 @@ def _world_size(run: LogRun, config: Mapping[str, str]) -> int | None:
 
 
 def _set_up(run: LogRun, name: str) -> Any:
-    """Return the value of this field in the last report about the set-up that has it."""
+    """Return the last value of the field `name` in the run's totals; None if no total has one."""
     values = [value for totals in run.totals if (value := getattr(totals, name)) is not None]
     return values[-1] if values else None
 

@@ -63,13 +63,13 @@ class Field:
 class Declaration:
     """A format with one line per report.
 
-    name: the name that users see. anchors: byte strings; each such line contains at least one.
-    head: a regular expression for the start of a report, with the group `iteration`, perhaps also
-    `iterations`. fields: may be in any order on a line. whole: a regular expression that does not
-    match a torn line. never: a regular expression for lines to be left out although `head` matches
-    them, e.g. reports of a validation. log_interval: 1 if each report is about one iteration.
-    counted: True if lines have no iteration number. Then the number of such lines so far is used as
-    the iteration number.
+    name: the name that users see. anchors: byte strings; each line of the format contains at least
+    one. head: a regular expression for the start of a report, with the group `iteration`, perhaps
+    also `iterations`. fields: may be in any order on a line. whole: a regular expression that does
+    not match a torn line. never: a regular expression for lines that are not read although `head`
+    matches them, e.g. reports of a validation. log_interval: 1 if each report is about one
+    iteration. counted: True if lines have no iteration number. Then the iteration number is the
+    number of the format's lines so far.
     """
 
     name: str
@@ -233,7 +233,8 @@ def _pattern(field: Field) -> re.Pattern[str]:
 def _value(field: Field, match: re.Match[str]) -> float | int | None:
     """Return the number that a match contains, converted to the unit of the field.
 
-    Returns None for nan and inf, unless the field may have them, and for a count that is not whole.
+    Returns None for a count that is not an integer, and for a number too large for a float. A
+    printed nan or inf is returned only if the field is a loss or a gradient norm; otherwise None.
     """
     number = float(match["value"].replace(",", "")) * _SUFFIXES.get(match["suffix"] or "", 1.0)
     if not math.isfinite(number):
@@ -286,10 +287,10 @@ def _spread_intervals(columns: dict[str, Sequence[Any]]) -> None:
 
 
 def _only(declaration: Declaration) -> re.Pattern[bytes] | None:
-    """Return a pattern for lines that `never` of the declaration does not match.
+    """Return a pattern that matches every line except those that the declaration's `never` matches.
 
-    Lines with a carriage return or a terminal's code match, too. Returns None if there is no
-    `never`.
+    A line with a carriage return or with a terminal's code always matches. Returns None if the
+    declaration has no `never`.
     """
     if declaration.never == _NEVER:
         return None

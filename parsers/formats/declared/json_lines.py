@@ -71,12 +71,13 @@ def _current_steps(values: Json) -> tuple[int | None, int | None]:
 class JsonLines:
     """A format with one JSON object per report.
 
-    name: the name that users see. keys: JSON keys in quotes; each such line contains one of them.
-    fields: for each key, the field of Step, and the divisor that converts the key's value to the
-    field's unit. step: takes an object, and returns its iteration and the total number of
-    iterations. inner: the key that contains the metrics. only: keys with values; an object counts
-    only if it has these keys with these values. integrations: whether the keys of `hf_keys` are
-    read too. log_interval: 1 if each report is about one iteration.
+    name: the name that users see. keys: JSON keys in quotes; each line of the format contains at
+    least one. fields: for each JSON key, the field of Step, and the divisor that converts the key's
+    value to the field's unit. step: takes an object, and returns its iteration and the total number
+    of iterations. inner: the key of an object within this object, if that one contains the metrics.
+    only: keys and values; an object is read only if its keys have these values. integrations:
+    whether the keys of `hf_keys` are read too. log_interval: 1 if each report is about one
+    iteration.
     """
 
     name: str

@@ -47,10 +47,10 @@ class MetricBlocks:
 
     name: the name that users see. anchor: a byte string in each line with a step. The other
     patterns are regular expressions. head: the end of the line with a step, with the groups `step`
-    and `steps`. metric: a line with a metric, with the groups `name` and `rest`. value: what `rest`
-    must match if the number is whole, with the groups `value` and `suffix`. unsure: a value that
-    may be torn if it is the last one of a log. fields: the field of a Step and the divisor, by the
-    metric's name.
+    and `steps`. metric: a line with a metric, with the groups `name` and `rest`. value: matches
+    `rest` if its number is whole, with the groups `value` and `suffix`. unsure: matches a `value`
+    that may be torn on the last line below a step; there it is not read. fields: by the name of a
+    metric, the field of Step and the divisor that converts the value to the field's unit.
     """
 
     name: str

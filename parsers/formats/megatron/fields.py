@@ -83,7 +83,7 @@ def column(convert: Callable[[str], Any], texts: Sequence[str]) -> Sequence[Any]
 
 
 def _floats(texts: Sequence[str]) -> Sequence[float] | None:
-    """Convert plain finite numbers; return None if any text may be something else."""
+    """Convert texts to floats; return None if any of them may not be a plain finite number."""
     if not _PLAIN_TEXT.fullmatch("".join(texts)):
         return None
     values = array("d", map(float, texts))
@@ -130,7 +130,7 @@ Fields = dict[str, tuple[str, Callable[[str], float | None]]]
 
 
 def _spelt(fields: Fields) -> Fields:
-    """Return the fields by name, each also by its name with underscores instead of spaces."""
+    """Return `fields`, and add each under its name with underscores instead of spaces, too."""
     return {name.replace(" ", "_"): field for name, field in fields.items()} | fields
 
 
@@ -189,7 +189,7 @@ NANOTRON_FIELDS = _spelt(
 
 
 def closed_fields(report: str) -> dict[str, str]:
-    """Return the texts of a report's fields by name; only of fields that end with a bar (`|`).
+    """Return the texts of those fields of a report that end with a bar (`|`), by the fields' names.
 
     If a name is repeated, the first field counts.
     """

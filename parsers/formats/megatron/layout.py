@@ -42,9 +42,10 @@ class Layout:
     ) -> None:
         """Prepare to read lines that contain one report.
 
-        in_front: for the text before the header and for each group of the header, the field of Step
-        and the function that converts the text. heads: the heads of the fields after the header.
-        fields: the known fields.
+        in_front: one pair for the text before the header, and one pair per group of the header. A
+        pair is the field of Step, and the function that converts the text to its value. heads: for
+        each field after the header, the text before its value, e.g. ` lm loss:`. fields: one pair
+        of the same kind per known field, by the field's printed name.
         """
         read = [*in_front]
         pieces = [f"({_NO_FIELD}?)", header.pattern]
@@ -132,10 +133,10 @@ class KnownLayouts:
 
 
 def _heads(report: str) -> tuple[str, ...]:
-    """Return the heads of a report's closed fields.
+    """Return the text before the value, e.g. ` lm loss:`, of each field that ends with a bar (`|`).
 
-    Returns none of them if a field has no value, or if `closed_fields` or `step_values` may have to
-    correct the report.
+    Returns an empty tuple if a field has no value, or if `closed_fields` or `step_values` may have
+    to correct the report.
     """
     heads = []
     for piece in report.split("|")[:-1]:
