@@ -126,10 +126,10 @@ BRIDGE = "Step Time : {seconds:.2f}s GPU utilization: {tflops:.1f}MODEL_TFLOP/s/
 
 
 def bridge(*works: float) -> str:
-    """Return a log of Megatron-Bridge with one step per number in `works`, each of 2 to 9 s.
+    """Return a log of Megatron-Bridge with one step per number in `works`.
 
-    works: the work of each step in TFLOP per GPU. The log states this number divided by the step's
-    seconds.
+    works: the work of each step in TFLOP per GPU. Each step takes 2 to 9 seconds. The log states
+    its work divided by its seconds.
     """
     seconds = [2.0 + (index * 7 % 8) for index in range(len(works))]
     pairs = zip(seconds, works, strict=True)

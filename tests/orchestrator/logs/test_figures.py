@@ -480,9 +480,10 @@ PROGRESS = "[INFO] [logging.py:96:log_dist] [Rank 0] step={}, skipped={}, lr=[0.
 def test_the_reason_for_a_missing_step_time_is_the_true_one(
     folder: Path, skipped: Any, reason: str
 ) -> None:
-    """If a run has no step time, skipped updates are the reason only if every report has one.
+    """If a run has no step time, the message gives the true reason.
 
-    Reports during the warm-up do not count.
+    It names skipped updates only if every report after the warm-up contains one. Otherwise, in this
+    test, it names the missing batch size.
     """
     steps = range(10, 100, 10)
     Path("run.log").write_text(

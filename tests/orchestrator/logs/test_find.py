@@ -62,7 +62,10 @@ def test_a_file_given_by_name_is_a_log(folder: Path) -> None:
 
 
 def test_a_quoted_wildcard_is_resolved(folder: Path) -> None:
-    """Teralog resolves a wildcard that the shell did not; `**` matches folders of any depth."""
+    """If the shell passes a wildcard on, e.g. because it is quoted, teralog resolves it.
+
+    `**` matches folders of any depth.
+    """
     assert names("slurm-*.err") == ["slurm-1.err", "slurm-2.err"]
     assert names("**/*.log") == ["run/output.log"]
     assert names(f"{folder}/run/*.log") == [f"{folder}/run/output.log"]

@@ -88,7 +88,10 @@ def test_the_numbers_do_not_depend_on_where_the_log_comes_from(folder: Path, sou
 
 
 def test_the_options_choose_which_reports_count(folder: Path) -> None:
-    """`--warmup` and `--skipped` choose the step reports that count; the JSON has both choices."""
+    """`--warmup` and `--skipped` choose the step reports that count.
+
+    The JSON has the warm-up, and how many reports were left out because of each option.
+    """
     (folder / "run.log").write_text(line(1, 9000, skipped=1) + line(2, 1000) + line(3, 1500))
     (run,) = objects("run.log", "--warmup", "none", "--skipped", "keep")
     assert run["warmup"] == {"policy": "none", "dropped": 0, "skipped": 0, "steady": True}
@@ -127,7 +130,10 @@ def test_a_loss_of_nan_is_text_in_json(folder: Path) -> None:
 
 
 def test_the_table_is_also_markdown_and_csv(folder: Path) -> None:
-    """Markdown is for people; CSV has full precision for programs."""
+    """`--format md` prints the table as markdown, and `--format csv` prints it as CSV.
+
+    CSV is for programs, so its numbers are not rounded as in the table.
+    """
     assert parse("run.log", "--format", "md").stdout.startswith("| log")
     (row,) = csv.DictReader(io.StringIO(parse("run.log", "--format", "csv").stdout))
     assert (row["steps"], row["step_seconds_mean"], row["outcome_kind"]) == (

@@ -64,7 +64,7 @@ FLOPS = 2 * 226_492_416
 
 
 def at_median(seconds: float) -> dict[str, Any]:
-    """Return the expected median and TFLOPs of the run TINY with this median step time."""
+    """Return the expected fields of the summary of TINY: this median step time, and its TFLOPs."""
     tflops = pytest.approx(FLOPS / seconds / 2 / 1e12)
     return {
         "step_seconds_median": seconds,

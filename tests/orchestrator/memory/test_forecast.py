@@ -42,7 +42,10 @@ shapes = st.builds(
 
 
 def made(run: Run, placement: Placement = FP16, **changed: Any) -> MemoryForecast:
-    """Return the forecast of a run with this placement and these changes to the placement."""
+    """Return the forecast of a run with this placement.
+
+    changed: replaces fields of the placement.
+    """
     memory = forecast(run, replace(placement, **changed))
     assert memory is not None
     return memory
@@ -98,7 +101,10 @@ def test_a_rank_has_as_many_parameters_as_megatron_deepspeed_logs():
 
 
 def test_the_ends_are_the_sums_of_the_parts(split_run: RunOf):
-    """Both ends of the forecast are the sums of the ends of its parts."""
+    """The low end of a forecast is the sum of its parts' low ends.
+
+    The same holds for the high end.
+    """
     memory = made(split_run("18B", 16, tensor=4, pipeline=4, micro_batches=8))
     assert memory.low_gib == pytest.approx(sum(portion.low_gib for portion in memory.parts))
     assert memory.high_gib == pytest.approx(sum(portion.high_gib for portion in memory.parts))
@@ -115,7 +121,10 @@ def test_with_unknown_savings_only_the_high_end_is_known(split_run: RunOf):
 
 
 def test_an_unknown_model_or_split_has_no_forecast(split_run: RunOf):
-    """A run has no forecast if its model is unknown, or if its ranks form no whole copies of it."""
+    """A run has no forecast if its model is unknown, or if its ranks hold a fraction of a copy.
+
+    E.g. 3 ranks with tensor-parallel size 2 hold one copy and a half of the model.
+    """
     assert forecast(split_run(None), FP16) is None
     assert forecast(split_run("s", 3, tensor=2), FP16) is None
 
@@ -248,8 +257,8 @@ def test_the_first_stage_keeps_as_many_micro_batches_as_the_warm_up_is_long(
 ):
     """The first stage keeps the activations of min(stages, micro-batches) micro-batches.
 
-    If the step has no more micro-batches than the pipeline has stages, the low end is one
-    micro-batch less, but at least one.
+    This is the high end of the forecast. The low end is one micro-batch less, but at least one, if
+    the step has no more micro-batches than the pipeline has stages.
     """
     run = split_run(MODEL, pipeline, pipeline=pipeline, micro_batches=micro_batches)
     low, high = part(made(run), "activations")
@@ -285,7 +294,10 @@ def test_an_interleaved_schedule_keeps_more_micro_batches(
 
 
 def test_the_heavier_end_of_a_pipeline_counts(split_run: RunOf):
-    """With many micro-batches the first stage needs most; with a large vocabulary, the last."""
+    """The forecast is that of the pipeline stage that needs the most memory.
+
+    With many micro-batches this is the first stage. With a large vocabulary it is the last stage.
+    """
     deep = made(split_run(MODEL, 8, pipeline=8, micro_batches=64, micro_batch=16))
     wide = made(split_run(replace(MODEL, vocab_size=400_000), 8, pipeline=8, micro_batch=2))
     assert part(deep, "logits") == (0.0, 0.0)
@@ -295,7 +307,7 @@ def test_the_heavier_end_of_a_pipeline_counts(split_run: RunOf):
 def test_without_a_gpu_offloaded_states_stay_in_host_memory(split_run: RunOf):
     """Without a GPU, offloaded states count, because host memory is the only memory.
 
-    Of a communication bucket, only the used part counts.
+    Then the forecast counts only the used elements of a communication bucket.
     """
     run = split_run(MODEL, 2)
     offloaded = replace(

@@ -317,10 +317,11 @@ def _pairs_of_chunks(model: Model, recomputed: bool) -> int:
 
 
 def _ends_of_chunks(model: Model) -> int:
-    """Return the FLOPs of gradients that the gated delta rule does not need in a short sequence.
+    """Return the FLOPs of the gradients that no chunk of a sequence needs in the gated delta rule.
 
-    In the first chunk, these are the gradients of the state that keys and queries read. In the last
-    chunk, these are both gradients of the product that makes the next state.
+    In the first chunk, keys and queries read a state of zeros, which needs no gradients. In the
+    last chunk, a product makes the next state. That state is never read, so the product's two
+    factors need no gradients.
     """
 
     def of(mixer: GatedDeltaNet) -> int:
