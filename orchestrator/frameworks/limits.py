@@ -56,11 +56,11 @@ def unheard(run: Run, *names: str) -> Iterator[str]:
 def set_twice(
     parameter: str, arguments: Sequence[str], setters: Mapping[str, str]
 ) -> Iterator[str]:
-    """Yield a problem for each further argument that sets the same value as a parameter of the run.
+    """Yield a problem for each further argument that sets what a parameter of the run already sets.
 
-    If an argument set such a value, the table of the run would show another value than the program
-    used. parameter: the name of the parameter that contains the further arguments. setters: for
-    each option, the parameter that sets its value.
+    With such an argument, the table of the run would show another value than the program used.
+    parameter: the name of the parameter that contains the further arguments. setters: for each
+    option, the parameter that sets its value.
     """
     by_words = {_words(option): name for option, name in setters.items()}
     for option in dict.fromkeys(argument.partition("=")[0] for argument in arguments):

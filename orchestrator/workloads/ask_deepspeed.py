@@ -394,7 +394,10 @@ def _optimizer(model: Any, config: Mapping[str, Any]) -> Any:
 
 
 def leaves_of(config: Mapping[str, Any], path: tuple[str, ...] = ()) -> list[Leaf]:
-    """Return the leaves of a configuration: path and value of each key without keys below it."""
+    """Return the leaves of a configuration: the path and the value of each key.
+
+    A key whose value is a section with keys is not a leaf; the leaves are in this section.
+    """
     leaves: list[Leaf] = []
     for key, value in config.items():
         if isinstance(value, Mapping) and value:

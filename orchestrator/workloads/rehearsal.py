@@ -204,7 +204,7 @@ def _launcher_remarks(arguments: Sequence[str], accepted: Mapping[str, Any]) -> 
 
 
 def _program(words: Sequence[str]) -> list[str]:
-    """Return the words of a command line, with `-m MODULE` of the program joined to one word."""
+    """Return the words of a command line; if the program is `-m MODULE`, make it one word."""
     order, folder, program, *arguments = words
     if program in ("-m", "--module"):
         return [order, folder, _MODULE + arguments[0], *arguments[1:]]

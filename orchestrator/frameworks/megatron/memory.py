@@ -61,7 +61,8 @@ def selective(run: Run) -> list[str]:
 def mode(run: Run) -> Recomputation | None:
     """Return the recomputation mode of a Megatron core run.
 
-    Returns None if the run recomputes selected parts, and these are not just the attention scores.
+    With selective recomputation, a run recomputes only some parts of a layer. Returns None if these
+    parts are not exactly the attention scores.
     """
     if not selective(run):
         return recomputation(run.training.activation_checkpointing)

@@ -172,7 +172,10 @@ def _takes(keywords: Mapping[str, Any], interpreter: Interpreter) -> Takes:
 
 
 def _values(keywords: Mapping[str, Any], action: Any, interpreter: Interpreter) -> Takes:
-    """Return how many values an option takes; empty if it takes one value."""
+    """Return the property `values` of an option: how many values it takes.
+
+    The result is empty if the option takes one value.
+    """
     wanted = keywords.get("nargs")
     if isinstance(wanted, External):
         wanted = _NUMBERS_OF_VALUES.get(wanted.name, UNKNOWN)
@@ -192,7 +195,7 @@ def _values(keywords: Mapping[str, Any], action: Any, interpreter: Interpreter) 
 
 
 def _converted(keywords: Mapping[str, Any], interpreter: Interpreter) -> Takes:
-    """Return the type of an option's values and its choices, if they can be checked."""
+    """Return the properties `type` and `choices` of an option, if values can be checked by them."""
     kind, choices = keywords.get("type"), keywords.get("choices")
     takes: Takes = {}
     if kind in (int, float):

@@ -1,8 +1,8 @@
 """Find contradictions in tables of benchmarks that people wrote; change nothing.
 
-A printed number stands for all numbers that round to it. Two numbers contradict each other if no
-number is in both ranges. A rule reports nothing if it lacks the facts to be certain, because after
-one false alarm readers ignore the next finding.
+A printed number stands for the range of all numbers that round to it. Two numbers contradict each
+other if their ranges have no number in common. A rule reports nothing if it lacks the facts to be
+certain, because after one false alarm readers ignore the next finding.
 """
 
 from collections.abc import Sequence

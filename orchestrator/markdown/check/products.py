@@ -31,9 +31,10 @@ def global_batch_size(row: BenchmarkRow) -> Iterator[TableFinding]:
 
 
 def world_size(row: BenchmarkRow) -> Iterator[TableFinding]:
-    """Find numbers of GPUs that contradict the parallel sizes, or the nodes and their GPUs.
+    """Find numbers of GPUs that contradict the other sizes in the same row.
 
-    The products are tensor · pipeline · data-parallel size, and nodes · GPUs per node.
+    The number of GPUs should be tensor · pipeline · data-parallel size, and also nodes · GPUs per
+    node.
     """
     factors = [
         row.numbers.get(Meaning.TENSOR_PARALLEL_SIZE),

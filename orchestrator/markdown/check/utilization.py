@@ -90,7 +90,10 @@ def _share(row: BenchmarkRow, meaning: Meaning) -> _Share | None:
 
 
 def _unequal(shares: Sequence[_Share]) -> Iterator[TableFinding]:
-    """Yield a finding for each row that implies another peak than most rows of the same GPU."""
+    """Yield a finding for each row that implies another peak than most rows of the same GPU.
+
+    The implied peak is the row's TFLOPs divided by its MFU or HFU.
+    """
     if not shares:
         return
     count, common = most_common(

@@ -294,7 +294,10 @@ def _title_rows(rows: Sequence[_Row]) -> int:
 
 
 def _header(rows: Sequence[HtmlRow]) -> HtmlRow:
-    """Return a row with the title of each column: the lowest title that is not empty."""
+    """Return one row of titles, made from all rows of titles of a table.
+
+    In each column, the title is the last cell from the top that is not empty.
+    """
     width = max((len(row.cells) for row in rows), default=0)
     lowest = []
     for column in range(width):

@@ -81,8 +81,9 @@ class MarkdownRow(NamedTuple):
     def raw_cells(self) -> list[bytes]:
         """The bytes of the cells, split as GitHub does: at each pipe that is not escaped.
 
-        If this gives another number of cells than the table has columns, the row is split again,
-        and pipes within `code` are ignored. The second result is used only if its number is right.
+        If this does not give as many cells as the table has columns, the row is split again, and
+        pipes within `code` are ignored. The second result is used only if it has as many cells as
+        the table has columns.
         """
         raws = split_cells(self.content)
         if len(raws) != self.columns and b"`" in self.content:

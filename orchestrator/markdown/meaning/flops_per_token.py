@@ -89,9 +89,9 @@ def rated_row(row: BenchmarkRow) -> RatedRow | None:
 def tokens_per_second_per_gpu(row: BenchmarkRow) -> tuple[RowNumber, NumberRange] | None:
     """Return a row's printed speed, and the range of tokens/s per GPU that follows from it.
 
-    Returns None if the speed or a needed size is unknown. Some programs round to whole sequences
-    per second of all GPUs before they compute tokens/s per GPU. If the printed tokens/s per GPU are
-    those of a whole number of sequences, the range includes this rounding.
+    Returns None if the speed or a needed size is unknown. Some programs first round the sequences
+    per second of all GPUs to a whole number, and then compute tokens/s per GPU from it. If the
+    printed tokens/s per GPU may have been computed so, the range includes this rounding.
     """
     length, world = (row.numbers.get(each) for each in (Meaning.SEQ_LENGTH, Meaning.WORLD_SIZE))
     batch = row.numbers.get(Meaning.GLOBAL_BATCH_SIZE)

@@ -40,9 +40,10 @@ SIZES = frozenset(
 
 
 class Note(NamedTuple):
-    """A size that applies to all rows: a number, or the name of a column with the same value.
+    """A size in a note that applies to all rows of a table.
 
-    line: the note's line on the page; None if an option gives the size.
+    value: the size as a number; or the meaning of another column, whose number is the size of each
+    row. line: the note's line on the page; None if an option gives the size.
     """
 
     line: int | None
