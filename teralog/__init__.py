@@ -69,8 +69,8 @@ def runs(campaign: str | PathLike[str], results: str | PathLike[str] | None = No
 
     The logs are read again, and nothing is written. On Slurm the states are those that the last
     command saw; `teralog status` brings them up to date. A missing value is NaN in a column
-    of measured numbers, and None or NaN in other columns. A unit ends a column's name: a GiB is
-    2**30 bytes, tflops_per_gpu are 10**12 FLOPs per second.
+    of measured numbers, and None or NaN in other columns. If a column has a unit, its name ends
+    with the unit. A GiB is 2**30 bytes; tflops_per_gpu is in 10**12 FLOPs per second.
 
     Columns, in this order:
 
@@ -115,7 +115,7 @@ def steps(
 
     - run_id, label: those of `runs`.
     - iteration, from 1 or 0 as the program counts; iterations: how many are planned.
-    - step_seconds: of an iteration, or their mean over log_interval iterations.
+    - step_seconds: of one iteration, or the mean over log_interval iterations.
     - samples_per_second, tokens_per_second, running_samples_per_second: over all ranks.
     - consumed_samples, consumed_tokens: since the beginning; global_batch_size: sequences.
     - loss, learning_rate, loss_scale, grad_norm: as printed; the loss may be nan or inf.

@@ -211,10 +211,10 @@ def _world_size(values: Mapping[str, Any]) -> int:
 
 
 def _experts(values: Mapping[str, Any], model: ModelShape) -> ExpertPlacement | None:
-    """Return how the experts of a described model are distributed over ranks, by the options.
+    """Return how the experts of a described model are divided over ranks; None without experts.
 
-    Returns None if the model has no experts. If `expert_parallel_size` is above 1, the model must
-    have experts, and this size must divide their number. Raises UserError if it does not.
+    `values` contains the options of the command. Raises UserError if `expert_parallel_size` is
+    above 1, and the model has no experts, or a number of experts that this size does not divide.
     """
     ranks: int | None = values.get("expert_parallel_size")
     tensor = values.get("tensor_parallel_size") or 1

@@ -241,9 +241,9 @@ def _start_what_fits(
 ) -> Waiting | None:
     """Start runs from `waiting` while devices are free, and move them to `running`.
 
-    Returns the first run that must wait for devices, or None. A run that `places` refuses goes to
-    `left`, with the reason. If the reason applies to all runs, or if runs start in blocks, all
-    waiting runs go there.
+    Returns the first run that must wait for devices, or None. If `places` refuses a run, the run is
+    moved to `left`, with the reason. If the reason applies to all runs, or if runs start in blocks,
+    all waiting runs are moved to `left`.
     """
     while slots is None or len(running) < slots:
         first = _first_ready(waiting, running, left)

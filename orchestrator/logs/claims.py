@@ -212,9 +212,9 @@ def _same_work(rows: Sequence[Row], name: str) -> Claim | None:
 
 
 def _share(rows: Sequence[Row], gpus: int) -> Claim | None:
-    """Return the claim of tokens/s per GPU, checked against the tokens/s of all GPUs together.
+    """Check the tokens/s per GPU in a log against the tokens/s of all GPUs together.
 
-    Returns None if no step report contains both.
+    Returns the claim, or None if no step report contains both numbers.
     """
     stating_rows = _stated(rows, "tokens_per_second", "tokens_per_second_per_gpu")
     if not stating_rows:

@@ -160,10 +160,11 @@ def run_figures(summary: RunSummary, given: Given = NOTHING_GIVEN) -> Figures:
 
 
 def counted_flops(summary: RunSummary, given: Given = NOTHING_GIVEN) -> Mapping[str, float]:
-    """Return the FLOPs of an iteration, by the title of each convention; empty if unknown.
+    """Return the FLOPs of an iteration by each convention; the keys are the conventions' titles.
 
-    Conventions that count recomputation include it if the log shows that layers are recomputed. If
-    the log does not show whether they are, both results are returned.
+    Some conventions count recomputation. They include it if the log shows that layers are
+    recomputed; the title then ends with `, recomputed`. If the log does not show whether layers are
+    recomputed, the result has both numbers. It is empty if the FLOPs are unknown.
     """
     figures = run_figures(summary, given)
     config = stated_config(summary)

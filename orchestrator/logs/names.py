@@ -8,7 +8,10 @@ from parsers.summary.run import RunSummary
 
 
 def log_name(summary: RunSummary) -> str:
-    """Return the name of a run: its log's path, and the run's number in the log unless it is 0."""
+    """Return the name of a run: the path of its log, e.g. `a.out`.
+
+    If the log has several runs, the second one is called `a.out #1`.
+    """
     return f"{summary.path} #{summary.run}" if summary.run else summary.path
 
 

@@ -47,10 +47,10 @@ def read_logs(
 ) -> ReadLogs:
     """Return the content of logs.
 
-    warmup: None means that a log in a campaign's results folder is read with the campaign's
-    warm-up. Any other log then has a default warm-up, which usually ends with the first step
-    report. global_batch_size: used for logs that do not contain it. tell: called after each read
-    with the number of bytes.
+    warmup: the warm-up for all logs. If it is None, a log in a campaign's results folder is read
+    with the campaign's warm-up. All other logs get a default warm-up, which usually ends with the
+    first step report. global_batch_size: used for logs that do not contain it. tell: called after
+    each read with the number of bytes.
     """
     contents = summaries_of(
         logs, warmup, keep_skipped=keep_skipped, global_batch_size=global_batch_size, tell=tell

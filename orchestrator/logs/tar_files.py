@@ -125,7 +125,7 @@ class _NoRoomError(Exception):
 
 
 class _Stream(io.RawIOBase):
-    """A stream that tarfile reads like a file."""
+    """A stream for tarfile, with the decompressed bytes of an archive."""
 
     def __init__(self, read: Read) -> None:
         self._read = read

@@ -46,10 +46,11 @@ class ExpertPlacement:
         return self._matrices(model, self.width) * self.number // (self.ranks * self.tensor_ranks)
 
     def beyond_mlp(self, model: ModelShape, tensor_parallel_size: int) -> int:
-        """Return a rank's parameters of a router and shared expert, minus those of a dense MLP.
+        """Return how many more parameters a rank has in a router and shared expert than in an MLP.
 
-        If a layer with experts was counted as if it had a dense MLP, adding this number corrects
-        the count. The number is below zero for most models.
+        The MLP is the dense MLP that a layer without experts would have. If the parameters of a
+        layer with experts were counted with this MLP, adding the result corrects the count. The
+        result is below zero for most models.
         """
         dense = self._matrices(model, model.ffn_width)
         if model.biases == "all":

@@ -117,11 +117,10 @@ def _of_description(placement: Placement, run: Run) -> Placement:
 
 
 def _in_host(placement: Placement, parameters: int) -> Placement:
-    """Return the placement for a rank without a GPU, which has only the host's memory.
+    """Return the placement for a rank without a GPU: all of its tensors are in the host's memory.
 
-    This memory also contains what a rank with a GPU would offload. A bucket counts only with its
-    used elements, which are at most as many as the model's parameters. The operating system
-    provides no memory for the other elements.
+    So nothing is offloaded. A bucket is counted with at most as many elements as the model has
+    parameters, because the operating system provides no memory for elements that are never used.
     """
     return replace(
         placement,
@@ -133,11 +132,11 @@ def _in_host(placement: Placement, parameters: int) -> Placement:
 
 
 def _parts(rank: Rank) -> Iterable[Part]:
-    """Yield the parts of the forecast: the memory of tensors at the peak.
+    """Yield the parts of the forecast: the memory of tensors when a rank's memory is at its peak.
 
-    The peak may be in the backward pass, with the logits or with the work of one layer, or in the
-    optimizer's step. If two parts never exist at the same time, their sizes are not added. Instead,
-    the second part contains only what exceeds the first part.
+    The peak may be in the backward pass or in the optimizer's step. In the backward pass, it may be
+    at the logits or at one layer. If two parts never exist at the same time, their sizes are not
+    added. Instead, the second part contains only what exceeds the first part.
     """
     kept, work = activations.kept(rank), activations.layer_work(rank)
     logits, logits_why = activations.logits(rank)

@@ -118,9 +118,10 @@ def _half_of_the_keys(model: Model, part: ModelPart) -> Iterator[Deviation]:
 
 
 def _causal_windows(model: Model, part: ModelPart) -> Iterator[Deviation]:
-    """Yield the differences of a program that counts only the keys that the causal mask leaves.
+    """Yield the differences of a program that leaves out the keys that the causal mask hides.
 
-    Without a window these are half of all keys. With a window, they are counted exactly.
+    Without an attention window, the program counts half of all keys. With a window, it counts
+    exactly the keys that each query sees.
     """
     if part.pairs and part.window is not None and part.window < model.seq_length:
         seen = 2 * causal_pairs(model.seq_length, part.window, None) * part.multiplications
@@ -205,7 +206,8 @@ def _all_keys(model: Model, part: ModelPart) -> Iterator[Deviation]:
 def _per_parameter(model: Model, part: ModelPart) -> Iterator[Deviation]:
     """Yield the differences of a program that counts a multiply-add per token and active parameter.
 
-    In addition, such a program counts the products of attention.
+    A parameter is active if the token uses it; those of unused experts are not. The program also
+    counts the products of attention.
     """
     if part.kind == "vector":
         yield _VECTORS, 2 * model.seq_length * part.active_parameters

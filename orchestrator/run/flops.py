@@ -200,8 +200,8 @@ def training_seconds(
 ) -> float:
     """Return the time in seconds to train on `tokens` tokens.
 
-    This is 8TP/(nX), or 6TP/(nX) without recomputation. T is the number of tokens, P that of
-    parameters, n that of GPUs, and X the FLOPs per second of each GPU (Narayanan et al. 2021,
+    This is 8TP/(nX), or 6TP/(nX) without recomputation. T is the number of tokens, P the number of
+    parameters, n the number of GPUs, and X the FLOPs per second of each GPU (Narayanan et al. 2021,
     section 5.1). The formula counts FLOPs as BigScience does, so X must be counted in the same way.
     """
     flops = bigscience_flops(parameters, tokens, 1, 4 if recomputed else 3)

@@ -130,7 +130,10 @@ def _only_what_was(job: JobState, status: str | None) -> JobState:
 
 
 def read_scontrol(lines: Iterable[str]) -> dict[str, JobState]:
-    """Return the states in the output of `scontrol --oneliner show jobs`, by job id."""
+    """Return the state of each job, by the job's id.
+
+    The lines are the output of `scontrol --oneliner show jobs`.
+    """
     jobs = {}
     for line in lines:
         # JobName and Comment are free text. The first occurrence of a key counts: these come early.

@@ -37,9 +37,9 @@ def read_shard(folder: ShardFolder) -> None:
 
 
 def _require_same_files(shard: Shard, contents: Sequence[LogContent]) -> None:
-    """Raise RuntimeError if a log of the shard cannot be read because this node lacks its files.
+    """Raise RuntimeError if this node lacks files of a log in the shard, so that it cannot be read.
 
-    The files existed when the shard was made.
+    A file counts only if it existed when the shard was made.
     """
     for log, content in zip(shard.logs, contents, strict=True):
         now = stamped(log.log)
