@@ -97,7 +97,7 @@ def test_gpu_hours_are_every_gpu_for_the_whole_time_limit(run_of: RunOf):
 
 @pytest.mark.parametrize("framework", ["gpt", "deepspeed"])
 def test_every_size_has_one_name(run_of: RunOf, framework: str):
-    """The sizes of a run of any framework have all names that `size_names` returns."""
+    """For a run of any framework, `sizes` has every name that `size_names` returns."""
     values = {"script": "train.py"} if framework == "deepspeed" else {}
     named = sizes(run_of(framework=framework, **values))
     assert size_names() <= named.keys()

@@ -69,5 +69,5 @@ def test_runs_come_after_tasks_of_one_array_with_their_indices() -> None:
 
 @pytest.mark.parametrize("text", ["7", "7_3"])
 def test_a_place_is_written_as_slurm_does(text: str) -> None:
-    """A `Place` that was read from the id of a job or task is written as the same id."""
+    """If a `Place` is made from the id of a job or task, its text is the same id again."""
     assert Place.of(text).text == text

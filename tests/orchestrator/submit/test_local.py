@@ -236,7 +236,10 @@ def test_cancel_reports_only_the_runs_that_it_ended(playground) -> None:
 def test_cancel_ends_only_the_given_runs(
     playground, options: tuple[str, ...], code: int, message: str
 ) -> None:
-    """`cancel` cancels nothing if the user gives no run, or if no run was submitted."""
+    """`cancel` cancels nothing if the user gives no run, or if no run was submitted.
+
+    The same holds if the user gives an unknown run, or both --all and a run.
+    """
     playground.write_campaign("true", matrix="seed: [1, 2]")
     result = playground.teralog("cancel", "campaign.yaml", *options)
     assert (result.returncode, message in result.stderr) == (code, True), result.stderr
@@ -283,7 +286,7 @@ def test_a_run_is_cancelled_by_its_label_or_the_beginning_of_its_id(playground) 
 
 
 def test_two_submits_of_one_campaign_do_not_double_anything(playground) -> None:
-    """The second submit reports that the first is active, and starts nothing."""
+    """A second `submit` of a campaign reports that the first is active, and starts nothing."""
     playground.write_campaign("sleep 1")
     first = playground.start("submit", "campaign.yaml")
     wait_until(lambda: bool(playground.events()))

@@ -189,7 +189,10 @@ FINE = {
 
 @pytest.mark.parametrize("case", FINE)
 def test_rows_that_may_be_right_give_no_finding(case: str) -> None:
-    """Rows that may be right give no finding."""
+    """Rows that may be right give no finding.
+
+    E.g. a number is marked as approximate, or the text around the table only plans a size.
+    """
     assert findings_of(FINE[case]) == []
 
 
@@ -441,7 +444,7 @@ REPORT = """\
 
 
 def test_averages_of_a_report_of_ours_contradict_nothing() -> None:
-    """The columns of a teralog report give no finding, although its mean and median differ.
+    """A teralog report gives no finding, although the mean and the median of its step times differ.
 
     With other column titles, the same numbers give findings.
     """

@@ -1,6 +1,6 @@
-"""Check the tables in results/published: they equal the original pages.
+"""The tables in results/published equal those of the original pages.
 
-Their contradictions are the known ones.
+The contradictions that `check-tables` finds in them are those found by hand.
 """
 
 import csv

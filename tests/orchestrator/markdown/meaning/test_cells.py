@@ -1,4 +1,4 @@
-"""Read numbers in the ways in which people write them in cells."""
+"""Read the numbers in table cells, in the ways in which people write them."""
 
 from collections.abc import Callable
 

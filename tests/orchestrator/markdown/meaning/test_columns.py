@@ -100,9 +100,9 @@ OURS = ["samples/s (avg)", "samples/s (last)", "step mean (s)", "median (s)", "s
 
 
 def test_a_report_of_ours_shows_its_median_first() -> None:
-    """In a teralog report, the step time is the median, or else the mean.
+    """In a teralog report, the column of medians gives the step time, or else the column of means.
 
-    If both are missing, it follows from a rate.
+    If the table has neither column, the step time follows from a rate.
     """
     columns = [column for column in read_columns(OURS) if column.meaning is Meaning.PACE]
     columns.sort(key=lambda column: column.rank)

@@ -44,7 +44,7 @@ def test_every_model_has_its_own_name(name: str) -> None:
     ],
 )
 def test_spellings_name_one_model(text: str, name: str) -> None:
-    """Case, punctuation, parentheses and words about training do not matter."""
+    """A model's name may have any case, punctuation and parentheses, and words about training."""
     model = model_called(text)
     assert model is not None
     assert model.name == name

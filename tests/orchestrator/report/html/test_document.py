@@ -93,7 +93,7 @@ FACTS = Facts(
 
 
 def page_called(name: str) -> Page:
-    """Return a page without runs, with this name in all its texts."""
+    """Return a page without runs, each of whose texts is this name."""
     return Page(
         title=name,
         noun=name,
@@ -114,7 +114,7 @@ def page_called(name: str) -> Page:
 
 
 def parsed(name: str) -> Elements:
-    """Return the HTML elements of a page with this name in all its texts.
+    """Return the HTML elements of a page, each of whose texts is this name.
 
     The stand-in for the script of the plot library contains the name too.
     """
