@@ -18,9 +18,10 @@ HEAD = "name: a\ndefaults: {framework: gpt, model: s}\n"
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
 def test_every_example_can_be_run(path: Path, monkeypatch: pytest.MonkeyPatch):
-    """No run of a campaign in examples/ has a problem, because users copy these campaigns.
+    """The runs of the campaigns in examples/ are possible, because users copy these campaigns.
 
-    Only an example whose file explains a contradiction may have impossible runs.
+    A file is an exception if its comments report numbers that contradict each other. Such a file
+    has impossible runs.
     """
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     campaign = load_campaign(path)

@@ -150,7 +150,7 @@ PROBLEMS: dict[str, tuple[dict[str, Any], Cluster, list[str]]] = {
 def test_every_reason_is_reported_with_its_numbers(
     run_of: RunOf, values: dict[str, Any], cluster: Cluster, problems: list[str]
 ):
-    """All reasons why a run is impossible are reported at once, with the campaign file's terms."""
+    """All reasons why a run is impossible are reported at once, in the campaign file's terms."""
     assert list(run_problems(run_of(**values), cluster, Warmup(3))) == problems
 
 
@@ -242,7 +242,10 @@ def test_a_gpu_that_is_not_known_is_reported_as_a_warning(
 def test_a_program_that_needs_gpus_is_reported_as_a_warning_without_any(
     run_of: RunOf, framework: str, cluster: Cluster, warnings: list[str], tmp_path: Path
 ):
-    """On a cluster without GPUs the run gets only a warning, because it can still be rehearsed."""
+    """If a framework needs GPUs and the cluster has none, a run gets a warning, not an error.
+
+    Such a run cannot train, but it can still be rehearsed.
+    """
     (tmp_path / "pretrain_gpt.py").touch()
     values = {"source": str(tmp_path)} if framework == "megatron" else {}
     run = run_of(framework=framework, **values)

@@ -47,7 +47,7 @@ def test_labels_are_short(
 def test_repeats_are_numbered_without_a_comment_sign(
     campaign_of: Callable[[str], Campaign],
 ) -> None:
-    """`#1` would begin a comment in a shell, so a label writes repeats differently."""
+    """A label numbers repeats as r1, r2, …, because `#1` would begin a comment in a shell."""
     text = f"name: c\nrepeats: 2\ndefaults: {{framework: gpt, model: {SMALL}}}\n"
     assert [planned.label for planned in campaign_of(text).runs] == ["gpt r1", "gpt r2"]
 

@@ -50,7 +50,7 @@ CAMPAIGNS: dict[str, list[tuple[str, dict[str, str]]]] = {
 
 
 def page_rows(name: str) -> list[dict[str, str]]:
-    """Return all rows of the page's tables that belong to a campaign.
+    """Return the rows of the tables whose rows a campaign plans; all these tables are on the page.
 
     A value that the page gives only in a note on a whole table is added to every row of the table.
     """

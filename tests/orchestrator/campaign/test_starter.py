@@ -56,7 +56,7 @@ def test_a_comment_that_is_taken_out_is_a_parameter(tmp_path: Path):
 
 @pytest.mark.parametrize("name", ["two words.yaml", "it's {mine}.yaml", "$(touch x).yaml"])
 def test_the_commands_can_be_pasted_for_any_file_name(tmp_path: Path, name: str):
-    """A shell reads the file's name in each command as one word."""
+    """In the starter file's `teralog plan` command, a shell reads the file's path as one word."""
     path = tmp_path / name
     write_starter(path, force=False)
     line = next(line for line in path.read_text().splitlines() if "teralog plan" in line)

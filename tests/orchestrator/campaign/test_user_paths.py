@@ -78,7 +78,7 @@ def test_nothing_is_rendered_with_a_variable_that_is_not_set(
 def test_nothing_is_rendered_if_the_path_of_python_has_an_unset_variable(
     campaign_of: Callable[[str], Campaign], tmp_path: Path
 ) -> None:
-    """If the profile's path of Python has an unset variable, `render` is refused.
+    """If the profile's path of Python contains a variable that is not set, `render` is refused.
 
     Otherwise a script would try to start a program with the literal path $NOWHERE/bin/python.
     """
@@ -95,7 +95,7 @@ def test_nothing_is_rendered_if_the_path_of_python_has_an_unset_variable(
 def test_nothing_is_submitted_if_the_log_folder_does_not_exist(
     campaign_of: Callable[[str], Campaign], tmp_path: Path
 ) -> None:
-    """If the profile's log folder has an unset variable, `submit` is refused.
+    """If the path of the profile's log folder contains an unset variable, `submit` is refused.
 
     Otherwise `submit` would write logs to a folder with the literal name $NOWHERE.
     """

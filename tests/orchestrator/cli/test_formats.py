@@ -117,7 +117,7 @@ def test_csv_json_and_parquet_have_the_same_cells(command: tuple[str, ...]) -> N
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
 @pytest.mark.usefixtures("folder")
 def test_people_are_shown_the_same_rows_in_every_format(command: tuple[str, ...]) -> None:
-    """The tables of text, markdown and LaTeX have equal numbers of rows and columns."""
+    """Markdown and LaTeX have equal numbers of rows and columns; the default format is text."""
     assert teralog(*command, "--format", "text").stdout == teralog(*command).stdout
     markdown = teralog(*command, "--format", "markdown").stdout.splitlines()
     latex = teralog(*command, "--format", "latex").stdout.splitlines()

@@ -129,7 +129,7 @@ def test_a_run_ended_as_its_last_attempt_did(
 
 
 def test_a_run_that_was_never_started_has_no_outcome(tmp_path: Path):
-    """A run that never started has no outcome, even if it has no folder."""
+    """A run without a folder was never started, so it has no outcome."""
     assert run_outcome(RunFolder(tmp_path / "missing")) == ("NOT_STARTED", None, None, ())
 
 
@@ -167,7 +167,7 @@ def test_a_run_that_is_supervised_has_no_outcome_yet(tmp_path: Path, attempt_in:
     ],
 )
 def test_a_list_of_outcomes_is_words_with_commas(text: str, words: tuple[str, ...]):
-    """A list of outcomes is words with commas between them.
+    """`retry --only` takes outcomes with commas between them, in upper or lower case.
 
     An empty list means every unsuccessful outcome except `unknown`.
     """

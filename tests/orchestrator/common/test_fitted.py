@@ -111,7 +111,11 @@ def test_a_single_row_that_is_too_wide_has_a_line_for_each_column() -> None:
 
 
 def test_minor_columns_are_left_out_first_and_named() -> None:
-    """Minor columns are left out from the right, and a note names them; the first column stays."""
+    """If a table is too wide, its minor columns are left out first, from right to left.
+
+    If it is still too wide, other columns are left out, but never the first one. A note names all
+    columns that are left out.
+    """
     rows = [{"label": f"run {n}", **{f"column{k}": n * 1000 + k for k in range(8)}} for n in (1, 2)]
     lines = fitted(table(rows, minor=("column1", "column3")), 50).lines()
     assert lines[0].split() == ["label", *(f"column{n}" for n in (0, 2, 4, 5, 7))]

@@ -88,7 +88,7 @@ def test_text_contains_no_command_of_latex(text: str) -> None:
 
 @given(st.lists(st.tuples(HOSTILE, st.none() | st.floats()), max_size=5))
 def test_every_row_has_as_many_cells_and_ends_once(rows: list[tuple[str, float | None]]) -> None:
-    """Whatever a label contains, a row has all its cells and exactly one line end of LaTeX."""
+    r"""Whatever a label contains, a row has all its cells, and `\\` occurs only at its end."""
     lines = as_latex(make_table(COLUMNS, rows)).splitlines()
     assert len(lines) == 6 + len(rows)
     for line in lines[4 : 4 + len(rows)]:

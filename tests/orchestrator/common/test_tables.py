@@ -76,7 +76,7 @@ def test_a_cell_shows_its_value(value: Cell, style: Style, cell: str):
 
 @given(st.floats(1e-12, 1e15), st.integers(1, 6))
 def test_a_number_is_shown_to_its_digits(value: float, digits: int):
-    """The shown number is within half a unit of its last significant digit."""
+    """A number that is shown with n digits has a relative error of at most 0.5 * 10**(1 - n)."""
     cell = shown(value, Style(digits=digits))
     assert float(cell.replace(",", "")) == pytest.approx(value, rel=0.5000001 * 10 ** (1 - digits))
     assert "e+" not in cell
@@ -117,7 +117,11 @@ def test_markdown_is_aligned_and_its_text_is_escaped():
 
 
 def test_csv_has_full_precision_and_empty_cells_for_what_is_absent():
-    """CSV has names as its header, and quotes only around cells that need them."""
+    """The header of CSV has the names of the columns, e.g. `seconds`, and not their titles.
+
+    Only cells that need quotes have them. Numbers have all their digits. An absent value is an
+    empty cell.
+    """
     table = make_table(
         (
             Column("Title", "name", lambda row: row[0]),
@@ -131,7 +135,7 @@ def test_csv_has_full_precision_and_empty_cells_for_what_is_absent():
 
 
 def test_records_have_the_values_by_name():
-    """Records contain the values themselves, not the text of their cells."""
+    """`as_records` returns the values themselves by column name, not the text of their cells."""
     assert as_records(TABLE)[:2] == [
         {"strategy": "ddp", "step_seconds_mean": 0.25, "reports": 10},
         {"strategy": "zero3 | `x`", "step_seconds_mean": None, "reports": None},

@@ -262,7 +262,8 @@ def test_json_is_read_back_unchanged(folder: Path, tree: dict[str, Any]):
 def test_output_of_pyyaml_is_read_back_unchanged(folder: Path, tree: dict[str, Any]):
     """Data that PyYAML writes is read back unchanged.
 
-    The test lets PyYAML quote all texts, because PyYAML writes YAML 1.1.
+    PyYAML follows YAML 1.1, and teralog follows YAML 1.2. Some texts without quotes, e.g. `on`,
+    have different meanings in the two versions. So the test lets PyYAML quote all texts.
     """
     text = yaml.safe_dump(tree, allow_unicode=True, default_style='"')
     assert read(folder, text) == tree

@@ -17,8 +17,8 @@ numbers = st.floats(-5, 5, allow_nan=False).map(lambda value: round(value, 3))
 def clearness(values: tuple[float, ...], k: int) -> float:
     """Return how clear a change after the first k values is.
 
-    This is the difference of the means before and after, divided by its standard error. A single
-    value is assumed to have a standard deviation of 1.
+    This is the absolute difference of the means before and after, divided by its standard error.
+    The standard error assumes that each value has a standard deviation of 1.
     """
     before, after = values[:k], values[k:]
     difference = math.fsum(after) / len(after) - math.fsum(before) / len(before)
@@ -47,9 +47,10 @@ def test_the_p_value_is_the_part_of_all_orders_that_are_as_clear(values: list[fl
 def test_neither_the_unit_nor_the_level_of_times_matters(
     values: list[float], shift: float, factor: float
 ) -> None:
-    """A factor or a constant added to all values does not change the p-value.
+    """If all values are multiplied by a factor or shifted by a constant, the p-value stays.
 
-    So the base of the logarithms and the unit of the times do not matter.
+    In `teralog history`, the values are logarithms of step times. So neither the base of the
+    logarithms nor the unit of the times matters.
     """
     change, other = find_change(values), find_change([factor * value + shift for value in values])
     assert change is not None
@@ -142,6 +143,6 @@ def test_a_change_well_above_the_noise_is_found_where_it_is(cluster: Cluster) ->
 def test_the_level_is_what_is_promised() -> None:
     """The significance level in the code is below the 5 % that the docs promise.
 
-    The margin is for assumptions that are only approximately true.
+    The lower level is a precaution: the assumptions of the test are only approximately true.
     """
     assert LEVEL < 0.05

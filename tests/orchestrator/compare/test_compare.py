@@ -193,7 +193,11 @@ def test_one_published_figure_takes_49_runs_of_the_other_side() -> None:
 def test_slower_by_more_than_a_percentage_means_the_whole_interval(
     ratio: float, by: float, slower: bool
 ) -> None:
-    """A is slower by more than a percentage only if the whole interval is that slow."""
+    """A is slower than B by more than a percentage only if the whole interval shows it.
+
+    E.g. A is slower by more than 5 % if the whole interval of A's speed divided by B's is below
+    0.95.
+    """
     assert compare_timings(*blocks([ratio] * 8)).is_slower_by(by) is slower
 
 
@@ -203,10 +207,11 @@ def test_without_an_interval_nothing_is_slower_by_anything() -> None:
 
 
 def test_the_gain_of_pairs_is_a_ratio_of_variances() -> None:
-    """The gain of pairs is the variance without pairs divided by the variance with pairs.
+    """The gain is the factor by which the variance would grow if the same runs were not paired.
 
-    In this test the gain is large: allocations differ much in speed, but A and B within one
-    allocation differ little.
+    The variance is that of the difference between the logarithms of A's and B's speeds. In this
+    test the gain is large: allocations differ much in speed, but A and B within one allocation
+    differ little.
     """
     comparison = compare_timings(*blocks([1.05, 1.06] * 4))
     assert comparison.gain is not None

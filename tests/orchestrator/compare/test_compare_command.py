@@ -172,9 +172,10 @@ def test_campaigns_that_differ_in_one_choice_are_compared_across_it(folder: Fold
 
 
 def test_the_smallest_value_is_the_baseline_of_a_folder(folder: Folder) -> None:
-    """For a results folder, the smallest value of the parameter is the baseline.
+    """In a results folder, runs with the smallest value of the `--by` parameter are the baseline.
 
-    The folder does not record the order of values in the campaign file.
+    With a campaign file, the first value in the file is the baseline. The folder does not record
+    the order of values in the file.
     """
     folder.campaign("matrix: {micro_batch_size: [16, 2, 8]}\n", lambda planned: 1.0)
     results = str(folder.path / "results" / "made-up")
@@ -224,7 +225,12 @@ def test_the_batch_size_itself_can_be_compared(folder: Folder) -> None:
 
 
 def test_the_batch_can_be_compared_if_both_sides_have_several(folder: Folder) -> None:
-    """Batches can be compared if each side has several batch sizes and numbers of micro-batches."""
+    """Batches can be compared even if a campaign varies two parameters of the batch.
+
+    These are the micro-batch size and the number of micro-batches. With `--by num_microbatches`,
+    there is one pair per micro-batch size. With `--by micro_batch_size`, only runs with equal
+    global batches are paired.
+    """
     lines = "matrix: {micro_batch_size: [2, 4], num_microbatches: [1, 2]}\n"
     folder.campaign(lines, lambda planned: 1.0)
     comparison = folder.compared("made-up.yaml", "--by", "num_microbatches")

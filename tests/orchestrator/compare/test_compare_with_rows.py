@@ -18,7 +18,8 @@ Sequence length = 64
 def test_a_published_row_is_one_run_that_cannot_be_repeated(layers: Folder) -> None:
     """A published row counts as a single run, so 12 runs of A are not enough for a verdict.
 
-    The output then has the row's rank among the runs, and the number of runs needed.
+    The output then has two numbers: how many runs took longer per step than the published row, and
+    how many runs are needed.
     """
     (layers.path / "page.md").write_text(PAGE)
     arguments = ("made-up.yaml", "page.md:5", "--a", "num_layers == 1")

@@ -22,7 +22,11 @@ def write_turns(play: Any, *lines: str) -> None:
 
 
 def started(play: Any) -> list[dict[str, Any]]:
-    """Return attempt.json and the run's label of every attempt, in the order of starts."""
+    """Return the records of all attempts, in the order of starts.
+
+    Each record is the content of the attempt's attempt.json, together with the key `label`: the
+    run's label without its repeat number.
+    """
     attempts = {}
     for run in play.path.glob("results/play/*/run.json"):
         label = json.loads(run.read_text())["label"].split(" r")[0]
@@ -89,7 +93,7 @@ def test_blocks_are_of_an_interleaved_order(playground: Any) -> None:
 def test_runs_in_the_file_s_order_record_their_place_too(playground: Any) -> None:
     """Without `order: interleaved`, a run records its place in the order of starts, but no block.
 
-    A drift does not cancel in the file's order.
+    Within a block, a steady drift cancels. In the file's order it does not.
     """
     playground.write_campaign("true", matrix="seed: [1, 2]")
     playground.teralog("submit", "campaign.yaml", "--slots", "1")

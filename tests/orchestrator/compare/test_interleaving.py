@@ -28,7 +28,7 @@ def blocks(campaign: Campaign, seed: int = 0) -> list[list[Placed]]:
 
 
 def kinds(block: list[Placed]) -> list[str]:
-    """Return the label of each run's configuration in a block, in order, without repeat numbers."""
+    """Return the labels of a block's runs, in the order of starts, without repeat numbers."""
     return [placed.planned.label.split(" r")[0] for placed in block]
 
 

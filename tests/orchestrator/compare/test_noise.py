@@ -1,4 +1,7 @@
-"""`teralog noise`: how much each source varies, checked by hand and by simulation."""
+"""`teralog noise`: how much each source of noise, e.g. the allocation, makes speeds vary.
+
+The expected numbers are computed by hand or known from a simulation.
+"""
 
 import json
 import math
@@ -115,7 +118,7 @@ def run(speed: float, allocation: str | None = None, **more: object) -> Measured
 
 
 def percents(page: NoisePage) -> dict[str, float | None]:
-    """Return the variation that each source causes, in percent, by the name of the source."""
+    """Return how much each source of noise makes speeds vary, in percent, by the source's name."""
     return {source.name: source.percent for source in page.sources}
 
 
@@ -155,9 +158,10 @@ def test_runs_in_allocations_of_their_own_show_what_a_single_run_is_worth() -> N
 
 
 def test_the_variance_of_a_new_run_depends_on_allocations_not_on_runs() -> None:
-    """If two allocations differ far more than their runs, repeats have one degree of freedom.
+    """If two allocations differ much in speed, a new run's variance has one degree of freedom.
 
-    The number of runs in each allocation, here twenty, does not matter.
+    A new run is a repeat in any allocation. The runs within each of the two allocations, here
+    twenty, differ far less in speed, so their number does not matter.
     """
     runs = [
         run(level * (1 + 0.001 * turn), name)
@@ -222,9 +226,10 @@ def test_runs_that_show_nothing_are_named() -> None:
 def test_the_nodes_of_a_run_are_those_of_its_allocation_or_this_machine(
     allocation: str | None, devices: tuple[str, ...], nodes: str
 ) -> None:
-    """The nodes of a run are those of its devices, or this machine if it ran outside Slurm.
+    """In a Slurm allocation, the nodes of a run are those whose GPUs or cores it used.
 
-    Which GPUs or cores of a node it used does not matter.
+    Outside Slurm, the node is the machine that started the run. Which GPUs or cores of a node the
+    run used does not matter.
     """
     started = Started(1, "host", "t", "2026-01-02T03:04:05+00:00", 60, devices, allocation)
     assert Attempt(1, Path("attempt-1"), started, None).nodes == nodes

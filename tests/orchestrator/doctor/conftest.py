@@ -1,4 +1,7 @@
-"""Fixtures that run doctor's checks in separate processes, with a test's programs and packages."""
+"""Fixtures that run doctor's checks in separate processes.
+
+A test chooses the programs and packages that these processes find.
+"""
 
 import json
 import os

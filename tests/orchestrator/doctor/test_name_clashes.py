@@ -91,7 +91,10 @@ def test_a_package_of_our_name_off_the_path_does_not_clash(
 def test_names_that_only_look_alike_do_not_clash(
     tmp_path: Path, examine: Callable[..., Any], install: Callable[..., Path]
 ) -> None:
-    """Nested packages, packages with longer names and data files do not clash."""
+    """A nested package, a package with a longer name, or a data file does not clash with ours.
+
+    E.g. the package neighbour.teralog, the package teralog_extra, or the file teralog.txt.
+    """
     site = install(
         tmp_path / "site", "neighbour", "1.0",
         "neighbour/teralog/__init__.py", "teralog_extra/__init__.py", "teralog.txt",

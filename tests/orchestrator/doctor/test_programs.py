@@ -128,7 +128,7 @@ def test_a_program_that_hangs_is_ended_with_its_children(
 def test_a_file_that_is_not_a_program_does_not_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If a file on the PATH cannot be executed, the answer contains the system's error message."""
+    """If a file on the PATH cannot be executed, `ask` returns the system's error message."""
     broken = tmp_path / "broken"
     broken.write_bytes(b"\x7fELF")
     broken.chmod(0o755)

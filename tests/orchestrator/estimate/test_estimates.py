@@ -466,7 +466,10 @@ COUNTS: dict[str, int | None] = {
 
 @pytest.mark.parametrize(("text", "number"), COUNTS.items(), ids=COUNTS)
 def test_a_count_may_have_a_unit_in_either_case(text: str, number: int | None):
-    """`7B` and `7b` are the same count; a count that is not an integer is refused."""
+    """A number of tokens or parameters may end with a unit in either case, e.g. `7B` or `7b`.
+
+    A number that is not an integer above 0 is refused.
+    """
     others = ("--parameters=1", "--world-size=1", "--tflops-per-gpu=1")
     if number is None:
         refused = estimate("time", f"--tokens={text}", *others)

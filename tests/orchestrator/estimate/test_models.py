@@ -57,7 +57,7 @@ def test_a_config_that_cannot_be_counted_is_refused(tmp_path: Path, config: str,
 
 
 def test_a_missing_file_is_refused(tmp_path: Path):
-    """The missing file is not mistaken for the name of a model."""
+    """A path of a missing file is refused, and is not taken for a model's name."""
     result = CliRunner().invoke(main, ["models", str(tmp_path / "none.json")])
     assert result.exit_code == 1
     assert "cannot be read" in result.stderr

@@ -26,10 +26,10 @@ LABELS = [
 def test_a_label_agrees_in_one_unit_or_in_neither(
     label: str, parameters: int, unit: LabelUnit | None
 ):
-    """A size label agrees with a number of parameters in units of 10**9, of 2**30, or of neither.
+    """The unit of a size label, 10**9 or 2**30, follows from the model's number of parameters.
 
-    If both units are possible, the nearer one is chosen. A name that is not a number with B,
-    e.g. xl, has no unit.
+    The unit with the smaller difference is chosen. If this difference is still too large, the label
+    agrees in neither unit. A label that is not a number with B, e.g. xl, has no unit.
     """
     assert label_unit(label, parameters) == unit
     assert (label_sentence(label, parameters) is None) == (unit is None)

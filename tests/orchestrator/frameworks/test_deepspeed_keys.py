@@ -210,7 +210,7 @@ TODAYS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 def test_a_key_gets_the_name_that_it_has_today(written: dict[str, Any], today: dict[str, Any]):
     """An old name of a key is replaced by today's name.
 
-    It stays if the value would have to change too.
+    The old name stays if today's key needs a different value, or if both names are given.
     """
     assert with_todays_names(written) == today
     assert with_todays_names(today) == today

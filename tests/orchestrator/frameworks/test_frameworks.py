@@ -159,7 +159,10 @@ def test_description_is_one_line(entry: Framework):
 
 @every_framework
 def test_options_that_label_a_run_are_options(entry: Framework):
-    """`labelled_by` of a framework, i.e. the options in a run's label, has only its own options."""
+    """Each option in a framework's `labelled_by` is one of the framework's own options.
+
+    A run's label shows the values of these options without the options' names.
+    """
     assert set(entry.labelled_by) <= set(field_types(entry.options))
 
 
@@ -235,10 +238,10 @@ def test_warnings_are_sentences_too(run_of: RunOf, values: dict[str, Any]):
 
 @every_framework
 def test_the_options_that_are_paths_are_options(entry: Framework):
-    """`start.paths` of a framework has only names of its options.
+    """Each name in a framework's `start.paths` is the name of one of its options.
 
-    The files that a run opens follow from these options: each file's path begins with the value
-    of one of them.
+    These options are paths. The path of each file that a run opens begins with the value of one of
+    them.
     """
     names = field_types(entry.options)
     assert set(entry.start.paths) <= set(names)
@@ -283,7 +286,10 @@ def test_cells_are_text_or_numbers(run_of: RunOf, values: dict[str, Any]):
 
 @given(choices())
 def test_every_option_is_among_the_sizes_of_a_run(run_of: RunOf, values: dict[str, Any]):
-    """`exclude` rules, run.json and `plan --json` have all options of a run."""
+    """`sizes` returns the sizes of a run, together with all options of its framework.
+
+    `exclude` rules, run.json and `plan --json` have all values that it returns.
+    """
     run = run_of(**values)
     named = sizes(run)
     for name, value in dataclasses.asdict(run.options).items():
@@ -292,7 +298,7 @@ def test_every_option_is_among_the_sizes_of_a_run(run_of: RunOf, values: dict[st
 
 @pytest.mark.parametrize("name", ["gpt", "hf_deepspeed", "colossalai_gpt", "oneflow_gpt"])
 def test_the_message_names_what_the_program_cannot_split(run_of: RunOf, name: str) -> None:
-    """If a program cannot split sequences or layers over ranks, the message names which of them."""
+    """A message names what a program cannot split over ranks: sequences or layers."""
     given = {"framework": name, "gpus_per_node": 2}
     if name in {"colossalai_gpt", "oneflow_gpt"}:
         given["source"] = "s"

@@ -554,8 +554,8 @@ def test_a_report_has_the_columns_of_the_page(
 ):
     """The first columns of a report are those of the published page, in the same order.
 
-    The sizes that split the model precede the batch sizes. The test also checks the step time, the
-    TFLOPs and the memory, which the report computes from a log.
+    The parallel sizes, e.g. `tensor_parallel_size`, precede the batch sizes. The test also checks
+    the step time, the TFLOPs and the memory, which the report computes from a log.
     """
     campaign = campaign_of(
         "name: page\ndefaults: {framework: megatron, source: m, model: 18B, gpus_per_node: 16, "

@@ -265,7 +265,7 @@ def test_a_warm_up_ends_before_the_training(run_of: RunOf, program: dict[str, An
 
 
 def test_a_value_that_is_not_a_number_breaks_no_rule(run_of: RunOf):
-    """If an option needs a number but has a text, the rules of this module ignore its value.
+    """If an option needs a number but has a text, the rules for Megatron's arguments ignore it.
 
     Another check, against the program's options, reports such a value.
     """
@@ -362,9 +362,9 @@ BLEND = "needs a weight before each prefix, for instance [--data-path, 0.3, /dat
 def test_megatron_2_takes_weights_and_prefixes_in_turn(
     run_of: RunOf, program: dict[str, Any], words: list[Any], *, refused: bool
 ):
-    """In Megatron 2, --data-path in `extra_args` may alternate weights and data prefixes.
+    """In Megatron 2, --data-path takes one prefix of data files, or weights and prefixes in turn.
 
-    E.g. `0.3 a 0.7 b`. The run then has no parameter `data_path`.
+    E.g. `0.3 a 0.7 b`. The option is in `extra_args`, and the run has no parameter `data_path`.
     """
     files = {name: value for name, value in DATA.items() if name != "data_path"}
     arguments = ["--data-path", *map(str, words)]

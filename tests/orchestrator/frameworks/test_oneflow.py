@@ -79,10 +79,9 @@ def test_what_the_program_cannot_do_is_reported(run_of: RunOf, values: dict[str,
 def test_the_vocabulary_is_padded_and_holds_the_tokens_of_texts(
     run_of: RunOf, vocab_size: int, dataset: str, padded: int, *, warned: bool
 ):
-    """The vocabulary is padded, and is large enough for the program's data.
+    """The vocabulary is padded; if it is too small for a dataset of texts, the run gets a warning.
 
-    For a dataset of texts, the program needs all 50257 tokens of GPT-2. A smaller vocabulary gives
-    a warning.
+    For a dataset of texts, the program needs all 50257 tokens of GPT-2.
     """
     run = oneflow(run_of, vocab_size=vocab_size, dataset=dataset)
     assert run.padded_vocab_size == padded
@@ -185,11 +184,10 @@ def log(memory: int, throughput: float) -> str:
 def test_the_report_compares_runs_with_those_without_placement(
     tmp_path: Path, attempt_in: Callable[..., Attempt]
 ):
-    """The report of a run with optimizer placement shows how it differs from the run without it.
+    """The row of a run with optimizer placement shows changes from the run without placement.
 
-    In the row of such a run, cells show the change from the same run without placement. If the runs
-    have the published page's memory and speed, the report has the page's cells, with three wrong
-    cells corrected.
+    The two runs are equal in all other settings. If the runs have the published page's memory and
+    speed, the report has the page's cells, with three wrong cells corrected.
     """
     campaign, store = load_campaign(EXAMPLE), CampaignStore(tmp_path)
     measured = [pair for _, _, *both in PAGE for pair in both]

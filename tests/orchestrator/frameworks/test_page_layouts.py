@@ -60,7 +60,10 @@ CAMPAIGNS: dict[str, list[str]] = {
 
 
 def page_columns(table: str) -> list[str]:
-    """Return the columns of a published table, by the names of the report's columns."""
+    """Return the names of the report columns that correspond to a published table's columns.
+
+    They are in the table's order. A column that reports do not have, e.g. the date, is left out.
+    """
     with (PAGES / f"{table}.csv").open() as file:
         header = next(csv.reader(file))
     names = [name for name in header if name not in NO_COLUMN]
@@ -119,9 +122,9 @@ def test_groups_are_set_apart_where_the_page_s_are(name: str, tmp_path: Path) ->
 def test_a_run_out_of_memory_keeps_its_row(
     attempt_in: Callable[..., Attempt], tmp_path: Path
 ) -> None:
-    """A run out of memory has a row in the report, with a dash for each missing value.
+    """A run that ran out of memory has a row in the report, without a step time.
 
-    In this campaign, it is the last of eleven rows.
+    In this campaign, the run is in the last of eleven rows.
     """
     campaign = load_campaign(ROOT / "examples" / "megatron-deepspeed-zero-embeddings.yaml")
     store = CampaignStore(tmp_path)

@@ -67,7 +67,7 @@ def runs(folder: Path) -> list[dict[str, Any]]:
 
 
 def test_every_run_ends_as_it_should(folder: Path) -> None:
-    """The runs end as completed, out of memory, timeout and failed."""
+    """Each run has the expected outcome: completed, out of memory, timeout or failed."""
     status = json.loads(teralog(folder, "status", "campaign.yaml", "--json").stdout)
     assert [run["outcome"] for run in status] == ENDS
 
