@@ -67,7 +67,7 @@ class Case:
 
     label: a run's label, a model's name, or empty. padded_vocab_size: the vocabulary size with
     which the model is counted. recomputed: whether the training uses activation checkpointing.
-    peak: the peak TFLOP/s of the GPU, if the user names one.
+    peak: the peak TFLOP/s of the GPU; None if neither the GPU nor its peak is given.
     """
 
     label: str

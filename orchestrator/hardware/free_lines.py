@@ -122,9 +122,9 @@ def checked_lines(command: str) -> AfterValidator:
 
 
 def together(profile: Sequence[str] | None, run: Sequence[str]) -> list[str]:
-    """Return the options of a profile and a run.
+    """Return the options of a profile and of a run in one list.
 
-    An option of the run replaces an option of the profile with the same name.
+    If both have an option with the same name, only that of the run is in the list.
     """
     names = {line.partition("=")[0] for line in run}
     return [*(line for line in profile or () if line.partition("=")[0] not in names), *run]

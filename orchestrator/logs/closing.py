@@ -18,10 +18,11 @@ from parsers.summary.run import RunSummary
 def closing_lines(
     read: ReadLogs, given: Given = NOTHING_GIVEN, *, keep_skipped: bool
 ) -> Iterator[str]:
-    """Yield the lines below the table: how numbers were computed, and which ones are missing.
+    """Yield the lines below the table of `teralog parse`.
 
-    They also contain the number of lines that could not be parsed, and the options that TFLOPs
-    need.
+    They explain how numbers were computed, and why some are missing, e.g. because TFLOPs need an
+    option. They also contain the number of lines that look like step reports but could not be
+    parsed.
     """
     summaries = shortly_named(read.summaries)
     skipped = sum(summary.skipped for summary in summaries)

@@ -220,7 +220,10 @@ def stated_sizes(config: Mapping[str, str]) -> dict[str, int]:
 
 
 def contradicts_preset(config: Mapping[str, str], given: Given) -> bool:
-    """Return whether a log and the named model differ in number of layers or in hidden size."""
+    """Return whether a log contradicts the model that the user chose by name.
+
+    It does if the log states another number of layers or another hidden size than this model has.
+    """
     if given.shape is None:
         return False
     stated = stated_sizes(config)
@@ -373,9 +376,10 @@ def _peak(config: Mapping[str, str], given: Given) -> Figure:
 
 
 def gpu_name(config: Mapping[str, str], given: Given) -> str | None:
-    """Return the name of the GPU in the log, or the user's name if the log has none.
+    """Return the name of the GPU in the log, or the name that the user gave if the log has none.
 
-    The user's name is also returned if it fits the log's name and is more precise.
+    If there are both names, the user's choice is returned only if it is a more precise name of the
+    same GPU: it is known, and the log's name may mean all GPUs that it may mean.
     """
     stated = config.get("gpu")
     if stated is None or given.gpu is None:

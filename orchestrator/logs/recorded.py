@@ -55,7 +55,10 @@ def record_files(log: Path | str) -> tuple[Path, ...]:
 
 
 def recorded_reading(log: Path | str) -> RecordedReading | None:
-    """Return what is recorded about the run of a log; None if it is missing or damaged."""
+    """Return what run.json and campaign.json record about the run of a log.
+
+    Returns None if the log is not in a results folder, or if a file is missing or damaged.
+    """
     files = record_files(log)
     if not files:
         return None

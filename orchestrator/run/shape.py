@@ -32,7 +32,7 @@ class ModelShape:
     biases: which matrices have biases: all, those of query, key and value (Qwen2), or none (LLaMA).
     norm: LayerNorm has a weight and a bias; RMSNorm has only a weight.
     described: the description of a model whose layers these sizes cannot express, e.g. with
-        experts. Then the description is counted instead of the formulas.
+        experts. Then parameters and FLOPs are counted from the description, not by formulas.
     """
 
     num_layers: int
