@@ -50,7 +50,7 @@ CAMPAIGNS: dict[str, list[tuple[str, dict[str, str]]]] = {
 
 
 def page_rows(name: str) -> list[dict[str, str]]:
-    """Return the rows of the tables whose rows a campaign plans; all these tables are on the page.
+    """Return the rows of the page that a campaign should plan, from all tables of the campaign.
 
     A value that the page gives only in a note on a whole table is added to every row of the table.
     """

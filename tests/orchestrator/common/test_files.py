@@ -134,7 +134,7 @@ def test_a_failing_write_leaves_the_old_file(tmp_path: Path, text: str, error: s
 
 
 def test_a_folder_that_cannot_be_written_is_removed(tmp_path: Path) -> None:
-    """If a folder cannot be written, its new parent folders are removed too."""
+    """If writing a new folder fails, the folder is removed, and so are its new parent folders."""
     code = f"{LIMITED}write_folder(path, {{'a': 'x', 'b': 'x' * {LENGTH}}})"
     assert "File too large" in fails(code, tmp_path / "results" / "campaign" / "run")
     assert list(tmp_path.iterdir()) == []

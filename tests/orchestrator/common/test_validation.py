@@ -131,7 +131,10 @@ def test_a_problem_in_a_nested_mapping_names_its_keys():
 
 
 def test_the_types_of_a_dataclass_keep_their_limits():
-    """The limits of a dataclass field hold both in the checks and in the JSON schema."""
+    """`field_types` returns the types of a dataclass's fields together with the fields' limits.
+
+    So the limits hold both in the checks and in the JSON schema.
+    """
     types = field_types(Example)
     assert list(types) == list(FITS)
     assert types["size"].__metadata__

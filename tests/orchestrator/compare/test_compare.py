@@ -386,7 +386,7 @@ def test_the_interval_of_samples_holds_all_that_the_test_by_dealing_does_not_ref
 def test_student_s_quantiles_are_those_of_the_tables(
     probability: float, degrees: int, quantile: float
 ) -> None:
-    """Student's quantiles equal those printed in books of tables."""
+    """The quantiles of Student's t-distribution equal those in printed tables."""
     assert student_quantile(probability, degrees) == pytest.approx(quantile, abs=6e-4)
     assert student_probability(-quantile, degrees) == pytest.approx(1 - probability, abs=1e-4)
 

@@ -266,7 +266,7 @@ def test_by_accepts_a_parameter_that_only_some_runs_set(folder: Folder) -> None:
 
 
 def test_runs_with_other_differences_are_not_compared(folder: Folder) -> None:
-    """Runs that also differ in another setting are not compared."""
+    """With `--by`, runs are not compared if they also differ in another parameter."""
     folder.campaign(
         "include:\n  - {strategy: zero1}\n  - {strategy: zero2, num_layers: 3}\n",
         lambda planned: 1.0,

@@ -28,7 +28,7 @@ def test_crowded_runs_are_named(
 ) -> None:
     """A message names the crowded runs, and no run that has enough cores.
 
-    A run is not named either if its record lacks the numbers of ranks and cores.
+    It does not name a run whose record lacks the numbers of ranks and cores.
     """
     monkeypatch.chdir(tmp_path)
     folder = Folder(tmp_path)

@@ -75,7 +75,9 @@ def test_steps_vary_about_the_mean_of_their_own_run() -> None:
 def test_the_components_of_made_up_runs_are_found_on_the_average() -> None:
     """On average, the estimated variances of hours, allocations and runs equal the simulated ones.
 
-    Simulated hours vary by 20 %, allocations by 10 %, runs by 3 %, in groups of unequal sizes.
+    The simulated speeds vary by 20 % between hours, by 10 % between the allocations of an hour, and
+    by 3 % between the runs of an allocation. Hours and allocations contain different numbers of
+    runs.
     """
     chance = random.Random(1)
     collected: list[tuple[float, float, float]] = []
@@ -147,9 +149,9 @@ def test_an_absent_component_has_no_degrees_of_freedom() -> None:
 
 
 def test_runs_in_allocations_of_their_own_show_what_a_single_run_is_worth() -> None:
-    """If each run is in a separate allocation, only the total variation of a repeated run is known.
+    """If each run is in a separate allocation, only the total variation of runs is known.
 
-    The share of the allocations and that of the runs stay unknown.
+    It is unknown how much of it comes from the allocations and how much from the runs themselves.
     """
     by_source = percents(noise_page([run(1.0, "a"), run(1.4, "b"), run(1.2), run(1.3)]))
     spread = math.sqrt(variance([math.log(speed) for speed in (1.0, 1.4, 1.2, 1.3)]))

@@ -432,7 +432,7 @@ def test_a_number_that_is_not_above_zero_is_refused(option: str, number: str) ->
     ],
 )
 def test_a_speed_that_cannot_be_worked_out_is_reported(options: str, is_reported: bool) -> None:
-    """If only some of the options for TFLOPs are given, a message names those that are needed.
+    """If some options for TFLOPs are given but not all, a message names those that TFLOPs need.
 
     They are --world-size and --step-seconds.
     """

@@ -251,7 +251,7 @@ EARLIER = [
 def test_a_key_of_an_earlier_deepspeed_is_only_a_warning(
     run_of: RunOf, values: dict[str, Any], written: dict[str, Any]
 ):
-    """A key that only earlier versions of DeepSpeed have gives a warning, not an error.
+    """A key gives a warning, not an error, if only earlier versions of DeepSpeed have it.
 
     The cluster may have an earlier version.
     """

@@ -265,7 +265,7 @@ def test_a_warm_up_ends_before_the_training(run_of: RunOf, program: dict[str, An
 
 
 def test_a_value_that_is_not_a_number_breaks_no_rule(run_of: RunOf):
-    """If an option needs a number but has a text, the rules for Megatron's arguments ignore it.
+    """If an option has a text instead of a number, Megatron's argument rules ignore its value.
 
     Another check, against the program's options, reports such a value.
     """

@@ -1,4 +1,4 @@
-"""Megatron with DeepSpeed, as in 2021: 3D parallelism in an old and a new branch, and ZeRO."""
+"""Megatron with DeepSpeed, as in 2021: 3D parallelism in the branches `old` and `new`, and ZeRO."""
 
 import itertools
 from pathlib import Path

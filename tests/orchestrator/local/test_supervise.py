@@ -1,4 +1,4 @@
-"""Supervise one attempt in a separate process: its records, and the processes it leaves."""
+"""Supervise one attempt in a separate process: record how it ends, and end its processes."""
 
 import signal
 import subprocess
