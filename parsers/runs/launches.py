@@ -39,9 +39,10 @@ class LaunchKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class LaunchSign:
-    """A text on a line that announces a program's start: its kind and its anchor.
+    """A text on a line that announces a program's start.
 
-    iteration: the iteration of the checkpoint, for a line of kind RESUMED.
+    kind: which program announces it, and at which moment. anchor: the anchor by which the line was
+    found. iteration: the iteration of the checkpoint, for a line of kind RESUMED.
     """
 
     kind: LaunchKind
@@ -84,7 +85,7 @@ LAUNCH_ANCHORS = tuple(_PATTERNS)
 
 
 def launch_signs(candidate: Candidate) -> Sequence[tuple[LaunchSign | None, Candidate]]:
-    """Return the signs of a launch on a line, each with the line's text up to the next sign.
+    """Return the signs of a launch on a line, each with the text from this sign up to the next one.
 
     If a newline between two runs is missing, one line may contain the end of one run and the start
     of another. So the text before the first sign comes first, with None instead of a sign. A line

@@ -41,8 +41,8 @@ def read(
     is UNKNOWN. complete: pass False while a program still writes a log. start: the offset of the
     line at which reading begins. count_lines: whether to include the number of the line with the
     outcome. processes: how many processes read a large file together; by default one per processor,
-    but at most four. tell: called with the number of bytes read each time, after decompression.
-    Raises OSError.
+    but at most four. tell: called after each part of a log was read, with the part's number of
+    bytes after decompression. Raises OSError.
     """
     single = isinstance(logs, str) or not isinstance(logs, Sequence)
     bounds = Bounds(complete=complete)

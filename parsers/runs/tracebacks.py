@@ -63,9 +63,9 @@ def exception_line(block: bytes) -> tuple[int, int, str] | None:
 
     The result is the line's offset in the block, how many lines it is below the first, and its text
     without label. Lines of other ranks and of loggers between those of the traceback are skipped.
-    If exceptions are chained, the first one, the cause, is returned. If the block ends too early,
-    the traceback's first line is returned. If that line has no frames below it, or has text after
-    it, it is not a traceback, and None is returned.
+    If exceptions are chained, the first one, the cause, is returned. If the block ends before the
+    exception, the traceback's first line is returned. Returns None if the block does not begin with
+    a traceback: its first line has further text at its end, or no frames come after it.
     """
     lines = io.BytesIO(block)  # gives a line at a time: the first ones are often enough
     header_text = decode(lines.readline()).rstrip()

@@ -84,7 +84,8 @@ class Pass:
     def _search_lines(self, window: Window, place: int) -> Generator[Candidate, None, int | None]:
         """Yield the candidates in the window's buffer, from the position `place` on.
 
-        If the anchors change, return the place from which the new anchors must be searched for.
+        If the anchors change meanwhile, return the position in the buffer from which the lines must
+        be searched for the new anchors. Otherwise return None.
         """
         search = self._wanted.search
         lines = search.lines(window.buffer, window.view, place, window.end)

@@ -44,8 +44,8 @@ class LogFormat:
     anchors: byte strings without newline; each line of this format contains at least one.
     parse: takes the offset of a line with an anchor and its text (see `decode`), yields the line's
         records. It never raises: a malformed line is not a record.
-    only: a pattern that each line of this format also matches, for anchors that are common words.
-        To test a line with this pattern takes a tenth of the time of parsing the line.
+    only: needed if the anchors are common words: a pattern that each line of this format matches,
+        too. To test a line with this pattern takes a tenth of the time of parsing the line.
     following: how many further lines belong to a line with an anchor; `parse` receives them too,
         joined by newlines, if they are within the next 64 KiB of the log.
     report: a pattern for lines that should contain a record. Such lines are counted if they could
@@ -83,8 +83,8 @@ class TableFormat:
     name: the name that users see.
     header: a byte string that the header line contains, and no row.
     anchors: byte strings; each row contains at least one. They may be as common as a comma, because
-        the search for rows is short: it begins at a header, and ends after thousands of lines
-        without a row.
+        the search for rows begins only at a header. It ends after more than 65,536 lines that
+        contain an anchor, but no row.
     row: takes the text of a header line, and returns a parser of rows, in the form of
         `LogFormat.parse`. Returns None if the line is not a header. A later header replaces an
         earlier one.

@@ -252,7 +252,8 @@ def _mean_rate(reports: RunReports, name: str) -> float | None:
 def _rate_of_losses(run: LogRun) -> float | None:
     """Return the harmonic mean of the tokens per second and GPU in loss reports.
 
-    The first of these rates is left out as warm-up. Loss reports contain no iteration.
+    Loss reports contain no iteration, so iterations of a warm-up cannot be left out. Instead, the
+    first of these rates is left out.
     """
     rates = (
         report.tokens_per_second_per_gpu for report in run.reports if isinstance(report, LossReport)

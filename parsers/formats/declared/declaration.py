@@ -262,7 +262,10 @@ def _scaled(field: Field, numbers: Sequence[float]) -> Sequence[float] | Sequenc
 
 
 def _column(field: Field, factor: float, texts: Sequence[str]) -> Sequence[float] | Sequence[int]:
-    """Convert each text as `_value` does; raise ValueError if `_value` would give None for one."""
+    """Convert each text as `_value` does.
+
+    Raises ValueError if `_value` would return None for any of them.
+    """
     joined = " ".join(texts)
     if "," in joined:
         texts = joined.replace(",", "").split(" ")

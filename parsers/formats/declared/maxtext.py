@@ -5,7 +5,7 @@
     completed step: 2, seconds: 0.206, TFLOP/s: 72.958, loss: 9.352                         in 2023
 
 Steps are started before the device has completed the earlier ones, so the times of the first three
-steps mean nothing. If several tokens are predicted, `main_model_loss` is that of the
+steps mean nothing. If a model predicts several tokens at once, `main_model_loss` is the loss of the
 next token.
 """
 

@@ -165,7 +165,7 @@ EXPERTS = {
 
 
 def test_experts_are_counted_by_what_megatron_prints(folder: Path) -> None:
-    """The TFLOPs and parameters of experts follow from the arguments that Megatron prints.
+    """The arguments that Megatron prints give the TFLOPs and parameters of a model with experts.
 
     In this test, each token uses 2 of 8 experts, and one of the 40 layers is dense.
     """

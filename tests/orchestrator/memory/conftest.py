@@ -11,7 +11,10 @@ from orchestrator.run.shape import ModelShape
 
 @pytest.fixture(scope="session")
 def split_run() -> Callable[..., Run]:
-    """Return a function that makes a run of a model or a preset, on this many GPUs."""
+    """Return a function that makes a run of a model or a preset.
+
+    The function takes the model, the number of GPUs, and parallel and batch sizes.
+    """
 
     def make(
         model: ModelShape | str | None,

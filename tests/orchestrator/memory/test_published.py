@@ -55,7 +55,8 @@ MODEL_22B = ModelShape(48, 6144, 32, 50257, 1024)
 class Logged:
     """A run and its logged peak in GiB.
 
-    whole_device: whether the peak is that of the whole device, or of torch's allocator.
+    whole_device: True if the peak is that of the whole device, False if it is that of torch's
+    allocator.
     """
 
     name: str
