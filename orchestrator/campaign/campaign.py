@@ -32,12 +32,12 @@ from parsers.summary.warmup import Warmup
 class PlannedRun:
     """A run with its identity, its label, and its problems.
 
-    warnings: sentences about valid but unusual settings. memory: the memory forecast of a rank.
-    memory_problem: why the run will not fit into memory; `submit --force` starts it nevertheless.
-    unknown_arguments: options that the run's program does not accept, according to its source, and
-    keys that DeepSpeed does not know. core_problem: why this machine has too few cores;
-    `submit --oversubscribe` starts the run nevertheless. series: the series of runs for `give_up`,
-    if the campaign has one.
+    problems: why the run is impossible. warnings: sentences about valid but unusual settings.
+    memory: the memory forecast of a rank. memory_problem: why the run will not fit into memory;
+    `submit --force` starts it nevertheless. unknown_arguments: options that the run's program does
+    not accept, according to its source, and keys that DeepSpeed does not know. core_problem: why
+    this machine has too few cores; `submit --oversubscribe` starts the run nevertheless. series:
+    the series to which the run belongs; None if the campaign does not use `give_up`.
     """
 
     run: Run
@@ -109,9 +109,10 @@ def load_campaign(path: Path) -> Campaign:
 
 
 def _with_configs(checked: Checked, folder: Path) -> Checked:
-    """Return `checked` with the content of each config.json in place of its path, `model.config`.
+    """Replace each path under a key `model.config` by the content of the file at this path.
 
-    If a config.json cannot be read, its path stays, and the result has one more problem.
+    checked: the campaign file. The file at the path is a config.json. If it cannot be read, the
+    path stays, and the result has one more problem.
     """
     file, problems = checked.file, []
 
@@ -166,8 +167,8 @@ def _checked_entries(checked: Checked) -> tuple[Cluster, tuple[Entry, ...]]:
 def _unused(file: CampaignFile, all_entries: Sequence[Entry]) -> dict[str, Any]:
     """Return the defaults that every entry overrides.
 
-    No run has these values. But they are checked like the others, so that a mistake in them is
-    reported.
+    They are checked like other values, although no run has them, so that a mistake in a default is
+    always reported.
     """
     if not (file.matrix or file.include):
         return {}

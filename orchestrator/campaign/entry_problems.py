@@ -16,10 +16,11 @@ def entry_problems(
     *,
     complete: bool = True,
 ) -> list[str]:
-    """Return every problem for which no runs can be made from these entries, each problem once.
+    """Return every problem that makes it impossible to build runs from these entries.
 
-    frameworks: the frameworks that the campaign file names. complete: whether the whole file could
-    be read. If not, no value is reported as missing, because the unreadable part may contain it.
+    A problem of several entries is returned once. frameworks: the frameworks that the campaign file
+    names. complete: whether the whole file could be read. If not, no value is reported as missing,
+    because the unreadable part may contain it.
     """
     problems: dict[str, None] = {}
     # Entries share their values: each is checked once per framework. The file keeps the values

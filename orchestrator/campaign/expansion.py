@@ -118,10 +118,10 @@ def make_run(entry: Entry, cluster: str, repeat: int = 1) -> Run:
 
 
 def difference(entry: Entry, name: str, repeat: int) -> tuple[str, Any]:
-    """Return a text of a run's parameters without one of them, and the value of that one.
+    """Return the run's value of the parameter `name`, and its other parameters as a text.
 
-    name: the name of that one. Runs with equal texts differ at most in this parameter. Default
-    values are left out of the text; `repeat` is in the text.
+    The text comes first. It is equal for two runs if these runs differ at most in the parameter
+    `name`. It contains `repeat`, but no default values.
     """
     framework = entry.values.get("framework")
     rest = {
@@ -134,7 +134,10 @@ def difference(entry: Entry, name: str, repeat: int) -> tuple[str, Any]:
 
 
 def model_shape(values: Values) -> ModelShape | str | None:
-    """Return a model's shape; None if no size is given; a sentence if some sizes are missing."""
+    """Return the shape of the model that the values choose.
+
+    Returns None if they choose no model, and a sentence if the choice is wrong or incomplete.
+    """
     choice = model_choice(values)
     return chosen_shape(choice) if choice else None
 

@@ -66,7 +66,8 @@ def gib(number: float) -> str:
 def fits(forecast: MemoryForecast | None, room: Capacity | None) -> str | None:
     """Return whether a memory forecast fits into a capacity: `yes`, `no` or `maybe`.
 
-    Returns None if the forecast or the capacity is not known.
+    `yes`: the high end fits, and the model has no parts of unknown size. `no`: not even the low end
+    fits. `maybe`: all other cases. Returns None if the forecast or the capacity is None.
     """
     if forecast is None or room is None:
         return None

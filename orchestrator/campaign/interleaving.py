@@ -48,10 +48,10 @@ def interleaved(runs: Sequence[PlannedRun], seed: int) -> Iterator[Placed]:
 def unfinished_blocks(
     runs: Sequence[PlannedRun], missing: Collection[str], seed: int
 ) -> list[list[Placed]]:
-    """Return the missing runs of each unfinished block.
+    """Return for each block that has missing runs a list of these missing runs.
 
-    missing: the ids of the missing runs. runs: all runs, also the completed ones, so that every run
-    keeps its place.
+    missing: the ids of the missing runs. runs: all runs of the campaign, because the place of a run
+    in its block also depends on the completed runs.
     """
     placed = [run for run in interleaved(runs, seed) if run.planned.run_id in missing]
     return [list(block) for _, block in groupby(placed, key=lambda run: run.block)]

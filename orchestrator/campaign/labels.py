@@ -85,8 +85,8 @@ def shell_safe(text: str) -> str:
 def _texts(name: str, values: Mapping[str, Any]) -> dict[str, str]:
     """Return the text that a label shows for each value of a parameter.
 
-    values: the values of the parameter; the key of each is its repr. The texts have the same keys.
-    The result has no text for the value None, because a label shows nothing for it.
+    values: the values of the parameter, each under its repr as the key. The texts have these keys
+    too. The result has no text for the value None, because a label shows nothing for it.
     """
     texts = {key: _whole(name, value) for key, value in values.items() if value is not None}
     long = {
@@ -137,9 +137,9 @@ def _whole(name: str, value: Any) -> str:
 
 
 def _what_differs(long: Mapping[str, Any]) -> dict[str, str]:
-    """Return a short text for each long mapping or list, without the settings that they all share.
+    """Return a short text for each long mapping or list, without the settings that all have.
 
-    long: the mappings and lists, by their repr; the result has the same keys.
+    long: the mappings and lists, each under its repr as the key; the result has the same keys.
     """
     parts = [{*setting_leaves(value)} for value in long.values()]
     common = set.intersection(*parts) if len(parts) > 1 else set()
@@ -160,8 +160,9 @@ def _what_differs(long: Mapping[str, Any]) -> dict[str, str]:
 def setting_leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
     """Yield each value inside a setting as a text, with the keys that lead to it.
 
-    In a mapping, these are the innermost values, except None. In a list of arguments, these are the
-    options, each in one text with its own values; an empty tuple is in place of the keys.
+    In a mapping, these values are the innermost ones, except None. A list of arguments has no keys:
+    each option, together with its own values, becomes one text, and an empty tuple replaces the
+    keys.
     """
     if isinstance(value, dict) and value:
         for key, inner in value.items():

@@ -229,9 +229,8 @@ def parameter_problems(
     """Yield a sentence for each problem of the parameters in one part of a campaign file.
 
     where: the path of this part, e.g. `defaults`; every sentence begins with it. A parameter is
-    valid if at least one of `frameworks` has it and accepts its value. elsewhere: the keys of other
-    parts of the file, each with a hint. If a key in this part is one of these, and not a parameter,
-    the sentence contains the hint.
+    valid if at least one of `frameworks` has it and accepts its value. elsewhere: for each key that
+    belongs in another part of the file, a hint. The sentence about a misplaced key ends with it.
     """
     kinds = (CommonParameters, *(FRAMEWORKS[name].options for name in frameworks))
     for name, value in values.items():

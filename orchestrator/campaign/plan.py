@@ -66,10 +66,10 @@ def _row(planned: PlannedRun, cluster: Cluster, calibrations: Calibrations) -> _
 
 
 def _of_run(column: Column[Run]) -> Column[_Planned]:
-    """Return a column for the table of planned runs, made from a column for `Run` objects.
+    """Turn a table column that reads a `Run` into a column that reads a planned run.
 
-    If a terminal is too narrow, the column is among the first to be left out, because labels
-    already show how runs differ.
+    The new column is minor: if a terminal is too narrow, it is among the first columns to be left
+    out, because labels already show how runs differ.
     """
     return Column(
         column.title,
@@ -177,7 +177,7 @@ def plan_totals(campaign: Campaign, states: States = NO_STATES) -> str:
 
 
 def _state(planned: PlannedRun, states: States) -> str:
-    """Return the state of a run. If it has none, return what `submit` will do with the run."""
+    """Return the state of a run; if it has none, whether `submit` will start or refuse the run."""
     state = states.get(planned.run_id)
     return state or (_IMPOSSIBLE if planned.refusals else _TO_START)
 

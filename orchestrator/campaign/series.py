@@ -18,9 +18,9 @@ class ParameterSeries:
         return self.run_ids[: self.run_ids.index(run_id)]
 
     def given_up(self, run_id: str, failed: Callable[[str], bool]) -> str | None:
-        """Return a sentence on why a run must not start; None if it may start.
+        """Return a sentence on why the run `run_id` must not start; None if it may start.
 
-        A run must not start if a run with a smaller value has failed. failed: a function that
+        It must not start if a run before it in the series has failed. failed: a function that
         returns whether the run with a given id failed.
         """
         for other, value in zip(self.before(run_id), self.values, strict=False):
@@ -30,10 +30,10 @@ class ParameterSeries:
 
 
 def all_series(parameter: str, runs: Iterable[tuple[str, str, Any]]) -> dict[str, ParameterSeries]:
-    """Return for each run the series to which it belongs, by run id.
+    """Return for each run, by its id, the series to which it belongs.
 
-    runs: for each run a tuple of its id, a text of all its values except that of `parameter`, and
-    its value of `parameter`. Runs with the same text form a series.
+    runs: for each run three values: its id, a text of all its values except that of `parameter`,
+    and its value of `parameter`. Runs with the same text form a series.
     """
     groups: dict[str, list[tuple[Any, str]]] = {}
     for run_id, rest, value in runs:

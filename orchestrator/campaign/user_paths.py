@@ -12,7 +12,7 @@ def user_paths(run: Run, folder: Path) -> dict[str, str]:
     """Return the absolute paths in a run's options, by the name of the option.
 
     folder: the folder of the campaign file, to which paths are relative. `~` and environment
-    variables are those of the user who renders the scripts.
+    variables are replaced by the values that they have in this process.
     """
     return {name: absolute(path, folder) for name, path in _given(run)}
 

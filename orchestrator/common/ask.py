@@ -14,9 +14,10 @@ TIMEOUT_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The lines that a program printed. `problem` is why they cannot be used, or None.
+    """The lines that a program printed.
 
-    late: whether the program was killed because it ran out of time.
+    problem: why the lines cannot be used, or None. late: whether the program was killed because it
+    ran out of time.
     """
 
     lines: tuple[str, ...] = ()
@@ -27,7 +28,10 @@ class Answer:
 def ask_all(
     commands: Sequence[tuple[str, ...]], timeout_seconds: float = TIMEOUT_SECONDS
 ) -> list[Answer | None]:
-    """Run all commands at once; return one answer per command, None for a missing program."""
+    """Run all commands at once; return one answer per command, in the order of the commands.
+
+    The answer is None for a command whose program is missing.
+    """
     with ThreadPoolExecutor(max_workers=max(len(commands), 1)) as pool:
         return list(pool.map(lambda command: ask(command, timeout_seconds), commands))
 

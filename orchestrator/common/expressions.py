@@ -79,10 +79,11 @@ def compile_expression(text: str, names: Iterable[str]) -> Callable[[Values], bo
 
 
 def places_where(option: str, expression: str, rows: Sequence[Values]) -> list[int]:
-    """Return the indices of the rows for which an option's expression is true, from 0.
+    """Return the indices, from 0, of the rows for which the user's expression is true.
 
-    The expression may name any value of any row. Raises UserError, with the option's name, if the
-    expression is not valid, does not fit the values, or is true for no row.
+    option: the command-line option that gave the expression, e.g. `--filter`. The expression may
+    name any value of any row. Raises UserError, with the option's name, if the expression is not
+    valid, does not fit the values, or is true for no row.
     """
     try:
         holds = compile_expression(expression, {name for row in rows for name in row})

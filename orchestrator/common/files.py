@@ -179,9 +179,11 @@ def made_folder(folder: Path) -> Iterator[None]:
 
 
 def write_folder(folder: Path, texts: Mapping[str, str]) -> None:
-    """Make a folder with these files, all or none; update the folder if it exists.
+    """Make a folder with these files; if it already exists, write or replace the files in it.
 
-    Raises OSError; after any failure, no new file is left.
+    texts: the content of each file, by name. A new folder is made with all files or not at all. In
+    an existing folder, the files are written one after another, so some may be new after a failure.
+    Raises OSError.
     """
     if not folder.is_dir():
         try:
@@ -219,9 +221,9 @@ def _make_whole(
 
 
 def _linked(source: Path | None, path: str) -> bool:
-    """Create a hard link `path` to the file `source`; return False if that is impossible.
+    """Create a hard link `path` to the file `source`, which is faster than a copy.
 
-    A hard link is made faster than a copy.
+    Returns False if the link cannot be made, or if `source` is None.
     """
     if source is None:
         return False
@@ -248,11 +250,11 @@ def passing_text(path: Path, text: str) -> Iterator[Path]:
 
 
 def at_once(function: Callable[[Value], Result], values: Iterable[Value]) -> list[Result]:
-    """Call a function that writes files for every value, in parallel; return the results in order.
+    """Call a function for every value, in parallel; return the results in the order of the values.
 
-    The disk takes milliseconds to sync one file, but it can sync several files at the same time.
-    For a thousand runs, syncing takes most of a command's time. The first exception is raised,
-    after all calls have ended.
+    The function writes files. The disk takes milliseconds to sync one file, but it can sync several
+    files at the same time. For a thousand runs, syncing takes most of a command's time. If calls
+    raise exceptions, the first of them is raised after all calls have ended.
     """
     with ThreadPoolExecutor(max_workers=_THREADS) as pool:
         return list(pool.map(function, values))

@@ -163,7 +163,10 @@ def _lines_of_one(columns: Sequence[_Shown], width: int) -> list[str]:
 
 
 def _with_short_ids(column: _Shown) -> _Shown:
-    """Return a column of run ids, each cut to a unique start, which commands accept."""
+    """Shorten run ids in a column to a start that is still unique; commands accept it.
+
+    A column of other values is returned unchanged.
+    """
     if column.name != "run_id":
         return column
     longest = max(map(len, column.cells), default=0)
@@ -181,7 +184,8 @@ def _with_short_ids(column: _Shown) -> _Shown:
 def _least_wanted(columns: Sequence[_Shown]) -> int:
     """Return the index of the column to leave out next.
 
-    This is never the first column, and never the last column that is not minor.
+    This is the last minor column or, without minor columns, the last column but one. The first
+    column is never left out, and neither is the last column that is not minor.
     """
     last = max((at for at, column in enumerate(columns) if not column.minor), default=0)
     return max(range(1, len(columns)), key=lambda at: (columns[at].minor, at != last, at))

@@ -54,8 +54,9 @@ class Table:
     """Titles, names, styles and the cells of every row, as values.
 
     changes: by row and column, a text shown after the cell, e.g. `(↓31.3%)`. breaks: the indices of
-    the rows with a gap above them in markdown and LaTeX. minor: for each column whether it is
-    minor, see `Column`; empty if none is. cut: the names of the columns whose texts are cut.
+    the rows with a gap above them in markdown and LaTeX. minor: for each column, whether it is left
+    out first if a terminal is too narrow; empty if no column is. cut: the names of the columns
+    whose long texts are cut to one line on a narrow terminal.
     """
 
     titles: tuple[str, ...]
@@ -109,9 +110,9 @@ def as_text(table: Table) -> str:
 
 
 def as_markdown(table: Table) -> str:
-    """Return the table as markdown; text in cells is escaped, and breaks become empty rows.
+    """Return the table as markdown, with escaped text in cells.
 
-    A break is a gap between groups of rows, see `Table`.
+    An empty row is above each row in `breaks`, to separate groups of rows.
     """
     return _tabulate(table, "pipe", escape=escape_markdown)
 

@@ -17,11 +17,11 @@ def mapping_problems(
     values: Mapping[str, Any],
     belongs: Callable[[str], str | None] = lambda name: None,
 ) -> Iterator[str]:
-    """Yield the problems of a mapping whose keys and values should be fields of a dataclass.
+    """Yield the problems of a mapping that should have the fields of a dataclass as its keys.
 
-    where: the start of every sentence; empty for the top level of a file. kind: the dataclass.
-    belongs: a function that returns a sentence on where an unknown key belongs, or None if it
-    does not know.
+    where: the path of the mapping in its file, with which every sentence starts; empty for the top
+    level. kind: the dataclass. belongs: a function that returns a sentence on where an unknown key
+    belongs, or None if it does not know.
     """
     prefix = f"{where}: " if where else ""
     types = field_types(kind)

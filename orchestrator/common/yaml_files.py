@@ -55,9 +55,10 @@ class _Loader(_Base):  # type: ignore[misc]
 
 
 def _as_written(node: Any, lists: int = 2) -> Any:
-    """Return a YAML node in which the numbers in lists are texts, as the user wrote them.
+    """Return a YAML list whose numbers are texts, exactly as the user wrote them.
 
-    lists: how many levels of nested lists to convert.
+    Lists in the list are converted too: `lists` is the number of levels. Other nodes are returned
+    unchanged.
     """
     if not isinstance(node, yaml.SequenceNode) or not lists:
         return node

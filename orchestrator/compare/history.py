@@ -21,9 +21,10 @@ _SHORT = Style(digits=2)
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """The largest change of step times; `last` is the run before it, and `first` the run after it.
+    """The largest change of step times in a history.
 
-    seconds, seconds_after: the geometric means of the step times before and after.
+    last: the run before the change. first: the run after the change. seconds, seconds_after: the
+    geometric means of the step times before and after the change.
     """
 
     change: Change
@@ -42,9 +43,9 @@ class Turn:
 class History:
     """The runs of a configuration, oldest first.
 
-    timed: how many runs have a step time. units: how many independent numbers the test of these
-    runs uses: one per allocation, and one per run without a known allocation. turn: the largest
-    change, significant or not; None with fewer than two units.
+    timed: how many runs have a step time. units: how many independent numbers the test for a change
+    uses: one per allocation, and one per run without a known allocation. turn: the largest change
+    of step times, whether significant or not; None with fewer than two units.
     """
 
     runs: tuple[PastRun, ...]
@@ -54,7 +55,7 @@ class History:
 
     @property
     def shown(self) -> Turn | None:
-        """The point where step times changed; None if the runs cannot show a change."""
+        """The change of step times, if it is significant; otherwise None."""
         return self.turn if self.turn and self.turn.change.is_shown else None
 
 
@@ -109,7 +110,10 @@ def history_table(history: History) -> Table:
 
 
 def history_sentences(history: History) -> list[str]:
-    """Return the conclusions from a history."""
+    """Return sentences on whether, when and how much the step times of a configuration changed.
+
+    Sentences on the runs without a step time and on the crowded runs follow, if there are any.
+    """
     turn = history.turn
     if turn is None or history.shown is None:
         sentences = [f"No change is visible in {_basis(history)}{_why_not(history)}."]

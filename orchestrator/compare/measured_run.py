@@ -75,7 +75,7 @@ class MeasuredRun:
 
     @property
     def trouble(self) -> str | None:
-        """The reason for a missing step time, or None."""
+        """The reason why the run has no step time; None if it has a step time."""
         if self.seconds is not None:
             return None
         if self.overflowed:
@@ -93,9 +93,10 @@ class MeasuredRun:
 
     @cached_property
     def choices(self) -> dict[str, str]:
-        """The settings, each as text, except settings that only determine the global batch.
+        """The settings of the run, each as JSON text, by name.
 
-        The seed is not included, because it does not change the amount of computation.
+        Settings that only determine the global batch are left out. So is the seed, because it does
+        not change the amount of computation.
         """
         chosen = {name: value for name, value in self.values.items() if name not in _NO_CHOICE}
         if "zero_stage" in chosen and "zero_stage" not in option_names(chosen["framework"]):

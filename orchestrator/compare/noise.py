@@ -178,9 +178,9 @@ def noise_table(page: NoisePage) -> Table:
 
 
 def noise_sentences(page: NoisePage) -> Iterator[str]:
-    """Yield the meaning of each source, and how many runs are needed to find a small difference.
+    """Yield a sentence on each source of noise, and how many runs can find a small difference.
 
-    Then yield sentences on the crowded runs and on the runs without a step time.
+    The last sentences are about the crowded runs and the runs without a step time.
     """
     runs = counted(page.runs, "run")
     yield (

@@ -37,10 +37,11 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """Runs of A, runs of B to compare them with, and the names of both sides.
+    """Runs of A, and the runs of B with which they are compared.
 
-    title: the name of A. baseline: the name of B. repeatable: whether B can have more runs; false
-    for a published row. stated_sizes: the sizes that a published row contains.
+    runs: the runs of A. others: the runs of B. title: the name of A. baseline: the name of B.
+    repeatable: whether B can have more runs; false for a published row. stated_sizes: the sizes
+    that a published row contains.
     """
 
     title: str
@@ -75,11 +76,11 @@ def kinds(runs: Sequence[MeasuredRun]) -> list[Kind]:
 
 
 def by_parameter(runs: Sequence[MeasuredRun], name: str) -> tuple[list[Pairing], list[str]]:
-    """Return pairings of runs that differ in one parameter, and configurations without a partner.
+    """Pair runs that differ in the parameter `name`; also return configurations without a partner.
 
-    The configurations are returned as labels. The baseline is the value that comes first in the
-    campaign. Raises UserError if the parameter has only one value, or if no two configurations have
-    equal values of all other parameters.
+    These are returned as labels. The runs of B have the value that comes first in the campaign.
+    Raises UserError if the parameter has only one value, or if no two configurations have equal
+    values of all other parameters.
     """
     groups: dict[str, list[MeasuredRun]] = {}
     for run in runs:
@@ -145,10 +146,10 @@ def matched(
 
 
 def _told_apart(pairing: Pairing, name: str) -> Pairing:
-    """Return a pairing whose sides have different names.
+    """Return the pairing with different names for its two sides.
 
-    name: the name of a parameter. If both sides have the same name, the value of this parameter on
-    each side is added to the side's name, in the form `parameter=value`.
+    If both sides have the same name, `name=value` is added to each: the parameter called `name`,
+    and its value on that side.
     """
     if pairing.title != pairing.baseline:
         return pairing
@@ -180,9 +181,11 @@ def _never_the_same(kinds_of_a: Sequence[Kind], kinds_of_b: Sequence[Kind]) -> s
 def _all_partners(
     kinds_of_a: Sequence[Kind], kinds_of_b: Sequence[Kind], differing: set[str]
 ) -> list[tuple[Kind, list[Kind]]]:
-    """Return each configuration of A with the configurations of B that differ only in `differing`.
+    """Return each configuration of A with its possible partners in B.
 
-    Global batches are compared as `matched` describes.
+    A partner differs only in settings in `differing`, and has the same global batch. If no
+    configuration then has a partner, equal numbers of micro-batches are required instead of equal
+    global batches. If `differing` contains both sizes, neither is required.
     """
     alike = [(kind, list(_alike(kind, kinds_of_b, differing))) for kind in kinds_of_a]
     if differing.issuperset(_BATCHES):

@@ -26,7 +26,7 @@ class PastRun:
     started_at: the time of the start, in ISO 8601; the time of the end if the start is not known.
     allocation: the allocation in which the run was started. step_seconds: the median after the
     warm-up, or the mean of all steps if the log has no times of single steps. crowded: what else
-    used this machine's cores. versions: those of the software, by package, from the log.
+    used this machine's cores. versions: the version of each software package in the log, by name.
     """
 
     campaign: str
@@ -63,7 +63,8 @@ def configuration(run: Run) -> str:
 def past_runs(results: Path, wanted: Run, warmup: Warmup) -> PastRuns:
     """Return the completed runs of a configuration, in all campaigns of a results folder.
 
-    The warm-up is the same for all, whatever their campaign files set. Rehearsals are left out.
+    wanted: a run of this configuration. warmup: the warm-up to leave out of every run, whatever the
+    campaign files set. Rehearsals are left out.
     """
     same = configuration(wanted)
     completed_runs: list[PastRun] = []

@@ -51,10 +51,11 @@ def published_pairings(runs: Sequence[MeasuredRun], path: str) -> tuple[list[Pai
 
 
 def _rows(path: str) -> tuple[str, list[BenchmarkRow]]:
-    """Return the name of a page's file, and the rows of its tables that have a speed.
+    """Return the name of a page's file, and the rows of its tables that contain a speed.
 
-    If `path` names a row, only that row is returned. Raises UserError if the page cannot be read,
-    if it has no row with a speed, or if the named row does not exist.
+    A speed is a time per iteration or a rate. If `path` names a row, only that row is returned.
+    Raises UserError if the page cannot be read, if no row contains a speed, or if the named row
+    does not exist.
     """
     with_line = _WITH_LINE.fullmatch(path)
     file = Path(with_line["file"] if with_line else path)
@@ -87,9 +88,9 @@ def _pace(row: BenchmarkRow) -> tuple[Quantity, RowNumber] | None:
 
 
 def _differing(kind: Kind, row: BenchmarkRow) -> list[str]:
-    """Return a text for each size in a published row that is not equal to the size of the runs.
+    """Return a text for each size that differs between a published row and the runs.
 
-    A number of parameters counts as equal if it differs by at most 10 %.
+    Numbers of parameters differ if they are more than 10 % apart.
     """
     pairings = []
     for meaning, number in row.numbers.items():

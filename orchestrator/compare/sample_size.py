@@ -19,13 +19,12 @@ MOST_RUNS = 10**6
 
 
 def more_pairs(differences: Sequence[float]) -> tuple[int | None, bool]:
-    """Return how many more pairs a verdict needs, and whether that number is only a minimum.
+    """Return how many more pairs a verdict needs, and whether this number is only a minimum.
 
-    differences: one per pair measured so far. Before there are enough pairs for `pairs_suffice`, no
-    verdict is possible. In two cases, more than this cannot be computed: if there are fewer than
-    two pairs, or if the mean difference is too close to zero for an estimate. Then the result is
-    how many pairs are missing for `pairs_suffice`, or None if none are missing. The number is also
-    None if it would exceed `MOST_RUNS`.
+    differences: the difference of each pair measured so far. Any verdict needs at least 6 pairs.
+    The result is only this minimum if nothing better can be computed: with fewer than two pairs, or
+    if the mean difference is within one standard error of zero. In the latter case, the number is
+    None if there are 6 pairs already. It is also None if it exceeds `MOST_RUNS`.
     """
     count = len(differences)
     least = next(more for more in range(MOST_RUNS) if pairs_suffice(count + more))
@@ -42,11 +41,12 @@ def more_pairs(differences: Sequence[float]) -> tuple[int | None, bool]:
 def more_units(
     logs: Sequence[float], other_logs: Sequence[float], *, repeatable: bool
 ) -> tuple[int | None, bool]:
-    """Return how many more units each side needs for a verdict, and whether that is only a minimum.
+    """Return how many more units each side needs for a verdict, and whether this is only a minimum.
 
     logs, other_logs: the logarithm of the speed of each unit of A and of B. A unit is an
     allocation, or a run outside of known allocations. repeatable: whether B can have more runs; if
-    not, only A gets more units. The number may be None, for similar reasons as in `more_pairs`.
+    not, only A gets more units. The number is only a minimum if it is the number that any verdict
+    needs. It is None if it cannot be computed, or if it exceeds `MOST_RUNS`.
     """
     sizes = len(logs), len(other_logs)
 
@@ -108,22 +108,24 @@ def _counts() -> Iterator[int]:
 
 
 def _would_tell(difference: float, variance: float, degrees: int) -> bool:
-    """Return whether a test at 4 % finds a difference with a probability of at least 80 %.
+    """Return whether a test at the level 4 % finds a difference with a probability of 80 % or more.
 
-    variance: the variance of the measured difference. degrees: its degrees of freedom. The
-    difference must be at least (t(0.98) + t(0.8)) times its standard error. Here t is the quantile
-    of Student's distribution (Cochran and Cox 1957, section 2.21).
+    difference: the assumed true difference. variance: the variance of its measurement. degrees: the
+    degrees of freedom of that variance. The condition is that the difference is at least
+    (t(0.98) + t(0.8)) times its standard error. Here t is the quantile of Student's distribution
+    (Cochran and Cox 1957, section 2.21).
     """
     wanted = student_quantile(QUANTILE, degrees) + student_quantile(POWER, degrees)
     return difference**2 >= wanted**2 * variance
 
 
 def _planned(least: int, would_tell: Callable[[int], bool] | None) -> tuple[int | None, bool]:
-    """Return how many more pairs or units are needed for a verdict, in the form of `more_pairs`.
+    """Return how many more pairs or units a verdict needs, and whether this is only a minimum.
 
-    least: how many more are needed before any verdict is possible. would_tell: a function that
-    returns whether a given number is enough. It is None if the measured difference is within one
-    standard error of zero, because then the number cannot be estimated.
+    least: how many more any verdict needs. would_tell: a function that returns whether a given
+    number is enough. It is None if the measured difference is within one standard error of zero.
+    Then the result is `least` as a minimum, or None if `least` is 0. The number is also None if it
+    exceeds `MOST_RUNS`.
     """
     if would_tell is None:
         return (least, True) if least else (None, False)

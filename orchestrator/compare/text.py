@@ -187,10 +187,10 @@ def _pooled(pairing: Pairing) -> Iterator[str]:
 
 
 def _apart(compared: Compared) -> Iterator[str]:
-    """Yield a sentence if all runs of A are faster than all runs of B, but there is no verdict.
+    """Yield a sentence if each run of A is faster than each run of B, but there is no verdict.
 
-    Also yield it if all runs of A are slower. The sentence explains that the runs are too few, or
-    in too few allocations. Yields nothing if A or B has fewer than three runs with a step time.
+    Also yield it if each run of A is slower. The sentence explains that the runs are too few, or in
+    too few allocations. Yields nothing if A or B has fewer than three runs with a step time.
     """
     a, b = (
         [_timing(run, in_tokens=compared.per == "tokens").speed for run in side if run.seconds]
@@ -211,10 +211,10 @@ def _apart(compared: Compared) -> Iterator[str]:
 
 
 def _remedy(compared: Compared) -> Iterator[str]:
-    """Yield a sentence on how many blocks A B B A give a verdict, if blocks are the best remedy.
+    """Yield a sentence on how many blocks A B B A give a verdict, if they are the best remedy.
 
-    Yields nothing e.g. if there is a verdict already, if all pairs are such blocks already, or if
-    more runs without blocks would be cheaper.
+    Yields nothing if e.g. there is a verdict already, all pairs come from such blocks already, or
+    runs in separate allocations would be cheaper.
     """
     result = compared.comparison
     if (
@@ -300,10 +300,10 @@ def _remarks(compared: Compared) -> Iterator[str]:
 
 
 def _difference(pairing: Pairing) -> Iterator[str]:
-    """Yield a sentence on the settings in which A and B differ, if their names do not show it.
+    """Yield a sentence on the settings in which A and B differ, unless their names already show it.
 
-    If B is a published row, the sentence contains the sizes that the row states. If A and B have
-    the same parameters, the sentence contains that.
+    If B is a published row, the sentence contains the sizes in the row. If A and B have the same
+    parameters, the sentence reports that.
     """
     if not pairing.repeatable:
         sizes = ", ".join(pairing.stated_sizes) or "no size"

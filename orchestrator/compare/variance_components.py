@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Component:
     """A variance, and its degrees of freedom: the number of independent comparisons behind it.
 
-    If the data cannot show the variance, it is None, and `degrees` is 0.
+    If the data do not determine the variance, it is None, and `degrees` is 0.
     """
 
     variance: float | None

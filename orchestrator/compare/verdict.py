@@ -114,9 +114,9 @@ def compare_timings(
 ) -> Comparison:
     """Compare the speeds of the runs of A (`first`) with those of the runs of B (`second`).
 
-    Runs are paired if there are enough pairs for a verdict. They are also paired if no verdict is
-    possible without pairs. The choice depends on the number of runs and on their allocations, never
-    on their speed. repeatable: whether B can have more runs.
+    Runs are compared in pairs if there are enough pairs for a verdict, or if there are pairs and
+    comparing without pairs cannot give a verdict. This depends on the number of runs and on their
+    allocations, never on their speed. repeatable: whether B can have more runs.
     """
     pairs = _pairs(first, second)
     shared = {unit.allocation for pair in pairs for unit in pair}
