@@ -27,12 +27,22 @@ _Path = str | PathLike[str]
 
 
 def runs(source: _Path, results: _Path | None = None) -> "pd.DataFrame":
-    """Return one row per run; see `teralog.runs`. Raises UserError."""
+    """Return one row per run: its parameters, state, outcome and measured numbers.
+
+    source: a campaign file, or the folder of its results. results: the folder of all campaigns'
+    results, for a campaign file. `teralog.runs` lists the columns. Raises UserError if the campaign
+    file has mistakes, or if the folder contains no run.
+    """
     return collected_runs_frame(_collected(source, results))
 
 
 def steps(source: _Path, results: _Path | None = None) -> "pd.DataFrame":
-    """Return one row per run and iteration; see `teralog.steps`. Raises UserError."""
+    """Return one row per run and reported iteration.
+
+    source: a campaign file, or the folder of its results. results: the folder of all campaigns'
+    results, for a campaign file. `teralog.steps` lists the columns. Raises UserError if the
+    campaign file has mistakes, or if the folder contains no run.
+    """
     return collected_steps_frame(_collected(source, results))
 
 

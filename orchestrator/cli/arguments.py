@@ -1,4 +1,4 @@
-"""The arguments that name a campaign and its runs; shells complete both."""
+"""Define the arguments that name a campaign and its runs; a shell can complete both."""
 
 import os
 from collections.abc import Callable
@@ -17,7 +17,7 @@ _SUFFIXES = (".yaml", ".yml")
 
 
 def _or_only_one(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
-    """Return the given campaign, or the only campaign in the current folder."""
+    """Return the campaign that the user gave, or else the only campaign in the current folder."""
     if value is not None or ctx.resilient_parsing:
         return value
     from orchestrator.store.campaign_files import only_campaign_file
@@ -30,10 +30,10 @@ def _or_only_one(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
 def campaign_argument_of(
     metavar: str = "[CAMPAIGN]",
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return the optional argument CAMPAIGN, which names a campaign file.
+    """Return a decorator that adds the optional argument CAMPAIGN, the path of a campaign file.
 
-    metavar: how the help text shows the argument. If the user gives no campaign, the only campaign
-    in the current folder is used.
+    If the user gives no campaign, the only campaign in the current folder is used. metavar: how the
+    help text shows the argument.
     """
     return click.argument(
         "campaign",
@@ -50,11 +50,13 @@ campaign_argument = campaign_argument_of()
 def runs_argument(
     metavar: str, *, single: bool = False, folders: bool = False
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return the argument for an optional campaign, followed by runs.
+    """Return a decorator that adds an argument for an optional campaign, followed by runs.
 
-    The command gets `campaign`, a path, and `runs`, a tuple. metavar: how the help text shows the
-    argument. single: whether the command needs exactly one run. folders: whether it also accepts a
-    results folder instead of a campaign file.
+    The command gets two values: `campaign`, a path, and `runs`, a tuple of texts.
+
+    metavar: how the help text shows the argument.
+    single: whether the command needs exactly one run.
+    folders: whether the user may give a results folder instead of a campaign file.
     """
 
     def split(ctx: click.Context, param: click.Parameter, words: tuple[str, ...]) -> None:

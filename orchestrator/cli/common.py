@@ -76,7 +76,7 @@ _EARLIER_NAMES = {"table": "text", "md": "markdown"}
 
 
 class Format(click.Choice[str]):
-    """The type of `--format`: a name in FORMATS, or a name that an earlier teralog used for one."""
+    """The type of `--format`: a name in FORMATS, or the name of a format in an earlier teralog."""
 
     def __init__(self) -> None:
         """Accept the names of all formats in which a table can be printed."""
@@ -225,14 +225,15 @@ def open_campaign(
     rehearsed: bool = False,
     allow_unknown_arguments: bool = False,
 ) -> "tuple[Campaign, CampaignStore]":
-    """Return the campaign in a file, or its rehearsal, with the folder of its results.
+    """Return the campaign in a file, and the folder of its results.
 
-    Prints the path of this folder to stderr, unless the user gave `--results` in this command. Also
-    prints which other folders hold results of the campaign.
+    Prints the path of this folder to stderr, unless the user typed `--results`. Also prints which
+    other folders contain results of the campaign. Raises UserError with all problems of the file.
 
-    results: the value of `--results`, or None. allow_unknown_arguments: if true, arguments that a
-    program does not accept give a warning instead of making the run impossible. Raises UserError
-    with all problems of the file.
+    results: the value of `--results`, or None.
+    rehearsed: whether to return the campaign's rehearsal instead, with the rehearsal's folder.
+    allow_unknown_arguments: if true, arguments that a program does not accept give a warning
+        instead of making the run impossible.
     """
     from dataclasses import replace
 
@@ -298,10 +299,10 @@ def from_here(path: Path) -> str:
 
 
 def refresh_records(campaign: "Campaign", store: "CampaignStore") -> bool:
-    """Update the records of a campaign's runs, and print a message if Slurm did not answer.
+    """Update the records of a campaign's runs; return whether they are up to date now.
 
-    If the campaign was only rehearsed, so that no run was measured, also print a message about
-    that. Returns whether the records are up to date now.
+    Prints a message if Slurm did not answer. Prints another message if the campaign was only
+    rehearsed, because then no run was measured.
     """
     from orchestrator.submit.choose_backend import backend
 
@@ -365,7 +366,13 @@ def print_table(
     sentences: Iterable[str] = (),
     text: Callable[[], str] | None = None,
 ) -> None:
-    """Print a table in one of FORMATS; the arguments are those of `table_text`."""
+    """Print a table in the format `layout`, one of FORMATS.
+
+    `table` and `values` return the table for people, and the table for CSV and Parquet. `records`
+    returns the rows for JSON; if `whole` is given, it is printed instead. `sentences` are the lines
+    below the table for people. `text` returns what the format `text` shows instead of the table for
+    people and its lines.
+    """
     made = table_text(
         layout, table, records, values=values, whole=whole, sentences=sentences, text=text
     )
@@ -382,13 +389,16 @@ def table_text(
     sentences: Iterable[str] = (),
     text: Callable[[], str] | None = None,
 ) -> str | bytes:
-    """Return a table in one of FORMATS.
+    """Return a table as text, or as bytes for Parquet, in the format `layout`, one of FORMATS.
 
-    `table`, `records`, `values` and `text` are functions. Only those that the format needs are
-    called. table: returns the table for people. sentences: the lines below this table. text:
-    returns what the format `text` shows instead of the table and the sentences. records: returns
-    one object per row, for JSON. values: returns the table for CSV and Parquet; without it, this
-    table is made from `records`. whole: the JSON value to return instead of `records`.
+    Of the functions in the arguments, only those that the format needs are called.
+
+    table: a function that returns the table for people.
+    sentences: the lines below the table for people.
+    text: a function that returns what the format `text` shows instead of that table and its lines.
+    records: a function that returns one object per row, for JSON.
+    whole: the JSON value to return instead of `records`.
+    values: a function that returns the table for CSV and Parquet; None makes it from `records`.
     """
     from orchestrator.common.latex import as_latex, latex_comment
     from orchestrator.common.parquet import as_parquet

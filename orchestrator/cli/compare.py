@@ -205,11 +205,11 @@ def _matched(
 
 
 def _named(pairing: "Pairing", names: tuple[str, str] | None) -> "Pairing":
-    """Return a pairing whose two sides have different names.
+    """Return a pairing whose two sides, A and B, have different names.
 
-    names: the names of the two campaigns, which become the beginnings of the names of the sides. If
-    it is None and both sides have the same name, the beginnings are A and B. If it is None and the
-    sides have different names, these stay as they are.
+    names: the names of the two campaigns. The names of the sides then begin with these names. If
+    `names` is None, the names of the sides change only if they are equal: they then begin with A
+    and B.
     """
     from dataclasses import replace
 
@@ -275,9 +275,9 @@ def _known(name: str, runs: "Sequence[MeasuredRun]") -> str:
 def _holding(
     option: str, expression: str | None, runs: "Sequence[MeasuredRun]"
 ) -> "list[MeasuredRun]":
-    """Return the runs for which the expression of an option is true.
+    """Return the runs that match the user's expression; all runs if the user gave no expression.
 
-    Without an expression, returns all runs.
+    option: the option of the expression, `--a` or `--b`, for error messages.
     """
     from orchestrator.common.expressions import places_where
 
@@ -287,9 +287,9 @@ def _holding(
 
 
 def _fail_if_slower(comparisons: "Sequence[Compared]", part: float) -> None:
-    """Exit with 1 if A is certainly slower than B by more than `part`, or has no speed to compare.
+    """Exit with 1 if in any comparison A is certainly slower than B, or has no speed to compare.
 
-    part: how much slower A may be, e.g. 0.05 for 5 %.
+    part: by how much A may be slower, as a fraction of 1, e.g. 0.05 for 5 %.
     """
     slower = [compared for compared in comparisons if compared.comparison.is_slower_by(part)]
     missing = [compared for compared in comparisons if not compared.is_measured]

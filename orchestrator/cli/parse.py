@@ -285,7 +285,7 @@ def _bytes_of(log: "Log") -> int:
 
 @contextmanager
 def _temporary_folder() -> "Iterator[Path]":
-    """Make a folder for the logs of compressed archives, and remove it at the end."""
+    """Yield a temporary folder for the logs of compressed archives; remove it at the end."""
     import tempfile
 
     with tempfile.TemporaryDirectory(prefix="teralog-", ignore_cleanup_errors=True) as name:
@@ -294,7 +294,10 @@ def _temporary_folder() -> "Iterator[Path]":
 
 @contextmanager
 def _status() -> "Iterator[Callable[[Path], None]]":
-    """Show on a terminal which archive is being read."""
+    """Show on a terminal which archive is being read.
+
+    Yields a function; call it with the path of each archive before you read the archive.
+    """
     if not sys.stderr.isatty():
         yield lambda path: None
         return
@@ -307,7 +310,10 @@ def _status() -> "Iterator[Callable[[Path], None]]":
 
 @contextmanager
 def _progress(logs: "Sequence[Log]") -> "Iterator[Callable[[int], None]]":
-    """Show on a terminal how many bytes of the logs were read, and the remaining time."""
+    """Show on a terminal how many bytes of the logs were read, and the remaining time.
+
+    Yields a function; call it after each read with the number of bytes that were read.
+    """
     if not sys.stderr.isatty():
         yield lambda count: None
         return

@@ -1,4 +1,4 @@
-"""The commands before anything runs."""
+"""The commands to use before runs are started: `init`, `plan`, `render`, `salloc` and others."""
 
 import os
 import shlex

@@ -257,8 +257,8 @@ def _update(page: Path, campaign: "Campaign", report: "Report") -> str:
 class Reports:
     """Two reports of the same runs: `of_runs` for JSON and CSV, and `for_people` for reading.
 
-    `of_runs` has a row for each run. `for_people` usually has a row for each configuration; see
-    `report_for_people`.
+    `of_runs` has a row for each run. `for_people` has a row for each configuration, unless the user
+    asks for separate runs or sorts by the repeat or the seed.
     """
 
     of_runs: "Report"

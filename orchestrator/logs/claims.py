@@ -153,8 +153,12 @@ def _rate(
 ) -> Claim | None:
     """Check a rate in a log against the work of an iteration divided by its seconds.
 
-    Returns the claim, or None if the reports do not suffice. amount: the work per sequence, e.g.
-    its tokens. batch: the global batch size, for reports that do not contain it.
+    Returns the claim, or None if no report contains the numbers that this check needs.
+
+    name: the name of the rate.
+    amount: the work per sequence, e.g. the number of its tokens.
+    batch: the global batch size, for reports that do not contain it.
+    what: the work of an iteration in words, with `{batch}` in place of the batch size.
     """
     stated = _stated(rows, name, "step_seconds")
     pairs = [(row, size) for row in stated if (size := row["global_batch_size"] or batch)]
@@ -177,10 +181,10 @@ def _rate(
 
 
 def _same_work(rows: Sequence[Row], name: str) -> Claim | None:
-    """Check the rate in each report against the other reports; return the claim that differs most.
+    """Check a rate in each report against the other reports; return the claim that is most wrong.
 
-    The rate multiplied by the seconds of an iteration is the work of this iteration, which must be
-    the same for all iterations. Returns None in three cases in which this check is not possible:
+    The rate multiplied by the seconds of an iteration is the work of this iteration. The work must
+    be the same for all iterations. Returns None in three cases in which this check is not possible:
 
     - the global batch changes, or there are too few reports;
     - the work differs in many reports, e.g. with packed samples;

@@ -67,7 +67,9 @@ def closing_lines(
 
 
 def _by_remark(remarks: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Yield each remark once, with the name of its run or with the number of its runs.
+    """Yield each different remark once, after the name of its run.
+
+    If several runs have the same remark, it comes after their number and the name of the first one.
 
     remarks: pairs of a run's name and a remark about that run.
     """

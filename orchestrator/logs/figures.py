@@ -162,9 +162,10 @@ def run_figures(summary: RunSummary, given: Given = NOTHING_GIVEN) -> Figures:
 def counted_flops(summary: RunSummary, given: Given = NOTHING_GIVEN) -> Mapping[str, float]:
     """Return the FLOPs of an iteration by each convention; the keys are the conventions' titles.
 
-    Some conventions count recomputation. They include it if the log shows that layers are
-    recomputed; the title then ends with `, recomputed`. If the log does not show whether layers are
-    recomputed, the result has both numbers. It is empty if the FLOPs are unknown.
+    Some conventions count recomputation. If the log shows that layers are recomputed, their FLOPs
+    include it, and their titles end with `, recomputed`. If the log does not show whether layers
+    are recomputed, the result contains the FLOPs with and without it. The result is empty if the
+    FLOPs are unknown.
     """
     figures = run_figures(summary, given)
     config = stated_config(summary)
@@ -291,7 +292,12 @@ def _needs_description(config: Mapping[str, str]) -> bool:
 def _shape_of_arguments(
     config: Mapping[str, str], given: Given
 ) -> tuple[ModelShape | None, tuple[str, ...], str | None]:
-    """Return the model that Megatron's arguments describe, in the form that `_shape` returns."""
+    """Return the model that Megatron's arguments in a log describe: three values.
+
+    The first value is the model, or None if it cannot be described. The second value is always
+    empty, because no option helps. The third value is the reason why the model cannot be described,
+    or None.
+    """
     sizes = {name: str(given.sizes[name]) for name in _SIZES if name in given.sizes}
     # Megatron core prints it always; programs with other experts, which take one each, never.
     if config.get("num_experts", "") not in _OFF and "moe_router_topk" not in config:
@@ -378,8 +384,8 @@ def _peak(config: Mapping[str, str], given: Given) -> Figure:
 def gpu_name(config: Mapping[str, str], given: Given) -> str | None:
     """Return the name of the GPU in the log, or the name that the user gave if the log has none.
 
-    If there are both names, the user's choice is returned only if it is a more precise name of the
-    same GPU: it is known, and the log's name may mean all GPUs that it may mean.
+    If both names exist, the log's name is returned, unless the user's name is more precise. It is
+    more precise if teralog knows it, and if the log's name can mean every GPU that it can mean.
     """
     stated = config.get("gpu")
     if stated is None or given.gpu is None:

@@ -121,9 +121,9 @@ def _to_read(log: Log) -> LogPaths:
 
 
 def log_source(path: Path | LogSlice) -> Path | LogSlice | str:
-    """Return what to read for a path: the path itself, or the text `-` for standard input.
+    """Return what to read for a path: the path itself, or the text `-` if the path is `-`.
 
-    The result is the text `-` if the path is `-`.
+    `-` means standard input.
     """
     return STANDARD_INPUT if str(path) == STANDARD_INPUT else path
 

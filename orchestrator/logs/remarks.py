@@ -18,10 +18,10 @@ from parsers.summary.run import RunSummary
 
 
 def time_remarks(summary: RunSummary) -> Iterator[str]:
-    """Yield sentences about a run's step times: which reports are left out, or why none is known.
+    """Yield sentences about a run's step times.
 
-    If a program has several engines, a sentence states the speed that the engines' own timers
-    report.
+    They state which step reports are left out, or why the run has no step time. If a program has
+    several engines, a sentence states the speed that the engines' own timers report.
     """
     if not summary.steady:
         yield (

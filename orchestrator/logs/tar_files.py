@@ -67,9 +67,13 @@ def _members(path: Path, is_log: Callable[[str], bool]) -> tuple[dict[str, LogSl
 def _unpacked(
     path: Path, read: Read, unpack_into: Path, is_log: Callable[[str], bool]
 ) -> tuple[dict[str, LogSlice], list[str]]:
-    """Write the logs of a compressed archive into one file; return them, and the problems.
+    """Write the logs of a compressed archive into one file in the folder `unpack_into`.
 
-    read: returns the decompressed bytes. Raises OSError if they cannot be read.
+    Returns the logs by name, and the archive's problems. Raises OSError if the archive cannot be
+    read.
+
+    read: writes the next decompressed bytes into a buffer, and returns how many.
+    is_log: returns whether a file name is the name of a log.
     """
     logs: dict[str, LogSlice] = {}
     stream = io.BufferedReader(_Stream(read))

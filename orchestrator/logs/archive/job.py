@@ -37,9 +37,11 @@ def read_shard(folder: ShardFolder) -> None:
 
 
 def _require_same_files(shard: Shard, contents: Sequence[LogContent]) -> None:
-    """Raise RuntimeError if this node lacks files of a log in the shard, so that it cannot be read.
+    """Raise RuntimeError if a log cannot be read because this node lacks some of the log's files.
 
-    A file counts only if it existed when the shard was made.
+    A file is lacking if it existed when the shard was made, and does not exist here.
+
+    contents: the content of each log in the shard, or the error that reading the log raised.
     """
     for log, content in zip(shard.logs, contents, strict=True):
         now = stamped(log.log)

@@ -49,11 +49,14 @@ def read_on_slurm(
     count: int,
     tell: Callable[[str], None],
 ) -> list[LogContent]:
-    """Return the content of each log; jobs read the logs in about `count` shards.
+    """Return the content of each log. Tasks of Slurm jobs read the logs, in about `count` shards.
 
-    `tell` reports progress. If an earlier call left results in `work`, they are used. If its jobs
-    still run, this call waits for them. Raises UserError with the name of each shard whose job ends
-    without a result; the other results are kept.
+    Results in `work` from an earlier call are used. If jobs of an earlier call still run, this call
+    waits for them. Raises UserError with the number of each shard that has no result after its task
+    has ended. The results of the other shards are kept.
+
+    work: the folder for shards and results.
+    tell: a function that is called with sentences about the progress.
     """
     _refuse_streams(logs)
     with disk_errors(work, "give a folder you may write to with --work"):
@@ -101,8 +104,8 @@ def _refuse_streams(logs: Sequence[Log]) -> None:
 def _going_on(folder: WorkFolder) -> dict[str, Task]:
     """Return the tasks that have not ended, by the names of their shards.
 
-    Shards that have a result are left out. If Slurm may know a task but gives no state for it, the
-    task counts as not ended.
+    Shards that have a result are left out. If Slurm's answer is incomplete and gives no state for a
+    task, the task counts as not ended.
     """
     tasks = {
         shard: Task(f"{job.job_id}_{index}", folder.log(name, index))
@@ -209,7 +212,10 @@ def _wait(
 
 
 def _ends(answer: SlurmAnswer, task_ids: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield each task that has ended, with its final state."""
+    """Yield the id and the final state of each task that has ended, according to Slurm's answer.
+
+    A task that a complete answer does not contain has ended, too.
+    """
     for task in task_ids:
         state = answer.states.get(task)
         if state is not None and state.final:

@@ -70,7 +70,7 @@ class StampedLog:
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """Logs that one job reads, in this order."""
+    """The logs that one task of a job array reads, in this order."""
 
     logs: tuple[StampedLog, ...]
 
@@ -92,7 +92,10 @@ def code_fingerprint() -> str:
 
 
 def stamped(log: Log) -> StampedLog:
-    """Return a log with the sizes and times of the files that determine how it is read."""
+    """Return a log with the sizes and modification times of its files.
+
+    These include the files that determine how the log is read: run.json and campaign.json.
+    """
     path, errors = Path(str(log.path)), None if log.errors is None else Path(str(log.errors))
     streams = tuple(Path(str(stream)) for stream in log.streams)
     files = (path, *([] if errors is None else [errors]), *streams)
