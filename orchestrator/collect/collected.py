@@ -44,9 +44,9 @@ class Collected:
 
     @property
     def crowded(self) -> str | None:
-        """The other work on this machine's cores during the last attempt.
+        """The other work that shared this machine's cores with the last attempt, as text.
 
-        None if no other work is known.
+        None if no such work is known.
         """
         return self.attempts[-1].crowded if self.attempts else None
 

@@ -120,10 +120,10 @@ def run_outcome(
 
 
 def _is_unrehearsed(folder: RunFolder, attempt: records.Attempt) -> bool:
-    """Return whether a rehearsal did not reach its end, according to its log.
+    """Return whether an attempt is a rehearsal that stopped before its end.
 
-    A rehearsal writes a certain last line; the function looks for it. Returns False for attempts
-    that are not rehearsals, and for logs that cannot be read.
+    A rehearsal that reaches its end prints a fixed last text. The function searches the log for
+    that text. Returns False if the attempt is not a rehearsal, or if its log cannot be read.
     """
     if not (folder.path / ORDER_FILE).exists():
         return False
@@ -145,9 +145,10 @@ def attempt_outcome(attempt: records.Attempt) -> RunOutcome | None:
 
 
 def _log_outcome(state: str, attempt: records.Attempt) -> Outcome | None:
-    """Return how a run ended according to its log, if the scheduler's state leaves that open.
+    """Return how a run ended according to its log.
 
-    Returns None if the state does not leave it open, or if the log is missing or cannot be read.
+    Returns None if the scheduler's state alone decides the outcome, or if the log is missing or
+    cannot be read.
     """
     if state not in _BY_LOG:
         return None

@@ -50,7 +50,7 @@ STARTS_AGAIN = LogFormat(
 
 
 def since_last_start(records: Sequence[Record]) -> Sequence[Record]:
-    """Return the records of a log since Slurm last started the job again.
+    """Return the records that a job wrote to its log after Slurm last started the job again.
 
     Returns all records if Slurm started the job only once.
     """

@@ -69,7 +69,7 @@ def needed_packages() -> tuple[Needed, ...] | None:
 
 
 def _asked_for(requirement: "Requirement", extras: list[str]) -> Needed | None:
-    """Return a required package, with the first extra that requires it.
+    """Return the package that a requirement names, with the first extra that requires it.
 
     The extra is None if teralog always requires the package. Returns None if the package is not
     required on this machine, e.g. with this version of Python.
@@ -188,10 +188,10 @@ def import_folders(distribution: metadata.Distribution) -> Iterator[Path]:
 
 
 def holds(folder: Path, package: str) -> bool:
-    """Return whether Python would find `package` in `folder`, when it imports the package.
+    """Return whether `folder` contains a package or module called `package`.
 
-    A folder of that name without `__init__.py` is imported only if no other folder on the path
-    contains the package with `__init__.py`. Here it does not count as found.
+    A subfolder of this name without `__init__.py` does not count. Python would import such a
+    subfolder only if no other folder on the path contains the package with `__init__.py`.
     """
     return _origin(PathFinder.find_spec(package, [str(folder)])) is not None
 

@@ -20,8 +20,9 @@ def accepted_options(run: Run, paths: Mapping[str, str]) -> Record | None:
 
     The options are read from the program's source in the user's checkout, if it is on this machine.
     Otherwise they are read from the file that `options_record` names, or from a record that is part
-    of teralog. teralog has no records of users' own scripts. paths: the user's absolute paths, by
-    option. Raises UserError if the file of `options_record` cannot be read.
+    of teralog. teralog has no records of users' own scripts. paths: the absolute paths of the
+    user's files and folders, by the option that names them. Raises UserError if the file of
+    `options_record` cannot be read.
     """
     start = FRAMEWORKS[run.framework].start
     program = start.own_program(paths)
@@ -34,13 +35,14 @@ def accepted_options(run: Run, paths: Mapping[str, str]) -> Record | None:
 
 
 def argument_findings(run: Run, paths: Mapping[str, str]) -> tuple[list[str], list[str]]:
-    """Return the problems and the warnings of a run's options and configuration keys.
+    """Return the problems, and then the warnings, of a run's options and DeepSpeed keys.
 
-    The options are the run's further arguments and those that build its model. The keys are those
-    of its DeepSpeed configuration. paths: the user's absolute paths, by option.
+    The checked options are the run's further arguments and the options that build its model. The
+    checked keys are the keys of the run's DeepSpeed configuration. paths: the absolute paths of the
+    user's files and folders, by the option that names them.
 
-    A problem is an option that the program itself would refuse. A problem is also a key that the
-    recorded version of DeepSpeed does not know, because DeepSpeed would silently ignore it.
+    An option is a problem if the program would refuse it. A key is a problem if the recorded
+    version of DeepSpeed does not know it, because DeepSpeed would silently ignore the key.
 
     A refused option is only a warning in two cases. First: the options were recorded from a release
     of the program, and the user may run another release. Second: teralog cannot read all options

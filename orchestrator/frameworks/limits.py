@@ -29,7 +29,7 @@ def whole_sequences(run: Run) -> Iterator[str]:
 
 
 def unaccumulated(run: Run) -> Iterator[str]:
-    """Yield a problem if a run has several micro-batches per step, but its program uses only one.
+    """Yield a problem if a run has several micro-batches per step, but its program trains only one.
 
     Such a program updates the weights after each micro-batch.
     """
@@ -42,9 +42,9 @@ def unaccumulated(run: Run) -> Iterator[str]:
 
 
 def unheard(run: Run, *names: str) -> Iterator[str]:
-    """Yield a problem for each parameter in `names` whose value is not its default.
+    """Yield a problem for each of the parameters `names` that has another value than its default.
 
-    The run's program ignores the parameters in `names`.
+    The run's program cannot set these parameters.
     """
     for name in names:
         value = getattr(run.training, name)
@@ -59,8 +59,9 @@ def set_twice(
     """Yield a problem for each further argument that sets what a parameter of the run already sets.
 
     With such an argument, the table of the run would show another value than the program used.
-    parameter: the name of the parameter that contains the further arguments. setters: for each
-    option, the parameter that sets its value.
+    parameter: the name of the parameter that contains the further arguments, e.g. `extra_args`.
+    arguments: the further arguments. setters: by option, the name of the run's parameter that sets
+    the same value.
     """
     by_words = {_words(option): name for option, name in setters.items()}
     for option in dict.fromkeys(argument.partition("=")[0] for argument in arguments):

@@ -25,7 +25,10 @@ class Lease:
     descriptors: tuple[int, ...]
 
     def close(self) -> None:
-        """Close this process's descriptors; a child process that inherited them keeps its own."""
+        """Close this process's copies of the locks' descriptors.
+
+        A child process that inherited the descriptors still holds the locks.
+        """
         for descriptor in self.descriptors:
             os.close(descriptor)
 
@@ -39,7 +42,11 @@ class Devices:
     folder: Path
 
     def require(self, ranks: int) -> None:
-        """Raise UserError if there are fewer GPUs than ranks, so that waiting would not help."""
+        """Raise UserError if a run has more ranks than this machine has GPUs.
+
+        Such a run would wait forever. A machine without GPUs accepts any number of ranks, because
+        several ranks can share a core.
+        """
         if self.kind == "gpu" and ranks > len(self.names):
             raise UserError(
                 f"gpus_per_node={ranks}, but this machine has {counted(len(self.names), 'GPU')} "
@@ -49,8 +56,8 @@ class Devices:
     def lease(self, ranks: int) -> Lease | None:
         """Return devices for `ranks` ranks, or None if too few are free at the moment.
 
-        If the devices are cores, and a run has more ranks than there are cores, it gets all cores.
-        Raises the same UserError as `require`.
+        On a machine without GPUs, a run with more ranks than cores gets all cores. Raises UserError
+        if a run has more ranks than this machine has GPUs.
         """
         self.require(ranks)
         wanted = min(ranks, len(self.names))

@@ -90,7 +90,8 @@ class Places(Protocol):
 class Refusal:
     """Why a run is not started.
 
-    why: the reason, as the end of a sentence. of_all: whether the reason applies to all runs.
+    why: the reason, as the end of a sentence. of_all: whether the reason also applies to all other
+    waiting runs.
     """
 
     why: str
@@ -131,9 +132,10 @@ class _Job:
 
 
 class RunExecutor(LocalExecutor):
-    """A LocalExecutor that starts one process for one attempt, with locks and a lifeline.
+    """A LocalExecutor that starts one process for one attempt of a run.
 
-    The module's docstring explains both.
+    The process inherits the locks of the attempt's devices, and a lifeline: a pipe that closes when
+    the submit ends.
     """
 
     def __init__(self, folder: Path, job_id: str, inherited: Sequence[int]) -> None:
@@ -292,7 +294,8 @@ def _try_start(waiting: Waiting, places: Places) -> _Job | str | None:
     """Start an attempt of a run and return its job.
 
     Returns None if too few devices are free, or if another process holds the lock of the run. If
-    the run was cancelled while it waited, its state is returned instead of a job.
+    another process has ended the run since it began to wait, e.g. `cancel`, the function starts
+    nothing and returns the run's state.
     """
     lease = places.lease(waiting.planned.run, waiting.folder.script)
     if lease is None:

@@ -1,10 +1,10 @@
 """Supervise one attempt of a run on this machine, in a separate Python process.
 
-It starts the job script, enforces the time limit, ends remaining processes, and records how the
-attempt ended. It stops the job in two cases: if it gets SIGTERM, because the run was cancelled, and
-if the submit that started it is gone. To notice the end of the submit, its standard input is a pipe
-whose other end only the submit holds. When the submit ends, for any reason, the kernel closes the
-pipe.
+The supervisor starts the job script, enforces the time limit, ends remaining processes, and records
+how the attempt ended. It stops the attempt if the run is cancelled (the supervisor then gets
+SIGTERM), or if the submit that started the supervisor has ended. To notice that end, the supervisor
+reads its standard input, a pipe whose other end only the submit holds. When the submit ends, for
+any reason, the kernel closes the pipe.
 """
 
 import os
@@ -116,7 +116,7 @@ def supervise(order: Order) -> None:
 
 
 def _end_of_allocation(order: Order) -> str | None:
-    """Return the state of a run that ended because its allocation ended; None for other runs."""
+    """Return a run's state if its log shows that its Slurm allocation ended; None otherwise."""
     from orchestrator.slurm.allocation_end import interrupted_by_end
 
     with (order.attempt / "output.log").open("rb") as log:

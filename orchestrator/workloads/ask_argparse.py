@@ -1,9 +1,10 @@
 """Check with a program's own argparse parser whether it accepts the arguments of a run.
 
-The command is `python ask_argparse.py ORDER.json`; asking.py explains ORDER.json and the answer.
-The program's file is run until it has parsed its arguments. Packages that are neither in the
-standard library nor in the program's own folder are replaced by empty ones. The parsers of
-ColossalAI's and OneFlow's benchmarks work without these packages.
+The command is `python ask_argparse.py ORDER.json`. ORDER.json describes the runs to check; the last
+line of the output is JSON with the result for each run. The program's file is run until it has
+parsed its arguments. Packages that are neither in the standard library nor in the program's own
+folder are replaced by empty packages. The parsers of ColossalAI's and OneFlow's benchmarks work
+without the real packages.
 """
 
 from __future__ import annotations
@@ -54,9 +55,10 @@ def _ask(order: asking.ProgramOrder) -> asking.ProgramAnswer:
 
 
 def _answer_of(program: Path, arguments: Sequence[str]) -> dict[str, Any]:
-    """Return what the parser refuses, and the reason if the parser was never asked.
+    """Return what the parser refuses, as a JSON object with two keys.
 
-    The reason is None if the parser accepted or refused the arguments.
+    refusals: the message and the argument of each refusal. unparsed: why the program never parsed
+    its arguments; None if its parser accepted or refused them.
     """
     refusals: list[asking.ProgramRefusal] = []
     unparsed = None

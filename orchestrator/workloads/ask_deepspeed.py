@@ -1,10 +1,11 @@
 """Check with DeepSpeed's own classes whether it accepts the configuration of a run, without a GPU.
 
-The command is `python ask_deepspeed.py ORDER.json`; asking.py explains ORDER.json and the answer.
-DeepSpeed parses the configuration, makes its engine for a model of two small layers on the CPU, and
-takes one step. The process group has as many ranks as the run, but the other ranks are fake. So
-DeepSpeed itself makes all checks that it would make before the first real step. Its kernels are
-replaced by functions that compute nothing.
+The command is `python ask_deepspeed.py ORDER.json`. ORDER.json describes the runs to check; the
+last line of the output is JSON with the result for each run. DeepSpeed parses the configuration,
+makes its engine for a model of two small layers on the CPU, and takes one step. The process group
+has as many ranks as the run, but the other ranks are fake. So DeepSpeed itself makes all checks
+that it would make before the first real step. Its kernels are replaced by functions that compute
+nothing.
 """
 
 from __future__ import annotations
@@ -117,11 +118,11 @@ def config_answer(config: Mapping[str, Any], world_size: int) -> asking.ProgramA
 
 
 def _with_types(some: dict[str, Any], whole: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a part of a configuration without the sections whose `type` is missing in it.
+    """Return a part of a configuration, without each section that lost its key `type`.
 
-    some: the part. whole: the configuration, in which these sections have a `type`. The search for
-    the cause of a refusal removes keys one by one. If it removes the `type` of a section, DeepSpeed
-    would refuse the rest of that section for a new reason.
+    some: the part. whole: the whole configuration, which shows whether a section had a `type`. The
+    search for the cause of a refusal removes keys one by one. If it removes the `type` of a
+    section, DeepSpeed would refuse the rest of that section for a new reason.
     """
 
     def is_kept(key: str, section: Any) -> bool:
@@ -222,7 +223,10 @@ class _Kernels:
 
 
 def _replace_kernels() -> None:
-    """Replace all extensions that DeepSpeed would have to compile."""
+    """Replace DeepSpeed's compiled extensions by functions that compute nothing.
+
+    Also make DeepSpeed accept fp16 and bf16 on this machine.
+    """
     from deepspeed.ops.op_builder import builder
 
     builder.OpBuilder.load = lambda self, verbose=True: _Kernels(type(self).__name__)
@@ -240,7 +244,11 @@ def _replace_kernels() -> None:
 
 
 def _refusals(config: dict[str, Any], world_size: int, engine: bool) -> dict[str, Any]:
-    """Return what DeepSpeed refuses in a configuration: one problem, or several at once."""
+    """Return what DeepSpeed refuses in a configuration, as a JSON object with two keys.
+
+    refusals: the message and the key of each refusal. not_asked: what could not be checked on this
+    machine, and why. engine: whether to make DeepSpeed's engine and take one step, too.
+    """
     refused: list[asking.ProgramRefusal] = []
     not_asked: list[str] = []
     try:
@@ -266,9 +274,9 @@ def _refusals(config: dict[str, Any], world_size: int, engine: bool) -> dict[str
 def _refusals_in(
     error: BaseException, config: Mapping[str, Any]
 ) -> Iterator[asking.ProgramRefusal]:
-    """Yield what DeepSpeed refuses, from its exception; nothing if this machine is the reason.
+    """Yield the refusals of a configuration that an exception of DeepSpeed contains.
 
-    For example, an exception because this machine has no GPU is not a refusal.
+    Yields nothing if the cause is this machine, e.g. because it has no GPU.
     """
     details = getattr(error, "errors", None)
     if callable(details) and hasattr(error, "title"):  # pydantic's ValidationError
@@ -319,7 +327,7 @@ def _parse(config: dict[str, Any], world_size: int) -> None:
         return
 
     class Unit:
-        """The object from which DeepSpeed gets the number of data-parallel ranks."""
+        """The object that tells DeepSpeed the data-parallel and model-parallel sizes."""
 
         get_data_parallel_world_size = staticmethod(lambda: world_size)
         get_model_parallel_world_size = staticmethod(lambda: 1)
@@ -341,7 +349,10 @@ def _find_monitors(config: Mapping[str, Any]) -> None:
 
 
 def _for_the_engine(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a configuration without the sections that a small model on the CPU cannot check."""
+    """Return a configuration without the sections that a small model on the CPU cannot check.
+
+    Offloading to NVMe is replaced by offloading to the CPU.
+    """
     taken = {key: value for key, value in config.items() if key not in _NOT_FOR_THE_ENGINE}
     taken = copy.deepcopy(taken)
     zero = taken.get("zero_optimization")
@@ -394,9 +405,9 @@ def _optimizer(model: Any, config: Mapping[str, Any]) -> Any:
 
 
 def leaves_of(config: Mapping[str, Any], path: tuple[str, ...] = ()) -> list[Leaf]:
-    """Return the leaves of a configuration: the path and the value of each key.
+    """Return the keys of a configuration that have a plain value, each with its path and value.
 
-    A key whose value is a section with keys is not a leaf; the leaves are in this section.
+    A key is not returned itself if its value is a section with keys; the keys in it are.
     """
     leaves: list[Leaf] = []
     for key, value in config.items():
@@ -408,7 +419,10 @@ def leaves_of(config: Mapping[str, Any], path: tuple[str, ...] = ()) -> list[Lea
 
 
 def with_leaves(leaves: Sequence[Leaf]) -> dict[str, Any]:
-    """Return the configuration that has these leaves."""
+    """Return the configuration that has these values at these paths.
+
+    leaves: paths and values, as `leaves_of` returns them.
+    """
     config: dict[str, Any] = {}
     for path, value in leaves:
         section = config

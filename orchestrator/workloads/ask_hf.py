@@ -1,10 +1,11 @@
 """Check with Hugging Face's own classes whether they accept the arguments of a run.
 
-The command is `python ask_hf.py ORDER.json`; asking.py explains ORDER.json and the answer. If a
-program parses its arguments with HfArgumentParser, it is not run. Instead, its dataclasses are
-taken from its file and parsed together with TrainingArguments. Any other program is run until it
-has made its TrainingArguments. Then the Trainer completes the DeepSpeed configuration, and
-DeepSpeed checks the result as in ask_deepspeed.py.
+The command is `python ask_hf.py ORDER.json`. ORDER.json describes the runs to check; the last line
+of the output is JSON with the result for each run. If a program parses its arguments with
+HfArgumentParser, the program is not run. Instead, its dataclasses are taken from its file and
+parsed together with TrainingArguments. Any other program is run until it has made its
+TrainingArguments. Then the Trainer completes the DeepSpeed configuration, and DeepSpeed checks the
+result as in ask_deepspeed.py.
 """
 
 from __future__ import annotations
@@ -126,9 +127,10 @@ def _ask(order: asking.ProgramOrder) -> asking.ProgramAnswer:
 def _without(
     things: Sequence[_Thing], problems: Sequence[asking.ProgramRefusal]
 ) -> Iterator[_Thing]:
-    """Yield the options and keys that were not refused.
+    """Yield the options and keys that the program did not refuse.
 
-    A refused key that the Trainer can fill in is included with the value `auto`.
+    things: all options and keys. problems: the refusals. A refused key that the Trainer can fill in
+    is also yielded, with the value `auto`.
     """
     messages = {problem.argument: problem.message for problem in problems}
     for thing in things:
@@ -163,9 +165,10 @@ def _stand_for_gpus(transformers: Any, world_size: int) -> None:
 
 
 def _dataclasses_of(program: Path | None) -> tuple[list[Any], Iterator[str]]:
-    """Return the dataclasses that a program gives to HfArgumentParser, and what cannot be checked.
+    """Return two results: the dataclasses that a program gives to HfArgumentParser, and remarks.
 
-    There are no dataclasses if the program does not use HfArgumentParser.
+    A remark is a phrase about options that cannot be checked, with the reason. The list of
+    dataclasses is empty if the program does not use HfArgumentParser, or if they cannot be read.
     """
     tree = None
     with suppress(OSError, SyntaxError, TypeError):
@@ -214,7 +217,12 @@ def _answer_of(
     things: Sequence[_Thing],
     order: asking.ProgramOrder,
 ) -> dict[str, Any]:
-    """Return what is refused, and the DeepSpeed configuration as the Trainer completes it."""
+    """Return what is refused in the arguments and configuration, as a JSON object with two keys.
+
+    refusals: the message and the option or key of each refusal. config: the DeepSpeed configuration
+    as the Trainer completes it; None if something is refused, or without DeepSpeed. things: the
+    options and keys to check.
+    """
     refusals: list[asking.ProgramRefusal] = []
     filled = None
     leaves: list[Any] = [thing for thing in things if isinstance(thing[0], tuple)]
@@ -249,7 +257,12 @@ def _refusals_in(error: BaseException) -> Iterator[asking.ProgramRefusal]:
 
 
 def _parse(program: Path | None, classes: Sequence[Any], arguments: Sequence[str]) -> list[Any]:
-    """Return the parsed dataclasses of a program; one of them is its TrainingArguments."""
+    """Return the dataclasses, e.g. TrainingArguments, that a program makes from its arguments.
+
+    classes: the dataclasses that the program gives to HfArgumentParser. If there are none, the
+    program is run until it has made its TrainingArguments. Raises _RefusedError if an argument is
+    refused.
+    """
     import transformers
 
     library: Any = transformers
@@ -304,7 +317,11 @@ def _made_by(program: Path, arguments: Sequence[str]) -> Any:
 
 
 def _let_own_programs_see_a_gpu(folder: Path) -> None:
-    """Let teralog's programs accept any precision on the CPU, because the real run has GPUs."""
+    """Let teralog's own training programs accept any precision on the CPU.
+
+    The real run has GPUs, so the limits of the CPU do not matter. folder: the folder from which
+    Python imports teralog's packages.
+    """
     import torch
 
     sys.path.insert(0, str(folder))
@@ -313,9 +330,10 @@ def _let_own_programs_see_a_gpu(folder: Path) -> None:
 
 
 def _completed(parsed: Sequence[Any]) -> dict[str, Any] | None:
-    """Return the DeepSpeed configuration as the Trainer completes it; None without one.
+    """Return the DeepSpeed configuration as the Trainer completes it; None if a run has none.
 
-    Raises the Trainer's exception if the configuration contradicts its arguments.
+    parsed: the parsed dataclasses. Raises the Trainer's exception if the configuration contradicts
+    the arguments of the Trainer.
     """
     from transformers import TrainingArguments
     from transformers.integrations import deepspeed as integration
@@ -350,9 +368,9 @@ def _completed(parsed: Sequence[Any]) -> dict[str, Any] | None:
 
 
 def _model_config(parsed: Sequence[Any]) -> Any:
-    """Return the model's configuration if the arguments determine it.
+    """Return the model's configuration, if the arguments contain a model type and its sizes.
 
-    Otherwise return a configuration with an arbitrary width.
+    Otherwise return a configuration with an arbitrary hidden size.
     """
     import transformers
 

@@ -1,10 +1,11 @@
 """Check with Megatron's own code whether it accepts the arguments of a run, without a GPU.
 
-The command is `python ask_megatron.py ORDER.json`; asking.py explains ORDER.json and the answer.
-The user's own program, e.g. `pretrain_gpt.py`, is run up to the call that trains. It parses its
-arguments and validates them. Then its groups of ranks are set up over a fake process group of the
-run's world size. Its TransformerConfig, OptimizerConfig and DistributedDataParallelConfig are made.
-Every error before the training is reported as a problem of the run.
+The command is `python ask_megatron.py ORDER.json`. ORDER.json describes the runs to check; the last
+line of the output is JSON with the result for each run. The user's own program, e.g.
+`pretrain_gpt.py`, is run up to the call that trains. The program parses its arguments and validates
+them. Then its groups of ranks are set up over a fake process group of the run's world size. At
+last, its TransformerConfig, OptimizerConfig and DistributedDataParallelConfig are made. Every error
+before the training is reported as a problem of the run.
 """
 
 from __future__ import annotations
@@ -75,7 +76,10 @@ class _ReachedTraining(BaseException):
 
 
 class _StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Imports a replacement for each missing package that the program always imports."""
+    """Imports a replacement for each package in `names`, whose functions and classes do nothing.
+
+    These are packages that the program imports, but that this Python lacks.
+    """
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -113,9 +117,9 @@ class _Megatron:
         self._problem: str | None = None
 
     def load(self, orders: Sequence[asking.ProgramOrder]) -> None:
-        """Import what the training program of the runs imports. If that fails, store the reason.
+        """Import the training program of the first run in `orders`, with all that it imports.
 
-        It is the program of the first run in `orders`.
+        If that fails, store the reason.
         """
         program = orders[0].program
         if program is None or not Path(program).is_file():
@@ -173,9 +177,9 @@ def _present_as_rank(order: asking.ProgramOrder, arguments: Sequence[str]) -> No
 
 
 def _imports(program: Path, stand_ins: _StandIns) -> str | None:
-    """Import what the program imports, with replacements for missing packages.
+    """Import a program with everything that it imports, and replace the packages that are missing.
 
-    Return the reason if that is impossible, otherwise None.
+    Returns the reason if the program cannot be imported, otherwise None.
     """
     _show_gpus(1, None)
     for _ in range(_MOST_STAND_INS):
@@ -277,9 +281,10 @@ def _show_transformer_engine() -> None:
 
 
 def _answer_to(order: asking.ProgramOrder, arguments: Sequence[str]) -> dict[str, Any]:
-    """Return what Megatron refuses first, and which steps could be checked and which could not.
+    """Return the result of checking a run, as a JSON object.
 
-    The steps are those of the program before the training.
+    asked: the steps before the training that could be checked. not_asked: what could not be
+    checked, and why. problems: the message and the argument of the first refusal.
     """
     program = str(order.program)
     asked: list[str] = []
@@ -450,7 +455,10 @@ def _made_of(kind: Any, args: argparse.Namespace) -> Any:
 
 @contextlib.contextmanager
 def _without_training() -> Iterator[None]:
-    """Stop the program where training would begin; until then, it opens no log file."""
+    """Make the call that would train raise an exception, so that the program stops there.
+
+    Also make functions that set up global objects, e.g. a tokenizer or a log writer, do nothing.
+    """
     for root in _ROOTS:
         training = sys.modules.get(f"{root}.training")
         if training is None:
@@ -531,7 +539,10 @@ def _one_line(text: str) -> str:
 
 
 def _named(text: str, arguments: Sequence[str]) -> str | None:
-    """Return the option in `arguments` that a text names, e.g. `--num-layers` or `num_layers`."""
+    """Return the option in `arguments` that a text mentions; None if it mentions none.
+
+    The text may contain the option itself, e.g. `--num-layers`, or its variable `num_layers`.
+    """
     given = [asking.option_name(group) for group in asking.grouped(arguments)]
     options = {option.lstrip("-").replace("-", "_"): option for option in given}
     for word in _OPTION.findall(text):

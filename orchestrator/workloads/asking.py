@@ -76,9 +76,10 @@ class ProgramRefusal:
 
 @dataclass
 class ProgramAnswer:
-    """What was checked, what cannot be checked without a GPU, and what the program refuses.
+    """The result of checking a run with its program's own classes.
 
-    error: why nothing could be checked, or None.
+    asked: what was checked. not_asked: what cannot be checked without a GPU, and why. problems:
+    what the program refuses. error: why nothing could be checked; None if something was checked.
     """
 
     asked: list[str] = field(default_factory=list)
@@ -97,12 +98,13 @@ def answer_orders(
 ) -> NoReturn:
     """Check the runs in the file that the command line names, print the answers, and exit.
 
-    The file has one order (see `ProgramOrder`) or a list of orders; the output has one answer or a
-    list of answers. ask: returns the answer to an order. load: imports what all orders need.
+    The file contains one order (a `ProgramOrder` as JSON) or a list of orders. The last line of the
+    output is one answer (a `ProgramAnswer` as JSON) or a list of answers. ask: returns the answer
+    to an order. load: imports what all orders need.
 
     What libraries print goes to stderr. `load` is called once, and each order is handled in a copy
-    of this process. If an import fails in `load`, it is tried again, and reported, when an order
-    needs it.
+    of this process. An exception in `load` is ignored: if an order needs what is missing, `ask`
+    fails again and reports the reason.
     """
     answers = os.dup(1)
     os.dup2(2, 1)
@@ -144,9 +146,10 @@ def _answer(ask: Callable[[ProgramOrder], ProgramAnswer], order: ProgramOrder) -
 
 
 def read_order(values: Mapping[str, Any]) -> ProgramOrder:
-    """Return the request to check a run (`ProgramOrder`) that a JSON object describes.
+    """Return the `ProgramOrder` (the request to check a run) that a JSON object describes.
 
-    If the program in it is `-m teralog.NAME`, the program's file is NAME.py next to this file.
+    If the program in the JSON object is `-m teralog.NAME`, the program's file is NAME.py next to
+    this file.
     """
     program = values.get("program")
     if program is not None and program.startswith(_OWN_MODULE):
@@ -164,7 +167,7 @@ def read_order(values: Mapping[str, Any]) -> ProgramOrder:
 def _be_harmless(order: ProgramOrder, scratch: str) -> None:
     """Forbid this process to use the network, and to change the user's source.
 
-    Caches are written to the folder `scratch`, which becomes the working folder.
+    scratch: a folder that becomes the working folder, and into which caches are written.
     """
     for name in ("TORCH_EXTENSIONS_DIR", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
         os.environ[name] = scratch
@@ -202,7 +205,8 @@ def folder_of_imports(program: Path) -> Path:
 def start_program(program: Path, arguments: Sequence[str]) -> None:
     """Run a program in this process as its main program.
 
-    A file of a package is run as a module of the package.
+    arguments: the program's command line. If the program's file is in a package, it is run as a
+    module of that package.
     """
     folder = folder_of_imports(program)
     sys.argv = [str(program), *arguments]
@@ -253,15 +257,15 @@ def problems_of(
     name: Callable[[Any], str],
     last: Collection[str] = (),
 ) -> Iterator[ProgramRefusal]:
-    """Yield each refusal of options or keys, with the option or key that causes it.
+    """Yield each refusal of options or keys, with the option or key that causes the refusal.
 
-    things: the options of a command line, or the keys of a configuration.
+    things: the options of a command line, or the keys of a configuration, with their values.
     ask: returns what the program refuses, usually one problem at a time.
     name: returns the name of an option or key.
     last: names of options or keys that are tried last in the search for a cause.
 
-    After each refusal, its cause is removed, and the program is asked about the rest. A refusal
-    that appears only because something was removed is not reported.
+    After each refusal, its cause is removed from `things`, and the program is asked about the
+    remaining things. A refusal that appears only because something was removed is not reported.
     """
     left, first = list(things), True
     for _ in range(_MOST_PROBLEMS):
@@ -292,9 +296,10 @@ def _cause(
     name: Callable[[Any], str],
     last: Collection[str],
 ) -> Any | None:
-    """Return the option or key without which the refusal disappears; None if there is none.
+    """Return the option or key that causes a refusal; None if the search finds none.
 
-    Options and keys that the message mentions are tried first.
+    A cause is an option or key whose removal makes the refusal disappear. Options and keys that the
+    message mentions are tried first, and those in `last` are tried last.
     """
 
     def likely(thing: Any) -> tuple[bool, int]:
@@ -325,15 +330,19 @@ def _cause(
 
 
 def _has_value(thing: Sequence[Any], message: str) -> bool:
-    """Return whether a message contains a value of an option or key; only whole words count."""
+    """Return whether a message contains a value of an option or key as a whole word.
+
+    thing: the name of the option or key, followed by its values.
+    """
     values = (value for value in thing[1:] if isinstance(value, str) and _WORD.fullmatch(value))
     return any(re.search(rf"\b{re.escape(value)}\b", message) for value in values)
 
 
 def _lacks(name: str, refusal: ProgramRefusal, messages: Sequence[str]) -> bool:
-    """Return whether a program refuses the rest only because the option `name` was removed.
+    """Return whether the program's new messages only say that a removed option is missing.
 
-    messages: the messages of the program after the removal.
+    name: the name of the removed option. refusal: the refusal before the removal. messages: the
+    program's messages after the removal.
     """
     if any("arguments are required" in message for message in messages):
         return True
@@ -371,7 +380,10 @@ def grouped(arguments: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 def option_name(group: Sequence[str]) -> str:
-    """Return the name of an option in the result of `grouped`, without `=` and its value."""
+    """Return the name of an option, without `=` and a value.
+
+    group: an option and its values, as `grouped` returns them.
+    """
     return group[0].partition("=")[0]
 
 

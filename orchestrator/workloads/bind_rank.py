@@ -41,9 +41,10 @@ def bind_rank_main() -> None:
 
 
 def bind_to_numa_node(ranks: int, root: Path) -> "str | None":
-    """Bind this process to the cores of its NUMA node; return the reason if it is not bound.
+    """Bind this process to the cores of its NUMA node; return the reason if that is impossible.
 
-    Memory needs no binding: Linux allocates it on the node of the core that first uses it.
+    Returns None if the process is bound, or if the machine has only one NUMA node. Memory needs no
+    binding: Linux allocates it on the node of the core that first uses it.
 
     ranks: the number of ranks per node if they have no GPUs, else 0. Ranks without GPUs are spread
         over the NUMA nodes, so that consecutive ranks share a node.

@@ -120,7 +120,11 @@ def train(settings: Settings, device: torch.device, train_micro_batch: MicroBatc
 
 
 def run_gpt(settings: Settings, device: torch.device, deepspeed: Any, config: Any) -> None:
-    """Build the model, report the start, and train; `deepspeed` and `config` are None for ddp."""
+    """Build the model, report the start, and train.
+
+    deepspeed: the imported module. config: the content of DeepSpeed's JSON file. Both are None if
+    the strategy is ddp.
+    """
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
     if deepspeed:
         deepspeed.init_distributed()

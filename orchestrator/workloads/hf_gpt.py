@@ -97,7 +97,10 @@ class StepTimer:
 
 
 def callback(transformers: Any, times: StepTimer) -> Any:
-    """Return a callback of the Trainer that reports the steps and losses to `times`."""
+    """Return a callback of the Trainer that calls `times` at each step's begin and end.
+
+    It also passes each reported loss to `times`.
+    """
 
     class Reporter(transformers.TrainerCallback):  # type: ignore[misc]  # known when it is loaded
         def on_step_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:

@@ -17,8 +17,8 @@ from .settings import Settings, SettingsError
 def set_rank_environment() -> None:
     """Set torch.distributed's variables if no launcher has set them.
 
-    Their values come from Slurm's variables. Without these, they are the values for a single
-    process. Raises SettingsError if Slurm's variables do not show where rank 0 is.
+    In a Slurm task, their values come from Slurm's variables. Otherwise, this process becomes the
+    only rank. Raises SettingsError if the host of rank 0 cannot be found in Slurm's variables.
     """
     env = os.environ
     if "RANK" in env:
@@ -64,7 +64,7 @@ def select_device(settings: Settings) -> torch.device:
 def load_module(module: str, otherwise: str) -> Any:
     """Import and return a module.
 
-    Raises SettingsError with the text `otherwise` if the module is missing.
+    Raises SettingsError if the module is missing. otherwise: the message of this error.
     """
     try:
         return importlib.import_module(module)

@@ -115,8 +115,8 @@ def _asked(
 ) -> Mapping[str, Any] | None:
     """Return the program's own answer about its arguments; None if the program is not asked.
 
-    Only the first rank asks: it starts the `ask_*.py` next to this file that belongs to the
-    program. Some programs have none.
+    Only rank 0 asks the program: it starts the `ask_*.py` that belongs to the program. Some
+    programs have no such file. The program is not asked either if the launcher is "node".
     """
     if order.get("ask") is None or _rank(order) != 0 or order["launcher"] == "node":
         return None
@@ -204,7 +204,11 @@ def _launcher_remarks(arguments: Sequence[str], accepted: Mapping[str, Any]) -> 
 
 
 def _program(words: Sequence[str]) -> list[str]:
-    """Return the words of a command line; if the program is `-m MODULE`, make it one word."""
+    """Return the words of a command line, with `-m MODULE` joined into one word.
+
+    The words are the order's file, the folder of reports, the program, and its arguments. The
+    program is a file, or two words: `-m MODULE`.
+    """
     order, folder, program, *arguments = words
     if program in ("-m", "--module"):
         return [order, folder, _MODULE + arguments[0], *arguments[1:]]
@@ -212,10 +216,10 @@ def _program(words: Sequence[str]) -> list[str]:
 
 
 def install_line(modules: Sequence[str], extras: Mapping[str, str], python: str | None) -> str:
-    """Return the command that installs these modules for a Python.
+    """Return the command that installs these modules.
 
-    extras: for a module, the extra of teralog that installs it. python: the path of the Python;
-    None for that of the user's `pip`.
+    extras: by module, the extra of teralog that installs it. python: the path of the Python that
+    needs the modules; None for the Python to which the user's `pip` belongs.
     """
     pip = "pip" if python is None else f"{shlex.quote(python)} -m pip"
     chosen = sorted({extras[module] for module in modules if module in extras}, reverse=True)
@@ -226,9 +230,9 @@ def install_line(modules: Sequence[str], extras: Mapping[str, str], python: str 
 
 
 def _imports_exit_code(order: Mapping[str, Any]) -> int:
-    """Print the modules that this Python lacks, and the command that installs them.
+    """Check that this Python has the modules that the run needs; return 0, or 1 if one is missing.
 
-    Return 1 if it lacks a module, otherwise 0.
+    If modules are missing, print them and the command that installs them.
     """
     problems = dict(zip(order["imports"], map(_module_problem, order["imports"]), strict=True))
     missing = [module for module, problem in problems.items() if problem]
@@ -258,9 +262,9 @@ def _module_problem(module: str) -> str | None:
 def rank_problems(environment: Mapping[str, str], order: Mapping[str, Any]) -> Iterator[str]:
     """Yield problems of the environment variables that identify a rank.
 
-    order: the instructions of the rehearsal. They contain `ranks_per_node` and `nodes`, as the run
-    requests them, and `launcher`. With the launcher "node", which starts one process per node,
-    these variables are not needed.
+    order: the instructions of the rehearsal, with `ranks_per_node`, `nodes` and `launcher` of the
+    run. Yields nothing for the launcher "node": it starts one process per node, which does not need
+    these variables.
     """
     if order["launcher"] == "node":
         return
@@ -324,9 +328,9 @@ def option_problems(
 
 
 def given_options(arguments: Sequence[str]) -> list[tuple[str | None, list[str]]]:
-    """Return each option with its values.
+    """Return each option of a command line with its values.
 
-    Values before the first option each have None as their option.
+    Each value before the first option is returned alone, with None in place of the option.
     """
     options: list[tuple[str | None, list[str]]] = []
     for argument in arguments:
@@ -388,10 +392,11 @@ def _master() -> str:
 
 
 def _listen(rank: int) -> socket.socket | None:
-    """Listen at the address where the ranks of torch.distributed meet, if this is the first rank.
+    """Return a socket on which rank 0 listens where the ranks of torch.distributed would meet.
 
-    Under torchrun, the launcher listens there instead. If this rank cannot listen at the address,
-    the other ranks cannot connect to it, and report that.
+    The other ranks try to connect to it. Returns None for other ranks, and under torchrun, because
+    torchrun itself listens there. Also returns None if rank 0 cannot listen at the address; the
+    other ranks then report that they cannot connect.
     """
     port = _port(os.environ)
     if rank or port is None or os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
@@ -419,9 +424,10 @@ def _master_problems() -> Iterator[str]:
 
 
 def _register(meeting: Path, rank: int, report: Mapping[str, Any]) -> bool:
-    """Write the report of a rank; return False if this rank has written one already.
+    """Write the report of a rank into the folder `meeting`.
 
-    A report is written in one step, so no rank reads half of it.
+    Returns False if a report with this rank's number exists already. The report appears in one
+    step, so that no other rank reads half of it.
     """
     draft = meeting / f".{rank}-{_node()}-{os.getpid()}"
     draft.write_text(json.dumps(report), encoding="utf-8")

@@ -71,10 +71,11 @@ def trainer_config(
     offload_param: str,
     extra: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return the configuration for Hugging Face's Trainer, which refuses contradictory values.
+    """Return the DeepSpeed configuration of a run of Hugging Face's Trainer.
 
-    The Trainer replaces each "auto" by the value of its own argument. It computes three sizes in
-    the ZeRO section from the model's width (see `trainer_sizes`).
+    Many values are "auto", because the Trainer refuses values that contradict its own arguments.
+    The Trainer replaces most of them by the values of its arguments. It computes up to three sizes
+    in the ZeRO section from the model's hidden size.
     """
     zero = _zero_section(run, offload_optimizer, offload_param)
     if run.zero_stage:
@@ -100,9 +101,10 @@ def trainer_config(
 
 
 def trainer_sizes(hidden_size: int) -> dict[str, int]:
-    """Return the values, in elements, that the Trainer fills in for "auto" in `zero_optimization`.
+    """Return three sizes that the Trainer computes from the hidden size in place of "auto".
 
-    Source: trainer_config_finalize in integrations/deepspeed.py of transformers 5.23.
+    They are sizes of the section `zero_optimization`, by key, as numbers of elements. Source:
+    trainer_config_finalize in integrations/deepspeed.py of transformers 5.23.
     """
     return {
         "reduce_bucket_size": hidden_size**2,
@@ -155,11 +157,11 @@ def _zero_section(run: Run, offload_optimizer: str, offload_param: str) -> dict[
 def contradictions(
     run: Run, config: Mapping[str, Any], *, filled_in: bool = False
 ) -> Iterator[str]:
-    """Yield the values of a configuration that contradict the run's parameters.
+    """Yield one sentence for each value of a configuration that contradicts the run's parameters.
 
     A contradiction matters because the plan, the table and run.json show the run's parameters, but
     DeepSpeed uses the configuration. filled_in: whether the program replaces every "auto" by a
-    value of its command line; then "auto" contradicts nothing.
+    value of its command line; if so, "auto" contradicts nothing.
     """
     training = run.training
     settings = {

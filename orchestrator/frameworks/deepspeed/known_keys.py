@@ -43,13 +43,12 @@ def _unknown_keys(config: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[
 
 
 def renamed_keys(config: Mapping[str, Any], kept: Collection[str] = ()) -> Iterator[str]:
-    """Yield one sentence for each key that DeepSpeed has renamed and that the user must change.
+    """Yield one sentence for each key with an old name that the user must change.
 
-    The user must change a key only if `with_todays_names` does not rename it. It does not rename a
-    key that a parameter of the run sets. It also does not rename a key if the configuration
-    contains the new name too, because DeepSpeed refuses a configuration with both names. kept:
-    dotted paths of keys that are not reported, because the program has an old DeepSpeed that needs
-    their old names.
+    teralog itself renames old keys in a configuration (`with_todays_names`), with two exceptions.
+    First: a parameter of the run sets the same value. Second: the configuration contains both the
+    old and the new name, which DeepSpeed refuses. kept: dotted paths of keys that are not reported,
+    because the program has an old DeepSpeed that needs the old names.
     """
     yield from _renamed_keys(config, (), kept)
 
@@ -73,10 +72,10 @@ def _renamed_keys(
 
 
 def with_todays_names(config: Mapping[str, Any], path: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Return a configuration with the names that DeepSpeed's keys have today.
+    """Return a configuration in which keys with old names have the names of today's DeepSpeed.
 
-    DeepSpeed accepts old names too, but not if the configuration also has the new name. teralog
-    writes new names.
+    A key keeps its old name if the configuration also contains the new name, or if a parameter of
+    the run (`offload_…`) sets the same value. `renamed_keys` reports such keys.
     """
     renamed = _renamed(path)
     renamed_config: dict[str, Any] = {}

@@ -94,9 +94,10 @@ def version_1_problems(run: Run) -> Iterator[str]:
 
 
 def placed(run: Run, states: Placement) -> Placement:
-    """Return the placement of a run's states, with the run's activations added.
+    """Return a placement of states, completed with what the run does with its activations.
 
-    The program's attention is not fused.
+    states: the placement of weights, gradients and optimizer states. The program's attention is not
+    fused.
     """
     options: MegatronDeepspeedOptions = run.options
     return replace(

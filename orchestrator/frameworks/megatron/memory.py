@@ -47,9 +47,9 @@ _SCORES = ["core_attn"]
 
 
 def selective(run: Run) -> list[str]:
-    """Return the arguments that request selective recomputation.
+    """Return the further arguments that request selective recomputation.
 
-    The list is empty if whole layers are recomputed.
+    The list is empty if no argument requests it, or if the run recomputes whole layers.
     """
     options = given(run.options.extra_args)
     asked = _ACTIVATIONS in options or list(options.get(_GRANULARITY, ())) == ["selective"]
@@ -59,10 +59,10 @@ def selective(run: Run) -> list[str]:
 
 
 def mode(run: Run) -> Recomputation | None:
-    """Return the recomputation mode of a Megatron core run.
+    """Return how a Megatron core run recomputes activations, for the memory forecast.
 
-    With selective recomputation, a run recomputes only some parts of a layer. Returns None if these
-    parts are not exactly the attention scores.
+    Selective recomputation recomputes only some parts of a layer. The forecast knows it only for
+    attention scores. Returns None if the run selects other parts.
     """
     if not selective(run):
         return recomputation(run.training.activation_checkpointing)
@@ -103,9 +103,10 @@ def may_hold_more(run: Run) -> bool:
 
 
 def experts(run: Run) -> ExpertPlacement | None:
-    """Return the experts of a run's model, by its description or the run's further arguments.
+    """Return the experts of a run's model: their number, sizes and division over ranks.
 
-    Returns None if the model has no experts, or if it is unclear which layers have experts.
+    They come from the model's description or from the run's further arguments. Returns None if the
+    model has no experts, or if it is unclear which layers have experts.
     """
     options, model = given(run.options.extra_args), run.model
     number = whole_number(options, "--num-experts")
@@ -153,9 +154,10 @@ def may_save(run: Run) -> bool:
 
 
 def warnings(run: Run) -> Iterator[str]:
-    """Yield warnings about arguments that may save memory, but that the forecast does not count.
+    """Yield a warning for each further argument that saves memory without effect on the forecast.
 
-    An argument is left out if `unreckoned` returns it, because another warning then covers it.
+    An argument that `unreckoned` returns is left out, because another warning reports that its
+    effect on sizes or FLOPs is not counted.
     """
     other_warnings = shared.unreckoned(run)
     for option in given(run.options.extra_args):

@@ -58,7 +58,10 @@ _LAYER_PATTERN = (0, 17)
 
 
 def hybrid_arguments(groups: Iterable[list[str]], version: str) -> Iterator[list[str]]:
-    """Yield the arguments of a hybrid model, with the option names of a release."""
+    """Yield the arguments that build a hybrid model, with the option names of one release.
+
+    groups: each option with its values, with the newest option names. version: the release.
+    """
     named = _core_number(version) < _LAYER_PATTERN
     for words in groups:
         if named and words[0] == "--hybrid-layer-pattern":

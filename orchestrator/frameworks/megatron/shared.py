@@ -179,10 +179,12 @@ def split_problems(run: Run) -> Iterator[str]:
 def checkpoint_problems(run: Run, layers: int, whose: str, fate: str) -> Iterator[str]:
     """Yield a problem if `checkpoint_num_layers` does not divide the number of layers.
 
-    After every activation checkpoint, Megatron of 2021 runs `checkpoint_num_layers` layers, even if
-    fewer layers are left after the last checkpoint. layers: how many layers a rank runs at a time.
-    whose: the owner of these layers, for the message, e.g. "a pipeline stage". fate: what the
-    program would do wrong, for the message.
+    Megatron of 2021 runs `checkpoint_num_layers` layers after every activation checkpoint. It does
+    so even if fewer layers are left after the last checkpoint.
+
+    layers: how many layers a rank runs at a time.
+    whose: the owner of these layers, for the message, e.g. "a pipeline stage".
+    fate: what the program would do wrong, for the message.
     """
     every: int = run.options.checkpoint_num_layers
     if run.training.activation_checkpointing and layers % every:
@@ -194,8 +196,8 @@ def checkpoint_problems(run: Run, layers: int, whose: str, fate: str) -> Iterato
 def megatron_option_problems(run: Run, free: Collection[str] = ()) -> Iterator[str]:
     """Yield problems of the options that all Megatron frameworks have.
 
-    free: options that the further arguments may contain, although a parameter of the run sets
-    something similar.
+    free: options of the program that the further arguments may contain, although a parameter of the
+    run could set them.
     """
     options: MegatronOptions = run.options
     if options.checkpoint_num_layers > 1 and not run.training.activation_checkpointing:

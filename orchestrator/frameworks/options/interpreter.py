@@ -146,9 +146,9 @@ class Interpreter:
     # --- statements ------------------------------------------------------------------------
 
     def run(self, body: list[ast.stmt], names: Names, module: Module) -> tuple[bool, Any]:
-        """Follow statements; return whether they always end the function, and the returned value.
+        """Follow statements. Return whether they always end the function, and the returned value.
 
-        A `return` or a `raise` ends the function.
+        A `return` or a `raise` ends the function. The value is UNKNOWN if it cannot be computed.
         """
         value: Any = UNKNOWN
         for statement in body:

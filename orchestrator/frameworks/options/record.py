@@ -22,10 +22,11 @@ class Record:
     """The options that a program accepts on its command line.
 
     program: the program's name and version, as text.
-    options: the properties of each option, see `SourceOptions`.
+    options: what each option accepts, e.g. how many values, of which type, and which choices.
     own: whether the record was made from the program of the runs itself. If not, it is the record
         of a release, and the program of the runs may be another release.
-    complete: whether the record has all options, see `SourceOptions`.
+    complete: whether the record has the names of all options. False if the program computes some
+        names when it runs, or if a package outside the checkout adds options.
     """
 
     program: str

@@ -195,7 +195,11 @@ def _values(keywords: Mapping[str, Any], action: Any, interpreter: Interpreter) 
 
 
 def _converted(keywords: Mapping[str, Any], interpreter: Interpreter) -> Takes:
-    """Return the properties `type` and `choices` of an option, if values can be checked by them."""
+    """Return the properties `type` and `choices` of an option, if they are known.
+
+    They serve to check the values that a user gives to the option. keywords: the arguments of the
+    option's `add_argument` call.
+    """
     kind, choices = keywords.get("type"), keywords.get("choices")
     takes: Takes = {}
     if kind in (int, float):
