@@ -28,9 +28,10 @@ _GONE = re.compile(
 class Standing:
     """The state of an allocation.
 
-    state: Slurm's word if the allocation is ending or has ended, e.g. TIMEOUT, or "gone" if Slurm
-    has forgotten it; else None. seconds_left: the time until the allocation's time limit; None if
-    it has no limit, or if `state` is set.
+    state: None while the allocation runs or waits. If it is ending or has ended, Slurm's word, e.g.
+    TIMEOUT. If Slurm no longer knows the job, "gone".
+    seconds_left: the time until the allocation's time limit; None if it has no limit, or if `state`
+    is set.
     """
 
     state: str | None = None
@@ -50,11 +51,12 @@ def standing(job_id: str) -> Standing:
 
 
 def interrupted_by_end(job_id: str, log: str) -> str | None:
-    """Return the state of a run that was interrupted because its allocation ended.
+    """Return the state of a run that the end of its allocation interrupted, e.g. PREEMPTED.
 
-    Returns None if the allocation did not interrupt the run. log: the last lines of the run's log.
-    If Slurm gives no answer, Slurm's messages in the log show whether the allocation has ended.
-    They are also used if the allocation has no time left but still runs.
+    Returns None if the allocation has not ended.
+    log: the last lines of the run's log. They decide in two cases: if Slurm gives no answer, and if
+    the allocation has no time left but still runs. Then the allocation counts as ended if the log
+    contains a message of Slurm about its end.
     """
     deadline = time.monotonic() + _SETTLE_SECONDS
     try:

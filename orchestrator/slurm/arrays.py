@@ -60,9 +60,9 @@ def batches(
 ) -> Iterator[list[Script]]:
     """Group the scripts that one call of sbatch can submit; yield each group.
 
-    The scripts of a group request the same resources. A group has at most `max_array_size` scripts,
-    or one script if `arrays` is false. If the group's runs wait for other runs, those other runs
-    all belong to one job. places: the job of each run for which another run waits, by run id.
+    The scripts of a group request the same resources. Their runs wait for runs of the same job, or
+    for no run. A group has at most `max_array_size` scripts, or one script if `arrays` is false.
+    places: the places of the runs that other runs wait for, by run id.
     """
     groups: dict[tuple[str | None, tuple[str, ...]], list[Script]] = {}
     for script in scripts:

@@ -61,8 +61,9 @@ _DAEMON_IS_AWAY = (
 class SlurmAnswer:
     """Slurm's answer about jobs: their states by id, and the commands that gave no answer.
 
-    names: the names of the jobs in the answer. complete: if true, Slurm does not know the jobs that
-    have no state in this answer. If false, Slurm may know them.
+    names: the names of the jobs in the answer.
+    complete: whether a job without a state in this answer is unknown to Slurm. If false, Slurm may
+    know the job.
     """
 
     states: dict[str, JobState]
@@ -121,10 +122,11 @@ def without_sbatch_variables(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def ignored_variables(account: str | None) -> list[str]:
-    """Return a sentence that names the SBATCH_ variables that teralog ignores; [] if none is set.
+    """Return a list with a sentence about the SBATCH_ variables that teralog ignores.
 
-    sbatch takes its options first from the command line, then from SBATCH_ variables, and only then
-    from the script. So these variables would replace #SBATCH lines, and teralog removes them.
+    The list is empty if no such variable is set. sbatch takes its options first from the command
+    line, then from SBATCH_ variables, and only then from the script. So these variables would
+    replace #SBATCH lines, and teralog removes them.
     account: the account in the cluster profile. If the profile has no account, teralog does not
     ignore SBATCH_ACCOUNT.
     """
@@ -296,9 +298,11 @@ def max_array_size() -> int:
 
 
 def _ask(command: tuple[str, ...], seconds: float | None = None) -> Answer:
-    """Run one of Slurm's commands, unless its daemon gave no answer in the last few seconds.
+    """Run one of Slurm's commands, and return its answer.
 
-    If the daemon gave none, the command does not run, and the answer contains that earlier problem.
+    The command does not run if its daemon (slurmctld or slurmdbd) gave no answer in the last few
+    seconds. The result is then the problem of that earlier query.
+    seconds: the time limit; None for the limit of `patience`.
     """
     daemon = "slurmdbd" if command[0] == _ASKS_SLURMDBD else "slurmctld"
     until, problem = patience.silent.get(daemon, (0.0, ""))

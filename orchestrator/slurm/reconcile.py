@@ -26,9 +26,11 @@ def spread(states: Mapping[str, JobState], job_ids: Iterable[str]) -> dict[str, 
 def doubtful(state: JobState | None) -> bool:
     """Return whether squeue may have a newer state of a job than accounting (sacct).
 
-    This is possible if the job has not ended, or may have been requeued since. It is also possible
-    if sacct printed one state for all waiting tasks of an array: some of these tasks may run
-    already, or the array may have been cancelled, and accounting records this seconds later.
+    This is possible in these cases:
+    - accounting has no state of the job, or the job has not ended;
+    - the job may have been requeued since;
+    - sacct printed one state for all waiting tasks of an array. Some of these tasks may run
+      already. Or the array may have been cancelled, which accounting records some seconds later.
     """
     return state is None or not state.final or state.word in _MAY_RUN_AGAIN or state.of_rest
 

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 class Throttle:
     """The jobs of a campaign, in groups; only jobs of one group run at the same time.
 
-    most: how many runs may run at once; None for no limit. group: the ids of the jobs in the
-    current group. width: how many runs of the current group may run at once. before: the ids of the
-    jobs in the group before it.
+    most: how many runs may run at once; None for no limit.
+    group: the ids of the jobs in the current group.
+    width: how many runs of the current group may run at once.
+    before: the ids of the jobs in the previous group.
     """
 
     most: int | None
@@ -22,7 +23,11 @@ class Throttle:
     before: list[str] = field(default_factory=list)
 
     def waits_for(self, runs: int) -> str | None:
-        """Choose the group for a job with `runs` runs; return the job's --dependency, or None."""
+        """Choose the group for a job with `runs` runs; return sbatch's --dependency for the job.
+
+        The job joins the current group if the group stays within the throttle; otherwise it begins
+        the next group. Returns None if the job need not wait for a group.
+        """
         if self.most is None:
             return None
         width = min(runs, self.most)

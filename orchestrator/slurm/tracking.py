@@ -231,9 +231,10 @@ def _own_record(job: Open, job_id: str) -> JobState | None:
 
 
 def record_job_state(attempt: Attempt, state: JobState) -> str | None:
-    """Record Slurm's report of an attempt's job; if the job has ended, also record its end.
+    """Record the state that Slurm reported for an attempt's job.
 
-    Returns the reason if a record cannot be written to the disk.
+    If this state is final, also record the end of the attempt. Returns the reason if a record
+    cannot be written to the disk, otherwise None.
     """
     refusal = None
     state = _with_earlier_starts(attempt, state)
@@ -257,10 +258,10 @@ def record_job_state(attempt: Attempt, state: JobState) -> str | None:
 
 
 def _with_earlier_starts(attempt: Attempt, state: JobState) -> JobState:
-    """Return the state with the restarts of an earlier answer, if that answer had more.
+    """Return `state` with the restarts, and their seconds, of the attempt's record, if it has more.
 
-    If a job is requeued before accounting has recorded its first start, accounting never reports
-    this start.
+    Accounting may report too few: if a job is requeued before accounting has recorded its first
+    start, accounting never reports this start.
     """
     before = attempt.job
     if before is None or before.job_id != state.job_id or before.restarts <= state.restarts:
@@ -326,10 +327,10 @@ def _record_unknown(attempt: Attempt, job_id: str) -> str | None:
 
 
 def _adopt(opened: Sequence[Open], store: CampaignStore, refusals: list[str]) -> Iterator[str]:
-    """Find the jobs of batches of runs that have no receipt, and record these jobs as receipts.
+    """Find the jobs of batches of runs that have no receipt, and write the receipts.
 
-    A receipt is the record of the result of a batch's submission. If Slurm gives no answer, yields
-    the reason and stops. refusals: gets the reason if a receipt cannot be written to the disk.
+    A receipt records the job of a batch of runs. If Slurm gives no answer, yields the reason and
+    stops. refusals: gets the reason if a receipt cannot be written to the disk.
     """
     for name, members in _by_batch(opened).items():
         folder = store.batch(name)

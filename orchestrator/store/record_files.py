@@ -49,7 +49,10 @@ def forget_unwritten(folder: Path) -> dict[Path, Any]:
 
 
 def keep_again(records: Mapping[Path, Any]) -> None:
-    """Put back records that were taken out of memory, unless newer ones were added since."""
+    """Put back into memory records that `forget_unwritten` removed.
+
+    If memory contains a newer record for the same file, the newer one stays.
+    """
     for path, record in records.items():
         _unwritten.setdefault(path, record)
 

@@ -252,7 +252,10 @@ def allocation_options(name: str, scripts: Sequence[str], time_limit_seconds: in
 
 
 def _same_of_all(all_asked: Sequence[dict[str, str]]) -> dict[str, str]:
-    """Return the options in which all runs must agree. Raises UserError if runs differ in one."""
+    """Return the options of sbatch that must have the same value in all runs.
+
+    all_asked: the options of each run. Raises UserError if an option has different values.
+    """
     options: dict[str, str] = {}
     for option, value in (pair for asked in all_asked for pair in asked.items()):
         if option not in _COUNTED and options.setdefault(option, value) != value:

@@ -14,10 +14,12 @@ from orchestrator.store.campaign_store import CampaignStore
 class StartOptions:
     """How to start runs; absent values are None.
 
-    slots: how many runs may run at once on this machine. oversubscribe: whether a run may have more
-    ranks than this machine has cores. blocks: how many blocks of an interleaved order to start now.
-    wait: whether the submit waits until Slurm has room again. overrun: whether runs start whose
-    time limit exceeds the time left in an allocation. sbatch: options for jobs on a Slurm cluster.
+    slots: how many runs may run at once on this machine.
+    oversubscribe: whether a run may have more ranks than this machine has cores.
+    blocks: how many blocks of an interleaved order to start now.
+    wait: whether to submit the other runs later if Slurm accepts only some of them now.
+    overrun: whether to start a run whose time limit exceeds the time left in the allocation.
+    sbatch: options for jobs on a Slurm cluster.
     """
 
     slots: int | None = None

@@ -151,7 +151,7 @@ class SlurmSession:
         self._refuse_missed([run for run in fitting if run.run_id not in places])
 
     def _refuse_missed(self, runs: Sequence[PlannedRun]) -> None:
-        """Raise UserError if runs were not submitted because `teralog cancel` names them."""
+        """Raise UserError if `teralog cancel` named some of `runs` before they were submitted."""
         named = self._named()
         if missed := sum(run.run_id in named for run in runs):
             them = "it" if missed == 1 else "them"
@@ -231,11 +231,11 @@ class SlurmSession:
         labels: dict[str, str],
         places: dict[str, Place],
     ) -> Iterator[str]:
-        """Submit a group of runs, or as many of the first runs as Slurm accepts now.
+        """Submit a group of runs, or as many of its first runs as Slurm accepts now.
 
-        First, teralog submits the whole group. Only if Slurm refuses it, teralog asks Slurm how
-        many runs it accepts. With `submit --wait`, teralog asks before the first try. Raises
-        _LimitError if some runs are left.
+        The whole group is tried first. If Slurm refuses it, Slurm is asked how many runs it
+        accepts. With `submit --wait`, Slurm is asked before the first try. Raises _LimitError if
+        Slurm does not accept all runs now.
         """
         accepted, why = len(group), None
         if options.wait:
@@ -417,9 +417,10 @@ def _rank(run: PlannedRun) -> int:
 
 
 def _halfway(done: int, left: int, jobs: Sequence[str]) -> str:
-    """Return a sentence for a message about a failure: how many runs were submitted before it.
+    """Return a sentence on how many runs were submitted before a failure, and how many were not.
 
-    The sentence also contains how many runs were not submitted.
+    done: how many runs were submitted. left: how many were not. jobs: the ids of the submitted
+    jobs.
     """
     before = counted(done, "run was", "runs were")
     stay, them = "stays" if done == 1 else "stay", "it" if left == 1 else "them"
@@ -433,7 +434,8 @@ def _halfway(done: int, left: int, jobs: Sequence[str]) -> str:
 def _cancelled(path: Path, done: int, left: int) -> str:
     """Return a sentence about a submit that `teralog cancel` stopped.
 
-    done: how many runs were submitted before. left: how many runs were not submitted.
+    path: the campaign's folder, with which the sentence begins.
+    done: how many runs were submitted before the cancel. left: how many runs were not submitted.
     """
     before = f"{counted(done, 'run was', 'runs were')} submitted before that, " if done else ""
     return (

@@ -220,10 +220,10 @@ def setting_format(
     only: bytes | None = None,
     following: int = 0,
 ) -> LogFormat:
-    """Return a format of settings. Its lines are never counted as reports that could not be parsed.
+    """Return a format whose records are settings.
 
-    only: see `LogFormat`. Lines that contain a terminal's codes are read even if `only` does not
-    match them.
+    Its lines are never counted as reports that could not be parsed. only: a pattern that each line
+    must match, too; a line with a terminal's codes need not match it.
     """
     pattern = None if only is None else re.compile(only + rb"|\x1b")
     return LogFormat(

@@ -46,10 +46,10 @@ from parsers.scan.reader import AnyFormat, LogFormat
 
 
 def _reported_as(log_format: LogFormat, report: str) -> LogFormat:
-    """Return a copy of a format that recognises its reports by the pattern `report`.
+    """Return a copy of a format in which `report` is the pattern of a line that is a report.
 
-    Other formats have the same anchors. Without the pattern, lines of these formats would count as
-    reports of this format, too.
+    Other formats have the same anchors. Without the pattern, their lines would also count as
+    reports of this format.
     """
     return replace(log_format, report=re.compile(report))
 

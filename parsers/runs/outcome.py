@@ -124,7 +124,10 @@ class EndDetector:
             self.first.clear()
 
     def outcome(self) -> Outcome | None:
-        """Return the outcome of the run, see `common_outcome`; None if no line shows an end."""
+        """Return the outcome of the run; None if no line shows an end.
+
+        The message with the lowest weight decides, as in `common_outcome`.
+        """
         return common_outcome((None, self))
 
     def diverged(self) -> Outcome | None:
@@ -162,7 +165,11 @@ class EndDetector:
                 yield Weight.FINISHED, _outcome(kind, candidate, (mark + rest).partition("\r")[0])
 
     def _traceback(self, candidate: Candidate) -> tuple[Weight, Outcome] | None:
-        """Return the outcome shown by a traceback that begins on this line."""
+        """Return the outcome that a traceback beginning on this line shows, and its weight.
+
+        Returns None if no traceback begins on this line, or if the line before marks it as
+        harmless.
+        """
         introduced = None
         # A line end of one or two bytes is between the two lines.
         if self._introduced and candidate.offset - self._introduced[0] <= 2:

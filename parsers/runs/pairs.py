@@ -43,10 +43,10 @@ def read_pair(
 ) -> list[LogRun]:
     """Return the runs of an output log and an error log that belong together.
 
-    If each log contains one launch, they are the same launch. Then their contents are combined, and
-    the outcome contains the name of the log that shows it. Otherwise the parts cannot be matched,
-    and the runs of both logs are returned one after the other. The other arguments are those of
-    `parsers.runs.reading.read`. Raises OSError.
+    If each log contains exactly one launch, it is the same launch. The result is then one run with
+    the records of both logs, and its outcome contains the name of the log that shows it. Otherwise
+    the launches cannot be matched, and the runs of the output log are returned before those of the
+    error log. The other arguments are those of `parsers.runs.reading.read`. Raises OSError.
     """
     runs = [
         read(

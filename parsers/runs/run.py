@@ -84,12 +84,12 @@ class LogRun:
 
     @property
     def parts(self) -> list[Part]:
-        """All records as they are stored: most step reports as columns, others one by one."""
+        """All records: most step reports as columns (`StepBlock`), all other records one by one."""
         return [part for segment in self.segments for part in record_parts(segment.records)]
 
     @property
     def reports(self) -> list[Part]:
-        """All records except settings, as they are stored (see `parts`)."""
+        """All records except settings: most step reports as columns, others one by one."""
         return [part for segment in self.segments for part in reports_among(segment.records)]
 
     @property
@@ -107,7 +107,10 @@ class LogRun:
 
     @property
     def totals(self) -> list[RunTotals]:
-        """The totals that the run's lines report, each result once (see `merge_totals`)."""
+        """The totals that the run's lines report, e.g. the seconds of its training.
+
+        If several nodes print the same result, the list contains it once.
+        """
         return [total for segment in self.segments for total in merge_totals(segment.records)]
 
     @property

@@ -152,9 +152,10 @@ class RunSplitter:
         self._detector.progress |= Weight.FINISHED in launch.ends.first
 
     def _read_before(self, candidate: Candidate, place: int, readings: Readings) -> Readings:
-        """Process the part of a line before the start of another launch.
+        """Process the part of a line before `place`, where another launch starts.
 
-        Returns the records of the rest of the line, by format.
+        readings: the records of the whole line, by format. Returns the records of the part from
+        `place` on, by format.
         """
         if not place:
             return readings
@@ -293,9 +294,10 @@ def _segment(launch: _Launch, end: int, *, complete: bool) -> RunSegment:
 
 
 def _trains_anew(report: LossReport, reported: dict[float, LossReport]) -> bool:
-    """Return whether a report begins a new training, because its epoch was reached before.
+    """Return whether a report begins a new training: its epoch is not above all earlier epochs.
 
-    A copy of an earlier report does not begin one.
+    A copy of an earlier report, e.g. by another rank, does not begin one. reported: the earlier
+    reports, by epoch.
     """
     earlier = reported.get(report.epoch)
     if earlier is None:

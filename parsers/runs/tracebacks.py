@@ -59,13 +59,14 @@ def split_label(text: str) -> tuple[str, str]:
 
 
 def exception_line(block: bytes) -> tuple[int, int, str] | None:
-    """Return the line with the exception of the traceback at the start of `block`.
+    """Find the line with the exception of the traceback at the start of `block`.
 
-    The result is the line's offset in the block, how many lines it is below the first, and its text
-    without label. Lines of other ranks and of loggers between those of the traceback are skipped.
-    If exceptions are chained, the first one, the cause, is returned. If the block ends before the
-    exception, the traceback's first line is returned. Returns None if the block does not begin with
-    a traceback: its first line has further text at its end, or no frames come after it.
+    Returns the line's offset in the block, how many lines it is below the first, and its text
+    without label. Lines of other ranks and of loggers within the traceback are skipped. If
+    exceptions are chained, the line of the first exception, the cause, is returned. If the block
+    ends before the exception, the traceback's first line is returned. Returns None if the block
+    does not begin with a traceback, i.e. if its first line has further text at its end, or if no
+    frames come after it.
     """
     lines = io.BytesIO(block)  # gives a line at a time: the first ones are often enough
     header_text = decode(lines.readline()).rstrip()

@@ -84,8 +84,8 @@ class Pass:
     def _search_lines(self, window: Window, place: int) -> Generator[Candidate, None, int | None]:
         """Yield the candidates in the window's buffer, from the position `place` on.
 
-        If the anchors change meanwhile, return the position in the buffer from which the lines must
-        be searched for the new anchors. Otherwise return None.
+        If the anchors to search for change, the search stops. Returns the position in the buffer
+        from which to search for the new anchors; None if the search is complete.
         """
         search = self._wanted.search
         lines = search.lines(window.buffer, window.view, place, window.end)
@@ -119,9 +119,9 @@ class Pass:
     def _read_at_once(
         self, window: Window, lines: Sequence[AnchoredLine]
     ) -> Iterator[tuple[_Several | None, AnchoredLine]]:
-        """Yield the records of many lines together, with the first of these lines.
+        """Yield the records of many lines together, each time with the first of these lines.
 
-        For a line that must be read alone, yield None and the line.
+        For a line that must be read alone, yields None and the line.
         """
         for columns, group in self._like_ones(lines):
             at = alone = 0
@@ -143,10 +143,10 @@ class Pass:
     def _like_ones(
         self, lines: Sequence[AnchoredLine]
     ) -> Iterator[tuple[ReadColumns | None, Sequence[AnchoredLine]]]:
-        """Yield groups of consecutive lines, each with the function that reads it as columns.
+        """Yield groups of consecutive lines, each with a function that reads the group as columns.
 
-        Lines that cannot be read as columns, and groups of too few lines, come with None instead of
-        a function.
+        The function is None for lines that cannot be read as columns, and for groups of too few
+        lines.
         """
         others: list[AnchoredLine] = []
         for columns, group in groupby(lines, key=self._columns):
@@ -168,9 +168,10 @@ class Pass:
     def _steps(
         self, window: Window, block: StepBlock, lines: Sequence[AnchoredLine]
     ) -> Iterator[tuple[_Several | None, AnchoredLine]]:
-        """Yield blocks of steps that continue the launch, each with its first line.
+        """Split a block of steps where a step may end a launch, and yield the pieces.
 
-        If such a block has too few steps, `_batch` reads its lines instead.
+        Each piece comes with its first line. If a piece has too few steps, its lines are read by
+        `_batch` instead.
         """
         begin = 0
         while begin < len(block):
@@ -186,9 +187,10 @@ class Pass:
     def _batch(
         self, window: Window, lines: Sequence[AnchoredLine]
     ) -> Generator[tuple[_Several | None, AnchoredLine], None, int]:
-        """Yield the records of the first lines together; return the number of these lines.
+        """Parse the first lines, and yield their records together with the first line.
 
-        If that is not possible, yield None and the first line, and return 1.
+        Returns the number of these lines. If they cannot be parsed together, yields None and the
+        first line, and returns 1.
         """
         reader = self._wanted.read_lines(lines[0][2])
         if reader and (text := self._text(window, lines)):

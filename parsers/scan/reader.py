@@ -172,9 +172,10 @@ class LineReader:
             yield ReadLine(candidate, readings)
 
     def _concerned(self, key: tuple[bytes, ...]) -> tuple[list[LogFormat], list[TableFormat]]:
-        """Return the formats with any of these anchors, and the tables with such a header.
+        """Return the formats and the tables that may concern a line with the anchors `key`.
 
-        A table has such a header if the byte string of its header lines is one of the anchors.
+        A format may read the line if `key` contains one of its anchors. The header of a table may
+        be on the line if `key` contains the table's `header`.
         """
         if (formats := self._known.get(key)) is None:
             anchors = set(key)
@@ -260,9 +261,10 @@ class LineReader:
     def _read_tables(
         self, candidate: Candidate, text: str, headed: list[TableFormat]
     ) -> Iterator[tuple[AnyFormat, list[Record]]]:
-        """Yield the rows on a line, for each table whose header was read before.
+        """Yield each open table that has rows on a line, with these rows as records.
 
-        headed: tables whose header is on this line; they yield no rows.
+        A table is open after its header was read.
+        headed: tables whose header is on this line; the line contains no rows of these tables.
         """
         before = set(self._open)
         for table in headed:

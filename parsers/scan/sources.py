@@ -193,7 +193,10 @@ def _source(name: str, read: Read, file: int | None) -> Source:
 
 
 def _chained(pieces: Iterator[bytes], then: Read | None = None) -> Read:
-    """Return a function that reads the bytes of `pieces`, and after them reads with `then`."""
+    """Return a function that reads the bytes of `pieces`, and then calls `then` for further bytes.
+
+    Without `then`, the end of `pieces` is the end of the bytes.
+    """
     piece = memoryview(b"")
 
     def read(view: memoryview) -> int:

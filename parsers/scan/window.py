@@ -111,9 +111,9 @@ class Window:
     def end_of_following(self, end: int, count: int, *, hold: bool) -> int | None:
         """Return where `count` further lines end, after the line that ends at `end`.
 
-        If fewer lines are within the bounds, return where the last of them ends, or `end` if there
-        are none. Return None if there may be more lines after `advance`, or, with `hold`, once the
-        log has grown.
+        If the limits of `Bounds` allow fewer lines, returns where the last of these ends, or `end`
+        if there are none. Returns None if more lines may come: after the next `advance`, or, with
+        `hold`, once the log has grown.
         """
         lookahead = self._bounds.lookahead_bytes
         region = min(self._whole, end + 1 + lookahead)
@@ -133,11 +133,12 @@ class Window:
         return region if self.at_end and region > last + 1 else last
 
     def newlines_before(self, place: int) -> int:
-        """Return the number of newlines from the window's first beginning up to a place.
+        """Return the number of newlines from where the window began in the log up to `place`.
 
         place: an offset in the buffer. From call to call, its position in the log must not
-        decrease. Call this method before each `advance`. Newlines at `stop` or later do not count.
-        If the window began within a line, the end of that line does not count either.
+        decrease. Call this method before each `advance`. Newlines at the window's `stop` or later
+        do not count. If the window began within a line, the newline of that line does not count
+        either.
         """
         if self._stop is not None:
             place = min(place, self._stop - self.offset)

@@ -162,7 +162,7 @@ class Records(Sequence[Record]):
 
 
 def record_parts(records: Iterable[Part]) -> Iterable[Part]:
-    """Return records as they are stored: columns of step reports, and single records."""
+    """Return the parts of some records: columns of step reports, and single records."""
     return records.parts if isinstance(records, Records) else records
 
 

@@ -62,9 +62,10 @@ def step_means(parts: Sequence[Part], resumed_from: int | None) -> StepBlock:
 def _intervals(
     iterations: Sequence[int], configured: int | None, resumed_from: int | None
 ) -> dict[int, int]:
-    """Return how many iterations each report of one program covers, by the report's iteration.
+    """Return how many iterations each report of one program covers.
 
-    A report for which this number is not known is left out.
+    The keys are the iterations of the reports. A report for which the number is not known is left
+    out.
     """
     intervals = {number: number - before for before, number in pairwise(iterations)}
     first = _first_interval(iterations, configured, resumed_from)
@@ -104,9 +105,9 @@ def _configured_interval(records: Iterable[Part]) -> int | None:
 def _extra(
     iterations: Sequence[int], configured: int | None, resumed_from: int | None
 ) -> int | None:
-    """Return the iteration of the additional first report of Megatron; None if there is none.
+    """Return the iteration of Megatron's additional report about a launch's first iteration.
 
-    It is about the first iteration of a launch, and not at a multiple of the log interval.
+    This iteration is not a multiple of the log interval. Returns None if there is no such report.
     """
     if len(iterations) < 2:
         return None

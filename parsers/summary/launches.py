@@ -15,7 +15,7 @@ from parsers.summary.warmup import Warmup
 
 @dataclass(frozen=True, slots=True)
 class Configured:
-    """The configured values of a run; unknown values are None."""
+    """Values that the caller knows from the configuration of a run; unknown values are None."""
 
     train_iters: int | None = None
     global_batch_size: int | None = None
@@ -26,10 +26,12 @@ class LaunchReports:
     """The step reports of a launch as columns, and which of them the run's numbers use.
 
     step_seconds: the time of each report: as reported, or the global batch divided by the samples
-    per second. If no report has such a time, it is computed from the times since the start. skips:
-    whether each report includes a skipped update. counted: whether the numbers use each report.
-    last_warmup: the last iteration of the warm-up. dropped: the number of reports left out as
-    warm-up. skipped: the number of later reports that are left out because of a skipped update.
+    per second. If no report has such a time, it is computed from the times since the start.
+    skips: for each report, whether it includes a skipped update.
+    counted: for each report, whether the run's numbers use it.
+    last_warmup: the last iteration of the warm-up.
+    dropped: the number of reports left out as warm-up.
+    skipped: the number of reports after the warm-up that are left out because of a skipped update.
     steady: whether the step times have settled.
     """
 
@@ -193,9 +195,10 @@ def _step_seconds(steps: StepBlock, batch: int | None) -> list[float | None]:
 
 
 def _between(iterations: Sequence[int], seconds: Sequence[float | None]) -> list[float | None]:
-    """Return for each report the seconds per iteration since the previous report, or None.
+    """Return for each report the mean seconds per iteration since the previous report.
 
-    seconds: for each report, the seconds since the start of the training.
+    The value is None for the first report, and if one of the two times is missing or they do not
+    increase. seconds: for each report, the seconds since the start of the training.
     """
     times: list[float | None] = [None] * len(seconds)
     for at, (before, now) in enumerate(pairwise(zip(iterations, seconds, strict=True)), start=1):

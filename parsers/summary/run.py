@@ -233,9 +233,10 @@ def _samples_per_second(reports: RunReports, batch: int | None) -> float | None:
 
 
 def _mean_rate(reports: RunReports, name: str) -> float | None:
-    """Return the mean of a reported rate, weighted by the seconds of each report.
+    """Return the mean of the reported rate `name`, weighted by the step time of each report.
 
-    If the seconds are not known, return the harmonic mean, as if each report covered the same work.
+    If no report has a step time, return the harmonic mean, as if each report covered the same work.
+    Returns None if no report has a usable rate.
     """
     rates = list(reports.column(name))
     timed = [
@@ -263,10 +264,11 @@ def _rate_of_losses(run: LogRun) -> float | None:
 
 
 def _tokens_a_sample(reports: RunReports) -> float | None:
-    """Return the sequence length: the tokens per sample that were consumed between two reports.
+    """Return the sequence length, computed from consumed tokens and samples.
 
-    The two are the first and the last report that the numbers use. Returns None if they do not
-    contain the consumed tokens and samples, or if these do not increase.
+    It is the increase of the tokens divided by the increase of the samples, from the first to the
+    last report that the numbers use. Returns None if one of these reports lacks a count, or if a
+    count does not increase.
     """
     tokens, samples = reports.column("consumed_tokens"), reports.column("consumed_samples")
     counts = [*zip(tokens, samples, strict=True)]

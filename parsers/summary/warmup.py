@@ -78,9 +78,9 @@ class Warmup:
         return self.rule or (f"{self.percent}%" if self.percent else self.iterations)
 
     def least_iterations(self, train_iters: int) -> int:
-        """Return the smallest number of iterations that are left out, whatever the log contains.
+        """Return how many iterations a warm-up leaves out at least, whatever the log contains.
 
-        train_iters: the number of iterations of the run.
+        train_iters: how many iterations the launch will do.
         """
         if self.rule == "first":
             return 1
@@ -122,17 +122,22 @@ class Warmup:
 
 
 def _steady_state(step_seconds: Sequence[float | None]) -> tuple[int, bool]:
-    """Apply `steady_state` to reports, some of which have no time."""
+    """Return how many of the first reports belong to the warm-up, by the rule MSER-5.
+
+    The second item of the result is whether the step times after them are steady.
+    step_seconds: the step time of each report. Reports without a time (None) are ignored by the
+    rule.
+    """
     timed = [(at, time) for at, time in enumerate(step_seconds) if time is not None]
     times, steady = steady_state([time for _, time in timed])
     return timed[times - 1][0] + 1 if times else 0, steady
 
 
 def steady_state(observations: Sequence[float]) -> tuple[int, bool]:
-    """Return how many first observations MSER-5 leaves out, and whether the others are steady.
+    """Return how many of the first observations MSER-5 leaves out, at most half of them.
 
-    At most half of the observations are left out. If there are fewer than 50, they are used singly
-    (MSER) and not as means of five (MSER-5).
+    The second item of the result is whether the remaining observations are steady. If there are
+    fewer than 50 observations, they are used singly (MSER) and not as means of five (MSER-5).
     """
     size = _BATCH if len(observations) >= _BATCH * _FEWEST_BATCHES else 1
     whole = len(observations) // size * size
@@ -149,7 +154,7 @@ def steady_state(observations: Sequence[float]) -> tuple[int, bool]:
 
 
 def _squared_standard_errors(observations: Sequence[float]) -> list[float]:
-    """Return for each d the squared standard error of the mean without the first d observations."""
+    """Return a list whose item d is the squared standard error of the mean of `observations[d:]`."""
     errors = []
     mean, squares = 0.0, 0.0
     for count, observation in enumerate(reversed(observations), start=1):

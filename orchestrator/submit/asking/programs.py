@@ -80,8 +80,8 @@ def ask_programs(campaign: Campaign) -> ProgramAnswers:
 def _by_asker(campaign: Campaign, remarks: dict[str, list[str]]) -> dict[Path, list[PlannedRun]]:
     """Group the runs by the Python file that asks their program about its arguments.
 
-    Runs whose program cannot be asked are in no group. Their labels are added to `remarks`, by the
-    reason. Impossible runs are left out.
+    Impossible runs are left out. Runs whose program cannot be asked are in no group.
+    remarks: gets the labels of these runs, by the reason.
     """
     runs_by_program: dict[Path, list[PlannedRun]] = {}
     for planned in campaign.runs:
@@ -144,10 +144,10 @@ def _order(campaign: Campaign, planned: PlannedRun, folder: Path) -> dict[str, A
 
 
 def order_of(run: Run, cluster: Cluster, configs: Sequence[str]) -> dict[str, Any]:
-    """Return facts about a run that are not on its command line, but that asking its program needs.
+    """Return facts about a run that are needed to ask its program, e.g. the number of ranks.
 
-    The module that asks the program gets them, e.g. the number of ranks. configs: the paths of the
-    run's configuration files.
+    These facts are not on the program's command line. The module that asks the program gets them.
+    configs: the paths of the run's configuration files.
     """
     capability = None if cluster.gpu is None else compute_capability(cluster.gpu)
     return {

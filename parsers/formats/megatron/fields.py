@@ -130,7 +130,7 @@ Fields = dict[str, tuple[str, Callable[[str], float | None]]]
 
 
 def _spelt(fields: Fields) -> Fields:
-    """Return `fields`, and add each under its name with underscores instead of spaces, too."""
+    """Return `fields`, also with underscores instead of spaces in their names."""
     return {name.replace(" ", "_"): field for name, field in fields.items()} | fields
 
 
@@ -220,15 +220,18 @@ def step_values(fields: Fields, closed: Mapping[str, str]) -> dict[str, Any]:
 
 
 def is_mended(names: Collection[str]) -> bool:
-    """Return whether `_mend_rate` must check a report with fields of these names."""
+    """Return whether a report has both a time in milliseconds and samples per second.
+
+    `_mend_rate` must check such a report. names: the names of the report's fields.
+    """
     return "elapsed time per iteration (ms)" in names and "samples per second" in names
 
 
 def _mend_rate(values: dict[str, Any]) -> None:
-    """Correct a rate that is in samples per millisecond instead of samples per second, in place.
+    """Correct a rate that was printed in samples per millisecond instead of samples per second.
 
-    Such a rate equals a thousandth of the global batch size divided by the step time. It is printed
-    with three decimals.
+    `values` is changed in place. Such a rate equals a thousandth of the global batch size divided
+    by the step time. It is printed with three decimals.
     """
     rate, seconds = values["samples_per_second"], values["step_seconds"]
     if rate and seconds and (samples := values.get("global_batch_size")):
