@@ -12,10 +12,11 @@ Made = TypeVar("Made")
 
 
 def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], Made]) -> Made:
-    """Return the result of `make` for a folder, made in this or in another test process.
+    """Return the result of `make` for a folder; only one test process calls `make`.
 
-    The value is pickled. While another process makes it, this one waits. If the other process
-    fails, this one makes the value.
+    name: what is made; equal names share one result. make: takes the folder, and returns a value
+    that can be pickled. The other processes wait, and then read the pickled value. If `make` fails
+    in one process, the next process calls it again.
     """
     # The folder of a pytest-xdist process is inside the folder of the whole run.
     root = factory.getbasetemp()

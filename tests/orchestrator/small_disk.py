@@ -25,7 +25,7 @@ NAMESPACES = (
 class Disk:
     """A small file system that is mounted as the playground's results/.
 
-    Only the process `holder` sees it there; other processes see it at `path`.
+    Only the process `holder` sees the file system at results/; other processes see it at `path`.
     """
 
     playground: Any

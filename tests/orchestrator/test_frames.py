@@ -89,7 +89,8 @@ def test_a_column_of_numbers_is_one_of_numbers_too_where_all_are_absent(
 def saved(reported: Callable[..., Any], tmp_path: Path) -> Any:
     """Save the campaign of the fixture `runs`, and its results folder, as `submit` does.
 
-    Return the campaign and its collected runs. These have no paths of logs and no attempts.
+    Return the campaign and its two collected runs, without the paths of their logs and without
+    attempts.
     """
     lines = "matrix: {seed: [1, 2]}\n"
     campaign, collected, _ = reported(lines, {"log": LOG, "state": "COMPLETED"}, None)

@@ -68,7 +68,10 @@ def test_a_column_appears_if_it_distinguishes_runs(
 
 
 def test_runs_of_two_frameworks_share_a_table(reported: Callable[..., Reported]):
-    """The table has the columns of both frameworks, with a dash if a framework lacks a value."""
+    """The runs of two frameworks share one table, which has the columns of both.
+
+    If a framework lacks the value of a column, the cell is a dash.
+    """
     text = "include: [{strategy: zero3}, {framework: deepspeed, script: a/train.py}]\n"
     _, _, report = reported(text, None, None)
     rows = as_records(report.table)

@@ -125,8 +125,7 @@ def test_json_has_the_configurations_with_their_intervals(
 ) -> None:
     """The JSON has the lowest, median and highest step time, TFLOPs etc. of each configuration.
 
-    Only completed runs count. If none of them has a value, e.g. an MFU, the JSON has null in its
-    place.
+    Only completed runs count. A quantity that is unknown for all of them, e.g. MFU, is null.
     """
     attempts = [*map(ended, (1, 2, 4)), ended(9, "FAILED"), *map(ended, (3, 3, 3, 3))]
     campaign, runs, report = reported(MATRIX, *attempts)

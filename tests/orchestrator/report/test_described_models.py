@@ -100,7 +100,7 @@ def call(*arguments: str) -> str:
 def finished(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attempt_in: Callable[..., Any]
 ) -> tuple[Campaign, list[Path]]:
-    """Return a campaign on H100 whose runs have finished, and their logs."""
+    """Return a campaign of completed runs on H100 GPUs, and the paths of their logs."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
     Path("config.json").write_text(json.dumps(CONFIG))

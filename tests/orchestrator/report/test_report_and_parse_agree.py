@@ -174,7 +174,10 @@ def test_report_and_parse_agree_on_several_launches(
 def test_a_log_whose_campaign_is_not_on_record_has_the_warm_up_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A log without a known campaign is parsed with the default warm-up."""
+    """If no campaign is recorded for a log, `parse` uses the warm-up `first`.
+
+    In this test, it leaves out one step report.
+    """
     monkeypatch.chdir(tmp_path)
     log = Path("results/mine/abc123/attempt-1/output.log")
     log.parent.mkdir(parents=True)

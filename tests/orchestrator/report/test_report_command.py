@@ -312,7 +312,7 @@ def test_reports_with_skipped_updates_are_left_out_and_reported(
 
 @pytest.mark.parametrize("warmup", [4, 500])
 def test_that_the_warm_up_leaves_no_step_is_reported(campaign: Path, warmup: int) -> None:
-    """A note reports that the warm-up leaves no step of a completed run."""
+    """If no step of a completed run remains after the warm-up, a note reports that."""
     assert "warm-up (" not in report().stderr
     campaign.write_text(CAMPAIGN.replace("warmup: 1", f"warmup: {warmup}"))
     assert report().stderr.splitlines() == [

@@ -117,7 +117,7 @@ def test_rows_are_chosen_by_an_expression(
 
 
 def test_a_filter_parts_what_it_leaves(four: Reported) -> None:
-    """After a filter, groups are formed from the remaining rows."""
+    """After --filter has removed rows, groups are formed from the remaining rows only."""
     campaign, runs, report = four
     made, _ = arranged(campaign, report, runs, only='strategy == "zero1" or seed == 1')
     assert made.table.breaks == {2}

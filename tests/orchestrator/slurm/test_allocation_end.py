@@ -85,7 +85,8 @@ def test_the_end_of_an_allocation_is_that_of_its_runs(
 ) -> None:
     """If a failed node or a preemption ends an allocation, its runs are NODE_FAIL or PREEMPTED.
 
-    If it ends for another reason, its runs are INTERRUPTED. If it is active, the result is None.
+    If the allocation ends for another reason, its runs are INTERRUPTED. If it is still active, the
+    result is None.
     """
     answers(scontrol, LINE.format(f"JobState={state}"))
     assert interrupted_by_end("7", "Traceback\n") == expected
@@ -108,9 +109,10 @@ def test_the_end_of_an_allocation_is_that_of_its_runs(
 def test_if_slurm_is_silent_the_log_shows_the_end(
     scontrol: Path, log: str, expected: str | None
 ) -> None:
-    """If scontrol does not answer, the run's log shows whether its allocation has ended.
+    """If scontrol does not answer, messages of srun or slurmstepd show that the allocation ended.
 
-    The log then has a message of srun or slurmstepd.
+    teralog looks for such a message in the run's log. If there is one, the result is INTERRUPTED,
+    otherwise None.
     """
     answers(scontrol, "Unable to contact slurm controller", code=1)
     with pytest.raises(SilenceError):

@@ -27,7 +27,10 @@ def script(name: str, nodes: int = 1) -> Script:
 
 
 def test_directives_are_the_resources_of_a_script_without_its_name() -> None:
-    """Directives are the #SBATCH lines before the first shell command, without the job's name."""
+    """`directives` returns the #SBATCH lines of a job script, without the line for the job's name.
+
+    They request the job's resources, and come before the first shell command.
+    """
     assert directives(script("a").text) == (
         "#SBATCH --nodes=1",
         "#SBATCH --constraint=v100-32g",

@@ -73,6 +73,6 @@ def test_one_and_a_half_times_the_memory_is_suggested(
 ) -> None:
     """The suggestion is 1.5 times the requested or the measured memory, whichever is larger.
 
-    The measured memory is not enough: the job was killed because it needed more.
+    The factor is above 1, because a job that was killed needed more than it was measured to use.
     """
     assert part in memory_line(used, asked)

@@ -72,8 +72,8 @@ def test_the_source_with_more_information_is_believed(
 ) -> None:
     """If accounting and squeue disagree about a task, the source that knows more about it is used.
 
-    squeue is used if accounting has no line about the task itself, but only one about the rest of
-    its array. Accounting is used if the job has ended, because squeue forgets ended jobs.
+    squeue: if accounting's only line is about the rest of the task's array, not about the task.
+    Accounting: if the job has ended, because squeue forgets ended jobs.
     """
     states = spread(read_sacct(sacct), TASKS)
     asked = [task for task in TASKS if doubtful(states.get(task))]

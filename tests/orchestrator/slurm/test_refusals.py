@@ -1,6 +1,6 @@
 """Recognize when sbatch refuses runs only because too many jobs are submitted.
 
-Then it may accept the runs later.
+sbatch may accept such runs later.
 """
 
 import pytest
@@ -27,10 +27,10 @@ REFUSALS = {
 def test_only_limits_on_submitted_jobs_may_accept_fewer_runs(
     message: str, limit: str | None, fewer: bool
 ) -> None:
-    """If sbatch refused runs because of a limit on submitted jobs, it may accept some of them.
+    """`may_accept_fewer` is true only if sbatch refused runs because of a limit on submitted jobs.
 
-    It may also accept all of them later. After any other refusal, fewer runs do not help. Old
-    versions of Slurm do not name the limit; then `limit` is None.
+    Then sbatch may accept a part of the runs now. After any other refusal, fewer runs do not help.
+    Old versions of Slurm do not name the limit, so `limit` is None.
     """
     refused = RefusedError(message)
     assert (refused.limit, refused.may_accept_fewer) == (limit, fewer)

@@ -54,9 +54,10 @@ def test_chained_array_depends_on_the_array_before_and_on_the_user_s_jobs() -> N
 def test_dependency_names_the_jobs_that_must_complete_first(
     before: list[Place], option: str | None
 ) -> None:
-    """`dependency` returns sbatch's option for the jobs that must complete first.
+    """`dependency` returns sbatch's option by which a job waits until earlier jobs have completed.
 
-    If these are several tasks of an array, each new task waits for the task with the same index.
+    If the earlier jobs are several tasks of an array, each task of the new array waits for the
+    earlier task with the same index. If there are no earlier jobs, the result is None.
     """
     assert dependency(before) == option
 

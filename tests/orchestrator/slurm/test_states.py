@@ -49,9 +49,9 @@ SACCT = {
 
 @pytest.mark.parametrize(("text", "expected"), SACCT.values(), ids=SACCT)
 def test_sacct_shows_the_last_start_and_sums_up_those_before(text: str, expected: tuple) -> None:
-    """A requeued job has the state of its last start.
+    """The state of a requeued job is that of its last start.
 
-    The times of its earlier starts are added up.
+    The seconds of its earlier starts are added up.
     """
     [job] = read_sacct(text.splitlines()).values()
     assert (
@@ -112,9 +112,9 @@ def test_an_earlier_job_with_the_same_id_is_not_a_start_of_this_job(lines: tuple
 
 
 def test_a_task_that_is_listed_has_a_state_of_its_own() -> None:
-    """A task that has a line in sacct's output has the state in this line.
+    """If sacct has a line for a task of an array, the task's state is the one in this line.
 
-    The other tasks have the state in the array's line.
+    Tasks without a line have the state in the array's line.
     """
     lines = (
         "1_0|a|COMPLETED|0:0|2026-11-21T13:35:23|2026-11-21T13:35:26|3|n0|None",

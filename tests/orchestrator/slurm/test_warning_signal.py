@@ -41,7 +41,7 @@ def test_a_job_ended_by_the_signal_has_run_out_of_time(
 
 @pytest.mark.parametrize("line", ["#SBATCH --signal=USR2@90\n", "#SBATCH --time=0:10:00\n"])
 def test_a_job_that_asked_for_no_signal_has_failed(line: str) -> None:
-    """A job that a signal ended has failed if it requested no signal or has no time limit."""
+    """If a signal ended a job that requested no signal or has no time limit, the job has failed."""
     state = JobState("7", "FAILED", "sacct", exit_code=128 + USR2)
     script = SCRIPT.format(signal="USR2@90").replace(line, "")
     assert not ended_by_warning_signal(script, state, 590.0)

@@ -228,8 +228,8 @@ def test_without_a_file_of_its_own_the_newest_log_is_the_clock(
 ) -> None:
     """If teralog cannot create a file to read the file server's clock, the newest log is the clock.
 
-    Then a run hangs if its log is old and another run's log is new. If there is only one log, its
-    run does not count as hung.
+    The time at which this log was last written counts as now. So a run with an old log hangs only
+    if another run has a new log.
     """
     clock = FileClock(tmp_path / "no such folder")
     begin(0, steps(0.2), 3600)
@@ -317,9 +317,9 @@ def test_each_start_of_a_hung_run_is_handled_once(
 def test_some_hung_runs_are_only_reported(
     campaign: Campaign, store: CampaignStore, begin: Begin, job: JobState | None, part: str
 ) -> None:
-    """A hung run is only reported, and not requeued, if it is a step of an allocation.
+    """With `--on-hang requeue`, a hung run that is a step of an allocation is only reported.
 
-    The same holds for a run that has been restarted often.
+    The same holds for a hung run whose job has had MOST_RESTARTS restarts.
     """
     begin(0, steps(0.2), 100)
     slurm = replace(campaign, cluster=replace(campaign.cluster, scheduler="slurm"))

@@ -27,7 +27,10 @@ LOGS: dict[str, tuple[bytes, tuple[str, ...], bool]] = {
 def test_a_log_s_end_is_its_last_lines_as_they_are_read(
     tmp_path: Path, log: bytes, lines: tuple[str, ...], whole: bool
 ):
-    """`log_tail` returns the last lines of a log, and whether the log has no other lines."""
+    """`log_tail` returns the last lines of a log, and its size in bytes.
+
+    Its member `whole` is true if these lines are the whole log.
+    """
     path = tmp_path / "output.log"
     path.write_bytes(log)
     tail = log_tail(path, 3, "run/output.log")
@@ -71,7 +74,7 @@ ESCAPES: dict[str, tuple[bytes, str]] = {
 
 @pytest.mark.parametrize(("log", "text"), ESCAPES.values(), ids=ESCAPES)
 def test_a_terminal_is_shown_a_log_and_not_controlled_by_it(log: bytes, text: str):
-    """Control codes are removed from a log, also if it is read byte by byte."""
+    """Control codes are removed from a log, even if the log is read byte by byte."""
     assert "".join(terminal_text([log])) == text
     assert "".join(terminal_text(log[place : place + 1] for place in range(len(log)))) == text
 

@@ -62,13 +62,16 @@ def statuses(store: CampaignStore, campaign_of: CampaignOf) -> list[RunStatus]:
 
 
 def with_job(status: RunStatus, state: str, **values: Any) -> RunStatus:
-    """Return this status, but with a Slurm job in this state."""
+    """Return a copy of a run's status in which a Slurm job has this state.
+
+    values: more fields of the job, e.g. `reason`.
+    """
     attempt = replace(status.attempts[-1], job=JobState("7_1", state, by="squeue", **values))
     return replace(status, state=state, outcome=None, log_outcome=None, attempts=(attempt,))
 
 
 def hung(status: RunStatus) -> dict[str, HungRun]:
-    """Return the hung runs by run id; the only one is the run with this status."""
+    """Return a dict from run id to hung run, in which only the run of this status hangs."""
     hung_run = object.__new__(HungRun)
     return {status.planned.run_id: hung_run}
 
@@ -153,7 +156,7 @@ def test_the_summary_fits_the_terminal(statuses: list[RunStatus], width: int) ->
 def test_configurations_never_look_the_same(
     statuses: list[RunStatus], width: int, label: str
 ) -> None:
-    """If the terminal is too narrow for the labels of configurations, no part of a label is lost.
+    """On a narrow terminal, the labels of configurations are wrapped, and no part of them is lost.
 
     So configurations with long, similar labels still look different.
     """
@@ -226,7 +229,10 @@ def test_of_many_configurations_those_that_need_attention_are_shown(
 def test_runs_are_chosen_by_state_or_outcome(
     statuses: list[RunStatus], texts: list[str], numbers: list[int]
 ) -> None:
-    """`--state` accepts the words of the line of totals, in upper or lower case."""
+    """`--state` chooses runs by the words of the line of totals, e.g. `oom` or `not started`.
+
+    Upper and lower case are equal. Several words are separated by commas.
+    """
     chosen = in_state(statuses, parse_states(texts), hung(statuses[5]))
     assert chosen == [statuses[number] for number in numbers]
 

@@ -166,7 +166,8 @@ def test_during_the_warm_up_nothing_is_reported_about_the_speed(
 def test_the_log_s_number_of_iterations_counts(tmp_path: Path, run_of: Callable[..., Run]) -> None:
     """If the log has the total number of iterations, it is used instead of the campaign's number.
 
-    If the log does not have it, and the run has passed the campaign's number, the total is unknown.
+    Without this total in the log, the campaign's number is used. But if the run has already done
+    more iterations, the total is unknown.
     """
     run = run_of(train_iters=10)
     planned = PlannedRun(run, "id", "label", ())

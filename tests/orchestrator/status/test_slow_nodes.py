@@ -12,9 +12,10 @@ Placed = tuple[str, str | None, float | None]
 
 
 def speeds(*runs: Placed, deviation: float = 0.0) -> dict[str, NodeSpeed]:
-    """Return the speed of each node, from each run's configuration, nodes and step time.
+    """Return a dict from the name of each node to its speed.
 
-    deviation: the median deviation of each run's steps.
+    runs: configuration, list of nodes, and step time in seconds of each run. deviation: the median
+    deviation of each run's steps, in seconds.
     """
     timed = {
         str(index): TimedRun(
@@ -95,8 +96,8 @@ def test_no_node_is_slow_if_nothing_can_be_compared(runs: list[Placed]) -> None:
 def test_a_machine_whose_steps_vary_much_makes_no_node_slow() -> None:
     """If the steps within each run vary much, a longer step time does not make a node slow.
 
-    A slow node must be several deviations slower than usual. The deviation that counts is at least
-    that of the steps within a run.
+    The speed of a slow node differs from the usual one by several deviations. The deviation used is
+    at least as large as that of the steps within a run.
     """
     runs: list[Placed] = [("a", "n1", 0.2), ("a", "n2", 0.2), ("a", "n3", 0.3), ("a", "n4", 0.2)]
     assert slow(speeds(*runs)) == ["n3"]
@@ -127,7 +128,7 @@ def test_the_table_marks_the_slow_node() -> None:
     )
 )
 def test_no_node_and_no_run_is_lost(runs: list[Placed]) -> None:
-    """Every run counts on each of its nodes; the slowest node comes first."""
+    """A run on several nodes counts once for each of them; the slowest node comes first."""
     by_node = speeds(*runs)
     nodes = {"n1": ["n1"], "n2": ["n2"], "n[1-3]": ["n1", "n2", "n3"], "n[2,4]": ["n2", "n4"]}
     placed = sum(len(nodes[where or ""]) for _, where, _ in runs)

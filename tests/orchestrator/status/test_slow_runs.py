@@ -22,9 +22,10 @@ from orchestrator.status.slow_runs import (
 
 
 def run(seconds: float | None, *, deviation: float = 0.0, **values: Any) -> TimedRun:
-    """Return a run with this step time and this deviation of its steps.
+    """Return a run with this median step time, in seconds.
 
-    Runs with the same `kind` are siblings. All runs without a `kind` from the test are siblings.
+    deviation: the median deviation of its steps. values: more fields, e.g. `kind`: runs with equal
+    kinds are siblings. By default, all runs have the same kind.
     """
     times = None if seconds is None else StepTimes(seconds, deviation)
     return TimedRun(**{"label": "a", "kind": "k", "times": times, **values})
@@ -70,8 +71,8 @@ def test_a_run_is_slow_if_it_is_an_outlier_among_its_siblings(
 def test_a_machine_whose_steps_vary_much_makes_no_run_slow() -> None:
     """If the steps within each run vary much, a longer step time does not make a run slow.
 
-    A slow run must be several deviations above the usual time. The deviation that counts is at
-    least that of the steps within a run.
+    The step time of a slow run is several deviations above the usual one. The deviation used is at
+    least as large as that of the steps within a run.
     """
     assert slow(0.20, 0.20, 0.30) == [2]
     assert slow(0.20, 0.20, 0.30, deviation=0.05) == []
@@ -96,7 +97,7 @@ def test_runs_are_siblings_that_differ_only_in_repeat(run_of) -> None:
 def test_a_run_without_siblings_is_compared_with_its_earlier_attempts() -> None:
     """A run without siblings is compared with its own earlier attempts.
 
-    The same holds for a run that is as slow as all its siblings.
+    The same holds for a run whose siblings are all as slow as the run itself.
     """
     before = (StepTimes(0.20, 0.0), StepTimes(0.22, 0.0))
     alone = {"a": run(0.42, earlier=before)}
@@ -225,7 +226,7 @@ def test_the_rule_does_not_know_units_and_rises_with_the_time(
 def test_a_minority_of_slow_siblings_hides_no_slow_run(usual: list[float], bad: float) -> None:
     """A slow run is found as long as fewer than half of its siblings are slow.
 
-    Then median and median deviation barely change.
+    So few slow siblings barely change the median and the median deviation.
     """
     worse = [bad] * ((len(usual) - 1) // 2)
     assert stands_out(bad, [*usual, *worse])

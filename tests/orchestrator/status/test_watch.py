@@ -157,7 +157,7 @@ def test_a_run_is_compared_with_the_same_run_of_other_campaigns(
 ) -> None:
     """A run is compared with completed runs of the same configuration in other campaigns.
 
-    The runs of a rehearsal are not compared.
+    In a rehearsal, runs are not compared, because they do not train.
     """
     before = replace(campaign, name="last-week")
     others = Supervised(before, campaign_store(store.path.parent, before.name), attempt_in)
@@ -368,7 +368,10 @@ def test_text_from_a_file_does_not_control_the_terminal(look: Look) -> None:
 
 
 def state(run: WatchedRun, word: str, outcome: str | None = None, **seen: Any) -> WatchedRun:
-    """Return the run with its job in another state; `seen`: more values of the job from Slurm."""
+    """Return a copy of a run whose job has another state.
+
+    word: the state. outcome: the run's outcome. seen: more fields of the job, e.g. `reason`.
+    """
     attempts = tuple(
         replace(attempt, job=JobState("7", word, by="squeue", **seen))
         for attempt in run.status.attempts
@@ -393,9 +396,9 @@ def state(run: WatchedRun, word: str, outcome: str | None = None, **seen: Any) -
 def test_a_state_is_in_slurms_words(
     look: Look, word: str, outcome: str | None, seen: dict[str, Any], text: str
 ) -> None:
-    """A run's state is shown in Slurm's words, followed by more details in parentheses.
+    """A run's state is shown in Slurm's words; parentheses may add one detail.
 
-    These are the reason why it waits, the number of its restarts, or its outcome from the log.
+    The detail is why the run waits, the number of its restarts, or its outcome from the log.
     """
     assert state_text(state(look.runs[0], word, outcome, **seen).status) == text
 
@@ -416,7 +419,10 @@ def test_running_and_recently_ended_runs_are_shown_if_not_all_fit(look: Look) ->
 def test_a_run_that_waits_is_of_less_interest_than_one_that_has_ended(
     look: Look, word: str
 ) -> None:
-    """A waiting run is shown after the ended runs, in any of Slurm's states for waiting jobs."""
+    """If only one run fits, an ended run is shown, and not a waiting one.
+
+    This holds for each of Slurm's states of waiting jobs.
+    """
     _, ended, *_ = look.runs
     waiting = state(look.runs[0], word, None)
     assert chosen((waiting, ended), 1) == [ended]
@@ -435,7 +441,7 @@ def test_a_damaged_step_time_does_not_stop_a_watch(seconds: float) -> None:
 
 
 class _Running:
-    """A status that has only state and outcome."""
+    """A minimal status of a run: it has only the fields for state and outcome."""
 
     state = "RUNNING"
     outcome = None

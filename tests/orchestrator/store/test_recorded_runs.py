@@ -45,7 +45,7 @@ def test_the_runs_of_every_campaign_are_those_in_their_files(
 ) -> None:
     """A run that is made from its run.json has the id and the sizes of the original run.
 
-    This holds for any framework.
+    The test checks the runs of all example campaigns and of those in tests/scripts.
     """
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     campaign = load_campaign(path)
@@ -100,9 +100,9 @@ def test_a_record_that_this_version_reads_as_another_run_is_refused(
 def test_a_folder_shows_what_its_campaign_file_shows(
     reported: Callable[..., Any], tmp_path: Path
 ) -> None:
-    """A results folder alone gives the started runs and the warm-up, without the campaign file.
+    """From a results folder alone, teralog can read the started runs and the campaign's warm-up.
 
-    The runs are in the order of the campaign file, with the same results.
+    The runs are in the order of the campaign file, and have the same results as with this file.
     """
     log = "[teralog] iteration 2/4 | step_seconds 0.5 | samples_per_second 16 | loss 1 "
     log += "| memory_allocated_gib 0.25 | max_memory_allocated_gib 0.5\n"

@@ -126,9 +126,10 @@ def test_every_command_names_its_folder(project: Path, command: list[str]) -> No
 def test_results_under_the_current_directory_are_reported(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If an earlier teralog wrote results into the current directory, a message reports them.
+    """If the current directory has results of the campaign's runs, a message reports these results.
 
-    `submit` does not repeat their runs unless the user chooses a folder with `--results`.
+    Earlier versions of teralog wrote results there, and not in the campaign's results folder.
+    `submit` refuses to start such runs again, unless the user chooses a folder with `--results`.
     """
     old = project / "sub" / "results"
     teralog("submit", "c.yaml", "--results", str(old))
@@ -154,7 +155,10 @@ def test_results_under_the_current_directory_are_reported(
 def test_results_of_another_campaign_of_the_same_name_are_not_reported(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Results in another folder are reported only if they are of runs with the same ids."""
+    """Results in another folder are not reported if they belong to another campaign.
+
+    That campaign has the same name, but its runs have other ids.
+    """
     (project / "sub" / "c.yaml").write_text(CAMPAIGN.replace("[1, 2]", "[3]"))
     (project / "sub" / "here.yaml").write_text(
         (project / "here.yaml").read_text().replace("./", "../")

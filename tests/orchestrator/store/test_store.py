@@ -51,7 +51,10 @@ def run(tmp_path: Path) -> RunFolder:
 
 
 def attempt(run: RunFolder, *records: Started | Ended) -> Attempt:
-    """Make an attempt of a run, and write these records of it; return the attempt."""
+    """Make an attempt of a run, write its records, and return it.
+
+    records: the record of the attempt's start, of its end, or both.
+    """
     made = run.new_attempt()
     for record in records:
         if isinstance(record, Started):
@@ -74,9 +77,9 @@ def test_attempts_are_numbered_from_one(run: RunFolder) -> None:
 
 
 def test_an_attempt_is_read_back_as_recorded(run: RunFolder) -> None:
-    """An attempt is read with the records of its start and end that were written.
+    """The records of an attempt's start and end are read as they were written.
 
-    Its log is in the attempt's folder.
+    The attempt's log is output.log in the attempt's folder.
     """
     end = Ended("FAILED", "2026-01-02T03:05:05+00:00", 60.5, exit_code=None, signal="SIGKILL")
     made = attempt(run, STARTED, end)
@@ -222,9 +225,9 @@ def test_a_job_that_has_started_does_not_only_wait(state: JobState, only_waits: 
 
 
 def test_slurm_json_of_version_1_is_read(submitted: CampaignStore) -> None:
-    """A slurm.json of version 1 can be read.
+    """A slurm.json of format version 1 can be read, although it lacks some fields.
 
-    It lacks the job's name, end and exit code.
+    These are the job's name, end and exit code.
     """
     (attempt,) = submitted.run("one").attempts()
     (attempt.folder / "slurm.json").write_text(
@@ -247,7 +250,7 @@ def test_slurm_json_of_version_1_is_read(submitted: CampaignStore) -> None:
 
 
 def test_a_job_state_is_read_as_it_was_written(submitted: CampaignStore) -> None:
-    """The state of a job is read with all fields that were written."""
+    """After the state of a job is written to a file and read again, all its fields are the same."""
     (attempt,) = submitted.run("one").attempts()
     state = JobState(
         job_id="7_3",
@@ -279,8 +282,8 @@ def test_a_run_whose_batch_was_withdrawn_was_not_submitted(submitted: CampaignSt
 def test_a_deleted_attempt_is_found_by_the_index_of_its_task(submitted: CampaignStore) -> None:
     """If a user deleted the folder of a submitted run, its attempt is found in the batch's record.
 
-    The id of its job has the index of the array's task. This index may differ from the run's
-    position in the batch of runs.
+    The last number of the attempt's job id, e.g. 5 in 7_5, is the index of the array's task. This
+    index may differ from the run's position in the batch of runs.
     """
     submitted.batch("batch").close(Receipt("7", "2026-01-02T03:04:06+00:00"))
     assert list(submitted.deleted_attempts()) == []

@@ -27,7 +27,10 @@ def strict(playground, monkeypatch: pytest.MonkeyPatch):
 
 
 def recorded(folder: Path) -> list[dict[str, Any]]:
-    """Return the records of the start and end of all attempts, merged per attempt, in order."""
+    """Return a dict for each attempt of the campaign's runs, in the order of their folders.
+
+    It has the values of the attempt's two records, attempt.json and ended.json.
+    """
     return [
         json.loads(path.read_text()) | json.loads(path.with_name("ended.json").read_text())
         for path in sorted(folder.glob("results/play/*/attempt-*/attempt.json"))
@@ -107,9 +110,9 @@ def test_runs_at_once_count_each_other(playground) -> None:
 
 
 def playground_report(playground) -> list[dict[str, Any]]:
-    """Return, for each run in the report, its label and the text that shows how it is crowded.
+    """Return a dict for each run in the report of the playground's campaign.
 
-    The text is None for a run that is not crowded.
+    run: its label. crowded: a text that shows how the run is crowded, or None if it is not.
     """
     runs = json.loads(playground.teralog("report", "campaign.yaml", "--json").stdout)["runs"]
     return [{"run": run["label"], "crowded": run["crowded"]} for run in runs]

@@ -84,7 +84,7 @@ def test_edits_of_a_campaign_are_reported(
 ) -> None:
     """The message about an edited campaign file has the changed, new and removed runs.
 
-    Runs before and after the edit are matched by label.
+    A run is changed if the file had a different run with the same label before the edit.
     """
     store = CampaignStore(tmp_path / "results")
     campaign = campaign_of(RAN)

@@ -228,10 +228,11 @@ def test_status_and_report_show_given_up_runs_with_the_reason(
 def test_a_job_cancelled_by_a_dependency_differs_from_one_cancelled_by_a_user(
     tmp_path: Path, by: str, state: str, reason: str | None, chained: bool, recorded: str
 ):
-    """A job that Slurm cancelled because of its dependency differs from a job that users cancelled.
+    """A run is GIVEN_UP if Slurm cancelled its job because of a dependency on another job.
 
-    In Slurm 22.05, a job that is cancelled because of its dependency has never started. If it was
-    submitted after the other job had failed, it never waited either. Then sacct shows no reason.
+    If a user cancelled the job, the run is CANCELLED. In Slurm 22.05, a job that depends on a
+    failed job never starts. If it was submitted after the failure, it never waited either, and
+    sacct shows no reason.
     """
     folder = RunFolder(tmp_path / "run")
     folder.path.mkdir()

@@ -33,7 +33,10 @@ HERE = "scheduler: local\ngpus_per_node: 0\n"
 
 @pytest.fixture(scope="module")
 def core(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a Python with all packages of the tests, except the packages of teralog's extras."""
+    """Return the path of a Python that has the packages of the tests, but not those of the extras.
+
+    The extras are the optional groups of teralog's dependencies.
+    """
     folder = tmp_path_factory.mktemp("core")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True, timeout=60)
     (folder / "packages").mkdir()
@@ -59,7 +62,10 @@ def teralog(python: Path | str, folder: Path, *words: str) -> "subprocess.Comple
 
 
 def write(folder: Path, profile: str, runs: str) -> None:
-    """Write a campaign of these runs, and its cluster profile with these additional lines."""
+    """Write a campaign file with one entry of `include`, and its cluster profile.
+
+    profile: more lines of the profile. runs: the keys of the entry, as in YAML.
+    """
     (folder / "here.yaml").write_text(HERE + profile)
     (folder / "campaign.yaml").write_text(f"{CAMPAIGN}include:\n  - {{{runs}}}\n")
 
@@ -123,9 +129,9 @@ def test_the_python_of_a_profile_is_asked(core: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("python", ["./no-answer", "./slow-to-fail", "./not-there"])
 def test_no_module_is_reported_if_the_python_does_not_answer(tmp_path: Path, python: str) -> None:
-    """If the profile's Python does not answer the query for modules, none is reported as missing.
+    """If the profile's Python does not answer which modules it has, no module is reported missing.
 
-    E.g. this Python may be a wrapper script.
+    E.g. this Python may be a wrapper script, or may not exist on this machine.
     """
     for name, body in (("no-answer", "echo hello"), ("slow-to-fail", "exit 3")):
         (tmp_path / name).write_text(f"#!/bin/bash\n{body}\n")

@@ -28,7 +28,7 @@ def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
 
 
 def ends(playground) -> list[list[str]]:
-    """Return, for every run, the states in which its attempts ended, oldest first."""
+    """Return a list for every run: the states in which its attempts ended, oldest first."""
     # A folder that a killed submit had not finished has a name that begins with a dot.
     runs = sorted((playground.path / "results" / "play").glob("[!.]*/run.json"))
     return [
@@ -236,9 +236,9 @@ def test_cancel_reports_only_the_runs_that_it_ended(playground) -> None:
 def test_cancel_ends_only_the_given_runs(
     playground, options: tuple[str, ...], code: int, message: str
 ) -> None:
-    """`cancel` cancels nothing if the user gives no run, or if no run was submitted.
+    """`cancel` cancels nothing if the user gives no run, an unknown run, or both --all and a run.
 
-    The same holds if the user gives an unknown run, or both --all and a run.
+    It also cancels nothing if no run was submitted; then it exits with 0.
     """
     playground.write_campaign("true", matrix="seed: [1, 2]")
     result = playground.teralog("cancel", "campaign.yaml", *options)
@@ -477,7 +477,7 @@ def test_cancel_ends_a_job_that_no_one_supervises_any_more(playground) -> None:
 
 
 def test_a_retry_does_not_make_an_edited_campaign_the_submitted_one(playground) -> None:
-    """If the campaign file was edited, `submit` refuses to start its runs, even after a retry."""
+    """If the campaign file was edited, `submit` starts nothing, even after `retry` was called."""
     playground.write_campaign("true", matrix="seed: [1, 2]")
     playground.teralog("submit", "campaign.yaml")
     playground.write_campaign("true", matrix="seed: [2, 3]")

@@ -15,7 +15,10 @@ from orchestrator.submit.rehearsal import rehearsal_order
 
 
 def call_this_python(playground: Any, more: str = "") -> None:
-    """Write a cluster profile whose Python is the one of the tests, with these further lines."""
+    """Write a cluster profile for this machine, whose Python is the one that runs the tests.
+
+    more: more lines of the profile.
+    """
     (playground.path / "here.yaml").write_text(
         f"scheduler: local\ngpus_per_node: 0\npython: {sys.executable}\n{more}"
     )
@@ -53,9 +56,9 @@ def test_all_imports_of_our_programs_are_declared(
 
 @pytest.mark.train
 def test_rehearsals_are_stored_apart_from_measurements(playground) -> None:
-    """A rehearsal of a run has a state, log and folder of its own.
+    """A rehearsal of a run has a state, a log and a folder of its own.
 
-    The run itself stays unstarted.
+    The state of the run itself stays "not started".
     """
     playground.write_campaign("true", matrix="seed: [1, 2]")
     campaign = playground.path / "campaign.yaml"

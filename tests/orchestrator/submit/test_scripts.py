@@ -106,7 +106,7 @@ def test_every_framework_has_a_recorded_script_with_every_launcher(
 
 @every_recorded_script
 def test_bash_can_read_the_script(name: str) -> None:
-    """`bash -n` finds no syntax error."""
+    """`bash -n` finds no syntax error in any recorded script."""
     done = subprocess.run(
         ["bash", "-n"], input=recorded(name), capture_output=True, text=True, check=False
     )
@@ -161,9 +161,9 @@ def test_values_in_templates_are_quoted_by_default(value: object, text: str) -> 
 
 
 def test_all_values_without_shell_quoting_are_listed_here() -> None:
-    """Only set-up lines of a profile are not quoted in templates, because they are shell code.
+    """Templates quote all values for the shell, except set-up lines and values in #SBATCH lines.
 
-    Values in #SBATCH lines are quoted for sbatch.
+    Set-up lines of a profile are shell code. Values in #SBATCH lines are quoted for sbatch.
     """
     lines = [line for path in TEMPLATES for line in path.read_text().splitlines()]
     assert [line for line in lines if re.search(r"\|\s*raw", line)] == ["{{ line | raw }}"]
@@ -262,7 +262,7 @@ def test_an_optimizer_that_steps_on_the_cpu_has_all_cores_of_a_rank(
 
 
 def test_a_training_script_in_such_a_folder_is_refused(v100: Campaign) -> None:
-    """A training script in a folder with a line break in its path is refused, too."""
+    """A run is refused if the path of its training script has a line break."""
     planned = v100.runs[0]
     options = replace(planned.run.options, script="train.py")
     planned = replace(planned, run=replace(planned.run, options=options))

@@ -14,7 +14,11 @@ WORKLOADS = Path(asking.__file__).parent
 
 
 def answer_of(name, folder, *, program=None, arguments=(), config=None, world_size=64):
-    """Return the answer of the program `ask_<name>.py`, called as for a run of a campaign."""
+    """Run the program `ask_<name>.py` for one run, and return its answer.
+
+    folder: where the files for the program are written. program: the training program. arguments:
+    the run's arguments, in which DS stands for the path of the DeepSpeed configuration `config`.
+    """
     file = folder / "ds.json"
     if config is not None:
         file.write_text(json.dumps(config))
@@ -33,7 +37,10 @@ def answer_of(name, folder, *, program=None, arguments=(), config=None, world_si
 
 
 def blamed(answer):
-    """Return a dict from each argument that the program refuses to the message about it."""
+    """Return a dict of the arguments that the program refuses.
+
+    It maps each argument to the message about it.
+    """
     return {problem["argument"]: problem["message"] for problem in answer["problems"]}
 
 

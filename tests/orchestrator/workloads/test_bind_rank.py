@@ -89,9 +89,10 @@ def test_lists_of_cores_are_read_as_the_kernel_writes_them(text: str, cores: set
 
 
 def bound(machine: Path, local_rank: int, ranks: int = 0) -> tuple[str | None, set[int]]:
-    """Bind a new process to the NUMA node of its GPU, as a rank.
+    """Bind a new process to the NUMA node of its GPU; return the problem and the allowed cores.
 
-    Return the reason why it is not bound, or None, and the cores that the process may use.
+    local_rank: the rank of the process on its node. problem: why the process is not bound, or None
+    if it is bound.
     """
     code = (
         "import os, pathlib, sys; from orchestrator.workloads.bind_rank import bind_to_numa_node; "
@@ -153,7 +154,8 @@ def test_rank_without_a_known_numa_node_reports_it(machine: Path) -> None:
 def test_rank_becomes_its_program(tmp_path: Path, arguments: list[str], expected: str) -> None:
     """After the binding, the rank runs its program with the program's arguments.
 
-    The argument that a launcher adds for each rank, e.g. `--local_rank=1`, is the first of these.
+    If the launcher adds an argument for each rank, e.g. `--local_rank=1`, the program gets this
+    argument first.
     """
     program = tmp_path / "program.py"
     program.write_text("import os, sys; print(os.environ.get('BY', '-'), sys.argv[1:])")

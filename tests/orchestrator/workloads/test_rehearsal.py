@@ -36,9 +36,9 @@ RANK = {
 
 
 def prepare(folder: Path, order: dict[str, Any]) -> None:
-    """Write the files that the checker reads.
+    """Write the files that the checker reads: rehearsal.json with `order`, and an empty train.py.
 
-    Create the folder in which the ranks write files to find each other.
+    Create the folder `meeting`, in which the ranks write files to find each other.
     """
     (folder / "meeting").mkdir(parents=True, exist_ok=True)
     (folder / "rehearsal.json").write_text(json.dumps(order))
@@ -204,7 +204,10 @@ def test_a_module_that_python_does_not_find_is_reported(module: str, messages: l
 
 
 def test_a_python_without_the_module_s_imports_fails_as_in_training() -> None:
-    """A rehearsal fails if this Python lacks a module that the program is known to import."""
+    """A rehearsal fails if its Python lacks a module that the program is known to import.
+
+    The message is the one that Python prints in a training.
+    """
     order = {**ORDER, "launcher": "node", "accepted": None, "imports": ["json", "no_torch"]}
     (sentences,) = rehearsal._problems(order, "-m json.tool", [])
     assert sentences == "ModuleNotFoundError: No module named 'no_torch'"

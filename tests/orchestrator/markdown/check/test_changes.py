@@ -41,10 +41,10 @@ def number(text: str) -> Printed:
 def test_a_change_follows_from_any_where_it_follows_from_one(
     value: str, others: list[str], arrow: str, percent: str, title: str
 ) -> None:
-    """`follows_from_any` is true exactly if a stated change is right for at least one number.
+    """`follows_from_any` is true exactly if a change is right for at least one given number.
 
-    E.g. `104(↑4%)` is right for 100. The function tries only the numbers in the range that the
-    change implies. The test tries all numbers.
+    E.g. the change in `104(↑4%)` is right for the number 100. The function tries only the numbers
+    in the range that the change implies. The test tries all numbers.
     """
     drawn, old = Fraction(value), Fraction(others[0])
     true_percent = f"{float(abs(drawn - old) / old * 100):.1f}"

@@ -103,8 +103,8 @@ def test_multi_token_prediction_counts() -> None:
 def test_adapters_have_no_gradients_of_frozen_weights() -> None:
     """For LoRA, TFLOP/s that count only two thirds of the model's FLOPs give no finding.
 
-    A heading or a cell of the page names LoRA. Then the model's weights are frozen, and need no
-    gradients.
+    LoRA freezes the model's weights, so their gradients are not computed. Without the word LoRA in
+    the heading, the same TFLOP/s give findings.
     """
     rows = [row("2643", "735", "4096"), row("2551", "710", "4096")]
     assert findings_of(page("LLAMA3_70B", *rows, above="### LoRA Performance")) == []
@@ -147,9 +147,10 @@ PAGE = Path(__file__).parents[5] / "shared/data/tables/megatron-bridge-performan
 
 @pytest.mark.skipif(not PAGE.exists(), reason="the shared page is not here")
 def test_the_shared_page_has_one_model_counted_otherwise() -> None:
-    """Of the nine models on the published page, only nemotron3-nano gives a finding.
+    """On the real performance page in ../shared, only the TFLOP/s of nemotron3-nano give a finding.
 
-    The page counts the model's Mamba layers with an inner width of 2h, h being the hidden size.
+    The page has nine models. For the Mamba layers of nemotron3-nano, it assumes an inner width of
+    2h, h being the hidden size.
     """
     [(kind, message)] = findings_of(PAGE.read_bytes())
     assert kind is FindingKind.MODEL_FLOPS

@@ -189,7 +189,7 @@ FINE = {
 
 @pytest.mark.parametrize("case", FINE)
 def test_rows_that_may_be_right_give_no_finding(case: str) -> None:
-    """Rows that may be right give no finding.
+    """A row gives no finding if there is a reason why its numbers may still be right.
 
     E.g. a number is marked as approximate, or the text around the table only plans a size.
     """
@@ -279,7 +279,8 @@ def test_what_is_off_in_the_last_digit_is_distinguished(
 def test_where_both_parts_of_a_change_agree_the_other_row_is_suspected() -> None:
     """If a cell's difference and percentage agree, the number in the other row may be wrong.
 
-    The finding shows which number in the other row would make both of them right.
+    The other row is the one with which the cell compares its number. The finding shows the number
+    there that would make both the difference and the percentage right.
     """
     (finding,) = findings_of(table("Mem", "11089", "9082(-2727,↓23.1%)"))
     assert finding.message.endswith("would be right if line 5 had 11809")
@@ -356,9 +357,9 @@ def test_a_computed_table_has_no_finding(
     seq_length: int,
     decimals: int,
 ) -> None:
-    """A table whose numbers were computed from each other gives no finding.
+    """A table whose numbers were computed from each other gives no finding, except about rates.
 
-    This holds for any rounding of the numbers.
+    This holds for any number of decimals to which the numbers are rounded.
     """
     lines = []
     for tensor, pipeline, data, chunks, micro_batch, seconds, size in rows:
@@ -391,9 +392,9 @@ def call(folder: Path, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> tupl
 
 
 def test_the_command_prints_a_line_a_finding(pages: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A finding is a line with file, line number and sentence.
+    """`check-tables` prints one line per finding: the file, the line number and a sentence.
 
-    Stderr has the number of findings.
+    On stderr it prints the number of findings.
     """
     status, out, err = call(pages, monkeypatch, "wrong.md", "right.md")
     assert status == 1
@@ -415,7 +416,10 @@ def test_the_command_prints_json(pages: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_a_file_that_cannot_be_read_is_a_sentence_and_the_others_are_read(
     pages: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If a file cannot be read, the exit code is 1 even if the other files have no findings."""
+    """If a file cannot be read, a message reports it, and the other files are still checked.
+
+    The exit code is 1 even if the other files have no findings.
+    """
     status, out, err = call(pages, monkeypatch, "missing.md", ".", "right.md")
     assert (status, out) == (1, "")
     assert "teralog: missing.md: No such file or directory\n" in err
@@ -426,7 +430,7 @@ def test_a_file_that_cannot_be_read_is_a_sentence_and_the_others_are_read(
 def test_a_gpu_that_is_not_known_is_a_sentence(
     pages: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A sentence about an unknown GPU lists the known GPUs."""
+    """If the GPU after --gpu is unknown, a message names the option and this GPU."""
     status, _, err = call(pages, monkeypatch, "--gpu", "V101", "right.md")
     assert status == 1
     assert "--gpu: the peak of 'V101' is not known" in err

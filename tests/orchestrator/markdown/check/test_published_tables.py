@@ -65,7 +65,10 @@ BY_HAND = {
 
 @pytest.mark.parametrize("name", BY_HAND)
 def test_in_the_first_documents_all_contradictions_are_found_and_nothing_else(name: str) -> None:
-    """For the two original pages, the findings are exactly the contradictions found by hand."""
+    """For the two original pages, the findings are exactly the contradictions found by hand.
+
+    The original pages are in ../shared/seeds.
+    """
     if not SEEDS.is_dir():
         pytest.skip("needs ../shared/seeds")
     findings = check_page(read_page((SEEDS / name).read_bytes()))
@@ -76,7 +79,7 @@ def test_in_the_first_documents_all_contradictions_are_found_and_nothing_else(na
 
 
 def test_slow_rows_of_the_v100_page_are_named_when_asked_for() -> None:
-    """With the GPU V100, the check finds the 15 rows of the V100 page with less than 25 TFLOPs.
+    """With `--gpu V100`, the 15 rows of the V100 page below 25 TFLOPs give a finding.
 
     Most of them have few micro-batches per pipeline.
     """
@@ -164,7 +167,7 @@ def test_the_findings_are_what_the_command_prints() -> None:
 
 
 def test_the_document_s_example_is_what_the_command_prints() -> None:
-    """The docs of `check-tables` contain every line that the command prints for published pages."""
+    """docs/how-to/check-tables.md has every finding in the published pages, exactly as printed."""
     document = (ROOT / "docs" / "how-to" / "check-tables.md").read_text()
     for page in SOURCES:
         file = f"results/published/{page}.md"

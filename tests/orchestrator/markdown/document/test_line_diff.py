@@ -11,9 +11,9 @@ LINES = [b"%d" % number for number in range(40)]
 
 
 def changed(*numbers: int, end: bytes = b"\n") -> bytes:
-    """Return a document of 40 lines, in which the lines with these numbers are changed.
+    """Return a document of 40 lines, some of which are changed.
 
-    end: the bytes after the last line.
+    numbers: the indices of the changed lines, from 0. end: the bytes after the last line.
     """
     lines = [b"new" if number in numbers else line for number, line in enumerate(LINES)]
     return b"\n".join(lines) + end

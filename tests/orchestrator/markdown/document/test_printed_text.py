@@ -36,7 +36,7 @@ def test_signs_of_markdown_are_not_shown(markdown: str, shown: str):
     ],
 )
 def test_all_other_text_is_shown_unchanged(text: str):
-    """All other text is unchanged, e.g. a single `*` or an HTML tag."""
+    """Text that does not format anything is unchanged, e.g. a single `*` or an HTML tag."""
     assert printed_text(text) == text
 
 

@@ -1,4 +1,7 @@
-"""In a user's page, teralog replaces only the report between two marks: comments of the page."""
+"""In a user's page, teralog replaces only the report between its two marks.
+
+A mark is a comment in the page.
+"""
 
 import pytest
 from hypothesis import given

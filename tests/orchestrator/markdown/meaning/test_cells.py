@@ -155,18 +155,21 @@ def test_text_that_is_not_such_a_number_is_reported(
     "text", ["", " ", "-", "—", "\N{EN DASH}", "...", "?", "n/a", "N/A", "TBD"]
 )
 def test_signs_that_stand_for_nothing_are_blank(text: str) -> None:
-    """People mark empty cells in many ways, e.g. with a dash."""
+    """A cell counts as blank if it has only a sign for an absent value, e.g. a dash or `n/a`."""
     assert is_blank(text)
 
 
 @pytest.mark.parametrize("text", ["0", "OOM", "-1", "52B", "none of it"])
 def test_words_and_numbers_are_not_blank(text: str) -> None:
-    """Words and numbers have a meaning, so they are not blank."""
+    """A cell with a word or a number that has a meaning does not count as blank."""
     assert not is_blank(text)
 
 
 def test_failures_are_known_by_their_words() -> None:
-    """Words such as `OOM` mean that a run has no result; `room` only contains such a word."""
+    """Words such as `OOM` mean that a run has no result.
+
+    A longer word such as `room`, which only contains these letters, does not mean that.
+    """
     assert all(map(tells_failure, ["OOM", "oom!", "failed", "CUDA out of memory", "hangs"]))
     assert not any(map(tells_failure, ["room", "ok", "129s"]))
 

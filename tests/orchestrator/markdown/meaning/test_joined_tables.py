@@ -1,4 +1,4 @@
-"""Join all tables of a page into one."""
+"""Combine all tables of a page into one table with the rows of all."""
 
 from pathlib import Path
 
@@ -35,7 +35,7 @@ PAGE = """\
 
 
 def joined(text: str) -> JoinedTables:
-    """Return the joined tables of a page."""
+    """Return the table that combines all tables of a page."""
     return join_tables(read_page(text.encode()))
 
 
@@ -95,7 +95,7 @@ def test_every_row_is_there_but_blank_ones():
 def test_sizes_next_to_a_table_hold_for_its_rows():
     """A size that the page gives outside a table holds for each row of the table.
 
-    A row has the size together with the line on which the page gives it.
+    The size in the row's data has the number of the line on which the page gives it.
     """
     first, _, other, _ = joined(PAGE).rows
     size = first.numbers[Meaning.TENSOR_PARALLEL_SIZE]
@@ -104,7 +104,7 @@ def test_sizes_next_to_a_table_hold_for_its_rows():
 
 
 def test_two_columns_of_one_title_stay_two():
-    """Two columns of a table with the same title stay two columns."""
+    """If a table has two columns with equal titles, they are not combined into one."""
     tables = joined("|time|time|\n|-|-|\n|1|2|\n")
     assert [column.title for column in tables.columns] == ["time", "time"]
     assert texts_of_rows(tables) == [("1", "2")]

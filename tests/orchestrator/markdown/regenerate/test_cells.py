@@ -76,15 +76,18 @@ def test_a_cell_without_exactly_one_number_is_unchanged(cell: bytes) -> None:
     [(b" 12.3% ", b" 37.2% "), (b" 0.123 ", b" 0.372 "), (b"        ", b"  37.2% ")],
 )
 def test_a_share_is_in_per_cent_if_its_cell_shows_it(cell: bytes, new: bytes) -> None:
-    """A utilization is written in per cent if its cell has a % sign, and else as a fraction.
+    """A utilization is written in per cent if its cell has a % sign, and as a fraction if not.
 
-    A blank cell gets the form that the test has set for blank cells: per cent.
+    In a blank cell it has the form that is set for blank cells, in this test per cent.
     """
     assert SHARE.written(cell, 0.3721) == new
 
 
 def test_a_share_of_more_than_one_must_say_that_it_is_per_cent() -> None:
-    """A utilization such as 12.3 without a % sign is refused, unless the column is in per cent."""
+    """A cell with a utilization above 1 and no % sign, e.g. 12.3, raises NotUnderstoodError.
+
+    If the whole column is in per cent, the cell is valid.
+    """
     with pytest.raises(NotUnderstoodError, match=r"12\.3 is more than 1 and has no %"):
         SHARE.written(b" 12.3 ", 0.3721)
     in_percent = ColumnForm(
@@ -112,7 +115,7 @@ def test_a_blank_cell_has_the_form_that_most_of_its_column_have() -> None:
 def test_one_blank_stays_at_each_pipe_that_had_one() -> None:
     """If a new number is too wide for its cell, the cell grows.
 
-    Where a blank was next to a pipe, one blank stays.
+    At each end of the cell, one blank stays if there was a blank before.
     """
     assert exchanged(b" 1 ", 1, 2, b"12345", to_right=True) == b" 12345 "
     assert exchanged(b"   1   ", 3, 4, b"12345", to_right=True) == b" 12345 "

@@ -213,10 +213,7 @@ def test_a_comment_may_stand_on_the_first_line() -> None:
 
 
 def test_a_mistake_in_a_comment_changes_nothing() -> None:
-    """All mistakes in a page's comments are reported, each with its line.
-
-    The page is not computed.
-    """
+    """Mistakes in a page's comments raise one UserError, which has each mistake with its line."""
     page = b"<!-- teralog: factor=5 -->\n\n" + PAGE + b"\n<!-- teralog: foo=1 -->\n"
     with pytest.raises(UserError) as caught:
         regenerate(page, PageSettings())
@@ -233,7 +230,7 @@ def test_a_mistake_in_a_comment_changes_nothing() -> None:
     ],
 )
 def test_settings_change_the_value(settings: PageSettings, tflops: str) -> None:
-    """The options `factor` and `decimals` change the computed value."""
+    """The settings `factor` and `decimals` change the TFLOPs that are written."""
     page = b"seq_length=1024\n\n" + table("| 16 | 7.5B | 4 | 0.661s | 1.0 |")
     (change,) = regenerate(page, settings).changes
     assert change.new == tflops

@@ -34,7 +34,7 @@ def page() -> bytes:
 def test_every_row_is_computed_and_equal_to_one_decimal(page: bytes) -> None:
     """All 61 printed TFLOPs equal the computed ones to one decimal.
 
-    The test also computes them itself, with its own formula and its own reading of the rows.
+    They are computed twice: by `regenerate`, and by the test with a formula of its own.
     """
     rows = list(RESULT.finditer(page))
     for row in rows:

@@ -40,7 +40,10 @@ def test_the_new_page_goes_to_standard_output(stale: Path) -> None:
 
 
 def test_standard_input_is_a_file_too() -> None:
-    """The file name `-` means standard input; all its other bytes are printed unchanged."""
+    """The file name `-` means standard input.
+
+    The wrong cell is corrected, and all other bytes of the page are printed unchanged.
+    """
     done = run("-", page=b"\xef\xbb\xbf" + STALE.replace(b"\n", b"\r\n") + b"\xff")
     assert done.stdout_bytes == b"\xef\xbb\xbf" + RIGHT.replace(b"\n", b"\r\n") + b"\xff"
 

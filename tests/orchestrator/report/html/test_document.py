@@ -93,7 +93,7 @@ FACTS = Facts(
 
 
 def page_called(name: str) -> Page:
-    """Return a page without runs, each of whose texts is this name."""
+    """Return a page without runs, on which every text is `name`."""
     return Page(
         title=name,
         noun=name,
@@ -114,7 +114,7 @@ def page_called(name: str) -> Page:
 
 
 def parsed(name: str) -> Elements:
-    """Return the HTML elements of a page, each of whose texts is this name.
+    """Return the HTML elements of a page on which every text is `name`.
 
     The stand-in for the script of the plot library contains the name too.
     """

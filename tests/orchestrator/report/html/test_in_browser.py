@@ -285,9 +285,10 @@ def test_an_address_of_no_run_shows_all_runs(stages: Path, opened: Opened):
 
 
 def test_curves_shade_the_warm_up_and_name_what_they_leave_out(written: Written, opened: Opened):
-    """A plot shades the warm-up. Of a long run it draws only some reports, and a note names which.
+    """A plot shades the warm-up. For a long run, a note reports which step reports are drawn.
 
-    In each group of adjacent reports, it draws those with the lowest and the highest value.
+    Of every 10 adjacent reports, the plot draws the one with the lowest and the one with the
+    highest value.
     """
     page = opened(written("", {"log": log(1.0, steps=2000), "state": "COMPLETED"}))
     page.locator("#table tbody a").click()

@@ -114,7 +114,10 @@ def test_a_crowded_run_is_never_the_best(reported: Callable[..., Reported]):
 def test_micro_batches_have_their_throughput_and_what_ran_out_of_memory(
     reported: Callable[..., Reported],
 ):
-    """In the plot of throughput, a run out of memory is a cross, because it has no throughput."""
+    """The plot of throughput against micro-batch shows a run out of memory as a cross.
+
+    Such a run has no throughput.
+    """
     oom = {"log": "torch.OutOfMemoryError: CUDA out of memory.\n", "state": "FAILED"}
     page = page_of(reported("matrix: {micro_batch_size: [1, 2, 4]}\n", *[ended(2.0)] * 2, oom))
     (plot,) = (
@@ -300,7 +303,7 @@ def test_the_curve_leaves_out_reports_with_a_skipped_update(
 def test_a_page_of_many_runs_has_less_of_each(runs: int):
     """The more runs a page has, the fewer steps and log lines it has per run.
 
-    It has at least 10 steps and 10 log lines per run.
+    For each run, the limit is at least 10 steps and 10 log lines.
     """
     held = limits(runs)
     assert held.steps >= 10
@@ -329,7 +332,8 @@ def test_a_campaign_s_page_and_one_of_tables_do_not_replace_each_other(
 ):
     """A campaign's page and the page of the tables in report.md do not replace each other.
 
-    Both have the name report.html. The command that wrote the page can write it again.
+    Both pages would be the file report.html. Each command replaces only a page that it wrote
+    itself, and refuses to replace the page of the other command.
     """
     pytest.importorskip("plotly")
     reported("", None)

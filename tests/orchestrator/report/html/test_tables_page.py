@@ -76,7 +76,7 @@ def test_measured_columns_have_no_filter():
 
 
 def test_plots_have_the_tflops_as_printed():
-    """There is a plot of TFLOPs against each size that varies."""
+    """There is a plot of TFLOPs against each size that varies, with the TFLOPs that are printed."""
     page, _ = published("gpt2-experiments")
     assert [plot.title for plot in page.plots] == [
         "TFLOPs against GPUs",
@@ -110,7 +110,10 @@ GPUS = "| 8 | 7B | 64 | 30 | — |\n| 16 | 7B | 128 | 27 | — |\n"
 
 
 def test_scaling_compares_rows_that_differ_only_in_gpus():
-    """Efficiency is the TFLOPs of a row relative to those of the row with the fewest GPUs."""
+    """For rows that differ only in GPUs, efficiency is relative to the row with the fewest GPUs.
+
+    It is the ratio of the two rows' TFLOPs, in per cent.
+    """
     page, _ = made(TABLE + GPUS)
     (efficiency,) = [plot for plot in page.plots if plot.title == "Scaling efficiency"]
     assert efficiency.y == (100, 90)
@@ -161,9 +164,9 @@ def test_the_view_of_a_row_shows_its_line_and_its_findings():
 
 
 def test_a_page_without_a_contradiction_has_no_column_of_them():
-    """If check-tables finds no contradiction, a sentence on the page reports that.
+    """If check-tables finds no contradiction, the table has no column for contradictions.
 
-    Then the table has no column for contradictions.
+    A sentence on the page reports that there are none.
     """
     page, details = published("deepspeed-cifar")
     assert page.columns[-1].name != "findings"
@@ -261,7 +264,7 @@ def test_a_page_that_is_not_there_is_reported(page: Path):
 
 
 def test_without_plotly_nothing_is_written(page: Path, monkeypatch: pytest.MonkeyPatch):
-    """Without plotly, a message shows what to install."""
+    """Without plotly, a message shows what to install, and no HTML page is written."""
     monkeypatch.setitem(sys.modules, "plotly.offline", None)
     done = report("speed.md", "--html")
     assert done.exit_code == 1
