@@ -1,4 +1,4 @@
-"""Shared fixtures: a folder in which teralog runs as for a user."""
+"""Fixtures for all tests: a temporary folder with a small campaign, and the order of the tests."""
 
 import contextlib
 import gc
@@ -84,7 +84,7 @@ class Playground:
 
     @property
     def ledger(self) -> Path:
-        """Return the file in which each run's bash lines record their start and their end."""
+        """Return the path of the file in which each run records its start and its end."""
         return self.path / "ledger"
 
     def write_campaign(
@@ -117,7 +117,10 @@ class Playground:
     def write_slurm_campaign(
         self, body: str, matrix: str = "seed: [1, 2, 3, 4]", profile: str = "", **defaults: Any
     ) -> None:
-        """Write campaign.yaml for Slurm; `profile` has additional lines of the cluster profile."""
+        """Write campaign.yaml for Slurm, and a cluster profile.
+
+        body: the bash lines that each run executes. profile: additional lines of the profile.
+        """
         self.write_campaign(body, matrix, cluster="slurm.yaml", **defaults)
         (self.path / "slurm.yaml").write_text(
             f"gpus_per_node: 4\nconstraint: v100-32g\nmemory: 1G\n"
@@ -125,7 +128,7 @@ class Playground:
         )
 
     def wait_for(self, states: list[str], seconds: float = 180) -> list[dict[str, Any]]:
-        """Wait until the runs are in these states, and return their statuses."""
+        """Wait until the runs have these states, in the runs' order; return their statuses."""
         runs: list[dict[str, Any]] = []
 
         def are_there() -> bool:
@@ -177,7 +180,7 @@ class Playground:
         return [tuple(line.split()) for line in self.ledger.read_text().splitlines()]
 
     def starts(self) -> Counter[str]:
-        """Return how often each run was started, by run id."""
+        """Return how often each run has started, by the run's id."""
         return Counter(run for run, what, *_ in self.events() if what == "start")
 
     def go(self) -> None:
@@ -185,7 +188,7 @@ class Playground:
         self.ledger.with_name("ledger.go").touch()
 
     def process_names(self) -> list[str]:
-        """Return the names of the runs' processes that still exist."""
+        """Return the names of the programs that the processes of all runs execute now."""
         names = []
         for process in self.processes():
             with contextlib.suppress(psutil.Error):
@@ -193,7 +196,7 @@ class Playground:
         return names
 
     def command_lines(self) -> list[tuple[psutil.Process, list[str]]]:
-        """Return the runs' processes that still exist, each with its command line."""
+        """Return the processes of all runs that still exist, each with its command line."""
         collected = []
         for process in self.processes():
             with contextlib.suppress(psutil.Error):
@@ -214,7 +217,10 @@ class Playground:
 
 @pytest.fixture
 def playground(tmp_path: Path) -> Iterator[Playground]:
-    """Yield a fresh playground with its own device locks; no process is left running after it."""
+    """Yield a new playground (a folder with a small campaign); at the end, kill its processes.
+
+    Its device locks are in the playground too, so tests do not wait for each other's devices.
+    """
     runtime = tmp_path / "runtime"
     runtime.mkdir()
     play = Playground(tmp_path)

@@ -97,7 +97,7 @@ def test_document_has_five_files() -> None:
 
 
 def test_added_framework_passes_all_contracts(project: Path) -> None:
-    """With the added framework, all tests in CONTRACTS pass, and at least ten are about it."""
+    """With the added framework, the tests in CONTRACTS pass; at least ten of them are about it."""
     options = ("-q", "-n", "0", "-p", "no:cacheprovider", "-m", "not train and not slurm")
     done = run(project, sys.executable, "-m", "pytest", *options, *CONTRACTS)
     assert done.returncode == 0, done.stdout

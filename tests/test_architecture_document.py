@@ -41,7 +41,7 @@ def section(title: str, page: str) -> list[list[str]]:
 
 
 def is_module_or_name_in_one(dotted: str) -> bool:
-    """Return whether `a.b.c` is a package, a module, or a name in one of them."""
+    """Return whether a dotted name is a package, a module, or a name in the code of one of them."""
     *parents, name = dotted.split(".")
     path = ROOT.joinpath(*parents)
     if (path / name).is_dir() or (path / f"{name}.py").is_file():

@@ -39,7 +39,10 @@ _NUMBER = re.compile(r"\d[\d.,]*(e[-+]\d+)?")
 
 
 def masked(text: str) -> list[str]:
-    """Return the sorted lines of an output, with numbers, dates and checksums replaced by `#`."""
+    """Return the lines of an output, sorted, so that outputs with other measured values are equal.
+
+    Numbers, dates and checksums are replaced by `#`.
+    """
     without = re.sub(r"sha256 [0-9a-f]+", "sha256 #", text)
     without = re.sub(r"\d{4}-\d\d-\d\d", "#", without)
     lines = (re.sub(r"[ -]+", " ", _NUMBER.sub("#", line)) for line in without.splitlines())
@@ -51,7 +54,8 @@ def masked(text: str) -> list[str]:
 def test_the_commands_print_what_the_pages_show() -> None:
     """The commands on the pages of `record_output.PAGES` print the output that the pages show.
 
-    The commands run in order, in one folder. Measured values may differ, see `masked`.
+    The commands run in order, in one folder. Numbers, dates and checksums may differ, except in the
+    output of plan, init, render and estimate.
     """
     pytest.importorskip("deepspeed")
     shown = [

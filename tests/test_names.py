@@ -30,7 +30,10 @@ def public_names(source: str) -> set[str]:
 
 
 def repeated_names(root: Path) -> dict[str, list[str]]:
-    """Return each public name that several modules define, with those modules."""
+    """Return the public names that more than one module defines; for each name, the modules' paths.
+
+    root: the folder with the packages `orchestrator` and `parsers`.
+    """
     modules: dict[str, list[str]] = defaultdict(list)
     for package in ("orchestrator", "parsers"):
         for path in sorted((root / package).rglob("*.py")):

@@ -160,7 +160,7 @@ def _types(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def _text(node: ast.Constant | ast.JoinedStr) -> str | None:
-    """Return the text of a string literal, with placeholders as written; None for a number etc."""
+    """Return the text of a string literal, with placeholders; None if it is not a string."""
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else None
     return "".join(_placeholder(part) for part in node.values)

@@ -49,9 +49,9 @@ def _row(declaration: Declaration) -> str:
 
 
 def _label(field: Field) -> str:
-    """Return the text that precedes a field's value in a log, as code in a table.
+    """Return the text that precedes a field's value in a log, marked as code for a table.
 
-    If that text has no letters, also return the text that follows the value.
+    If that text has no letters, it is followed by "…" and the text that follows the value.
     """
     look_behind = re.sub(r"\(\?(?:<?[!=])(?:[^()]|\([^()]*\))*\)", "", field.before)
     before = _words(look_behind)
@@ -64,7 +64,7 @@ def _label(field: Field) -> str:
 
 
 def _words(pattern: str) -> str:
-    """Return a regular expression as simplified text, marked as code for a table."""
+    """Return a regular expression as readable text, without escapes, as code for a table."""
     text = re.sub(r"\\(.)", r"\1", pattern.replace(" +", " ").replace("(?:", "("))
     return "`" + _escaped(text).strip(" ,") + "`"
 

@@ -61,7 +61,10 @@ CASES: tuple[dict[str, Any], ...] = (
 
 
 class Tally(TorchDispatchMode):
-    """A counter of the bytes of all tensor storages in use now, and of their highest sum so far."""
+    """A counter of the bytes of all tensors in use.
+
+    now: the current sum. peak: the highest sum so far.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -72,7 +75,7 @@ class Tally(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        """Run an operation of torch, and count the tensors that it returns."""
+        """Run an operation of torch; add the bytes of the tensors that it returns to the sum."""
         result = func(*args, **(kwargs or {}))
         for leaf in tree_leaves(result):
             if isinstance(leaf, Tensor):
@@ -80,7 +83,11 @@ class Tally(TorchDispatchMode):
         return result
 
     def count(self, tensor: Tensor) -> None:
-        """Count a tensor's storage, unless it was counted before or is on the meta device."""
+        """Add the bytes of a tensor's storage to the sum, and raise the peak if the sum is higher.
+
+        A storage that several tensors share is added only once. Tensors on the meta device are not
+        counted.
+        """
         if tensor.device.type == "meta":
             return
         storage = tensor.untyped_storage()
@@ -96,12 +103,15 @@ class Tally(TorchDispatchMode):
         self.peak = max(self.peak, self.now)
 
     def forget(self, key: int) -> None:
-        """Subtract the bytes of a storage that was freed."""
+        """Subtract the bytes of a freed storage from the sum. key: the storage's key in `alive`."""
         self.now -= self.alive.pop(key, 0)
 
 
 def measure(settings: Settings) -> None:
-    """Train three iterations on this rank; rank 0 prints its memory as JSON."""
+    """Train three iterations on this rank; rank 0 prints the bytes of its tensors as JSON.
+
+    rest: the bytes at the end. peak: the most bytes in use at once during the iterations.
+    """
     importlib.import_module("torch._dynamo")  # it cannot be loaded within ZeRO's Init
     device = torch.device("cpu")
     torch.distributed.init_process_group("gloo")
@@ -127,7 +137,10 @@ def measure(settings: Settings) -> None:
 
 
 def case(values: dict[str, Any]) -> Run:
-    """Return the run for a case of the table: two ranks, with small buckets under ZeRO."""
+    """Return the run for a row of the table. values: its parameters, e.g. the strategy.
+
+    It has two ranks. Under ZeRO its communication buckets are small.
+    """
     zero = dict(BUCKETS) if values["strategy"] != "ddp" else {}
     if values["strategy"] == "zero3":
         zero |= LIVE
@@ -140,7 +153,10 @@ def case(values: dict[str, Any]) -> Run:
 
 
 def measured(run: Run, folder: Path) -> dict[str, int]:
-    """Start a run, and return the bytes of tensors on its rank 0: at the end and at the peak."""
+    """Train a run; return how many bytes the tensors of its rank 0 use.
+
+    rest: the bytes at the end. peak: the most bytes in use at once.
+    """
     names = Settings.__dataclass_fields__
     chosen = {name: value for name, value in sizes(run).items() if name in names}
     configs = FRAMEWORKS[run.framework].start.files_on(run, gpus=False)

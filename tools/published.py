@@ -97,7 +97,7 @@ def tables(page: str, source: dict[str, Any]) -> Iterator[Published]:
 
 
 def recomputed(table: Published, row: dict[str, str]) -> float | None:
-    """Return a row's TFLOPs, computed from the page's numbers; None without a step time."""
+    """Return a row's TFLOPs per GPU, computed from the page's numbers; None without a step time."""
     if not row.get("step_seconds"):
         return None
     flops = bigscience_flops(

@@ -82,10 +82,10 @@ def known_keys() -> dict[str, list[str]]:
 
 
 def renamed_keys() -> dict[str, dict[str, str]]:
-    """Return, for each section, the other names of DeepSpeed's keys, each with its key.
+    """Return the old and alternative names of DeepSpeed's keys; for each name, the key to use.
 
-    There are two kinds of such names. A deprecated name is returned with the key that replaces it.
-    The name of a pydantic field that has an alias is returned with the alias, which is the key.
+    The result has one dictionary per section. An alternative name is the name of a pydantic field
+    that has an alias: the alias is the key.
     """
     from deepspeed.runtime.precision_config import BFLOAT16, BFLOAT16_OLD
 

@@ -108,7 +108,7 @@ def frameworks() -> str:
 
 
 def commands_page(title: str, commands: Sequence[click.Command]) -> str:
-    """Return a page on which sphinx-click writes the help of some commands."""
+    """Return a page for some commands; the site inserts their help into it with sphinx-click."""
     listed = ", ".join(f"`{command.name}`" for command in commands)
     directives = "\n".join(
         f".. click:: {_place(command)}\n   :prog: teralog {command.name}\n   :nested: full\n"

@@ -78,9 +78,9 @@ def recorded(name: str) -> str:
 
 
 def rebuilt(base: str, difference: str) -> str:
-    """Return the script that results from applying a recorded difference to its base.
+    """Return the script that a base and a recorded difference give together.
 
-    Raises ValueError if a hunk's lines are not in the base.
+    Raises ValueError if the lines that a hunk replaces are not in the base.
     """
     head, *hunks = re.split("^@@\n", difference, flags=re.MULTILINE)
     done, rest = "", retitled(base, head.splitlines()[1].removeprefix("+++ "))
@@ -94,9 +94,9 @@ def rebuilt(base: str, difference: str) -> str:
 
 
 def retitled(text: str, title: str) -> str:
-    """Return a script with another title line.
+    """Return a script with another title line, and with the campaign and run id of this title.
 
-    The campaign and the run id of that title replace those of the script everywhere.
+    The new campaign and the new run id replace the script's own everywhere.
     """
     old, new = TITLE.search(text), TITLE.search(title)
     for part in ("campaign", "run"):

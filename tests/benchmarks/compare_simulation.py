@@ -38,9 +38,11 @@ _OF_ALLOCATIONS = normal(ALLOCATION), normal(ALLOCATION)
 
 
 def heavy(spread: float) -> Noise:
-    """Return a function that makes noise as in `normal`, but one value in ten is disturbed.
+    """Return a function that makes noise in which about one value in ten is disturbed.
 
-    A disturbed value has ten times the spread, as if another job disturbed the run.
+    The noise is normally distributed and added to the logarithm of a speed. spread: its standard
+    deviation. A disturbed value is drawn with ten times that deviation, as if another job disturbed
+    the run.
     """
     return lambda chance: chance.gauss(0, spread * (10 if chance.random() < 0.1 else 1))
 
@@ -73,7 +75,10 @@ class Design:
     make: Callable[[random.Random, float], Sides]
 
     def verdict(self, seed: int, gain: float) -> Comparison:
-        """Return the verdict of a comparison of simulated runs, in which A is faster by `gain`."""
+        """Simulate an experiment in which A is faster by `gain`; return the comparison of its runs.
+
+        gain: a fraction, e.g. 0.05 for 5 %.
+        """
         return compare_timings(*self.make(random.Random(seed), math.log1p(gain)))
 
 
@@ -86,7 +91,9 @@ def interleaved(
 ) -> Callable[[random.Random, float], Sides]:
     """Return a design: runs in blocks of A B B A or B A A B.
 
-    Each block has its own allocation, or all blocks share one if `allocations` is false.
+    allocations: if true, each block has its own allocation; if false, all blocks have the same one.
+    drift: a function that returns the changes of the speed from run to run.
+    noise: the noise of a run.
     """
 
     def make(chance: random.Random, gain: float) -> Sides:
@@ -110,7 +117,10 @@ def apart(
     other: int,
     noises: tuple[Noise, Noise] = _OF_ALLOCATIONS,
 ) -> Callable[[random.Random, float], Sides]:
-    """Return a design: `count` runs of A and `other` runs of B, each in a separate allocation."""
+    """Return a design: `count` runs of A and `other` runs of B, each in a separate allocation.
+
+    noises: the noise of a run of A, and that of a run of B.
+    """
 
     def make(chance: random.Random, gain: float) -> Sides:
         return (
@@ -180,7 +190,10 @@ def designs() -> list[Design]:
 
 
 def share(design: Design, gain: float, trials: int, seed: int = SEED) -> Counter[Verdict]:
-    """Simulate `trials` experiments of a design, and return how many gave each verdict."""
+    """Simulate `trials` experiments of a design, and return how often each verdict occurred.
+
+    gain: how much faster A is than B, e.g. 0.05 for 5 %.
+    """
     verdicts = (design.verdict(seed + trial, gain).verdict for trial in range(trials))
     return Counter(verdicts)
 

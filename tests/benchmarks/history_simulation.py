@@ -35,10 +35,10 @@ class Cluster:
 
     @property
     def half(self) -> int:
-        """Return how many runs precede the simulated change.
+        """Return how many runs precede the simulated change: half of all runs.
 
-        These are half of all runs. The number is rounded down, so that the change does not occur
-        within an allocation.
+        The number is rounded down to whole allocations, so the speed does not change within an
+        allocation.
         """
         return self.runs // self.together // 2 * self.together
 
@@ -46,7 +46,7 @@ class Cluster:
 def runs_before_change(cluster: Cluster, seed: int, gain: float) -> int | None:
     """Return how many runs precede the change that `teralog history` finds; None if it finds none.
 
-    In the second half of the simulated runs, steps take longer by `gain`.
+    gain: how much longer steps take in the second half of the simulated runs, e.g. 0.05 for 5 %.
     """
     chance = random.Random(seed)
     times = [
@@ -74,9 +74,9 @@ def normal(chance: random.Random, runs: int) -> list[float]:
 
 
 def heavy(chance: random.Random, runs: int) -> list[float]:
-    """Return the noise of each run: normally distributed, but one run in ten is disturbed.
+    """Return the noise of each run: normally distributed, but about one run in ten is disturbed.
 
-    The standard deviation is 2 %, and 20 % for a disturbed run.
+    The standard deviation is 20 % for a disturbed run, and 2 % for any other run.
     """
     return [chance.gauss(0, RUN * (10 if chance.random() < 0.1 else 1)) for _ in range(runs)]
 
@@ -98,7 +98,7 @@ def in_allocations(together: int) -> Callable[[random.Random, int], list[float]]
 def lasting(chance: random.Random, runs: int) -> list[float]:
     """Return the noise of each run: half the noise of the run before it, plus new noise.
 
-    So a run after a slow run is often slow, too. The standard deviation of the sum is 2 %.
+    So a run after a slow run is often slow, too. The standard deviation of a run's noise is 2 %.
     """
     logs = [chance.gauss(0, RUN)]
     for _ in range(runs - 1):

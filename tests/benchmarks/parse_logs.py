@@ -55,7 +55,7 @@ class Method:
 class Aim:
     """An aim: `method` should be `factor` times as fast as the method `other`.
 
-    time: whether "processor" or "wall" time is compared.
+    time: which time is compared, "processor" or "wall".
     """
 
     method: str
@@ -87,9 +87,10 @@ class Speed:
 
 
 def programs(commands: dict[str, list[str]], stdin: bytes | None = None) -> list[Method]:
-    """Return the methods that run a program, which prints one line per step report.
+    """Return methods that run other programs, e.g. grep, on the logs.
 
-    If a program is not on this machine, prints its name instead.
+    commands: the command lines, by the names of the methods. Each command prints one line per step
+    report. A method is left out, with a message, if a program that it needs is not on this machine.
     """
     methods = []
     for name, command in commands.items():
@@ -111,7 +112,10 @@ def count_lines(command: list[str], stdin: bytes | None) -> int:
 
 
 def read_alone(logs: Sequence[Path]) -> None:
-    """Read files into a buffer without parsing them: no parser on one processor can be faster."""
+    """Read files into a buffer without parsing them.
+
+    No parser that uses one processor can be faster than this.
+    """
     buffer = bytearray(2**18)
     for log in logs:
         descriptor = os.open(log, os.O_RDONLY)
@@ -121,17 +125,17 @@ def read_alone(logs: Sequence[Path]) -> None:
 
 
 def count_steps(runs: list[LogRun]) -> int:
-    """Return how many step reports the runs of a log have; read the reports as columns."""
+    """Return how many step reports the runs of a log have."""
     return sum(len(segment.step_columns) for run in runs for segment in run.segments)
 
 
 def count_summarised(runs: list[LogRun]) -> int:
-    """Compute the summary of each run of a log; return how many step reports they use."""
+    """Compute the summary of each run of a log; return how many step reports the summaries use."""
     return sum(summarise(run, Warmup(rule="first")).reports for run in runs)
 
 
 def count_all(logs: Sequence[Path]) -> int:
-    """Return how many steps teralog reads from the logs with several processes."""
+    """Read the logs with several processes, as teralog does; return how many steps they have."""
     return sum(count for _, count in read_each(logs, count_steps) if isinstance(count, int))
 
 
@@ -170,7 +174,11 @@ def processor_seconds() -> float:
 
 
 def speed(method: Method, size: int, records: int) -> Speed:
-    """Let a method read `size` bytes once. End the program if it does not read all step reports."""
+    """Run a method once, and return its speed.
+
+    size: the bytes that it reads. records: the step reports that it must read; if it reads another
+    number of them, the program ends with an error.
+    """
     processor, wall = processor_seconds(), time.perf_counter()
     steps = method.run()
     wall = time.perf_counter() - wall
@@ -243,7 +251,7 @@ def peak_mib(log: Path) -> float:
 
 
 def measure_growth(folder: Path) -> None:
-    """Print the time to read the bytes appended to a log."""
+    """Append to a log many times; print the mean time that reading each appended part takes."""
     log, grown = folder / "growing.log", list(pieces(20_000_000, 200))
     state: ReadState | None = None
     count = 0

@@ -66,7 +66,7 @@ VALUES = (
 
 
 def value_of(log: Path) -> str:
-    """Return the regular expression with which perl and ripgrep search this log.
+    """Return the regular expression with which perl and ripgrep search a log.
 
     It matches one number per report, e.g. the step time or the rate.
     """
@@ -108,7 +108,10 @@ def reading_seconds(checkout: Path, log: Path, cores: int) -> float:
 
 
 def measure(log: Path, before: Path | None, rounds: int) -> dict[str, float]:
-    """Return the median wall time of each method in seconds, by the method's name."""
+    """Return the median wall time of each method in seconds, by the method's name.
+
+    before: the checkout of another version of teralog, which is measured too, or None.
+    """
     value = value_of(log)
     taken: dict[str, list[float]] = {}
     for _ in range(rounds):

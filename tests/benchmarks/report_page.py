@@ -82,7 +82,10 @@ def print_duration(what: str) -> Iterator[None]:
 
 
 def build(folder: Path, store: CampaignStore) -> Path:
-    """Write the report and its page, and print how long that took."""
+    """Write the report of a campaign as markdown and as an HTML page; return the page's path.
+
+    Prints how long the planning, the reading of logs, the report and the page took.
+    """
     with print_duration("campaign planned"):
         campaign = load_campaign(folder / "campaign.yaml")
     with print_duration("logs read"):
@@ -108,7 +111,10 @@ def renderers() -> float:
 
 
 def loads(path: Path) -> Iterator[tuple[float, float]]:
-    """Yield the wall time and the processor time of each opening of a page, in seconds."""
+    """Open a page several times; yield the wall time and the processor time of each opening.
+
+    Both times are in seconds.
+    """
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:

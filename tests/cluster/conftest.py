@@ -72,7 +72,10 @@ def slow_to_accept(_slow_to_accept: Cluster) -> Iterator[Cluster]:
 
 @pytest.fixture
 def hasty_slurm(_hasty_slurm: Cluster) -> Iterator[Cluster]:
-    """Yield a cluster that forgets jobs within a minute and soon marks a silent node as failed."""
+    """Yield a cluster with short times: it soon forgets ended jobs, and soon gives up silent nodes.
+
+    It forgets a job within a minute after the job's end. It marks a silent node as failed.
+    """
     yield _hasty_slurm
     jobs.clear(_hasty_slurm)
 
@@ -99,7 +102,7 @@ def cluster(request: pytest.FixtureRequest) -> Any:
 
 @pytest.fixture
 def play(playground, cluster) -> Any:
-    """Return a playground (a folder with a small campaign) on the cluster of the same test."""
+    """Return a playground (a folder with a small campaign) that uses the Slurm of `cluster`."""
     playground.environment |= cluster.environment
     return playground
 

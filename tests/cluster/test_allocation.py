@@ -72,15 +72,18 @@ def run_line(
 
 
 def holding(wait: str) -> str:
-    """Return bash lines that record that a run uses its GPUs, and later that they are free.
+    """Return bash lines that record that a run uses its GPUs, and later that it has left them.
 
-    In between, the lines execute `wait`, which is bash code, too.
+    wait: bash code that the lines execute between the two records.
     """
     return HOLD.replace("{wait}", wait)
 
 
 def here(play, options: str) -> "subprocess.CompletedProcess[str]":
-    """Run `submit --here` in an allocation of 2 GB per node, with these salloc options."""
+    """Run `submit --here` in an allocation of 2 GB per node.
+
+    options: further options of salloc.
+    """
     line = f"salloc --mem=2G --constraint=v100-32g {options}"
     return run_line(play, line, f"{TERALOG} submit campaign.yaml --here")
 
@@ -111,7 +114,10 @@ def count_holds(play) -> int:
 
 
 def most_at_once(play) -> int:
-    """Return the largest number of nodes in use at once; a shared node counts once per run."""
+    """Return the largest number of nodes that were in use at once.
+
+    A node that several runs share counts once for each of these runs.
+    """
     count = most = 0
     for _, what, *rest in play.events():
         if what in {"begins", "ends"}:
@@ -141,7 +147,7 @@ def test_salloc_line_fits_the_largest_run_and_the_time_of_all_runs(play) -> None
 
 @pytest.mark.parametrize("launcher", ["torchrun", "srun"])
 def test_runs_are_steps_side_by_side_on_nodes_of_their_own(play, launcher: str) -> None:
-    """Two one-node runs run at the same time, then the two-node runs.
+    """Two one-node runs run at the same time on different nodes; the two-node runs run later.
 
     Each run sees only its own GPUs.
     """
@@ -210,7 +216,7 @@ def test_a_retry_in_an_allocation_refuses_options_that_choose_nodes(play) -> Non
 def test_a_run_that_slurm_has_forgotten_does_not_block_its_series(play) -> None:
     """If Slurm no longer knows a run's job, the next run of the series still starts.
 
-    The state of the run itself is UNKNOWN.
+    The run whose job is not known has the state UNKNOWN.
     """
     play.write_slurm_campaign(
         "true", matrix="micro_batch_size: [1, 2]", profile="submission_limit: 1\n"
@@ -299,9 +305,9 @@ def test_runs_of_few_gpus_share_a_node_each_with_its_own(play) -> None:
 
 
 def test_runs_of_several_nodes_and_small_ones_mix(play) -> None:
-    """Three runs on two nodes share an allocation of two nodes with three runs on one node.
+    """Three runs on two nodes and three runs on one node share an allocation of two nodes.
 
-    Each run uses two GPUs per node. At each moment as many runs are active as fit.
+    Each run uses two of the four GPUs of a node. At each moment as many runs are active as fit.
     """
     play.write_slurm_campaign(
         holding("sleep 1"),

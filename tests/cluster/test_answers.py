@@ -20,7 +20,7 @@ HANGING = 'echo "$0" >> "$LEDGER.asked"; exec sleep 600'
 
 
 def instead(play, **commands: str) -> None:
-    """Put scripts with the names of Slurm commands first on the PATH, in place of these commands.
+    """Write scripts that replace commands of Slurm: same names, but first on the PATH.
 
     commands: for each command, the lines of its script.
     """
@@ -67,9 +67,9 @@ def test_another_job_with_the_same_id_is_not_taken_for_the_run(bare, slurm) -> N
 
 
 def test_slurm_is_asked_again_if_it_briefly_forgets_all_jobs(bare, slurm) -> None:
-    """If Slurm briefly does not know a job, teralog asks again.
+    """If squeue once lists no job, teralog asks again, and the running runs stay RUNNING.
 
-    Slurm may not know a job while it changes an array. A running run must not become UNKNOWN.
+    Slurm may list no job for a moment, while it changes an array.
     """
     bare.write_slurm_campaign(WAIT, matrix="seed: [1, 2]")
     bare.teralog("submit", "campaign.yaml")
@@ -204,7 +204,8 @@ def test_a_completed_task_stays_completed_though_its_array_is_cancelled(
 ) -> None:
     """If squeue reports only that an array is cancelled, its completed tasks stay COMPLETED.
 
-    If the files in which the jobs recorded their own ends are deleted, the tasks are UNKNOWN.
+    teralog knows this from files in which the jobs recorded their ends. If the test deletes these
+    files, the tasks are UNKNOWN.
     """
     bare.write_slurm_campaign("true", matrix="seed: [1, 2]")
     bare.teralog("submit", "campaign.yaml")

@@ -34,7 +34,8 @@ exit $code
 def hold_sbatch(play, after: str = "", *, held: bool = True) -> None:
     """Put a wrapper of sbatch first on the PATH. The wrapper waits for `let_sbatch_go_on`.
 
-    after: bash lines that the wrapper executes after sbatch. held: whether the wrapper waits.
+    after: bash lines that the wrapper executes after sbatch.
+    held: if false, the wrapper does not wait.
     """
     folder = play.path / "bin"
     folder.mkdir(exist_ok=True)
@@ -147,7 +148,7 @@ def test_a_retry_stops_before_it_submits_cancelled_runs(bare) -> None:
 
 
 def test_a_cancel_of_one_run_leaves_the_others_to_the_submit(bare) -> None:
-    """If an active submit has not submitted a run yet, `cancel` of this run does not wait.
+    """`cancel` of a run that an active submit has not submitted yet ends at once, without waiting.
 
     The submit then skips this run, and starts all others.
     """
@@ -212,7 +213,7 @@ def wait_until_two_run(play) -> None:
 
 @pytest.fixture
 def disk(bare) -> Iterator[Disk]:
-    """Yield a small disk for the results of a campaign of two runs that do not end."""
+    """Yield a small disk for the results of a campaign, whose two runs do not end by themselves."""
     bare.write_slurm_campaign(WAIT, matrix="seed: [1, 2]")
     with small_disk(bare) as disk:
         yield disk
@@ -261,9 +262,9 @@ def test_without_a_writable_folder_status_and_cancel_still_work(disk: Disk, trou
 def test_on_a_full_disk_unmarked_runs_are_reported_and_jobs_are_cancelled(
     disk: Disk,
 ) -> None:
-    """On a full disk, `cancel` ends jobs, but cannot record that unstarted runs are cancelled.
+    """On a full disk, `cancel` ends jobs, but cannot mark unstarted runs as cancelled.
 
-    It reports these runs.
+    It reports how many runs it cannot mark.
     """
     play = disk.playground
     assert disk.teralog("submit").returncode == 0

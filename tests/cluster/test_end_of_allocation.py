@@ -52,9 +52,9 @@ def the_job(slurm) -> str:
 
 
 def finish(play) -> None:
-    """Run `submit --here` in another allocation, and assert that all runs are COMPLETED.
+    """Run `submit --here` in another allocation, and assert that all eight runs are COMPLETED.
 
-    From now on, all runs may end; interrupted runs start again.
+    First it lets the runs end that wait for `play.go`.
     """
     play.go()
     last = start(play, f"{SALLOC} {TERALOG} submit campaign.yaml --here")
@@ -64,7 +64,7 @@ def finish(play) -> None:
 
 
 def assert_none_failed_that_never_began(play) -> None:
-    """Assert that no run has failed: 2 runs are COMPLETED, others INTERRUPTED or NOT_STARTED."""
+    """Assert that two runs are COMPLETED, and every other run is INTERRUPTED or NOT_STARTED."""
     states = play.states()
     assert {*states} == {"COMPLETED", "INTERRUPTED", "NOT_STARTED"}, states
     assert states.count("COMPLETED") == 2
@@ -106,7 +106,7 @@ def test_runs_that_have_not_started_stay_missing_when_an_allocation_ends(
 
 
 def test_the_next_batch_job_runs_the_missing_runs(play, slurm) -> None:
-    """If a job of `salloc --batch` is cancelled, another such job starts the remaining runs."""
+    """If a job of `salloc --batch` is cancelled, a second such job runs the remaining runs."""
     line = play.teralog("salloc", "campaign.yaml", "--batch").stdout
     larger = line.replace("--gres=gpu:1", "--gres=gpu:4").replace("--mem=1G", "--mem=2G")
     assert start(play, larger.replace("--cpus-per-task=1", "--cpus-per-task=8")).wait(60) == 0

@@ -87,7 +87,10 @@ def ended(play, seconds: float = 90) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", ENDS)
 def test_a_failed_run_shows_its_reason_and_a_retry_completes_it(play, cluster, name: str) -> None:
-    """`submit` does not start a failed run again; `retry` with the run's outcome does."""
+    """`status` shows how a run ended; `retry --only OUTCOME`, with this outcome, completes the run.
+
+    `submit` does not start a failed run again, nor does `retry --only` with another outcome.
+    """
     end = ENDS[name]
     play.write_slurm_campaign(
         end.body, matrix="seed: [1]", profile=end.profile, time_limit=end.time_limit

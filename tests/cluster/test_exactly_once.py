@@ -113,7 +113,10 @@ def write_series(play) -> None:
 
 
 def seeds_started(play) -> dict[str, list[str]]:
-    """Return the seeds of each series in the order in which their runs started."""
+    """Return the seeds of the runs of each series, in the order in which the runs started.
+
+    The series have the names ddp and zero1.
+    """
     labels = {run["run_id"]: run["label"].split(" seed=") for run in play.status()}
     started: dict[str, list[str]] = {"ddp": [], "zero1": []}
     for run, what, *_ in play.events():
@@ -145,7 +148,10 @@ def test_many_submits_without_locks_start_each_run_once(play) -> None:
 
 
 def submit_in_a_group(play) -> "subprocess.Popen[bytes]":
-    """Start a submit that the test can kill with all its children; keep its output."""
+    """Start a submit as a process group of its own, so that the test can kill it with its children.
+
+    Its errors are appended to the file submits.err.
+    """
     with (play.path / "submits.err").open("ab") as errors:
         return subprocess.Popen(
             [TERALOG, "submit", "campaign.yaml"],
@@ -234,9 +240,9 @@ def test_a_job_whose_submit_died_before_the_record_is_found_by_its_name(play, sl
 
 
 def test_a_run_never_submitted_has_no_attempt(play) -> None:
-    """If a submit was killed before sbatch, its attempts are not counted.
+    """If a submit is killed before its sbatch created a job, its runs have no attempt from it.
 
-    The next submit withdraws their batch of runs, and starts the runs.
+    The next submit withdraws the batch of runs of the killed submit, and starts the runs.
     """
     slow_sbatch(play, 30, 0)
     submit = play.start("submit", "campaign.yaml")

@@ -12,7 +12,10 @@ TOO_LARGE = 'case "$*" in *"ddp"*"--micro-batch-size 2 "*) test -e "$LEDGER.go" 
 
 
 def sweep(play, body: str, profile: str = "") -> None:
-    """Write a campaign of three series, one per strategy, of 3, 2 and 3 runs."""
+    """Write a campaign of three series, one per strategy, of 3, 2 and 3 runs.
+
+    The micro-batch size grows within a series. body: the bash lines that each run executes.
+    """
     play.write_slurm_campaign(
         body, matrix="strategy: [ddp, zero1, zero2], micro_batch_size: [4, 1, 2]", profile=profile
     )
@@ -24,7 +27,7 @@ def sweep(play, body: str, profile: str = "") -> None:
 
 
 def wait_until_ended(play, states: list[str]) -> None:
-    """Wait until the runs of strategy ddp have these states, and all others have completed."""
+    """Wait until the three runs of strategy ddp have these states, and the other five completed."""
     play.wait_for([*states, *["COMPLETED"] * 5])
 
 

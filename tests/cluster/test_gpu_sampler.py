@@ -30,7 +30,7 @@ NODES = 2
 
 @contextmanager
 def script_in_allocation(play: Any, body: str) -> Iterator[int]:
-    """Start a job script in an allocation that outlives the script; yield its process id."""
+    """Start a job script in an allocation that outlives the script; yield the script's pid."""
     folder = play.path / "programs"
     folder.mkdir()
     smi = folder / "nvidia-smi"
@@ -73,7 +73,7 @@ def script_in_allocation(play: Any, body: str) -> Iterator[int]:
 
 
 def samples(play: Any) -> int:
-    """Return on how many nodes a GPU sampler is active now."""
+    """Return how many GPU samplers are active now; each node of a run has one."""
     return sum(name == "nvidia-smi" for name in play.process_names())
 
 

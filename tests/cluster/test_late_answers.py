@@ -37,9 +37,10 @@ def names(slurm) -> list[str]:
 def test_a_job_that_slurm_accepts_late_runs_nothing_twice(
     late, slow_to_accept, seconds: int, killed: bool, count: int
 ) -> None:
-    """If Slurm accepts a job late, the runs start once: in this job or in that of the next submit.
+    """If Slurm accepts a job after sbatch has given up, each run still starts only once.
 
-    If the next submit starts the runs, the late job ends at once.
+    Either the late job starts the runs, or the job of the next submit does. In the second case, the
+    late job ends at once.
     """
     late.write_slurm_campaign("sleep 0.2", matrix=f"seed: {[*range(count)]}")
     late.plugin.write_text(f"{seconds}\n")

@@ -118,9 +118,9 @@ ON_SLURM = ("--on-slurm", "cpu.yaml", "--shards", "4")
     ],
 )
 def test_output_equals_that_of_one_process(archive: Archive, options: Any, layouts: Any) -> None:
-    """`parse --on-slurm` prints the same bytes as `parse`, in each output format.
+    """`parse --on-slurm` prints the same as `parse`, in each output format.
 
-    The first call reads the logs; calls for further output formats use its results.
+    Only the first call reads the logs, in one Slurm job. Calls for other formats use its results.
     """
     for layout in layouts:
         alone = archive.parse(*options, *layout)

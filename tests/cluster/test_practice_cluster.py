@@ -118,7 +118,7 @@ def printed_by(job: str, folder: Path) -> Path:
 def test_a_node_that_fails_stays_away_from_the_job_it_lost(slurm: Cluster, tmp_path: Path) -> None:
     """If a node fails, its job starts again on another node; the failed node stays drained.
 
-    Slurm would hold the job if the job came back to this node too early.
+    If the failed node got this job again too early, Slurm would hold the job.
     """
     body = """trap "" TERM; echo "$SLURMD_NODENAME"; [[ -v SLURM_RESTART_COUNT ]] || sleep 600"""
     options = ("--requeue", "--open-mode=append", "--partition=v100")

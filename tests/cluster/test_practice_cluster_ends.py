@@ -44,7 +44,7 @@ def folder(slurm: object) -> Iterator[Path]:
 
 
 def belonging_to(folder: Path) -> list[psutil.Process]:
-    """Return the running processes that belong to a cluster, including its jobs."""
+    """Return the running processes of the practice cluster in `folder`, including its jobs."""
     collected = []
     for process in psutil.process_iter():
         try:

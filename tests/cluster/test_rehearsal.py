@@ -28,10 +28,10 @@ PROGRAMS = {"megatron_deepspeed_3d": ("pretrain_gpt2.py", "pretrain_gpt.py")}
 
 
 def write_campaign(folder: Path, framework: str, nodes: Sequence[int]) -> Campaign:
-    """Write a campaign of a framework for these node counts, its cluster profile, and its files.
+    """Write a campaign of a framework, a cluster profile, and empty files that the runs name.
 
-    The files, e.g. the training program, are empty. The settings are those of the framework's
-    campaign in tests/scripts, which is made for V100 GPUs.
+    The settings are those of the framework's campaign in tests/scripts, made for V100 GPUs.
+    An empty file stands for e.g. the training program. nodes: the node counts of the runs.
     """
     recorded = yaml.safe_load((SCRIPTS / f"{framework}-v100.yaml").read_text())
     defaults = recorded["defaults"] | {"time_limit": 20}

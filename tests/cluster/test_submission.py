@@ -101,7 +101,7 @@ def test_squeue_shows_which_runs_are_running(bare, slurm, seeds: list[int]) -> N
 
 
 def test_an_array_is_split_where_it_is_too_large_and_bounded_where_asked(bare, slurm) -> None:
-    """An array larger than max_array_size is split; --throttle limits each smaller array."""
+    """Five runs become three job arrays if max_array_size is 2; --throttle limits each of them."""
     bare.write_slurm_campaign("true", matrix="seed: [1, 2, 3, 4, 5]", profile="max_array_size: 2\n")
     submitted = bare.teralog("submit", "campaign.yaml", "--throttle", "1", "--hold")
     ids = [line.partition(":")[0] for line in submitted.stdout.splitlines()]
@@ -165,7 +165,10 @@ def test_a_submit_waits_for_another_active_one_with_a_message(bare) -> None:
 
 
 def test_runs_over_the_submission_limit_are_left_to_the_next_submit(bare) -> None:
-    """Runs beyond the submission limit are left to the next submit; a message has their number."""
+    """`submit` starts no more runs than the submission limit, and prints how many runs are left.
+
+    The next submit starts these runs, once earlier runs have ended.
+    """
     bare.write_slurm_campaign(WAIT, profile="submission_limit: 3\n")
     first = bare.teralog("submit", "campaign.yaml")
     assert (
@@ -331,10 +334,10 @@ def test_a_failed_node_is_reported_and_retry_can_exclude_it(play, cluster) -> No
 
 
 def test_a_run_that_slurm_starts_again_keeps_its_log_and_counts_its_restarts(play, cluster) -> None:
-    """A requeued run has no outcome; its log has the output of both starts.
+    """If Slurm requeues a run, its log has the output of both starts; `status` counts restarts.
 
-    `status` shows the number of its restarts. For some seconds, accounting reports that the run has
-    ended; teralog ignores this.
+    Until the run ends, it has no outcome. teralog ignores that accounting reports an end for some
+    seconds.
     """
     play.write_slurm_campaign(f"echo life ${{SLURM_RESTART_COUNT:-0}}; {WAIT}", matrix="seed: [1]")
     play.teralog("submit", "campaign.yaml")
@@ -514,7 +517,10 @@ exclusive: user
 
 
 def test_slurm_gets_the_profile_s_settings(bare, slurm) -> None:
-    """Keys of the profile set fields of the job; `--exclude` adds a node to the profile's list."""
+    """Settings of the profile, e.g. a reservation, reach the job in Slurm.
+
+    `submit --exclude` adds a node to the profile's list of excluded nodes.
+    """
     node, other, *_ = slurm.plan.names_32g
     reservation = ("ReservationName=ours", f"Nodes={node}", "StartTime=now", "Duration=60")
     slurm.run("scontrol", "create", "reservation", *reservation, "Users=root")

@@ -220,7 +220,10 @@ def test_on_a_terminal_the_table_stays_in_place(play) -> None:
 
 
 def test_a_run_that_slurm_starts_again_is_watched_from_its_last_start(play, slurm) -> None:
-    """If Slurm starts a run again, its progress starts over, although its log continues."""
+    """If Slurm starts a run again, `watch` shows its progress from the new start only.
+
+    The log also contains the output of the earlier start.
+    """
     write_campaign(play, slow_node="none", requeue="true")
     play.teralog("submit", "campaign.yaml")
     first, *_ = play.wait_for(["RUNNING"] * 4)
@@ -260,9 +263,9 @@ def watch_once(play: Any, *arguments: str) -> Any:
 
 
 def watch_until_dealt_with(play: Any, what: str) -> str:
-    """Call `watch --once --on-hang WHAT` until the run hangs; return the output of the last call.
+    """Call `watch --once` until it acts on the hung run; return the output of the last call.
 
-    what: `cancel` or `requeue`, the action on a hung run.
+    what: `cancel` or `requeue`, the value of `--on-hang`.
     """
     printed: list[str] = []
 

@@ -129,7 +129,7 @@ def test_estimate_takes_a_campaign_as_the_command_does(what: Any) -> None:
 def test_mistakes_are_value_errors(
     what: Any, campaign: Path | None, options: dict[str, Any], message: str
 ) -> None:
-    """If an argument is wrong, a ValueError has the message that the command would print."""
+    """If an argument is wrong, `estimate` raises a ValueError whose message names the mistake."""
     with pytest.raises(ValueError, match=re.escape(message)):
         teralog.estimate(what, campaign, **options)
 

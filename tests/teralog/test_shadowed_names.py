@@ -75,7 +75,10 @@ def run(
 
 
 def test_every_way_to_start_the_command_gets_its_own_packages(others: Path) -> None:
-    """Teralog imports its own packages, even if the path first has packages of the same names."""
+    """Started as `teralog` or as `python -m teralog`, teralog imports its own packages.
+
+    Packages of the same names are in the current folder, and in some cases first on the path.
+    """
     (others / "a.log").write_text(REPORTS)
     script, module = [BIN / "teralog"], [sys.executable, "-m", "teralog"]
     for command, path in ((script, others), (module, others), (module, None)):
@@ -96,9 +99,9 @@ def test_python_m_names_itself_in_its_help() -> None:
 
 
 def test_supervisors_of_runs_get_their_own_packages(others: Path) -> None:
-    """A run completes and is reported, even with packages of the same names as teralog's.
+    """A run completes even if other packages with the names of teralog's are in its folder.
 
-    Those packages are in the campaign's folder and on the path.
+    The folder is also on PYTHONPATH. The run's supervisor must still import teralog's packages.
     """
     (others / "here.yaml").write_text("scheduler: local\ngpus_per_node: 0\npython: ./program\n")
     (others / "program").write_text(f"#!/bin/bash\ncat << 'END'\n{REPORTS}END\n")

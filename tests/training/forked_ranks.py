@@ -26,9 +26,10 @@ def train_forked(
 ) -> list[Finished]:
     """Run a training program once per command line, on two ranks; return the results in order.
 
-    main: the program's function, e.g. "orchestrator.workloads.gpt:gpt_main". load: modules to
-    import before the ranks are forked. A result has the larger one of the two exit codes. Its
-    output is that of rank 0, then that of rank 1.
+    main: the program's function, e.g. "orchestrator.workloads.gpt:gpt_main".
+    load: modules to import before the ranks are forked.
+    A result contains the larger exit code of the two ranks, and the output of rank 0 followed by
+    that of rank 1.
     """
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(

@@ -54,7 +54,11 @@ def arguments(strategy: str = "ddp", **changes: object) -> list[str]:
 
 
 def deepspeed_config(path: Path, stage: int, **changes: object) -> Path:
-    """Write a DeepSpeed JSON file with the optimizer of strategy ddp, and with all timers on."""
+    """Write a DeepSpeed JSON file; return its path.
+
+    Its optimizer is that of strategy ddp, and all timers are on. stage: the ZeRO stage.
+    changes: sections that replace those of the file.
+    """
     adam = {"betas": [0.9, 0.95], "eps": 1e-8, "weight_decay": 0.01, "torch_adam": True}
     config = {
         "train_micro_batch_size_per_gpu": 4,
@@ -81,7 +85,10 @@ def strategy(request: pytest.FixtureRequest) -> str:
 
 
 def train_all(folder: Path) -> dict[str, Finished]:
-    """Train on two ranks with each strategy and each of VARIANTS; return the results by name."""
+    """Train on two ranks with each strategy; with ddp and zero3, also train each of VARIANTS.
+
+    Returns the results by the names of the trainings, e.g. "zero3 bf16".
+    """
     commands = {"ddp": arguments()}
     for name in STRATEGIES[1:]:
         stage, _, offload = name.partition("-")
@@ -119,7 +126,7 @@ def settings(**changes: Any) -> Settings:
 
 @pytest.fixture(scope="module")
 def reference_loss() -> float:
-    """Return the final loss of a plain loop over the tokens of both ranks, without a strategy.
+    """Return the final loss of a plain loop, without DDP or ZeRO, over the tokens of both ranks.
 
     The fixture asserts that this loss differs much from the first loss. Otherwise an untrained
     model would have nearly the same loss.
@@ -289,7 +296,7 @@ def free_job_id() -> int:
 
 
 def slurm_tasks(folder: Path, *command: str) -> list[Finished]:
-    """Run two processes with the variables that srun sets; return their results.
+    """Run a command in two processes with the variables that srun sets; return their results.
 
     A fake scontrol expands the host list.
     """

@@ -123,7 +123,7 @@ def files(plan: Plan, host: Host) -> Mapping[str, str]:
 
 
 def accounts(user: str) -> str:
-    """Return the commands for sacctmgr that create the cluster, two QOS, an account and a user."""
+    """Return commands for sacctmgr that add the cluster, two QOS, an account and a user."""
     return f"""\
 add cluster practice
 add qos dev MaxWall=2:00:00 Flags=DenyOnLimit Priority=100

@@ -18,10 +18,10 @@ HEAD = "name: a\ndefaults: {framework: gpt, model: s}\n"
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
 def test_every_example_can_be_run(path: Path, monkeypatch: pytest.MonkeyPatch):
-    """The runs of the campaigns in examples/ are possible, because users copy these campaigns.
+    """All runs of the campaigns in examples/ are possible, because users copy these campaigns.
 
-    A file is an exception if its comments report numbers that contradict each other. Such a file
-    has impossible runs.
+    Exceptions are files with the word "contradict" in a comment: they contain rows of a published
+    page whose numbers contradict each other. Such a file must have an impossible run.
     """
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     campaign = load_campaign(path)
@@ -31,7 +31,10 @@ def test_every_example_can_be_run(path: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 def test_a_run_has_its_identity_its_label_and_its_place(campaign_of: CampaignOf):
-    """A plan lists the runs of `matrix` before the runs of `include`, each with its repeats."""
+    """Each planned run has its own id, label and place, also each repeat of a run.
+
+    The runs of `matrix` precede the runs of `include`.
+    """
     campaign = campaign_of(
         f"{HEAD}matrix: {{strategy: [ddp, zero1]}}\ninclude: [{{seed: 2}}]\nrepeats: 2\n"
     )
@@ -101,9 +104,9 @@ def test_a_run_that_is_asked_for_twice_is_planned_once(campaign_of: CampaignOf):
 
 
 def test_another_time_limit_alone_does_not_make_another_run(campaign_of: CampaignOf):
-    """Runs that differ only in their time limit are one run.
+    """Two entries that differ only in their time limit are planned as one run.
 
-    This run keeps the time limit that the file gives first, and a message reports that.
+    The run has the time limit of the first entry, and a message reports this.
     """
     campaign = campaign_of(f"{HEAD}include: [{{time_limit: 5}}, {{time_limit: 10}}]\n")
     assert [planned.run.resources.time_limit_seconds for planned in campaign.runs] == [300]
@@ -322,7 +325,7 @@ MISFITS = {
 
 
 def files(table: dict[str, list[str]]) -> st.SearchStrategy[dict[str, Any]]:
-    """Generate the content of campaign files, without the key `name`.
+    """Return a strategy that generates the keys of campaign files, except `name`.
 
     table: for each parameter, the values to choose from, each as YAML text.
     """
@@ -342,9 +345,9 @@ def files(table: dict[str, list[str]]) -> st.SearchStrategy[dict[str, Any]]:
 
 
 def written(value: Any) -> str:
-    """Return a value as YAML in flow style, e.g. {a: [1, 2]}.
+    """Return a value as YAML on one line, e.g. {a: [1, 2]}.
 
-    A string is YAML already, so it is copied unchanged.
+    A string is copied unchanged, because it already is YAML.
     """
     if isinstance(value, dict):
         return "{" + ", ".join(f"{name}: {written(inner)}" for name, inner in value.items()) + "}"

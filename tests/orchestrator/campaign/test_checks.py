@@ -161,7 +161,10 @@ def test_every_reason_is_reported_with_its_numbers(
 def test_layers_split_across_nodes_are_reported_as_a_warning(
     run_of: RunOf, nodes: int, gpus_per_node: int, tensor_parallel_size: int, worth_a_look: bool
 ):
-    """If tensor parallelism splits a layer across nodes, the run is slow, and gets a warning."""
+    """A run gets a warning if its tensor parallelism divides a layer across nodes.
+
+    Such a run is slow, because each layer waits for the network.
+    """
     split = {"nodes": nodes, "gpus_per_node": gpus_per_node}
     run = run_of(
         framework="deepspeed", script="a", tensor_parallel_size=tensor_parallel_size, **split

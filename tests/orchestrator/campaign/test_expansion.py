@@ -64,14 +64,17 @@ def test_included_runs_are_added_to_those_of_the_matrix(
 ):
     """The runs of `include` are added to those of `matrix`.
 
-    Without `matrix` and `include`, the defaults alone are a run.
+    If a file has neither key, its only run consists of the values in `defaults`.
     """
     assert [(entry.where, entry.values) for entry in entries(file(**keys))] == expected
 
 
 @given(st.lists(st.integers(0, 4), max_size=4), st.integers(0, 3))
 def test_a_matrix_crosses_to_the_product_of_its_lengths(lengths: list[int], included: int):
-    """The matrix loses no combination of values, and repeats none."""
+    """A matrix gives each combination of its values exactly once.
+
+    Each entry of `include` adds one run.
+    """
     matrix = {f"p{index}": list(range(length)) for index, length in enumerate(lengths)}
     made = entries(file(matrix=matrix, include=[{"q": n} for n in range(included)]))
     product = 1 if lengths or not included else 0
@@ -82,7 +85,10 @@ def test_a_matrix_crosses_to_the_product_of_its_lengths(lengths: list[int], incl
 
 
 def test_a_matrix_that_crosses_to_too_many_runs_is_refused_before_it_is_crossed():
-    """A matrix with too many runs is refused before the runs fill the memory."""
+    """A matrix that would give too many runs is refused before the runs are created.
+
+    Otherwise they would fill the memory.
+    """
     matrix = {name: [*range(1000)] for name in ("seed", "nodes", "train_iters", "num_layers")}
     with pytest.raises(UserError) as caught:
         entries(file(matrix=matrix))

@@ -172,7 +172,10 @@ PROBLEMS = {
 def test_all_problems_of_a_file_are_reported_at_once(
     problems_of: ProblemsOf, text: str, problems: list[str]
 ):
-    """Each message begins with the file and the path of the key."""
+    """All problems of a campaign file are reported at once.
+
+    Each message begins with the file and the path of the key.
+    """
     assert problems_of(text) == problems
 
 
@@ -275,9 +278,10 @@ IN_PLAY = {
 def test_frameworks_in_play_are_those_that_are_named(
     data: dict[str, object], expected: tuple[str, ...]
 ):
-    """If the file names a framework, only the named frameworks' parameters are known.
+    """The frameworks of a campaign are those that its file names.
 
-    If the file names no framework, the parameters of all frameworks are known.
+    If the file names none, they are all frameworks that teralog has. The file may contain only the
+    parameters of these frameworks.
     """
     assert set(frameworks_in_play(data)) == set(expected)
 

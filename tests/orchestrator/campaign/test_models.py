@@ -84,7 +84,10 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("choice", CHOICES.values(), ids=CHOICES)
 def test_a_run_with_a_model_is_made_again_from_its_record(choice: dict[str, Any], folder: Path):
-    """A run that is created from its record has the identity and sizes of the recorded run."""
+    """From its record alone, a run is created again with the same identity and the same sizes.
+
+    The config.json of its model need not exist any more.
+    """
     campaign = campaign_of(folder, choice)
     (planned,) = campaign.runs
     store = CampaignStore(folder / "results")
@@ -97,9 +100,9 @@ def test_a_run_with_a_model_is_made_again_from_its_record(choice: dict[str, Any]
 
 
 def test_a_named_model_is_counted_as_described(folder: Path):
-    """A run of a named model has the parameters and FLOPs of the model's description.
+    """A run of a named model has the parameters and FLOPs of the description of this model.
 
-    Its vocabulary has the size after Megatron's padding.
+    The vocabulary in this description has the size after Megatron's padding.
     """
     choice = {"model": {"name": "mixtral-8x7b", "num_layers": 2}, "seq_length": 512}
     (planned,) = campaign_of(folder, choice, global_batch_size=4, gpus_per_node=1).runs
@@ -140,9 +143,9 @@ def test_runs_are_excluded_by_variants(folder: Path):
 
 
 def test_equal_models_are_one_run(folder: Path):
-    """Two equal models with different names are one run.
+    """Runs have the same identity if their models are equal, even if they name them differently.
 
-    A run with its defaults written out is the same run too.
+    An option with its default value changes nothing.
     """
     config = named_model("llama3-8b").config
     (folder / "llama.json").write_text(json.dumps({**config, "torch_dtype": "bfloat16"}))

@@ -50,7 +50,7 @@ CAMPAIGNS: dict[str, list[tuple[str, dict[str, str]]]] = {
 
 
 def page_rows(name: str) -> list[dict[str, str]]:
-    """Return the rows of the page that a campaign should plan, from all tables of the campaign.
+    """Return the rows of the GPT2 page that a campaign should plan, each with its values by column.
 
     A value that the page gives only in a note on a whole table is added to every row of the table.
     """
@@ -72,7 +72,11 @@ def wanted(row: dict[str, str], columns: list[str]) -> tuple[str, ...]:
 
 
 def contradictory(row: dict[str, str]) -> bool:
-    """Return whether the numbers of a row contradict each other."""
+    """Return whether a row's numbers contradict each other.
+
+    The number of GPUs must be the product of TP, stages and data-parallel size. The global batch
+    size must be the product of micro-batch size, micro-batches and data-parallel size.
+    """
     numbers: dict[str, int] = {key: int(text) for key, text in row.items() if text.isdecimal()}
     tensor, world_size = numbers["tensor_parallel_size"], numbers["world_size"]
     split = tensor * min(numbers.get("pipeline_parallel_size", 1), world_size // tensor)
@@ -83,7 +87,10 @@ def contradictory(row: dict[str, str]) -> bool:
 
 @pytest.mark.parametrize("name", CAMPAIGNS)
 def test_a_campaign_plans_the_rows_of_the_page(name: str):
-    """Every consistent row of the page is planned with its numbers; repeated rows are one run."""
+    """The possible runs of a campaign have the numbers of the page's rows without contradictions.
+
+    Rows that the page repeats are one run.
+    """
     rows = [row for row in page_rows(name) if not contradictory(row)]
     columns = [column for column in COLUMNS if all(column in row for row in rows)]
     runs = [

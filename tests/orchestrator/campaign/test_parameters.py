@@ -174,12 +174,15 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 @pytest.mark.parametrize(("values", "problems"), PROBLEMS.values(), ids=PROBLEMS)
 def test_all_problems_are_reported_at_once(values: dict[str, Any], problems: list[str]):
-    """Each message begins with the path of its key."""
+    """All invalid parameters are reported at once, each with the path of its key."""
     assert list(parameter_problems("defaults", values, FRAMEWORKS)) == problems
 
 
 def test_a_parameter_of_another_framework_is_unknown_if_the_campaign_uses_one():
-    """A misspelt or misplaced option is reported, never silently ignored."""
+    """A parameter is refused if it belongs only to frameworks that the campaign does not use.
+
+    The message names these frameworks.
+    """
     assert list(parameter_problems("defaults", {"script": "train.py"}, ["gpt"])) == [
         "defaults: unknown key 'script'; it is a parameter of deepspeed, hf_deepspeed"
     ]

@@ -25,9 +25,9 @@ exclude: [{{strategy: ddp, global_batch_size: 12}}]
 
 
 def test_a_plan_shows_each_run_with_its_sizes(campaign_of: CampaignOf):
-    """A plan shows the ranks, batch sizes, parameters and memory of each run, also if impossible.
+    """A plan shows the ranks, batch sizes, parameters and memory of every run, even if impossible.
 
-    If the global batch cannot be divided into micro-batches, their number is absent.
+    The number of micro-batches is absent if the global batch cannot be divided into micro-batches.
     """
     rows = as_records(plan_table(campaign_of(MIXED), {}))
     assert [row.pop("run_id") for row in rows] == [p.run_id for p in campaign_of(MIXED).runs]
@@ -53,7 +53,10 @@ def test_a_plan_shows_each_run_with_its_sizes(campaign_of: CampaignOf):
 
 
 def test_a_plan_shows_how_runs_are_split_if_one_is_split(campaign_of: CampaignOf):
-    """A plan has no column for a parallel size, e.g. tensor-parallel, that is 1 in all runs."""
+    """A plan has a column for a parallel size only if this size exceeds 1 in a run.
+
+    Parallel sizes are e.g. pipeline-parallel and tensor-parallel.
+    """
     split = (
         "name: split\ndefaults: {framework: deepspeed, script: a.py, gpus_per_node: 4}\n"
         "matrix: {pipeline_parallel_size: [1, 2]}\n"
@@ -122,9 +125,9 @@ def test_the_totals_are_one_line(campaign_of: CampaignOf, text: str, line: str):
 
 
 def test_the_totals_count_what_is_done(campaign_of: CampaignOf):
-    """The totals count GPU-hours only of runs that will start.
+    """The line of totals counts completed runs, and GPU-hours only of runs that will start.
 
-    Table and JSON show the state of each run, e.g. "completed" or "to start".
+    The plan's table and JSON show the state of each run, e.g. "completed" or "to start".
     """
     campaign = campaign_of(MIXED)
     first, *_ = campaign.runs

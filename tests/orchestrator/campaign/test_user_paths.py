@@ -95,7 +95,7 @@ def test_nothing_is_rendered_if_the_path_of_python_has_an_unset_variable(
 def test_nothing_is_submitted_if_the_log_folder_does_not_exist(
     campaign_of: Callable[[str], Campaign], tmp_path: Path
 ) -> None:
-    """If the path of the profile's log folder contains an unset variable, `submit` is refused.
+    """`submit` is refused if the path of the profile's log folder contains an unset variable.
 
     Otherwise `submit` would write logs to a folder with the literal name $NOWHERE.
     """

@@ -233,10 +233,7 @@ def test_a_long_wait_is_reported_on_a_terminal(
     terminal: bool,
     message: str,
 ) -> None:
-    """If a command waits longer than a given time, it prints one message.
-
-    It prints the message only on a terminal.
-    """
+    """If a command waits too long, it prints one message, but only on a terminal."""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
     with told_if_slow("asking", seconds=0.01):
         time.sleep(1)

@@ -117,7 +117,10 @@ def test_csv_json_and_parquet_have_the_same_cells(command: tuple[str, ...]) -> N
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
 @pytest.mark.usefixtures("folder")
 def test_people_are_shown_the_same_rows_in_every_format(command: tuple[str, ...]) -> None:
-    """Markdown and LaTeX have equal numbers of rows and columns; the default format is text."""
+    """A table has the same numbers of rows and columns in Markdown and LaTeX.
+
+    Without `--format`, a command prints the format `text`.
+    """
     assert teralog(*command, "--format", "text").stdout == teralog(*command).stdout
     markdown = teralog(*command, "--format", "markdown").stdout.splitlines()
     latex = teralog(*command, "--format", "latex").stdout.splitlines()
@@ -135,7 +138,10 @@ def test_people_are_shown_the_same_rows_in_every_format(command: tuple[str, ...]
 
 
 def commands(group: click.Group, names: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Yield the name of every command that has `--format` or `--json`, as a tuple of words."""
+    """Yield every command with `--format` or `--json`, as a tuple of the words that the user types.
+
+    E.g. ("estimate", "memory") is one command.
+    """
     for name, command in group.commands.items():
         if isinstance(command, click.Group):
             yield from commands(command, (*names, name))

@@ -134,7 +134,7 @@ def test_a_run_that_was_never_started_has_no_outcome(tmp_path: Path):
 
 
 def test_a_log_that_cannot_be_read_reports_nothing(tmp_path: Path, attempt_in: AttemptIn):
-    """If a log cannot be read, the outcome follows from the scheduler's state alone."""
+    """If a run's log cannot be read, its outcome follows from the scheduler's state alone."""
     folder = RunFolder(tmp_path / "run")
     attempt = attempt_in(folder, state="FAILED")
     attempt.log.mkdir()
