@@ -122,7 +122,10 @@ REFUSED = {
 
 @pytest.mark.parametrize(("text", "says"), REFUSED.items(), ids=[*map(repr, range(len(REFUSED)))])
 def test_an_invalid_expression_is_refused_before_any_run_is_made(text: str, says: str):
-    """Calls, attributes, subscripts and powers are refused, so an expression cannot run code."""
+    """An invalid expression is refused when it is compiled, before teralog uses it on a run.
+
+    Calls, attributes, subscripts and powers count as invalid, so an expression cannot run code.
+    """
     with pytest.raises(UserError) as caught:
         compile_expression(text, VALUES)
     assert says in str(caught.value)

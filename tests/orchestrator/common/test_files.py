@@ -61,11 +61,12 @@ def fails(code: str, path: Path) -> str:
 
 
 def interrupt(code: str, path: Path, number: int, moment: int) -> None:
-    """Start Python code that writes a file or folder without end; send it a signal.
+    """Run Python code that writes `path` again and again, and send a signal to its process.
 
     The signal comes at a random time up to 0.1 s after the process prints its first line.
 
-    number: the signal's number. moment: the seed of the random time.
+    code: the Python code; its argument is `path`. number: the signal's number. moment: the seed of
+    the random time.
     """
     process = start(code, path)
     assert process.stdout is not None

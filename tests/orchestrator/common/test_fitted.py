@@ -17,7 +17,10 @@ def _column(name: str, *, minor: bool) -> Column[dict[str, Any]]:
 
 
 def table(rows: list[dict[str, Any]], *, minor: tuple[str, ...] = ()) -> Table:
-    """Return a table of dictionaries; each key is the title of its column."""
+    """Return a table with one row per dictionary in `rows`.
+
+    The keys of the dictionaries are the titles of the columns. minor: the titles of minor columns.
+    """
     names = list(dict.fromkeys(name for row in rows for name in row))
     columns = [_column(name, minor=name in minor) for name in names]
     return make_table(columns, rows)

@@ -138,7 +138,10 @@ def test_a_child_that_was_given_the_lock_keeps_it(
 def test_a_child_that_was_not_given_the_lock_does_not_keep_it(
     lock: Path, holder: Callable[..., Holder]
 ) -> None:
-    """A child process without the lock's descriptor does not keep the lock."""
+    """If a lock's holder is killed, the lock is free, even if a child of the holder still runs.
+
+    The child does not have the lock's file descriptor.
+    """
     parent = holder("child")
     parent.go()
     assert parent.has_it()

@@ -48,6 +48,6 @@ def test_numbers_in_a_text_sort_by_their_size() -> None:
     ids=["short", "long word", "long sentence"],
 )
 def test_a_long_value_leaves_the_rest_of_a_sentence_to_be_read(sentence: str, left: str) -> None:
-    """A message shows the start and end of a long value, and how many characters it left out."""
+    """A message omits the middle of a long value, and says how many characters it omits."""
     assert shortened(sentence) == left
     assert UserError(sentence).problems == (left,)

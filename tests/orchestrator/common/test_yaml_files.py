@@ -105,9 +105,9 @@ def test_a_number_among_arguments_stays_as_it_is_written(
 
 
 def test_numbers_that_occur_once_are_numbers_elsewhere(folder: Path):
-    """A number that a YAML alias repeats becomes text only among the arguments of a program.
+    """If a YAML alias repeats numbers, they become text only as the arguments of a program.
 
-    If the alias repeats it in another place, it stays a number there.
+    As the values of other keys, the same numbers stay numbers.
     """
     path = folder / "some.yaml"
     path.write_text("seed: &n [1, 2]\narguments: *n\nagain: *n\n")

@@ -51,10 +51,10 @@ def log(seconds: float) -> str:
 
 
 def ran(folder: RunFolder, seconds: float | None, position: Position | None) -> None:
-    """Write the attempt of a finished run.
+    """Write the record and the log of an attempt, as a finished run leaves them.
 
-    seconds: the mean duration of its steps; None if it ran out of memory. position: its allocation,
-    its place and its block; None if they are not recorded.
+    folder: the folder of the run. seconds: the mean duration of a step; None if the run ran out of
+    memory. position: the run's allocation, place and block; None if they are not recorded.
     """
     attempt = folder.new_attempt()
     where = (

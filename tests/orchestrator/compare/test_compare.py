@@ -146,10 +146,7 @@ def test_runs_without_a_partner_are_left_out_and_counted() -> None:
 
 
 def test_enough_separate_runs_are_preferred_to_too_few_blocks() -> None:
-    """If ten separate runs of each side give a verdict, one further block does not change it.
-
-    The runs of the block are then left out.
-    """
+    """If ten separate runs of each side give a verdict, a single further block is left out."""
     a, b = blocks([1.0])
     comparison = compare_timings([*alone([2.0] * 10), *a], [*alone([1.0] * 10), *b])
     assert (comparison.paired, comparison.verdict, comparison.left_out) == (False, FASTER, (2, 2))

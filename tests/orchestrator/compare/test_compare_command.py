@@ -160,7 +160,7 @@ def test_two_campaigns_are_compared_run_by_run(folder: Folder) -> None:
 
 
 def test_campaigns_that_differ_in_one_choice_are_compared_across_it(folder: Folder) -> None:
-    """If two campaigns differ in one setting, runs that are equal in all else are paired."""
+    """If two campaigns differ in one setting, runs that are equal in all else are compared."""
     lines = "matrix: {{num_layers: [1, 2], strategy: [{strategy}]}}\nrepeats: 4\n"
     folder.campaign(lines.format(strategy="zero1"), by_layers, name="one")
     folder.campaign(lines.format(strategy="zero2"), by_layers, name="two")

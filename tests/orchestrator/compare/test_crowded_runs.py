@@ -26,9 +26,9 @@ COMMANDS: dict[str, tuple[tuple[str, ...], str]] = {
 def test_crowded_runs_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], sentence: str
 ) -> None:
-    """A message names the crowded runs, and no run that has enough cores.
+    """A message lists the crowded runs, and no run that has enough cores.
 
-    It does not name a run whose record lacks the numbers of ranks and cores.
+    It does not list a run whose record lacks the numbers of ranks and cores.
     """
     monkeypatch.chdir(tmp_path)
     folder = Folder(tmp_path)

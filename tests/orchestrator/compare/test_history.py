@@ -1,4 +1,4 @@
-"""`teralog history` on simulated runs, in campaigns of several names."""
+"""`teralog history` on simulated runs of several campaigns."""
 
 import json
 import math
@@ -335,7 +335,10 @@ def test_a_run_that_this_version_does_not_know_is_named(folder: Folder) -> None:
 def test_a_damaged_file_leaves_its_run_out_and_no_other(
     folder: Folder, name: str, text: str, place: str
 ) -> None:
-    """A line on stderr names the damaged file, in whichever campaign it is."""
+    """If a file of a run is damaged, only this run is left out, whichever campaign it belongs to.
+
+    A line on stderr names the file.
+    """
     file = folder.campaign("own", "matrix: {seed: [1, 2]}\n", 0.1, 0.2)
     folder.campaign("other", "matrix: {seed: [3, 4]}\n", 0.3, 0.4)
     damaged = next(

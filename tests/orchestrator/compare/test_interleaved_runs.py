@@ -93,7 +93,7 @@ def test_blocks_are_of_an_interleaved_order(playground: Any) -> None:
 def test_runs_in_the_file_s_order_record_their_place_too(playground: Any) -> None:
     """Without `order: interleaved`, a run records its place in the order of starts, but no block.
 
-    Within a block, a steady drift cancels. In the file's order it does not.
+    A steady drift cancels within a block, but not in the file's order.
     """
     playground.write_campaign("true", matrix="seed: [1, 2]")
     playground.teralog("submit", "campaign.yaml", "--slots", "1")

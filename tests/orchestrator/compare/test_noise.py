@@ -105,7 +105,11 @@ def test_the_components_of_made_up_runs_are_found_on_the_average() -> None:
 
 
 def run(speed: float, allocation: str | None = None, **more: object) -> MeasuredRun:
-    """Return a run whose first step takes `speed` seconds, and whose second step takes 2 % more."""
+    """Return a measured run of two steps.
+
+    speed: the seconds of the first step; the second takes 2 % more. more: further fields of the
+    run.
+    """
     values = {"framework": "gpt", "num_layers": 2, "global_batch_size": 8}
     plain = MeasuredRun(
         run_id=f"{random.Random(speed).getrandbits(40)}",
@@ -160,10 +164,10 @@ def test_runs_in_allocations_of_their_own_show_what_a_single_run_is_worth() -> N
 
 
 def test_the_variance_of_a_new_run_depends_on_allocations_not_on_runs() -> None:
-    """If two allocations differ much in speed, a new run's variance has one degree of freedom.
+    """The degrees of freedom of a new run's variance follow from the number of allocations.
 
-    A new run is a repeat in any allocation. The runs within each of the two allocations, here
-    twenty, differ far less in speed, so their number does not matter.
+    A new run is a repeat in any allocation. Here, two allocations differ much in speed, and the
+    twenty runs within each hardly differ. So the variance has one degree of freedom, not 38.
     """
     runs = [
         run(level * (1 + 0.001 * turn), name)

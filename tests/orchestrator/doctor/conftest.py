@@ -33,7 +33,11 @@ _DOCTOR = "from teralog.__main__ import main; main()"
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """The findings of doctor in a separate process, one per check, and the modules it imported."""
+    """The result of doctor's checks, which ran in a separate process.
+
+    findings: the results of the checks. modules: the names of all modules that the process
+    imported.
+    """
 
     findings: tuple[Finding, ...]
     modules: frozenset[str]
@@ -49,7 +53,10 @@ class Examination:
 
 
 def _environment(**changed: str | Path | None) -> dict[str, str]:
-    """Return this process's environment with some variables changed, or removed if None."""
+    """Return a copy of this process's environment, with some variables changed.
+
+    changed: the new values by name; None removes the variable.
+    """
     kept = {name: value for name, value in os.environ.items() if name not in changed}
     return kept | {name: str(value) for name, value in changed.items() if value is not None}
 
@@ -61,10 +68,10 @@ def _examine(
     prelude: str = "",
     **changed: str | Path | None,
 ) -> Examination:
-    """Run doctor's checks in a separate Python process in `folder`.
+    """Run doctor's checks in a separate Python process; return its findings and imported modules.
 
-    options: Python's command-line options. prelude: Python code that the process runs before the
-    checks. changed: environment variables; None removes one.
+    folder: the working folder of the process. options: command-line options of Python. prelude:
+    Python code that runs before the checks. changed: environment variables; None removes one.
     """
     done = subprocess.run(
         [sys.executable, *options, "-c", prelude + _EXAMINE, str(timeout_seconds)],
@@ -82,7 +89,11 @@ def _examine(
 
 
 def _doctor(folder: Path, *options: str, **changed: str | Path | None) -> tuple[int, str, str]:
-    """Run `teralog doctor`; return its exit code, output and errors."""
+    """Run `teralog doctor` in a separate process; return its exit code, stdout and stderr.
+
+    folder: the working folder of the process. options: options of doctor. changed: environment
+    variables; None removes one.
+    """
     done = subprocess.run(
         [sys.executable, "-c", _DOCTOR, "doctor", *options],
         cwd=folder,
@@ -96,7 +107,11 @@ def _doctor(folder: Path, *options: str, **changed: str | Path | None) -> tuple[
 
 
 def _program(folder: Path, name: str, script: str) -> Path:
-    """Write an executable shell script into `folder`, which a test then puts on the PATH."""
+    """Write an executable shell script, and return its path.
+
+    folder: the folder of the script, which a test then adds to the PATH. script: the script's
+    commands.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / name
     path.write_text(f"#!/bin/sh\n{script}\n")
@@ -105,7 +120,11 @@ def _program(folder: Path, name: str, script: str) -> Path:
 
 
 def _install(folder: Path, name: str, version: str, *files: str, **metadata_lines: str) -> Path:
-    """Install a distribution into `folder` as pip does: files, METADATA and RECORD."""
+    """Write the files of an installed Python distribution into `folder`, and return `folder`.
+
+    files: paths of the distribution's files, which are written empty. metadata_lines: further lines
+    of its METADATA; the keywords are ignored. As with pip, RECORD lists all files.
+    """
     info = folder / f"{name}-{version}.dist-info"
     info.mkdir(parents=True)
     lines = [f"Name: {name}", f"Version: {version}", *metadata_lines.values()]

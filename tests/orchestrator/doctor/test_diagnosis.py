@@ -45,19 +45,28 @@ def test_only_problems_have_a_remedy(here: Any) -> None:
 
 
 def test_only_python_the_core_the_shell_and_the_names_are_essential(here: Any) -> None:
-    """A machine without GPU, Slurm, compiler and extras can still plan, render and report."""
+    """Only Python, the core packages, the shell, and the absence of name clashes are essential.
+
+    A machine without GPU, Slurm, compiler and extras can still plan, render and report.
+    """
     essential = {finding.topic for finding in here.findings if not finding.optional}
     assert essential == {"Python", "package", "name clash", "shell"}
 
 
 def test_nothing_heavy_is_imported(here: Any) -> None:
-    """The versions are read from package metadata, so doctor answers at once."""
+    """Doctor imports no large package, e.g. torch, so it answers at once.
+
+    It reads the versions from the packages' metadata.
+    """
     heavy = {"torch", "deepspeed", "transformers", "accelerate", "pandas", "numpy", "submitit"}
     assert not heavy & here.modules
 
 
 def test_each_core_package_is_named_with_its_version(here: Any) -> None:
-    """The packages are those that the project's metadata requires."""
+    """Doctor has a finding, with the version, for each package that teralog always requires.
+
+    These packages are in the project's metadata.
+    """
     core = [each.name for each in needed_packages() or () if each.extra is None]
     assert len(core) > 5
     for name in core:

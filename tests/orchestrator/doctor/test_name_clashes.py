@@ -1,4 +1,7 @@
-"""`teralog doctor` finds anything that hides or overwrites one of teralog's packages."""
+"""`teralog doctor` finds anything that hides or overwrites one of teralog's packages.
+
+A distribution is what pip installs: it has a name, a version and files.
+"""
 
 import json
 import shutil

@@ -32,7 +32,10 @@ def examine(examine: Callable[..., Any]) -> Callable[..., Any]:
 def test_without_programs_all_is_missing_but_only_bash_is_needed(
     tmp_path: Path, examine: Callable[..., Any], doctor: Callable[..., tuple[int, str, str]]
 ) -> None:
-    """With an empty PATH, each missing program has a remedy, and there is no traceback."""
+    """With an empty PATH, every program is missing, but only bash is essential.
+
+    Each finding has a remedy. Doctor exits with 1, without a traceback.
+    """
     (tmp_path / "bin").mkdir()
     examination = examine(tmp_path, PATH=tmp_path / "bin", CXX=None, CUDA_VISIBLE_DEVICES="")
     assert examination.one("shell", "bash") == Finding(

@@ -47,7 +47,10 @@ def of_json(*arguments: str) -> Any:
 
 @pytest.fixture
 def campaign(tmp_path: Path) -> str:
-    """Return a campaign on a cluster with a known GPU: two runs, and one run without a model."""
+    """Write a campaign on a cluster with a known GPU, and return the path of its file.
+
+    It has two runs with a model, and one without.
+    """
     (tmp_path / "v100.yaml").write_text("gpus_per_node: 4\ngpu: V100-SXM2-32GB\n")
     path = tmp_path / "campaign.yaml"
     path.write_text(CAMPAIGN)

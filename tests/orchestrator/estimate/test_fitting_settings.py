@@ -22,7 +22,11 @@ MEGATRON = "framework: megatron, source: /x, precision: bf16, gpus_per_node: 8"
 
 @pytest.fixture
 def planned(campaign_of: CampaignOf, tmp_path: Path) -> Planned:
-    """Return a function that loads a campaign of one run on nodes with 8 GPUs of a given kind."""
+    """Return a function that loads a campaign of one run on nodes with 8 GPUs.
+
+    The function takes the name of the GPU ("" if it is unknown), and the text of the campaign's
+    `defaults`.
+    """
 
     def load(gpu: str, defaults: str) -> Campaign:
         profile = f"scheduler: slurm\ngpus_per_node: 8\n{gpu and f'gpu: {gpu}'}\n"
@@ -82,9 +86,9 @@ def planned(campaign_of: CampaignOf, tmp_path: Path) -> Planned:
 def test_the_fewest_changes_that_fit_are_suggested(
     planned: Planned, gpu: str, defaults: str, expected: list[dict[str, object]]
 ) -> None:
-    """The suggestions are the fewest changes of settings with which a run would fit.
+    """For a run that does not fit, teralog suggests the fewest changes of settings to make it fit.
 
-    With each suggestion, the forecast says that the run fits, and the global batch stays the same.
+    Every suggestion has the verdict `yes` and keeps the global batch.
     """
     campaign = planned(gpu, defaults)
     run, cluster = campaign.runs[0].run, campaign.cluster

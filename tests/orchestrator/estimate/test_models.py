@@ -24,7 +24,10 @@ LLAMA3_8B = {
 def test_a_config_is_counted_as_the_named_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str
 ):
-    """The config.json can be given as a file or as its folder."""
+    """A model's config.json gives the same output as the name of the model.
+
+    The user can give the path of the file or of its folder.
+    """
     (tmp_path / "config.json").write_text(json.dumps(LLAMA3_8B))
     monkeypatch.chdir(tmp_path)
     of_file = CliRunner().invoke(main, ["models", given])

@@ -240,8 +240,8 @@ def test_warnings_are_sentences_too(run_of: RunOf, values: dict[str, Any]):
 def test_the_options_that_are_paths_are_options(entry: Framework):
     """Each name in a framework's `start.paths` is the name of one of its options.
 
-    These options are paths. The path of each file that a run opens begins with the value of one of
-    them.
+    The values of these options are paths. Each file that a run opens has one of them as the
+    beginning of its path.
     """
     names = field_types(entry.options)
     assert set(entry.start.paths) <= set(names)
@@ -288,7 +288,7 @@ def test_cells_are_text_or_numbers(run_of: RunOf, values: dict[str, Any]):
 def test_every_option_is_among_the_sizes_of_a_run(run_of: RunOf, values: dict[str, Any]):
     """`sizes` returns the sizes of a run, together with all options of its framework.
 
-    `exclude` rules, run.json and `plan --json` have all values that it returns.
+    These values can be used in `exclude` rules, and are in run.json and `plan --json`.
     """
     run = run_of(**values)
     named = sizes(run)

@@ -265,9 +265,10 @@ def test_the_campaign_of_the_largest_models_plans_the_pages_rows():
 
 
 def test_the_campaign_of_performance_plans_the_pages_rows():
-    """By the forecast, the runs that fit are the page's rows that did not run out of memory.
+    """The runs that fit by the forecast are the published runs that did not run out of memory.
 
-    The runs are those of examples/hf-zero-performance.yaml. Equal rows of the page are one run.
+    The forecasts are for the runs of examples/hf-zero-performance.yaml. Rows with equal settings on
+    the published page count once.
     """
     rows = [row for row in published("hf-zero.csv") if row["outcome"] != "OOM"]
     names = ("zero_stage", "offload_optimizer", "offload_param", "micro_batch_size")
@@ -291,9 +292,9 @@ def test_the_campaign_of_performance_plans_the_pages_rows():
 
 
 def test_the_run_of_the_page_that_failed_is_planned_as_one_that_does_not_fit():
-    """By the forecast, all runs of the page fit, except the one that failed on the page.
+    """By the forecast, all runs of the published page fit, except the run that failed on the page.
 
-    It is the campaign's last run, with ZeRO stage 2.
+    The failed run is the last of examples/hf-zero-performance.yaml, with ZeRO stage 2.
     """
     *others, last = load_campaign(ROOT / "examples" / "hf-zero-performance.yaml").runs
     assert not any(planned.memory_problem for planned in others)

@@ -130,8 +130,8 @@ def low_gib(gpu: str | None, run: Run) -> float:
 def test_a_gpu_without_fused_attention_keeps_the_scores(run_of: RunOf):
     """Without fused attention, the memory forecast includes attention's scores.
 
-    A V100 has no fused attention. On any GPU, Megatron's own layers and the unfused backend have
-    none.
+    A V100 does not support fused attention. On any GPU, `transformer_impl: local` and
+    `--attention-backend unfused` do not use it.
     """
     values = {**CORE, "micro_batch_size": 8}
     fused, local = run_of(**values), run_of(**values, transformer_impl="local")

@@ -341,9 +341,9 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
 def test_what_the_programs_refuse_is_reported_before_the_run(
     run_of: RunOf, values: dict[str, Any], problems: list[str]
 ):
-    """If Megatron or DeepSpeed would refuse a setting, a message reports that.
+    """A setting that Megatron or DeepSpeed would refuse gets a message before the run starts.
 
-    It uses the terms of the campaign file.
+    The message uses the terms of the campaign file.
     """
     run = run_of(**values)
     checks = FRAMEWORKS[run.framework].checks
@@ -357,9 +357,10 @@ def config(run: Run) -> dict[str, Any]:
 
 
 def test_sizes_of_zero_3_follow_from_the_hidden_size(run_of: RunOf):
-    """The sizes for ZeRO stage 3, e.g. of buckets, follow from the hidden size, as in 2021.
+    """Bucket sizes and the persistence threshold of ZeRO stage 3 follow from the hidden size.
 
-    The configuration of 2021 had a misspelt key; teralog writes the right one.
+    The formulas are those of 2021. The configuration of 2021 had a misspelt key; teralog writes the
+    right one.
     """
     assert config(run_of(**zero(micro_batch_size=48)))["zero_optimization"] == {
         "stage": 3,

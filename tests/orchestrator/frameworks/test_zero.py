@@ -251,10 +251,9 @@ def test_an_overlay_may_repeat_settings_of_the_run(run_of: RunOf):
 
 @pytest.mark.parametrize("stage", [1, 2])
 def test_only_the_third_stage_offloads_to_nvme(run_of: RunOf, stage: int):
-    """Below ZeRO stage 3, offload of the optimizer to nvme gives a warning.
+    """Below ZeRO stage 3, `offload_optimizer: nvme` gives a warning, and needs no folder on NVMe.
 
-    DeepSpeed would offload to the CPU instead, with or without a path. So the run is possible
-    without a path.
+    The reason is that DeepSpeed would offload to the CPU's memory instead.
     """
     run = run_of(**deepspeed(zero_stage=stage, offload_optimizer="nvme"))
     framework = FRAMEWORKS[run.framework]
@@ -267,7 +266,7 @@ def test_only_the_third_stage_offloads_to_nvme(run_of: RunOf, stage: int):
 
 
 def test_offload_to_nvme_needs_a_path(run_of: RunOf):
-    """With ZeRO stage 3, a run that offloads to nvme is impossible without a path.
+    """With ZeRO stage 3, a run that offloads to NVMe is impossible without `nvme_path`.
 
     DeepSpeed's own check accepts a missing path, and the run would fail later.
     """

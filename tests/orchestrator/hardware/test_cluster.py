@@ -137,10 +137,10 @@ def test_a_cluster_without_a_number_of_gpus_has_some(tmp_path: Path, text: str, 
 def test_the_peak_is_the_profile_s_or_that_of_the_gpu_in_the_log(
     profile: dict[str, Any], precision: str, device: str | None, peak: float | None
 ):
-    """A peak that the profile gives is used first; else that of the GPU whose name is in the log.
+    """The peak is the one that the profile gives. Otherwise it is the peak of the GPU in the log.
 
-    If the profile gives no peak and the log names no GPU, the peak is that of the profile's GPU.
-    There is no peak if the GPU is unknown, or if its name may mean GPUs with different peaks.
+    If the log names no GPU, it is the peak of the profile's GPU. The peak is None if the GPU is
+    unknown, or if its name may mean GPUs with different peaks.
     """
     figure = Cluster(name="a", **profile).peak_tflops(precision, device)
     assert figure is not None

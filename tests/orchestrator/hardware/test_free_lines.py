@@ -66,7 +66,7 @@ def test_refused_options_get_a_message_with_what_to_write(
 def test_an_option_of_a_plug_in_is_known_where_sbatch_lists_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For a plug-in's option in `sbatch --help`, teralog knows whether it takes a value."""
+    """A plug-in's option that `sbatch --help` lists is accepted; a misspelling of it is refused."""
     (tmp_path / "sbatch").write_text(
         "#!/bin/sh\necho '      --our-mount=path  a plug-in of ours'\n"
     )

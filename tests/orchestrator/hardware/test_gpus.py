@@ -120,7 +120,7 @@ def test_a_figure_has_its_source_or_the_reason_why_it_is_missing(
     ("name", "peak"), [("V100-SXM2", 15.7), ("A100", 19.5), ("H100 PCIe", 51), ("MI300X", None)]
 )
 def test_fp32_has_its_own_peak(name: str, peak: float | None):
-    """A run in fp32 does not use tensor cores, so it has another peak."""
+    """The fp32 peak of a GPU is that without tensor cores, which a run in fp32 does not use."""
     assert peak_tflops(name, "fp32").value == peak
 
 
@@ -216,5 +216,5 @@ def test_peaks_are_those_of_dense_products(gpu: Gpu) -> None:
 def test_names_of_published_pages_have_their_own_peak_or_none(
     name: str, bf16: float | None
 ) -> None:
-    """A GPU name from a published page has its own peak, or none if the GPU is unknown."""
+    """A GPU name, as a published page spells it, gives that GPU's bf16 peak, or None if unknown."""
     assert peak_tflops(name, "bf16").value == bf16

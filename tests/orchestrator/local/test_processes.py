@@ -72,7 +72,10 @@ def token() -> Iterator[str]:
 
 
 def start(token: str, shell: str) -> "subprocess.Popen[bytes]":
-    """Start a shell with a mark in a separate session, in the same way as a job."""
+    """Start a shell in a new session, as teralog starts a job.
+
+    token: the mark in the shell's environment. shell: the commands of the shell.
+    """
     return subprocess.Popen(
         ["bash", "-c", shell],
         env={**os.environ, MARK: token},
@@ -91,7 +94,7 @@ def wait_for(token: str, name: str) -> None:
 
 @pytest.mark.parametrize("shell", HIDING.values(), ids=HIDING)
 def test_a_process_is_found_by_its_mark_and_ended(token: str, shell: str) -> None:
-    """A marked process is found even if its process group is unknown."""
+    """A process with the attempt's mark is ended, even if its process group is unknown."""
     job = start(token, shell)
     wait_for(token, "sleep")
     end_all(token)
@@ -158,7 +161,10 @@ def test_a_process_that_is_just_being_started_is_not_missed(token: str) -> None:
 
 
 def test_processes_of_another_attempt_live_on(token: str) -> None:
-    """A mark that is the beginning of another mark does not match it."""
+    """When an attempt is ended, processes with another mark live on.
+
+    This holds even if the other mark begins with the mark of the attempt.
+    """
     others = [start(f"{token}0", "exec sleep 600"), start("", "exec sleep 600")]
     wait_for(f"{token}0", "sleep")
     job = start(token, "exec sleep 600")

@@ -63,7 +63,10 @@ class Supervised:
 
 @pytest.fixture
 def supervised(tmp_path: Path) -> Iterator[Callable[..., Supervised]]:
-    """Return a function that starts a bash script as a job under a supervisor."""
+    """Return a function that starts a bash script as a job under a supervisor.
+
+    The function takes the text of the script, and the time limit in seconds.
+    """
     started: list[Supervised] = []
 
     def start(job: str, time_limit_seconds: int = 600) -> Supervised:

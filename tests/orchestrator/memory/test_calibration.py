@@ -17,7 +17,7 @@ FORECAST = MemoryForecast(
 
 
 def measured(*peaks: float, whole_process: bool = False) -> list[Measured]:
-    """Return one finished run per peak; all runs have the same forecast.
+    """Return one finished run per peak, in GiB; all runs have the same forecast.
 
     whole_process: whether the peaks include all memory of the process, or only tensors.
     """
@@ -37,9 +37,10 @@ def test_frameworks_are_calibrated_apart():
 
 
 def test_a_calibrated_forecast_is_the_interval_of_the_logged_peaks():
-    """If runs have the same forecast, their logged peaks give the calibrated forecast.
+    """The logged peaks of runs with equal forecasts give the calibrated forecast of the tensors.
 
-    It is from the lowest peak less 5 % to the highest peak plus 5 %.
+    It is from the lowest peak less 5 % to the highest peak plus 5 %. The allocator and the CUDA
+    context are added unchanged.
     """
     calibrated = calibrations(measured(9, 10, 11))["gpt"].apply(FORECAST)
     assert calibrated.tensors.low_gib == pytest.approx(10 * 0.9 * 0.95)

@@ -21,7 +21,8 @@ from orchestrator.run.model import Parallelism
 def rank(split_run: RunOf, name: str, *, experts: int = 1, **split: int) -> Rank:
     """Return the first rank of a run on 64 GPUs that trains a named model.
 
-    experts: over how many ranks the experts are divided. split: the parallel sizes of the run.
+    experts: over how many ranks the experts are divided. split: further arguments of `split_run`,
+    e.g. `tensor`, the tensor-parallel size.
     """
     model = named_model(name).model(4096)
     run = split_run(described_shape(model), 64, vocab_size_multiple=1, **split)
@@ -114,7 +115,7 @@ def test_tensor_parallelism_splits_the_shared_expert(name: str) -> None:
 
 
 def without_shared_expert(layer: Layer) -> Layer:
-    """Return a layer whose experts are all routed."""
+    """Return the layer without its shared expert; a layer without experts is returned unchanged."""
     if not isinstance(layer.mlp, Experts):
         return layer
     return replace(layer, mlp=replace(layer.mlp, shared_width=None, shared_gate=False))

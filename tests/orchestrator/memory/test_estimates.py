@@ -18,7 +18,7 @@ def memory(*arguments: str) -> Result:
 
 
 def record(*arguments: str) -> dict[str, Any]:
-    """Return the JSON object of one model's memory."""
+    """Return the JSON object that `teralog estimate memory` prints for one model."""
     result = memory(*arguments, "--json")
     assert result.exit_code == 0, result.output
     (model,) = json.loads(result.stdout)

@@ -21,9 +21,10 @@ MIXTRAL = ModelShape(
 
 
 def experts(ranks: int = 1, tensor_ranks: int = 1, layers: int = 32) -> ExpertPlacement:
-    """Return Mixtral's experts, divided over `ranks` ranks.
+    """Return the placement of Mixtral's experts.
 
-    layers: how many of the 32 layers have experts, from the first layer on.
+    ranks: over how many ranks the experts are divided. tensor_ranks: over how many ranks each
+    expert is split. layers: how many of the 32 layers have experts, from the first layer on.
     """
     return ExpertPlacement(
         number=8,
@@ -43,7 +44,10 @@ def placed(some: ExpertPlacement | None, zero_stage: int = 1) -> Placement:
 
 @pytest.mark.parametrize("ranks", [1, 2, 4, 8])
 def test_experts_of_all_ranks_are_those_of_the_model(split_run: RunOf, ranks: int) -> None:
-    """The dense parameters of one rank and the experts of all ranks add up to 46.7 B."""
+    """The dense parameters of one rank and the experts of all ranks add up to the whole model.
+
+    The model is Mixtral 8x7B, with 46.7 B parameters.
+    """
     run = split_run(MIXTRAL, 8, vocab_size_multiple=1)
     rank = Rank(run, MIXTRAL, 32_000, placed(experts(ranks)), 0)
     whole = rank.parameters + ranks * rank.expert_parameters
@@ -79,7 +83,7 @@ def needs(split_run: RunOf, some: ExpertPlacement | None) -> MemoryForecast:
 
 
 def test_experts_need_more_than_one_mlp(split_run: RunOf) -> None:
-    """Experts need at least 1.5 times the memory of a model with one MLP per layer.
+    """A model with experts needs over 1.5 times the memory of the model with one MLP per layer.
 
     With 8 experts on 4 ranks, each rank holds 2 experts, and each token uses 2 experts.
     """

@@ -166,7 +166,7 @@ def test_a_plan_refuses_runs_that_do_not_fit_and_separates_impossible_ones(
 def test_a_forecast_refuses_nothing_that_may_need_less(
     campaign_of: CampaignOf, tmp_path: Path, arguments: list[str], *, refused: bool
 ):
-    """A run is not refused if its options may save memory that the forecast does not subtract."""
+    """A run is not refused if one of its options may save an unknown amount of memory."""
     (tmp_path / "a100.yaml").write_text("{gpus_per_node: 4, gpu: A100-SXM4-80GB}")
     run = {"framework": "megatron", "source": "m", "model": "18B", "precision": "bf16"}
     run |= {"gpus_per_node": 4, "extra_args": arguments}

@@ -42,9 +42,10 @@ shapes = st.builds(
 
 
 def made(run: Run, placement: Placement = FP16, **changed: Any) -> MemoryForecast:
-    """Return the forecast of a run with this placement.
+    """Return the memory forecast of a run.
 
-    changed: replaces fields of the placement.
+    placement: how the run's memory is divided over ranks. changed: fields of the placement that get
+    other values.
     """
     memory = forecast(run, replace(placement, **changed))
     assert memory is not None
@@ -52,7 +53,10 @@ def made(run: Run, placement: Placement = FP16, **changed: Any) -> MemoryForecas
 
 
 def part(memory: MemoryForecast, name: str) -> tuple[float, float]:
-    """Return the low and high end of a part of the forecast, in GiB; zeros if it lacks the part."""
+    """Return the low and high end of one part of the forecast, in GiB.
+
+    name: the part, e.g. "activations". If the forecast has no such part, both ends are zero.
+    """
     ends = [(portion.low_gib, portion.high_gib) for portion in memory.parts if portion.name == name]
     return ends[0] if ends else (0.0, 0.0)
 
@@ -232,9 +236,9 @@ def test_full_recomputation_needs_less_than_selective_and_that_less_than_none(
 def test_activations_are_those_of_korthikanti_table_2(
     split_run: RunOf, mode: str, sequence_parallel: bool, each: float
 ):
-    """Activations need the bytes per layer and hidden element of Korthikanti et al., table 2.
+    """The high end of the activations is the number of bytes in table 2 of Korthikanti et al.
 
-    That table is for fp16 with dropout masks. Its bytes are the high end of the forecast.
+    The table has the bytes per layer and hidden element, for fp16 with dropout masks.
     """
     run = split_run("52B", 4, tensor=4)
     memory = made(run, recomputation=mode, sequence_parallel=sequence_parallel)
@@ -255,10 +259,11 @@ def test_activations_are_those_of_korthikanti_table_2(
 def test_the_first_stage_keeps_as_many_micro_batches_as_the_warm_up_is_long(
     split_run: RunOf, pipeline: int, micro_batches: int, flight: tuple[int, int]
 ):
-    """The first stage keeps the activations of min(stages, micro-batches) micro-batches.
+    """At its peak, the first pipeline stage keeps the activations of several micro-batches.
 
-    This is the high end of the forecast. The low end is one micro-batch less, but at least one, if
-    the step has no more micro-batches than the pipeline has stages.
+    High end of the forecast: as many as there are stages, or all micro-batches of the step if they
+    are fewer. Low end: the same; but one less, and at least one, if the step has no more
+    micro-batches than stages.
     """
     run = split_run(MODEL, pipeline, pipeline=pipeline, micro_batches=micro_batches)
     low, high = part(made(run), "activations")
@@ -307,7 +312,7 @@ def test_the_heavier_end_of_a_pipeline_counts(split_run: RunOf):
 def test_without_a_gpu_offloaded_states_stay_in_host_memory(split_run: RunOf):
     """Without a GPU, offloaded states count, because host memory is the only memory.
 
-    Then the forecast counts only the used elements of a communication bucket.
+    A communication bucket counts with at most as many elements as the model has parameters.
     """
     run = split_run(MODEL, 2)
     offloaded = replace(

@@ -300,7 +300,10 @@ UNDECIDED = "ZeRO-3 52B, 64 GPUs, TP 1, micro-batch 22, a checkpoint every 2 lay
 
 
 def error(logged: Logged, split_run: RunOf) -> float:
-    """Return the distance of the forecast's middle from the peak, as a fraction of the peak."""
+    """Return how far the forecast's middle is above the peak, as a fraction of the peak.
+
+    The result is negative if the middle is below the peak.
+    """
     return logged.forecast(split_run).middle_gib / logged.peak_gib - 1
 
 

@@ -20,7 +20,10 @@ pytestmark = pytest.mark.train
 
 
 def kept_bytes(run: Run) -> int:
-    """Return the bytes that autograd keeps for the backward pass, without the weights."""
+    """Return the total size, in bytes, of the tensors that autograd keeps for the backward pass.
+
+    The weights are left out.
+    """
     torch = pytest.importorskip("torch")
     from orchestrator.workloads import gpt_model
 
@@ -46,7 +49,7 @@ def kept_bytes(run: Run) -> int:
 
 
 def activations_bytes(run: Run) -> float:
-    """Return the low end of the forecast for activations."""
+    """Return the low end of the forecast for activations, in bytes."""
     memory = forecast(run, FRAMEWORKS["gpt"].model.placement(run))
     assert memory is not None
     (part,) = (part for part in memory.parts if part.name == "activations")

@@ -132,7 +132,11 @@ def test_formulas_and_parts_count_the_same(shape: ModelShape, padded: int, recom
 
 
 def trained_and_frozen() -> tuple[Model, Model]:
-    """Return a model, and the same model with frozen weights and adapters of rank 8."""
+    """Return two descriptions of Llama 3 8B, for sequences of 128 tokens.
+
+    First: all weights are trained. Second: the weights are frozen, and only adapters of rank 8 are
+    trained.
+    """
     model = named_model("llama3-8b").model(128)
     return model, replace(model, adapters=Adapters(rank=8, targets=("query", "value")))
 

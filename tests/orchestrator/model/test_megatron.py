@@ -53,9 +53,9 @@ def test_arguments_build_the_model_that_they_are_from(name: str):
 
 
 def test_defaults_are_those_of_megatron():
-    """Megatron's defaults give GPT-2's layers.
+    """Megatron's defaults give GPT-2's layers, with an MLP four times as wide as the hidden size.
 
-    With `--swiglu`, the MLP has two thirds of the usual width, which is four times the hidden size.
+    With `--swiglu`, the MLP has two thirds of this width.
     """
     model = model_of()
     assert model.tied_head

@@ -47,7 +47,7 @@ def test_sizes_are_exact_where_they_are_published_so(name: str):
 def test_sizes_are_those_of_the_real_class(named: NamedModel):
     """The real class of transformers has exactly as many parameters as teralog counts.
 
-    It is built on the meta device, which stores no numbers.
+    The test builds the class's model on the meta device, which stores no numbers.
     """
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")

@@ -273,7 +273,10 @@ def build(transformers: Any, name: str, attention: str = "eager") -> tuple[Any, 
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_parameters_are_those_of_the_real_class(transformers: Any, name: str):
-    """The real and the described model have equal parameters; the real one stores no values."""
+    """The real model and its description have the same number of parameters.
+
+    The real model is built on the meta device, which stores no numbers.
+    """
     import torch
 
     with torch.device("meta"):

@@ -19,10 +19,10 @@ APART = re.findall(r"^\| ([^|]+) \| (\d+), (\d+), (\d+), (\d+) \| (.+) \|$", TEX
 
 @pytest.mark.parametrize("row", APART, ids=lambda row: row[0])
 def test_conventions_are_as_far_apart_as_it_says(row: tuple[str, ...]):
-    """The page's ratios between the conventions' FLOPs are those that the code gives.
+    """The ratios between conventions' FLOPs on the page are those that the code gives.
 
-    FLOPs by 8P (BigScience's convention with recomputation) are divided by those of `hardware`.
-    FLOPs by the other conventions are divided by those of `model`.
+    BigScience's convention with recomputation is divided by `hardware`. The conventions without
+    recomputation, BigScience's among them, are divided by `model`.
     """
     layers, hidden, seq, vocab = (int(size) for size in row[1:5])
     model = ModelShape(layers, hidden, 1, vocab, seq)

@@ -76,9 +76,9 @@ BATCHES = {
 def test_sizes_that_do_not_divide_are_absent(
     run_of: RunOf, values: dict[str, int], expected: tuple[int | None, ...]
 ):
-    """If a division of sizes has a remainder, the sizes that follow from it are None.
+    """If a division of sizes has a remainder, the sizes that need its result are None.
 
-    E.g. the global batch.
+    E.g. if tensor-parallel size 8 is set for 4 ranks, the global batch is None.
     """
     run = run_of(**values)
     assert (

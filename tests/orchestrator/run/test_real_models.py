@@ -118,7 +118,10 @@ def transformers() -> Any:
 
 
 def config_of(name: str, shape: ModelShape) -> dict[str, Any]:
-    """Return the configuration of a real model of this shape, with the keys of its class."""
+    """Return the keys and values of a real model's configuration, for a model of this shape.
+
+    name: the name of the model's class in transformers.
+    """
     general = {"vocab_size": shape.vocab_size, "tie_word_embeddings": not shape.untied_head}
     if name in {"GPT2LMHeadModel", "GPTBigCodeForCausalLM"}:
         return general | {

@@ -29,9 +29,9 @@ def parse_args(extra_args_provider=None):
 
 
 def findings(run: Run, folder: Path) -> tuple[list[str], list[str]]:
-    """Return the problems and the warnings about the arguments of a run.
+    """Return two lists: the problems and the warnings about the arguments of a run.
 
-    folder: the folder of its campaign file.
+    folder: the folder of the campaign file.
     """
     return argument_findings(run, user_paths(run, folder))
 
