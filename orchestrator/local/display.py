@@ -14,9 +14,9 @@ Tell = Callable[[Event], None]
 
 @contextmanager
 def show_progress(total: int, devices: str) -> Iterator[Tell]:
-    """Provide a function that shows on stderr each start, end and wait of `total` runs.
+    """Yield a function that shows an event of a run (start, end or wait) on stderr.
 
-    devices: a description of the devices that the runs use.
+    total: how many runs there are. devices: a description of the devices that the runs use.
     """
     print(f"{counted(total, 'run')} to start on {devices}", file=sys.stderr, flush=True)
     if sys.stderr.isatty():

@@ -350,10 +350,10 @@ def _start(
 def close_abandoned_run(folder: RunFolder) -> None:
     """End a run whose `submit` has ended, and record the run's end.
 
-    When a `submit` ends, the supervisors of its runs end within seconds. This function waits for
-    the supervisor of the run. If the supervisor was killed too, this function ends the remaining
-    processes of the run. Runs on Slurm are not touched. Raises UserError if the supervisor does not
-    end.
+    When a `submit` ends, the supervisors of its runs end within seconds. This function waits until
+    the run's supervisor has ended. If the supervisor was killed before it recorded the run's end,
+    this function ends the remaining processes of the run. Runs on Slurm are not touched. Raises
+    UserError if the supervisor does not end, or if it runs on another machine.
     """
     attempts = folder.attempts()
     if not attempts or attempts[-1].ended is not None or attempts[-1].intent is not None:

@@ -34,7 +34,10 @@ class Neighbours:
         return cls(presence, descriptor)
 
     def look(self) -> None:
-        """Count the other runs that are active now; remove the files of killed runs."""
+        """Count the other runs that are active now, and raise `most` if there are more than before.
+
+        Also remove the files of runs whose supervisor was killed.
+        """
         others = 0
         for path in self.presence.parent.glob("run-*.lock"):
             if path == self.presence:

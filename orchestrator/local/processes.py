@@ -15,7 +15,8 @@ GRACE_SECONDS = 5.0
 def marked(token: str) -> Iterator[psutil.Process]:
     """Yield the processes that have an attempt's token in their environment.
 
-    A process group would miss some, because torchrun starts each worker in a separate session.
+    A search by process group would miss some processes, because torchrun starts each worker in a
+    separate session.
     """
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
@@ -24,10 +25,11 @@ def marked(token: str) -> Iterator[psutil.Process]:
 
 
 def end_all(token: str, group: int | None = None, grace_seconds: float = GRACE_SECONDS) -> None:
-    """End an attempt's processes: SIGTERM, a grace period, then SIGKILL until none is left.
+    """End an attempt's processes: first by SIGTERM, and after a grace period by SIGKILL.
 
-    group: the attempt's process group, which also contains processes that cleared their
-    environment.
+    Returns when no process of the attempt is left. token: the attempt's mark in the environment of
+    its processes. group: the attempt's process group, which also contains processes that cleared
+    their environment.
     """
     _signal(token, group, signal.SIGTERM)
     deadline = time.monotonic() + grace_seconds

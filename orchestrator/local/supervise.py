@@ -83,7 +83,10 @@ class _Stop:
 
 
 def supervise(order: Order) -> None:
-    """Run an attempt until it ends, and record its end. Called in the supervisor's process."""
+    """Run an attempt until it ends, and record its start and its end.
+
+    Called in the supervisor's process. Does nothing if the submit has already ended.
+    """
     stop = _Stop()
     signal.signal(signal.SIGTERM, lambda number, frame: stop.set(CANCELLED))
     signal.signal(signal.SIGINT, lambda number, frame: stop.set(INTERRUPTED))

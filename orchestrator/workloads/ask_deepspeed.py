@@ -374,7 +374,7 @@ def _not_asked(config: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _take_a_step(config: dict[str, Any]) -> None:
-    """Make DeepSpeed's engine of a small model, and take one step of its optimizer."""
+    """Make DeepSpeed's engine for a small model, and take one step of the engine's optimizer."""
     import deepspeed
     import torch
 

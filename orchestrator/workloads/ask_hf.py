@@ -151,7 +151,7 @@ def _name(thing: _Thing) -> str:
 def _stand_for_gpus(transformers: Any, world_size: int) -> None:
     """Make TrainingArguments behave as if this process had the GPUs of the run.
 
-    They then have the run's world size, and accept bf16 and tf32.
+    All TrainingArguments made later have the run's world size, and accept bf16 and tf32.
     """
     from transformers import training_args
 

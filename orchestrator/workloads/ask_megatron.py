@@ -379,10 +379,11 @@ def _steps(program: str) -> Iterator[tuple[Callable[[], None], str]]:
 
 
 def _parsed(root: str, module: types.ModuleType, call: Mapping[str, Any]) -> argparse.Namespace:
-    """Return the arguments as the program itself parses and validates them.
+    """Return a run's arguments, parsed and validated by the program's own code.
 
-    Newer releases of Megatron parse them before they call `pretrain`. Older releases parse them in
-    `pretrain`, with the further options and the defaults that the program passes to it.
+    Newer releases of Megatron have parsed the arguments before they call `pretrain`. For older
+    releases, this function calls Megatron's parser. call: the program's arguments of `pretrain`,
+    among them its further options and defaults.
     """
     variables: Any = importlib.import_module(f"{root}.global_vars")
     args: argparse.Namespace | None = getattr(variables, _GLOBAL)

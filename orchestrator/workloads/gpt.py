@@ -141,7 +141,8 @@ def run_gpt(settings: Settings, device: torch.device, deepspeed: Any, config: An
 def load_deepspeed(settings: Settings, device: torch.device) -> tuple[Any, Any]:
     """Return the module deepspeed and the content of its JSON file; None and None for ddp.
 
-    Raises SettingsError if one of them is missing, or the JSON contradicts the settings.
+    Raises SettingsError if the module or the file is missing, or if the file contradicts the
+    settings.
     """
     if settings.strategy == "ddp":
         return None, None

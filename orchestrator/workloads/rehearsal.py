@@ -6,8 +6,9 @@ a launcher without torch would start no ranks, and so no rank could report the m
 
 Then the launcher starts `python rehearsal.py REHEARSAL.json FOLDER PROGRAM ARGUMENT…` on every
 rank, to check the rank's environment, its options, and the files that the rank would open. The exit
-code is the one that the program would have. The ranks write their reports into FOLDER, which is new
-for each start, and the first rank prints the findings for each node.
+code is 2 if an option is refused, as with argparse, 1 after any other problem, and otherwise 0. The
+ranks write their reports into FOLDER, which is new for each start, and the first rank prints the
+findings for each node.
 
 The file uses only the standard library, because it runs under the Python of the training.
 """
@@ -140,7 +141,10 @@ def _asked(
 
 
 def _refusals(answer: Mapping[str, Any] | None, name: str) -> Iterator[str]:
-    """Yield what the program refuses, in its own words, each as an error line of argparse."""
+    """Yield one line for each argument that the program refuses, in the form of argparse's errors.
+
+    answer: the program's answer about its arguments. name: the program's name.
+    """
     for problem in () if answer is None else answer["problems"]:
         message, cause = problem["message"], problem["argument"]
         if not message.startswith(_OF_ARGPARSE):
@@ -166,7 +170,10 @@ def _answer_lines(answer: Mapping[str, Any] | None) -> Iterator[str]:
 
 
 def _program_problems(program: str) -> Iterator[str]:
-    """Yield why Python cannot run a program that is given as a file or folder, not as a module."""
+    """Yield a problem if Python cannot run a program that is given as a file or folder.
+
+    A program that is given as a module is not checked here.
+    """
     try:
         path, source = _program_source(program)
         if not source.startswith(importlib.util.MAGIC_NUMBER):

@@ -88,7 +88,7 @@ def report_iteration(
 
 
 def report_loss(settings: Settings, iteration: int, loss: float) -> None:
-    """Report only the loss of an iteration; DeepSpeed reports its time."""
+    """Report only the loss of an iteration; DeepSpeed itself prints the time of the iteration."""
     print_line(f"iteration {iteration}/{settings.train_iters} | loss {loss:.6f} | mean over ranks")
 
 

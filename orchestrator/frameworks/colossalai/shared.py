@@ -171,10 +171,10 @@ def _totals(logged: Logged, phase: str) -> RunTotals | None:
 
 
 def samples_per_second_per_gpu(logged: Logged, phase: str) -> float | None:
-    """Return the samples per second and GPU that the log of a run contains for a phase.
+    """Return the samples per second and GPU of a phase, from a run's log; None if it has none.
 
-    Since version 0.3.0 the program prints the rate of all GPUs together. This function divides that
-    rate by the number of GPUs.
+    phase: generating experience, or learning from it. Since version 0.3.0 the program prints the
+    rate of all GPUs together. This function divides that rate by the number of GPUs.
     """
     totals = _totals(logged, phase)
     if totals is None or totals.samples_per_second is None:
@@ -183,7 +183,10 @@ def samples_per_second_per_gpu(logged: Logged, phase: str) -> float | None:
 
 
 def claimed_tflops_per_gpu(logged: Logged, phase: str) -> float | None:
-    """Return the TFLOPs per GPU that the program prints for a phase."""
+    """Return the TFLOPs per GPU that the program prints for a phase; None if the log has none.
+
+    phase: generating experience, or learning from it.
+    """
     totals = _totals(logged, phase)
     return None if totals is None else totals.tflops_per_gpu
 

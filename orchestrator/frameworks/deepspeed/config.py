@@ -114,11 +114,11 @@ def trainer_sizes(hidden_size: int) -> dict[str, int]:
 
 
 def without_fused_adam(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the configuration with torch's AdamW in place of DeepSpeed's FusedAdam.
+    """Return a configuration for CPUs, with torch's AdamW in place of DeepSpeed's FusedAdam.
 
-    FusedAdam is for GPUs, and a CPU would have to compile it. If the optimizer is offloaded or is
-    not Adam or AdamW, nothing is changed, because DeepSpeed then uses another optimizer. The user's
-    own settings of the optimizer stay.
+    FusedAdam is made for GPUs; on a CPU, it would have to be compiled first. If the optimizer is
+    offloaded or is not Adam or AdamW, nothing is changed, because DeepSpeed then uses another
+    optimizer. The user's own settings of the optimizer stay.
     """
     kind = str(value_at(config, "optimizer.type")).lower()
     offloaded = value_at(config, "zero_optimization.offload_optimizer.device", absent="none")
@@ -208,7 +208,7 @@ def contradictions(
 
 
 def value_at(config: Any, path: str, absent: Any = None) -> Any:
-    """Return the value at a dotted path of a configuration; `absent` if there is none."""
+    """Return the value at a dotted path of a configuration; `absent` if the path does not exist."""
     for key in path.split("."):
         if not isinstance(config, Mapping) or key not in config:
             return absent

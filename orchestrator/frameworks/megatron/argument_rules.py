@@ -26,7 +26,7 @@ _BY_SAMPLES = ("--lr-decay-samples", "--lr-warmup-samples", "--rampup-batch-size
 
 
 def problems_of_all(run: Run) -> Iterator[str]:
-    """Yield a problem for each rule of all Megatron versions that a run breaks."""
+    """Yield a problem for each further argument that breaks a rule of every Megatron version."""
     options = given(run.options.extra_args)
     least, rate = number(options, "--min-lr"), run.training.learning_rate
     if least is not None and least > rate:
@@ -40,7 +40,7 @@ def problems_of_all(run: Run) -> Iterator[str]:
 
 
 def common_problems(run: Run) -> Iterator[str]:
-    """Yield a problem for each rule of Megatron 2 and later versions that a run breaks."""
+    """Yield a problem for each further argument that breaks a rule of Megatron 2 and later."""
     options = given(run.options.extra_args)
     for option, instead in _NOT_FOR_RUNS.items():
         if option in options:
@@ -69,8 +69,9 @@ def common_problems(run: Run) -> Iterator[str]:
 def data_source_problems(run: Run) -> Iterator[str]:
     """Yield a problem if a run has several sources of data.
 
-    For example, `--data-args-path` (a file with paths of data) excludes `data_path`. Whether such a
-    file is combined with files for training, validation and test is not checked.
+    For example, `--data-args-path` (a file with paths of data) excludes `data_path`. The function
+    does not check whether `--data-args-path` is combined with files for training, validation and
+    test.
     """
     options = given(run.options.extra_args)
     paths = ["data_path"] * (run.options.data_path is not None)

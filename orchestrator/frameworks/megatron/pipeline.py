@@ -67,7 +67,10 @@ def even_problems(run: Run, chunks: int = 1) -> Iterator[str]:
 
 
 def checkpoint_problems_of_2(run: Run, chunks: int = 1) -> Iterator[str]:
-    """Yield a problem if Megatron 2 cannot divide the layers of a stage evenly into checkpoints."""
+    """Yield a problem if `checkpoint_num_layers` does not divide the layers of a stage or chunk.
+
+    This is a rule of Megatron 2. chunks: how many chunks of layers each pipeline stage has.
+    """
     if run.model is None:
         return
     stages = run.parallelism.pipeline_parallel_size

@@ -17,9 +17,10 @@ _PROGRAMS = ("pretrain_gpt.py", "pretrain_gpt2.py")
 def make_record(source: Path) -> dict[str, Any]:
     """Return the record of a program's options as JSON values.
 
-    source: a checkout of Megatron or of one of its forks, or a script. `Record` explains the fields
-    of the result. Raises UserError if the checkout contains no program, or if the program has no
-    options.
+    source: a checkout of Megatron or of one of its forks, or a script. The result contains the
+    program's name, the path of its source, and what each option accepts. It contains `complete:
+    false` if some options could not be read. Raises UserError if the checkout contains no program,
+    or if the program has no options.
     """
     program = source
     if source.is_dir():

@@ -51,7 +51,7 @@ _BIGGEST = 10_000
 
 
 class Interpreter:
-    """Follows functions of a checkout, and passes every option that they add to `on_option`."""
+    """Follows functions of a checkout, and calls `on_option` for every option that they add."""
 
     def __init__(
         self,
@@ -201,11 +201,11 @@ class Interpreter:
     def _branches(
         self, bodies: list[list[ast.stmt]], names: Names, module: Module
     ) -> tuple[bool, Any]:
-        """Follow each branch with a copy of the variables; merge the variables afterwards.
+        """Follow each of several branches with its own copy of the variables.
 
-        A variable keeps its value if it is the same after all branches; otherwise it becomes
-        UNKNOWN. This comparison leaves out branches that end the function. Return whether all
-        branches end the function, and the returned value.
+        Afterwards, merge the copies: a variable keeps its value if it is the same after all
+        branches; otherwise it becomes UNKNOWN. Branches that end the function are not merged.
+        Return whether all branches end the function, and the value that the function returns.
         """
         before, results, ends, value = dict(names), [], [], UNKNOWN
         for body in bodies:
