@@ -28,7 +28,7 @@ _OF_ANY_MODEL = ("vocab_size", "seq_length")
 
 
 class Labelled(Protocol):
-    """A dataclass that has a label, e.g. the label of a run."""
+    """A dataclass with a field `label`."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
@@ -41,10 +41,10 @@ Of = TypeVar("Of", bound=Labelled)
 
 
 def distinct(values: Sequence[Of], key: Callable[[Of], Hashable]) -> list[Of]:
-    """Group the values by `key`, and return the first value of each group, in order.
+    """Return the first value of each group of values for which `key` returns the same.
 
-    If a group has several values, the label of its first value also shows how many others there
-    are, e.g. `ddp and 6 more`.
+    The groups have the order of their first values. The label of a first value also shows how many
+    other values its group has, e.g. `ddp and 6 more`.
     """
     groups: dict[Hashable, list[Of]] = {}
     for value in values:

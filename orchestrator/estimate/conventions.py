@@ -44,7 +44,7 @@ class _Row:
 
     @property
     def of_peak(self) -> float | None:
-        """The percentage of the GPU's peak that the program would print as MFU, or as HFU.
+        """The TFLOPs that the program would print, in percent of the GPU's peak: its MFU or HFU.
 
         None if the speed or the peak is not known.
         """

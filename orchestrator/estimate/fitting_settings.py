@@ -55,10 +55,10 @@ def suggestion_lines(run: Run, cluster: Cluster, warmup: Warmup) -> list[str]:
 def nearest_fitting(run: Run, cluster: Cluster, warmup: Warmup, room: Capacity) -> list[Suggestion]:
     """Return the smallest changes of a run after which its memory forecast fits into `room`.
 
-    room: the memory that a rank can use. There are four types of changes: a smaller micro-batch,
-    more recomputation, a higher ZeRO stage, and a larger tensor-parallel size. A suggestion changes
-    each of the four at most once. The global batch size stays the same. If the forecast certainly
-    fits with some settings, settings with which it only may fit are left out.
+    room: the memory that a rank can use. Four types of changes are tried, alone and together: a
+    smaller micro-batch, more recomputation, a higher ZeRO stage, and a larger tensor-parallel size.
+    The global batch size stays the same. If the run certainly fits with some changes, changes with
+    which it only may fit are left out.
     """
     kinds = [list(kind) for kind in (_micro_batches(run), _recomputation(run), _zero(run))]
     kinds += [list(_tensor_parallel(run, cluster))]

@@ -34,8 +34,8 @@ _SHORT = Style(digits=3)
 class MemoryEstimate:
     """The forecast of one run, and the memory available to a rank.
 
-    rooms: the memory that a rank can use. If its GPU is sold with several memory sizes, there is
-    one entry per size. unknown: why there is no forecast.
+    rooms: the memory that a rank can use; several values if its GPU is sold with several memory
+    sizes, and none if it is not known. unknown: why there is no forecast.
     """
 
     label: str
@@ -45,7 +45,11 @@ class MemoryEstimate:
 
     @property
     def verdicts(self) -> list[str]:
-        """Whether the run fits: one verdict, or one per memory size if the verdicts differ."""
+        """Whether the run fits into memory: `yes`, `maybe` or `no`.
+
+        If the GPU is sold with several memory sizes, and the verdicts for these sizes differ, there
+        is one text per size, e.g. `no with 40 GiB`. The list is empty if no size is known.
+        """
         verdicts = [str(fits(self.forecast, room)) for room in self.rooms]
         if len({*verdicts}) < 2:
             return verdicts[:1]

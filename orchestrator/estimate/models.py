@@ -45,7 +45,10 @@ def models_table() -> Table:
 
 
 def parts_table(model: Model) -> Table:
-    """Return the parts of a model: parameters, and model FLOPs of a sequence, with derivations."""
+    """Return a table with a row for each part of a model.
+
+    A row has the part's parameters, its model FLOPs for one sequence, and how both are computed.
+    """
     terms = {term.part: term for term in count_flops(model, sequences=1).terms}
 
     def derived(part: ModelPart) -> str:
@@ -79,7 +82,7 @@ def parts_table(model: Model) -> Table:
 
 
 def model_sentences(model: Model) -> list[str]:
-    """Return a blank line, and sentences with the sums of `parts_table`."""
+    """Return an empty line, and sentences with a model's parameters and its FLOPs per sequence."""
     flops = count_flops(model, sequences=1)
     of_tokens = f"{model.seq_length} tokens ({flops.model_per_token / 1e9:,.4g} * 10**9 per token)"
     passes = f"{flops.forward:,} forward, {flops.backward:,} backward"

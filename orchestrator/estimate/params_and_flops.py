@@ -68,14 +68,18 @@ _SIZES: tuple[Column[Case], ...] = (
 
 
 def parameters_table(cases: Sequence[Case]) -> Table:
-    """Return the table of the models in the cases; for a single model, the table of its parts."""
+    """Return a table with the number of parameters of the model in each case.
+
+    Cases with equal models share a row. For a single case, the table has a row for each part of the
+    model instead.
+    """
     if len(cases) == 1:
         return make_table(_PARTS, _parts(cases[0]))
     return make_table(_SIZES, distinct(cases, lambda case: (case.model, case.padded_vocab_size)))
 
 
 def parameters_text(cases: Sequence[Case]) -> str:
-    """Return the size of each model in the cases, and its derivation."""
+    """Return how many parameters the model of each case has, and how this number is computed."""
     table = [fitted_text(parameters_table(cases), terminal_width())] if len(cases) > 1 else []
     return "\n\n".join([*table, *_derivations(cases, _parameters_derived)])
 
@@ -159,7 +163,7 @@ def _parameters_derived(case: Case) -> str:
 
 
 def _derivations(cases: Sequence[Case], derived: Callable[[Case], str]) -> Iterator[str]:
-    """Yield the text that `derived` returns for each case; cases with equal texts share one.
+    """Yield the text that the function `derived` returns for each case; equal texts only once.
 
     If there are several texts, a line above each text names the runs to which it applies.
     """
@@ -229,7 +233,7 @@ def flops_table(cases: Sequence[Case], step_seconds: float | None) -> Table:
 
 
 def flops_text(cases: Sequence[Case], step_seconds: float | None) -> str:
-    """Return `flops_table` with the peaks it uses, and the derivation of each number."""
+    """Return `flops_table`, the GPU peaks that it uses, and how each number is computed."""
     table = flops_table(cases, step_seconds)
     shown = {column.name for column in _SPEEDS} & {*table.names}
     peaks = dict.fromkeys(_peak_sentence(case) for case in cases) if shown else ()
@@ -315,7 +319,7 @@ _TERMS: tuple[Column[Term], ...] = (
 
 
 def described_flops(case: Case) -> Flops | None:
-    """Return the terms that make up the FLOPs of a case's iteration.
+    """Return the exact FLOPs of a case's iteration, part by part.
 
     Returns None if the global batch is not known.
     """

@@ -95,9 +95,10 @@ def durations(
 ) -> list[Duration]:
     """Return how long each training takes, computed in every way that the given values allow.
 
-    One way uses tokens and TFLOP/s per GPU, with BigScience's count of FLOPs. The other way uses
-    the seconds of an iteration. Raises UserError if the values suffice for neither way. Also raises
-    it if a training lacks a value that a way needs, e.g. its number of iterations.
+    One way uses `tokens` and `tflops_per_gpu`, with BigScience's count of FLOPs. The other way uses
+    `step_seconds`, the seconds of an iteration. Raises UserError if the values suffice for neither
+    way, or if only one of `tokens` and `tflops_per_gpu` is given. Also raises it if a training
+    lacks a value that a way needs, e.g. its number of iterations.
     """
     if (tokens is None) != (tflops_per_gpu is None):
         raise UserError("--tokens and --tflops-per-gpu: give both, or neither")
@@ -157,7 +158,10 @@ def durations_table(all_durations: Sequence[Duration]) -> Table:
 
 
 def derivations(all_durations: Sequence[Duration]) -> list[str]:
-    """Return how each duration was computed, after a blank line; equal texts appear once."""
+    """Return an empty line, and then the formula of each duration with its numbers and its result.
+
+    Equal texts appear once.
+    """
     derived = dict.fromkeys(
         f"{duration.formula} = {duration.numbers} = {duration.seconds:,.6g} s"
         for duration in all_durations

@@ -154,9 +154,9 @@ def _reserved(command: str, name: str) -> str | None:
 
 
 def _kind(command: str, name: str) -> str | None:
-    """Return whether an option needs a value, has no value, or may have one (`optional`).
+    """Return whether an option takes a value: `value`, `flag` (no value) or `optional`.
 
-    Returns None if the command has no such option.
+    command: `sbatch` or `srun`. Returns None if the command has no such option.
     """
     return _record()[command].get(name) or _site_options(command).get(name)
 
@@ -165,8 +165,8 @@ def _kind(command: str, name: str) -> str | None:
 def _record() -> Mapping[str, Mapping[str, str]]:
     """Return the options that Slurm's manual lists for sbatch and for srun.
 
-    The result has a mapping for each of the two commands. It contains, for each option, whether the
-    option takes a value.
+    The keys are the two commands. The value of each maps an option's name to `value`, `flag` (an
+    option without a value) or `optional`.
     """
     text = (files("orchestrator.hardware") / "slurm_options.json").read_text(encoding="utf-8")
     kinds: dict[str, dict[str, list[str]]] = json.loads(text)
@@ -178,8 +178,9 @@ def _record() -> Mapping[str, Mapping[str, str]]:
 
 @cache
 def _site_options(command: str) -> Mapping[str, str]:
-    """Return the options that `COMMAND --help` lists on this machine, each as `optional`.
+    """Return the options that `COMMAND --help` lists on this machine, each with `optional`.
 
+    Here `optional` means that an option may have a value, because the help is not read for that.
     Returns an empty mapping if the command is missing or does not answer in time.
     """
     try:

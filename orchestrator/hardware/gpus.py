@@ -81,17 +81,17 @@ _CAPACITY = "gpu_memory_gib"
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A number, and an explanation with its source; or None, and why it is unknown."""
+    """A number with its source, or None with the reason why it is not known."""
 
     value: float | None
     explanation: str
 
 
 def peak_tflops(name: str, precision: str, *, instead: str = _PEAK) -> Figure:
-    """Return the dense peak, in TFLOP/s, of the GPU called `name`, at a precision of PRECISIONS.
+    """Return the peak, in TFLOP/s and without sparsity, of the GPU called `name`.
 
-    Peaks with sparsity are not used, and no peak is assumed. instead: the option that the
-    explanation suggests to users who know the peak.
+    precision: one of PRECISIONS. If the peak is not known, the result contains the reason. instead:
+    the option that this reason suggests to users who know the peak.
     """
     gpus = matching(name)
     if not gpus:
@@ -105,7 +105,10 @@ def peak_tflops(name: str, precision: str, *, instead: str = _PEAK) -> Figure:
 
 @cache  # a campaign asks for each of its runs
 def memory_gib(name: str) -> Figure:
-    """Return the memory of the GPU called `name`, as sold, in GiB."""
+    """Return the memory of the GPU called `name`, as sold, in GiB.
+
+    If the memory is not known, e.g. because several sizes are sold, the result has the reason.
+    """
     gpus = matching(name)
     if not gpus:
         return _unknown(name, _CAPACITY)
@@ -127,7 +130,7 @@ def _sizes(gpu: Gpu, name: str) -> tuple[int, ...]:
 
 
 def matching(name: str) -> list[Gpu]:
-    """Return the GPUs that `name` may mean: those whose names may contain all its words.
+    """Return the GPUs that `name` may mean: those whose names may contain all words of `name`.
 
     For example, `V100` may mean two GPUs, and `Tesla V100-SXM2-32GB` means one. The result is empty
     for a MIG slice, and for an A100 with an unknown memory size.

@@ -44,7 +44,7 @@ def read_gpu_samples(folder: Path) -> GpuSamples | None:
 
 
 def by_device(records: Iterable[Record]) -> Iterable[Sequence[Usage]]:
-    """Return the samples in `records`, grouped by the device of a node."""
+    """Return a list of samples for each device, from the records of one node."""
     samples: dict[int | None, list[Usage]] = {}
     for record in records:
         if isinstance(record, Usage):

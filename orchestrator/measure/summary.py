@@ -55,12 +55,15 @@ class Summary:
 
 
 def configured(run: Run) -> Configured:
-    """Return the iterations and the global batch size that a run is configured to have."""
+    """Return the number of iterations and the global batch size that a run's parameters set."""
     return Configured(run.training.train_iters, run.batch.global_batch_size)
 
 
 def record_reports(run: Run, records: Iterable[Record], warmup: Warmup) -> RunReports:
-    """Return the step reports in the records of one launch, and which of them the averages use."""
+    """Return the step reports in `records`, and which of them count in averages.
+
+    The records are those of one launch. Reports of the warm-up and skipped reports do not count.
+    """
     return RunReports((launch_reports(merged_steps(records), warmup, configured(run)),))
 
 

@@ -121,7 +121,10 @@ def _layer_activations(rank: Rank) -> Range:
 
 
 def _described_activations(rank: Rank, model: "Model") -> Range:
-    """Return the bytes that a layer of a described model keeps: the mean of a stage's layers."""
+    """Return the bytes that a layer of a described model keeps for its backward pass.
+
+    The layers may differ: the result is the mean over the layers of the rank's pipeline stage.
+    """
     from orchestrator.memory.described import kept_per_token, stage_of
 
     t, each = rank.tensor_parallel_size, rank.placement.activation_bytes

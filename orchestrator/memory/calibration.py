@@ -25,16 +25,21 @@ class Measured:
 
     @property
     def ratio(self) -> float:
-        """The logged peak divided by the middle of the run's forecast."""
+        """The logged peak divided by the middle of the forecast: the mean of its low and high end.
+
+        If the peak includes only the memory of torch's allocator, so does the forecast used here.
+        """
         expected = self.forecast if self.whole_process else self.forecast.tensors
         return self.peak_gib / expected.middle_gib
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """The ratios of logged peaks to the middles of their forecasts, over `runs` finished runs.
+    """How far the logged peaks of finished runs were from their forecasts.
 
-    lowest, highest: the lowest and the highest ratio. whole_process: see `Measured`.
+    runs: the number of finished runs. lowest, highest: the lowest and the highest ratio of a logged
+    peak to the middle of the run's forecast. whole_process: whether the peaks include all memory of
+    a process without a GPU. Otherwise they include only the memory of torch's allocator.
     """
 
     runs: int
@@ -46,10 +51,11 @@ class Calibration:
         """Return the forecast with corrected low and high ends, and a further part `calibration`.
 
         If `whole_process` is true, the new low end is the forecast's middle times the lowest ratio,
-        minus 5 %. The new high end is the middle times the highest ratio, plus 5 %. If
-        `whole_process` is false, the peaks include only the memory of torch's allocator. So
-        `forecast.tensors` is corrected in this way, and the same two differences are added to the
-        ends of `forecast`.
+        minus 5 %. The new high end is the middle times the highest ratio, plus 5 %.
+
+        If `whole_process` is false, the ratios are about the memory of torch's allocator. So these
+        formulas are applied to `forecast.tensors`. The low end of `forecast` then changes by as
+        many GiB as that of `forecast.tensors`, and so does the high end.
         """
         expected = forecast if self.whole_process else forecast.tensors
         low = expected.middle_gib * self.lowest * (1 - _MARGIN) - expected.low_gib
@@ -71,7 +77,10 @@ Calibrations = Mapping[str, Calibration]
 
 
 def calibrations(measured: Iterable[Measured]) -> Mapping[str, Calibration]:
-    """Return a calibration by framework, for frameworks with at least three finished runs."""
+    """Return a calibration for each framework, by name, from the finished runs of this framework.
+
+    A framework with fewer than three finished runs has no calibration.
+    """
     runs: dict[str, list[Measured]] = {}
     for run in measured:
         runs.setdefault(run.framework, []).append(run)

@@ -46,11 +46,11 @@ class ExpertPlacement:
         return self._matrices(model, self.width) * self.number // (self.ranks * self.tensor_ranks)
 
     def beyond_mlp(self, model: ModelShape, tensor_parallel_size: int) -> int:
-        """Return how many more parameters a rank has in a router and shared expert than in an MLP.
+        """Return the parameters of a router and a shared expert minus those of a dense MLP.
 
-        The MLP is the dense MLP that a layer without experts would have. If the parameters of a
-        layer with experts were counted with this MLP, adding the result corrects the count. The
-        result is below zero for most models.
+        All are the parameters on one rank. The MLP is that of a layer without experts. If a layer
+        with experts was first counted with this MLP, adding the result corrects the count. The
+        result is negative for most models.
         """
         dense = self._matrices(model, model.ffn_width)
         if model.biases == "all":
@@ -59,9 +59,9 @@ class ExpertPlacement:
         return split // tensor_parallel_size + self.number * model.hidden_size
 
     def copies(self, ranks: int) -> int:
-        """Return how many ranks have the same part of the experts.
+        """Return how many ranks of a pipeline stage have a copy of the same experts.
 
-        ranks: the number of ranks of a pipeline stage.
+        ranks: the number of ranks of the stage.
         """
         return max(1, ranks // (self.ranks * self.tensor_ranks))
 

@@ -44,7 +44,8 @@ class Part:
 class MemoryForecast:
     """The memory of the rank that needs the most; low and high end are sums over the parts.
 
-    is_open: whether the model has parts of unknown size, so that the rank may need more.
+    is_open: whether the model has parts of unknown size, so that the rank may need more than the
+    high end.
     """
 
     parts: tuple[Part, ...]
@@ -59,7 +60,10 @@ class MemoryForecast:
 
     @property
     def tensors(self) -> "MemoryForecast":
-        """The forecast of only the memory in torch's allocator; programs log its peak."""
+        """The forecast of the memory in torch's allocator, without other memory of the process.
+
+        Programs log the peak of this memory.
+        """
         return _forecast(part for part in self.parts if part.name not in _NO_TENSORS)
 
 
@@ -98,10 +102,10 @@ def forecast(run: Run, placement: Placement, *, gpu: bool = True) -> MemoryForec
 
 
 def _of_description(placement: Placement, run: Run) -> Placement:
-    """Return the placement with facts from the description of the run's model.
+    """Add to the placement what the description of the run's model shows.
 
-    The facts are the experts, and whether some layers keep an unknown amount of activations. The
-    placement of a model without description is returned unchanged.
+    These are the experts, and whether some layers keep an unknown amount of activations. If the
+    model has no description, the placement is returned unchanged.
     """
     model = run.model.described if run.model is not None else None
     if model is None:
@@ -117,10 +121,11 @@ def _of_description(placement: Placement, run: Run) -> Placement:
 
 
 def _in_host(placement: Placement, parameters: int) -> Placement:
-    """Return the placement for a rank without a GPU: all of its tensors are in the host's memory.
+    """Change the placement for a rank without a GPU: all of its tensors are in the host's memory.
 
-    So nothing is offloaded. A bucket is counted with at most as many elements as the model has
-    parameters, because the operating system provides no memory for elements that are never used.
+    So nothing is offloaded. A communication bucket is counted with at most as many elements as the
+    model has parameters, because the operating system provides no memory for elements that are
+    never used.
     """
     return replace(
         placement,

@@ -1,6 +1,6 @@
 """Forecast a rank's share of weights, gradients and optimizer states.
 
-A `Size` contains an interval, the least and the most bytes, and a text that explains it.
+Functions return a `Size`: the least and the most bytes, and a text that explains the numbers.
 """
 
 from dataclasses import dataclass
@@ -219,9 +219,9 @@ def gathered_weights(rank: Rank) -> Size:
 
 
 def buckets(rank: Rank) -> Size:
-    """Return the size of the buffers through which gradients are reduced over ranks.
+    """Return the memory of the buffers (buckets) through which ranks add up their gradients.
 
-    The most includes one gradient that is not yet in a buffer.
+    The most also includes one gradient that is not yet in a buffer.
     """
     placement, gradient = rank.placement, rank.largest_matrix
     each = placement.weight_bytes[0]
@@ -256,8 +256,8 @@ def added(*sizes: Range) -> Range:
 def beyond(sizes: Range, others: Range) -> Range:
     """Return by how much the interval `sizes` exceeds the interval `others`.
 
-    The low ends are subtracted from each other, and so are the high ends. A difference below 0
-    becomes 0.
+    The low end of `others` is subtracted from that of `sizes`, and the high end likewise. A
+    difference below 0 becomes 0.
     """
     return max(0.0, sizes[0] - others[0]), max(0.0, sizes[1] - others[1])
 

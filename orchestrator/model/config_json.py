@@ -22,7 +22,7 @@ class ConfigError(UserError):
 class Config:
     """The keys of one `config.json`, with the defaults of its family for missing keys.
 
-    asked: the names that were looked up, for the tool that records the defaults.
+    asked: the names of all keys that were looked up. The tool that records the defaults needs them.
     """
 
     values: Mapping[str, Any]
@@ -30,10 +30,10 @@ class Config:
     asked: set[str] = field(default_factory=set)
 
     def get(self, *names: str) -> Any:
-        """Return the value of the first of these keys that the file contains.
+        """Return the value of the first of these keys that has one in the file.
 
-        If the file contains none of them, return the family's default, or None. If the file has a
-        null, return None even if the family has a default.
+        If the file contains none of the keys, return the family's default, or None. If the file
+        contains only null for them, return None even if the family has a default.
         """
         self.asked.update(names)
         given = [self.values[name] for name in names if name in self.values]
@@ -63,7 +63,10 @@ class Config:
         return self.size(*names) if self.get(*names) else None
 
     def flag(self, name: str) -> bool:
-        """Return the value of a key that is true or false; False if the key is absent."""
+        """Return the value of a key that is true or false; False if the key is absent.
+
+        Raises ConfigError for any other value.
+        """
         value = self.get(name)
         if value is not None and not isinstance(value, bool):
             raise ConfigError(f"{name}: must be true or false ({value!r})")

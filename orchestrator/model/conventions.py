@@ -1,8 +1,8 @@
 """Count the FLOPs of an iteration by other programs' conventions, and explain differences.
 
-A convention is a list of rules. A rule yields how a program's count of one part of the model
-differs from the exact count: by how many FLOPs of a forward pass, and why. So the total of all
-reasons is always the whole difference.
+A convention is a list of rules. A rule is a function of a model and one of its parts. It yields
+differences between the program's count and the exact count. A difference is a reason, and a number
+of FLOPs of a forward pass. So the differences always add up to the whole difference.
 """
 
 from collections import Counter
@@ -29,9 +29,9 @@ Rule = Callable[[Model, ModelPart], Iterable[Deviation]]
 class _Counting:
     """How a convention counts any model.
 
-    rules: the rules of the convention, which the module's docstring explains. Without rules, the
-        result is the exact count: hardware FLOPs if the convention counts recomputation, otherwise
-        model FLOPs.
+    rules: functions that yield how the convention's count of a part differs from the exact count,
+        and why. Without rules, the result is the exact count: hardware FLOPs if the convention
+        counts recomputation, otherwise model FLOPs.
     all_recomputed: whether recomputation means that all parts run forward again, even the head.
     unsuited: returns why the convention cannot count a model; None if it can.
     """
@@ -45,7 +45,10 @@ class _Counting:
 class ConventionCount:
     """The FLOPs of an iteration by a convention, and why they differ from the exact FLOPs.
 
-    flops: None if the convention cannot count the model; `unsuited` is then the reason.
+    exact: the exact hardware FLOPs if the convention counts recomputation; otherwise the exact
+        model FLOPs.
+    flops: the FLOPs by the convention; None if it cannot count the model.
+    unsuited: why the convention cannot count the model, or None.
     deviations: each reason for a difference, with its FLOPs per iteration. Their sum is
         `flops - exact`.
     """
@@ -60,7 +63,10 @@ class ConventionCount:
 def count_by_convention(
     convention: Convention, model: Model, *, sequences: int, recomputed: bool = False
 ) -> ConventionCount:
-    """Return what `convention` counts in an iteration over `sequences` sequences."""
+    """Return the FLOPs of an iteration over `sequences` sequences, as `convention` counts them.
+
+    recomputed: whether the training uses activation checkpointing.
+    """
     counted = count_flops(model, sequences=sequences, recomputed=recomputed)
     exact = counted.hardware if convention.counts_recomputation else counted.model
     counting = _COUNTING[convention.name]

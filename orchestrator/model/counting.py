@@ -152,9 +152,11 @@ def _term(part: ModelPart, seq_length: int, sequences: int, recomputed: bool, ke
 
 
 def repetitions(part: ModelPart, seq_length: int, keys: Keys) -> int:
-    """Return how many times a part multiplies per sequence.
+    """Return how many times a part multiplies per sequence: per token, or per pair of tokens.
 
-    A part multiplies once per token, or once per pair of query and key.
+    A part of attention multiplies per pair of a query and a key. keys: which pairs count: all
+    (`full`), the keys in the window of each query (`window`), or only those that the causal mask
+    keeps.
     """
     if not part.pairs:
         return -(-seq_length // part.padded_to) * part.padded_to

@@ -24,8 +24,8 @@ from orchestrator.model.description import (
 def _windows(c: Config, sliding: Callable[[int], bool]) -> list[int | None]:
     """Return the attention window of each layer; None for a layer that sees all tokens.
 
-    sliding: returns whether the layer at an index has a window; used if the file has no
-    `layer_types`.
+    If the file has `layer_types`, this list decides which layers have a window. sliding: decides it
+    otherwise; returns whether the layer at an index (from 0) has one.
     """
     window = c.optional_size("sliding_window", "attention_window")
     types = c.given_list("layer_types", c.num_layers)
@@ -59,7 +59,7 @@ class LayerStyle:
 
     attention_biases: whether attention has biases; None to use the file's `attention_bias`.
     mlp_biases: whether MLPs have biases; None to use the file's `mlp_bias`.
-    sliding: returns whether the layer at an index has the attention window of the file.
+    sliding: a function that returns whether the layer at an index (from 0) has an attention window.
     """
 
     norm: NormKind = "rmsnorm"
@@ -82,8 +82,8 @@ def decoder(
 ) -> Model:
     """Return a decoder model whose layers are attention and an MLP or experts.
 
-    mlps: returns the MLP or the experts of the layer at an index; None if all layers have the MLP
-    that the file describes.
+    mlps: a function that returns the MLP or the experts of the layer at an index (from 0); None if
+    all layers have the MLP that the file describes.
     """
     biases = style.attention_biases
     if biases is None:

@@ -24,8 +24,8 @@ QueryKeyNorm = Literal["none", "head", "width"]
 class Attention:
     """Attention whose keys and values may be shared by groups of heads.
 
-    window: how many keys a query sees, its own included; None for all keys before it. chunk:
-    sequences are cut into chunks of this many tokens, and a query sees only its own chunk.
+    window: how many keys a query sees, including its own key; None for all keys before it. chunk:
+    sequences are cut into chunks of this many tokens, and a query sees only keys of its chunk.
     output_gate: the queries' matrix is twice as wide, and its second half multiplies the output.
     sinks: each head has one more logit in the softmax, which is a parameter.
     """
@@ -142,10 +142,10 @@ class Layer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adapters:
-    """LoRA adapters: pairs of matrices next to some matrices of the model, the targets.
+    """LoRA adapters: each is a pair of matrices next to one matrix of the model, its target.
 
-    Only the adapters are trained; all other weights are frozen. targets: names of parts, e.g.
-    "query" and "value"; see `parts.ADAPTER_TARGETS`.
+    Only the adapters are trained; all other weights are frozen. rank: the inner size of each pair.
+    targets: the names of the parts that get an adapter, e.g. "query" and "value".
     """
 
     rank: int

@@ -106,11 +106,11 @@ def _deepseek(c: Config, usually: int = 0) -> Model:
 
 
 def _leading_dense(c: Config, usually: int = 0) -> Callable[[int], Mlp | Experts]:
-    """Return a function of a layer's index: an MLP for the first layers, experts for the others.
+    """Return a function that returns an MLP for the first layers, and experts for all other layers.
 
-    The key `first_k_dense_replace` gives the number of first layers. If the file has
-    `mlp_layer_types`, this list decides instead. usually: the number of first layers if the file
-    has neither key.
+    Its argument is the index of a layer. The key `first_k_dense_replace` gives the number of first
+    layers. If the file has `mlp_layer_types`, this list decides instead. usually: the number of
+    first layers if the file has neither key.
     """
     dense = Mlp(width=c.size("intermediate_size"), gated=True)
     width = c.size("moe_intermediate_size")

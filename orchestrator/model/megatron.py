@@ -309,9 +309,10 @@ def _experts(a: _Arguments) -> Experts:
 
 
 def _hybrid_layers(a: _Arguments) -> tuple[Layer, ...]:
-    """Return the layers of a hybrid pattern, one per letter.
+    """Return the layers of a hybrid model, one per letter of its pattern.
 
-    M is Mamba-2, * attention, - an MLP, E experts, G a gated delta net.
+    M is Mamba-2, * attention, - an MLP, E experts, G a gated delta net. Raises ConfigError for
+    other letters, or if `num_layers` contradicts the length of the pattern.
     """
     pattern = (a.given("hybrid_layer_pattern") or "").split(_MTP_SEPARATOR)[0].replace("|", "")
     stated = a.optional("num_layers")

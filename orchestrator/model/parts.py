@@ -47,11 +47,13 @@ class ModelPart:
         to count. "table": only looked up. "product": of two activations, without parameters.
     stored: factors whose product is the number of parameters; empty if the part has no parameters
         of its own, e.g. a tied head.
-    active: the same for the parameters that one token uses, e.g. those of the top-k experts.
-    multiplied: factors of the multiply-adds of a forward pass per token; empty if the part
-        multiplies nothing.
+    active: factors whose product is the number of parameters that one token uses, e.g. those of
+        the top-k experts.
+    multiplied: factors whose product is the number of multiply-adds of a forward pass per token;
+        empty if the part multiplies nothing.
     pairs: whether `multiplied` is per pair of query and key instead of per token.
-    window, chunk: which pairs exist; see `description.Attention`.
+    window: how many keys a query sees; None for all keys before it.
+    chunk: a query sees only the keys of its chunk of this many tokens; None without chunks.
     padded_to: the tokens of a sequence are padded to a multiple of this (the chunk of a scan).
     trained: False if the part is frozen.
     """
@@ -179,7 +181,7 @@ def _layer_parts(model: Model, layer: Layer, place: Place) -> Iterator[ModelPart
 
 @dataclass(frozen=True, slots=True)
 class _Norm:
-    """Makes a part for each norm of a model; the part contains the norm's parameters."""
+    """Makes the parts for the norms of a model; all norms of a model are of the same type."""
 
     model: Model
 

@@ -120,7 +120,7 @@ def _from_sizes(choice: dict[str, Any]) -> ModelShape | str:
 def _with_variants(shape: ModelShape, more: Mapping[str, int]) -> ModelShape | str:
     """Return the shape of a model with another size of heads, or with experts in each layer.
 
-    more: the parameters that differ, e.g. `head_dim` or `num_experts`. If they are contradictory,
+    more: the new values, by parameter, e.g. `head_dim` or `num_experts`. If they are contradictory,
     return a sentence about the problem.
     """
     from orchestrator.model.description import Attention, Experts, Mlp
@@ -153,7 +153,11 @@ def _with_variants(shape: ModelShape, more: Mapping[str, int]) -> ModelShape | s
 
 
 def check_source(source: str, key: str) -> None:
-    """Raise UserError if no preset and no model has this name."""
+    """Raise UserError if no model is called `key`.
+
+    source: `name` if `key` must be a name that `teralog models` lists; `preset` if it may also be
+    the name of a preset.
+    """
     if is_preset(key) and source == "preset":
         return
     from orchestrator.model.named import is_named, named_model

@@ -18,9 +18,10 @@ from orchestrator.workloads.settings import (
 class Parallelism:
     """How a copy of the model, and each sequence, is split over ranks.
 
+    The three sizes are those with which the program trains.
     contradicted_data_parallel_size: a number of copies that the user gave, although the ranks do
         not form that many copies.
-    asked: the split that the user gave, if the program trains with a smaller split.
+    asked: the sizes that the user gave, if the program trains with other sizes; otherwise None.
     """
 
     tensor_parallel_size: int = 1
@@ -31,7 +32,10 @@ class Parallelism:
 
     @property
     def given(self) -> "Parallelism":
-        """The split that the user gave, which is on the program's command line."""
+        """The tensor-, pipeline- and context-parallel sizes that the user gave.
+
+        They are on the program's command line, even if the program trains with other sizes.
+        """
         return self.asked or self
 
     @property
@@ -93,7 +97,7 @@ class Training:
 class Run:
     """One training to be measured.
 
-    options: the frozen dataclass of its framework's parameters.
+    options: the values of its framework's own parameters, as a frozen dataclass.
     model: None for a user's own script whose model is unknown.
     model_name: the preset that the user chose.
     vocab_size_multiple: the framework pads the vocabulary to a multiple of this number times the
@@ -161,9 +165,9 @@ class Run:
 
 
 def asked_split(run: Run) -> dict[str, int] | None:
-    """Return the split that the user gave, by parameter, if the program trains with another split.
+    """Return the tensor-, pipeline- and context-parallel sizes that the user gave, by name.
 
-    Returns None if the program trains with the given split.
+    Returns None if the program trains with exactly these sizes.
     """
     asked = run.parallelism.asked
     if asked is None:
@@ -176,9 +180,9 @@ def asked_split(run: Run) -> dict[str, int] | None:
 
 
 def sizes(run: Run) -> dict[str, Any]:
-    """Return every chosen and derived size of a run by name, for JSON and expressions.
+    """Return every chosen and derived value of a run by name, for JSON and expressions.
 
-    The result is not nested. An absent size is None. `parameters_billions` counts in 10**9;
+    All names are on one level. An absent value is None. `parameters_billions` counts in 10**9;
     `gpu_hours` are the requested hours.
     """
     model, training, resources = run.model, run.training, run.resources

@@ -112,7 +112,7 @@ def is_preset(key: str) -> bool:
 
 
 def other_preset_note(key: str) -> str | None:
-    """Return a sentence on another preset whose name differs from `key` only in its capitals.
+    """Return a sentence on another preset whose name differs from `key` only in capital letters.
 
     Returns None if there is no such preset, or if both presets have the same sizes.
     """

@@ -96,7 +96,10 @@ class ModelShape:
 
     @property
     def is_hybrid(self) -> bool:
-        """Whether the model is hybrid; see `orchestrator.model.description.Model.is_hybrid`."""
+        """Whether some layer lacks a mixer or an MLP, or has a Mamba-2 mixer.
+
+        Only a described model can be hybrid.
+        """
         return self.described is not None and self.described.is_hybrid
 
     def symbols(self, padded_vocab_size: int) -> dict[str, int]:
@@ -146,7 +149,11 @@ class ModelShape:
         return formulas
 
     def parameters(self, padded_vocab_size: int) -> int:
-        """Return the exact number of parameters; see `parameter_formulas`."""
+        """Return the exact number of parameters of the model.
+
+        This is the sum of `parameter_formulas`. For a described model, it is the sum over the parts
+        of the description.
+        """
         if self.described is not None:
             from orchestrator.model import counting
 
