@@ -1,13 +1,14 @@
 r"""Time the reading of logs, compared with other programs and with plain reading.
 
 The logs are generated and in the page cache: one file with a step report per 200 lines, one with a
-step report per 20, and many small files. All methods take turns. The benchmark prints the medians
-of their rounds, in GB per second of processor time and of wall time, child processes included. Then
-it prints the aims: how many times as fast a method should be as another one, and how many times as
-fast it was. "perl, one per file" is `find -exec perl … {} \;`. teralog runs within this process;
-its start-up time is printed separately. If a program is missing, its name is printed, and the aims
-that need it are left out. The defaults need 4 GB of disk and of memory; `--sizes 0.1 1 10` needs
-10 GB. `--gigabytes 0.3 --files 500 --rounds 3` takes a minute.
+step report per 20, and many small files. All methods take turns, in several rounds. The benchmark
+prints the median speed of each method, in GB per second of processor time and of wall time, child
+processes included. Then it prints the aims. An aim is the factor by which one method should be
+faster than another; the measured factor is printed next to it. "perl, one per file" is
+`find -exec perl … {} \;`. teralog runs within this process; its start-up time is printed
+separately. If a program is missing, its name is printed, and the aims that need it are left out.
+The defaults need 4 GB of disk and of memory; `--sizes 0.1 1 10` needs 10 GB.
+`--gigabytes 0.3 --files 500 --rounds 3` takes a minute.
 """
 
 import argparse

@@ -157,7 +157,10 @@ def test_the_controller_is_asked_even_if_accounting_is_silent(bare) -> None:
 
 
 def test_scontrol_answers_for_an_squeue_that_does_not_work(bare) -> None:
-    """If squeue fails, e.g. a site's wrapper that refuses options, `scontrol` gives states."""
+    """If squeue fails, teralog reads the states of jobs from `scontrol`.
+
+    squeue fails e.g. if a site replaced it by a wrapper that refuses options.
+    """
     bare.write_slurm_campaign(WAIT, matrix="seed: [1]")
     bare.teralog("submit", "campaign.yaml")
     bare.wait_for(["RUNNING"])

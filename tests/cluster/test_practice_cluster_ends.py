@@ -136,7 +136,7 @@ def test_a_shell_ends_the_cluster_that_it_started_only(folder: Path) -> None:
 
 
 def test_a_folder_without_a_cluster_is_unchanged(folder: Path) -> None:
-    """The command refuses a folder that it did not create, and keeps the folder's content."""
+    """`practice_cluster.py up` refuses an existing folder of other files, and keeps these files."""
     folder.mkdir()
     (folder / "thesis.txt").write_text("precious")
     refused = practice("up", f"--folder={folder}")
@@ -146,7 +146,10 @@ def test_a_folder_without_a_cluster_is_unchanged(folder: Path) -> None:
 
 
 def test_a_daemon_that_does_not_start_is_explained_and_leaves_nothing(folder: Path) -> None:
-    """The message contains the end of the failed daemon's log; the cluster's folder is removed."""
+    """If a daemon does not start, `practice_cluster.py up` prints the end of the daemon's log.
+
+    It also removes the cluster's folder.
+    """
     failed = practice("up", f"--folder={folder}", "--max-array-size=-5")
     assert failed.returncode == 1
     assert "slurmctld ended" in failed.stderr

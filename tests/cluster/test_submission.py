@@ -53,7 +53,7 @@ def test_runs_that_ask_for_the_same_go_as_one_array_and_complete(play) -> None:
 def test_an_array_has_its_runs_header_and_only_selects_their_scripts(bare) -> None:
     """An array's script has the #SBATCH lines of its runs, except names, comment and output.
 
-    It starts the scripts of the runs, which are unchanged.
+    Each task of the array starts the script of its run, which is unchanged.
     """
     bare.write_slurm_campaign("true", matrix="seed: [1, 2]", profile="hint: nomultithread\n")
     bare.teralog("submit", "campaign.yaml", "--hold")
@@ -567,7 +567,7 @@ def test_a_retry_asks_slurm_for_other_resources(bare, slurm) -> None:
 def test_a_retry_suggests_settings_that_fit_the_gpu(bare) -> None:
     """If a run ended as oom, `retry` suggests settings whose forecast memory fits the GPU.
 
-    It does so once for all repeats of a configuration. The campaign file is unchanged.
+    It prints one suggestion for all repeats of a configuration. The campaign file is unchanged.
     """
     message = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has"
     bare.write_slurm_campaign(
@@ -650,7 +650,7 @@ def test_a_retry_with_other_nodes_is_refused(bare) -> None:
 def test_reasons_of_waiting_jobs_are_shown(bare, slurm) -> None:
     """`status` explains in words why a job waits.
 
-    For a job that an administrator holds, it does not advise to release the job.
+    If an administrator holds a job, `status` does not advise the user to release it.
     """
     bare.write_slurm_campaign(WAIT, matrix="seed: [1, 2, 3, 4]", profile="exclusive: true\n")
     bare.teralog("submit", "campaign.yaml", "--throttle", "1")

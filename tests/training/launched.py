@@ -46,7 +46,10 @@ class Finished:
 
 
 def options(values: dict[str, object]) -> list[str]:
-    """Return names and values as words of a command line; True gives an option without a value."""
+    """Return option names and values as words of a command line.
+
+    An option with the value True has only its name on the command line.
+    """
     words = []
     for name, value in values.items():
         words += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]

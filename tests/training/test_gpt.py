@@ -49,7 +49,10 @@ VARIANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 
 def arguments(strategy: str = "ddp", **changes: object) -> list[str]:
-    """Return the command line that trains a tiny model; True gives an option without a value."""
+    """Return the command line that trains a tiny model.
+
+    changes: values of options that replace the defaults; True gives an option without a value.
+    """
     return ["--strategy", strategy, *options(SHAPE | CHOSEN | changes)]
 
 

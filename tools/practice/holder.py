@@ -27,7 +27,7 @@ from practice.processes import adopt_orphans, end_descendants, reap, signal_when
 
 
 def order(plan: Plan, *, bound: bool) -> str:
-    """Return the input text of `hold`: the plan and `bound`.
+    """Return the text that `hold` reads: JSON with the plan and `bound`.
 
     bound: whether the cluster ends with the process that started it.
     """

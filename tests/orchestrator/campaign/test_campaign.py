@@ -1,4 +1,4 @@
-"""Expand a campaign to a plan: each run is planned once, and excluded runs are listed."""
+"""Expand a campaign to a plan: each run is planned once, and excluded runs are counted."""
 
 from pathlib import Path
 from typing import Any
@@ -74,9 +74,9 @@ def test_excluded_runs_are_not_planned(
 
 
 def test_excluded_and_duplicate_runs_are_reported(campaign_of: CampaignOf):
-    """The plan lists the runs that each `exclude` rule removed, and the duplicate runs.
+    """Messages report how many runs each `exclude` rule removed, and how many were duplicates.
 
-    A run that matches several rules is listed under the first one.
+    A run that matches several rules counts only for the first of them.
     """
     campaign = campaign_of(
         f"{HEAD}matrix: {{strategy: [ddp, zero1], seed: [1, 2]}}\n"

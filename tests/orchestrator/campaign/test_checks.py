@@ -150,7 +150,10 @@ PROBLEMS: dict[str, tuple[dict[str, Any], Cluster, list[str]]] = {
 def test_every_reason_is_reported_with_its_numbers(
     run_of: RunOf, values: dict[str, Any], cluster: Cluster, problems: list[str]
 ):
-    """All reasons why a run is impossible are reported at once, in the campaign file's terms."""
+    """All reasons why a run is impossible are reported at once.
+
+    A reason contains the names and the numbers of the parameters in the campaign file.
+    """
     assert list(run_problems(run_of(**values), cluster, Warmup(3))) == problems
 
 

@@ -118,7 +118,7 @@ def test_rows_that_contradict_themselves_are_planned_as_contradictions(name: str
 def test_rows_with_more_stages_than_ranks_are_planned_as_the_program_ran_them():
     """A run with more pipeline stages than GPUs / TP is planned with fewer, as Megatron trained it.
 
-    With TP 4, it has 4 stages on 16 GPUs and 16 stages on 64 GPUs. The page gives 8 and 32.
+    With TP 4, a run on 16 GPUs has 4 stages, and a run on 64 GPUs has 16. The page gives 8 and 32.
     """
     runs = [
         planned.run

@@ -82,7 +82,10 @@ def test_a_warning_is_reported_once_and_forbids_nothing(campaign_of: CampaignOf)
 
 
 def test_a_plan_for_programs_has_every_size_and_the_problems(campaign_of: CampaignOf):
-    """The JSON of a plan is valid, and uses the names of the campaign file."""
+    """The JSON of a plan has the sizes and the problems of each run.
+
+    The sizes have the names of the campaign file's parameters, or names such as `gpu_hours`.
+    """
     records = plan_records(campaign_of(MIXED), {})
     assert json.loads(json.dumps(records, allow_nan=False)) == records
     last = records[-1]

@@ -47,7 +47,7 @@ def test_the_starter_explains_itself(tmp_path: Path):
 
 
 def test_a_comment_that_is_taken_out_is_a_parameter(tmp_path: Path):
-    """If a user uncomments an example parameter, the file is valid."""
+    """If the user removes the `#` before a starter file's parameter, runs have its value."""
     path = tmp_path / "mine.yaml"
     write_starter(path, force=False)
     path.write_text(path.read_text().replace("# num_microbatches", "num_microbatches"))
