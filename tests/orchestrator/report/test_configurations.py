@@ -116,7 +116,7 @@ def test_a_campaign_without_repeats_has_a_row_for_each_run(
     ],
 )
 def test_ids_are_shortened_to_distinct_starts(ids: list[str], expected: list[str]) -> None:
-    """A short id has at least four digits, and as many as it needs to be unique."""
+    """Ids are shortened to at least four digits, and to as many more as keep them different."""
     assert list(short_ids(ids).values()) == expected
 
 

@@ -223,9 +223,9 @@ WRONG_FILES = {
 def test_a_file_that_cannot_be_written_is_a_sentence(
     campaign: Path, name: str, code: int, message: str
 ) -> None:
-    """If a file cannot be written or its format is unknown, a message reports it.
+    """If a file cannot be written, or its format is unknown, a message reports it.
 
-    No file is left.
+    `report` then creates and changes no file.
     """
     before = files(campaign.parent)
     assert message in report("-o", name, code=code).stderr

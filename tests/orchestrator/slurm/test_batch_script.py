@@ -19,7 +19,7 @@ ASKING = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --time=00:10:00\n\ntrue\n"
 
 
 def run_task(batch: Path, index: int, job_id: str) -> "subprocess.CompletedProcess[str]":
-    """Run a copy of the script of a batch of runs, with the variables of a Slurm task."""
+    """Run a copy of the script of a batch of runs, as Slurm runs the task with this index."""
     return subprocess.run(
         ["bash", batch.parent / "kept.sh"],
         env={
@@ -73,7 +73,10 @@ def test_a_batch_that_was_withdrawn_runs_nothing(batch: Path) -> None:
 
 
 def test_a_batch_whose_job_has_begun_is_not_withdrawn(batch: Path) -> None:
-    """If the job of a batch of runs has begun, `withdraw` returns its id and withdraws nothing."""
+    """If the job of a batch of runs has begun, `withdraw` does nothing and returns the job's id.
+
+    The job's other tasks still start their runs.
+    """
     run_task(batch, 0, "7")
     assert BatchFolder(batch).withdraw() == "7"
     assert run_task(batch, 1, "7").returncode == 4

@@ -40,9 +40,9 @@ numbers = st.sets(st.integers(0, 200), min_size=1, max_size=9)
 
 
 def bracket(chosen: set[int], width: int) -> str:
-    """Return numbers in Slurm's form, e.g. [001-003,007].
+    """Return numbers in Slurm's form, e.g. [001-003,007], with at least `width` digits each.
 
-    Numbers with more digits than `width` are in ranges of their own.
+    A range contains only numbers with equally many digits.
     """
     texts = [f"{number:0{width}}" for number in sorted(chosen)]
     spans = []
@@ -56,7 +56,7 @@ def bracket(chosen: set[int], width: int) -> str:
 
 @st.composite
 def lists(draw: st.DrawFn) -> tuple[str, list[str]]:
-    """Return a list of nodes as Slurm writes it, and the node names that it stands for."""
+    """Draw a list of nodes; return it as Slurm writes it, and the names of all its nodes."""
     texts, names = [], []
     for _ in range(draw(st.integers(1, 4))):
         written, choices = "", []
@@ -72,9 +72,9 @@ def lists(draw: st.DrawFn) -> tuple[str, list[str]]:
 
 @given(made=lists())
 def test_names_put_into_a_list_come_out_of_it(made: tuple[str, list[str]]) -> None:
-    """Any list of nodes is expanded to the names from which it was made.
+    """A list of nodes is expanded to exactly the names from which the test has made it.
 
-    Numbers may have any width, gaps between them, and several brackets per name.
+    The numbers in the names have any width and may have gaps. A name may have several brackets.
     """
     text, names = made
     assert list(expand_nodes(text)) == names

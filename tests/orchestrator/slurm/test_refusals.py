@@ -27,7 +27,7 @@ REFUSALS = {
 def test_only_limits_on_submitted_jobs_may_accept_fewer_runs(
     message: str, limit: str | None, fewer: bool
 ) -> None:
-    """`may_accept_fewer` is true only if sbatch refused runs because of a limit on submitted jobs.
+    """`may_accept_fewer` is true if sbatch may have refused because too many jobs are submitted.
 
     Then sbatch may accept a part of the runs now. After any other refusal, fewer runs do not help.
     Old versions of Slurm do not name the limit, so `limit` is None.

@@ -28,7 +28,10 @@ CASES = {
 def test_jobs_that_together_exceed_the_throttle_run_one_after_another(
     most: int | None, queued: list[str], sizes: list[int], expected: list[str | None]
 ) -> None:
-    """If several jobs together exceed the throttle, some of them wait until others have ended."""
+    """If jobs and arrays together have more runs than the throttle allows, some wait for others.
+
+    They wait until the earlier jobs or arrays have ended.
+    """
     throttle = throttle_after(most, queued)
     collected = []
     for job_id, size in enumerate(sizes, 1):

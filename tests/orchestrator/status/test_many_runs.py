@@ -198,9 +198,9 @@ def test_without_repeats_there_is_no_table_of_configurations(statuses: list[RunS
 def test_of_many_configurations_those_that_need_attention_are_shown(
     statuses: list[RunStatus],
 ) -> None:
-    """If there are many configurations, those with a failed run have a row.
+    """If there are too many configurations for the table, those with a failed run are not left out.
 
-    The configurations without a row are counted.
+    The last line counts the configurations without a row, and their runs by outcome.
     """
     many = []
     for number in range(60):
@@ -301,6 +301,6 @@ def test_the_command_summarises_many_runs(store: CampaignStore, tmp_path: Path) 
 
 
 def test_a_filter_that_matches_no_run_gives_a_message(store: CampaignStore, tmp_path: Path) -> None:
-    """If a filter matches no run, `status` prints the same message as `report`."""
+    """If no run matches the expression after --filter, `status` quotes it in a message."""
     answer = status_of(tmp_path, "--filter", "micro_batch_size == 3")
     assert "'micro_batch_size == 3' matches no run" in f"{answer.output}{answer.exception}"

@@ -133,7 +133,7 @@ def test_a_job_that_starts_again_begins_again(tmp_path: Path, planned: PlannedRu
 
 
 def records(tmp_path: Path, planned: PlannedRun, text: str) -> LogSoFar:
-    """Return the records of a log with this text."""
+    """Read a log with this text to its end; return its records and the position reached."""
     (tmp_path / "log").write_text(text)
     return read_on(tmp_path / "log", planned, LogSoFar(), complete=True)
 

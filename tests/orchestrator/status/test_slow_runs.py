@@ -203,9 +203,9 @@ sound = st.floats(0.1, 10.0)
 def test_the_rule_does_not_know_units_and_rises_with_the_time(
     value: float, others: list[float], scale: float
 ) -> None:
-    """The rule for slow runs gives the same result in milliseconds and in seconds.
+    """Whether a run is slow does not depend on the unit of the step times, e.g. ms or s.
 
-    If a run is slow, a run with a longer step time is slow too.
+    If a step time is too long, a longer one is too long as well.
     """
     is_outlier = stands_out(value, others)
     bounds = (

@@ -291,7 +291,10 @@ def look(campaign: Campaign, store: CampaignStore, runs: Supervised) -> Look:
 
 
 def plain_output(looks: list[Look]) -> tuple[list[str], list[str]]:
-    """Return what `watch` prints to a pipe for these updates, and its messages on stderr."""
+    """Return what `watch` prints for these updates if its output is not a terminal.
+
+    The two lists are the texts on stdout and the messages on stderr.
+    """
     texts: list[str] = []
     complaints: list[str] = []
     show_plain(looks, texts.append, complaints.append)
@@ -404,7 +407,10 @@ def test_a_state_is_in_slurms_words(
 
 
 def test_running_and_recently_ended_runs_are_shown_if_not_all_fit(look: Look) -> None:
-    """If not all runs fit, running and recently ended runs are shown, in the campaign's order."""
+    """If not all runs fit, `watch` shows running and recently ended runs, and counts the others.
+
+    The shown runs are in the campaign's order.
+    """
     going, ended, failed, waiting = look.runs
     runs = (waiting, ended, *([waiting] * 5), going, failed)
     assert chosen(runs, 99) == list(runs)

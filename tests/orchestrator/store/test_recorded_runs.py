@@ -22,9 +22,9 @@ CAMPAIGNS = sorted([*(ROOT / "examples").glob("*.yaml"), *(ROOT / "tests/scripts
 
 @pytest.fixture
 def record_of(campaign_of: Callable[[str], Campaign], tmp_path: Path) -> Callable[[str], Any]:
-    """Return a function that returns the content of run.json of a small GPT.
+    """Return a function that returns the content of the run.json of a small GPT.
 
-    The function takes lines of a campaign file with more parameters of the run.
+    The function takes more lines of the campaign file, with further parameters of the run.
     """
 
     def make(lines: str) -> Any:

@@ -357,9 +357,9 @@ def test_a_refusal_of_the_disk_is_reported_in_a_sentence(number: int, remedy: st
 
 
 def test_a_record_of_a_later_version_is_read_and_a_damaged_one_is_reported(tmp_path: Path) -> None:
-    """A JSON file with an unknown key, e.g. of a later version, is read without this key.
+    """A record with an unknown key, e.g. of a later version, is read without this key.
 
-    If a key is missing, one sentence reports that the file is damaged.
+    If a required key is missing, one sentence reports that the file is damaged.
     """
     attempt = tmp_path / "attempt-1"
     attempt.mkdir()

@@ -110,7 +110,7 @@ TRAINER = [
 def test_a_plan_asks_the_trainer_and_deepspeed(playground) -> None:
     """`plan --ask-program` asks transformers' trainer and DeepSpeed about runs of `hf_gpt.py`.
 
-    The plan shows the keys of DeepSpeed's configuration that they refuse.
+    The plan shows the keys of a DeepSpeed configuration that these two programs refuse.
     """
     pytest.importorskip("transformers", reason="needs the hf extra")
     pytest.importorskip("deepspeed.utils", reason="needs the train extra", exc_type=ImportError)

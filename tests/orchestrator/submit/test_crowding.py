@@ -91,9 +91,9 @@ def test_a_rehearsal_may_have_more_ranks_than_cores(strict) -> None:
 
 @pytest.mark.skipif(cores() < 2, reason="two runs at once need two cores")
 def test_runs_at_once_count_each_other(playground) -> None:
-    """If two runs run at the same time, the record of each counts the other run.
+    """If two runs run at the same time, the report shows that each had one other run next to it.
 
-    A run that starts when the others have ended counts no other run.
+    A run that starts after all others have ended counts no other run.
     """
     meet = 'touch "$LEDGER.$run.here"; until [[ $(ls "$LEDGER".*.here | wc -l) -ge 2 ]]; do :; done'
     playground.write_campaign(f"{meet}; sleep 1", matrix="seed: [1]")

@@ -97,7 +97,10 @@ def test_a_series_is_of_runs_that_differ_in_the_parameter_alone(campaign_of: Cam
 
 
 def test_a_missing_value_is_the_default_of_the_run_s_framework(campaign_of: CampaignOf):
-    """A run that does not set a parameter is in the same series as runs that set its default."""
+    """If a run does not set a parameter, the default of the run's framework decides its series.
+
+    So it is in the same series as runs that set the parameter to this default.
+    """
     campaign = campaign_of(
         "name: sweep\ngive_up: micro_batch_size\n"
         "defaults: {framework: deepspeed, script: train.py}\n"
@@ -256,7 +259,7 @@ def sweep(playground, body: str, **defaults: Any) -> None:
 
 
 def starts(playground) -> list[str]:
-    """Return the labels of the runs in the order of their starts."""
+    """Return the label of each started run, in the order in which the runs started."""
     labels = {run["run_id"]: run["label"] for run in playground.status()}
     return [labels[run] for run, what, *_ in playground.events() if what == "start"]
 

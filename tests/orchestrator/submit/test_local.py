@@ -298,7 +298,7 @@ def test_two_submits_of_one_campaign_do_not_double_anything(playground) -> None:
 
 
 def test_slots_bound_how_many_runs_there_are_at_once(playground) -> None:
-    """If only one run may run at once, the next run starts after the run before it has ended."""
+    """`submit --slots 1` starts each run only after the run before it has ended."""
     playground.write_campaign("sleep 0.1")
     playground.teralog("submit", "campaign.yaml", "--slots", "1")
     assert [words[1] for words in playground.events()] == ["start", "end"] * 4
@@ -381,7 +381,7 @@ def test_an_out_of_memory_is_distinguished_from_another_failure(playground) -> N
 
 
 def on_a_terminal(playground, command: str) -> subprocess.CompletedProcess[str]:
-    """Run a teralog command on a terminal, which the program `script` makes."""
+    """Run a teralog command in a terminal, which the system's program `script` provides."""
     teralog = playground.start("--version").args[0]
     words = ["script", "--quiet", "--return", "--command", f"{teralog} {command}", os.devnull]
     return subprocess.run(

@@ -151,9 +151,10 @@ def sbatch_options(script: str) -> dict[str, str]:
 
 
 def output_file(pattern: str, job: str) -> str:
-    """Return the path of the log that Slurm writes for this value of --output.
+    """Return the path of the log that Slurm writes.
 
-    If the value contains a backslash, Slurm removes the backslashes and replaces nothing else.
+    pattern: the value of --output. job: the job's id, which replaces %j. If the pattern contains a
+    backslash, Slurm removes the backslashes and replaces nothing else.
     """
     if "\\" in pattern:
         return re.sub(r"\\(.)", r"\1", pattern)

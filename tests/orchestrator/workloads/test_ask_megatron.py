@@ -24,9 +24,10 @@ ACCEPTED = ["--lr", "0.1", "--num-layers", "4"]
 def answers_to(
     folder: Path, *commands: list[str], source: Path = SOURCE, **values: Any
 ) -> list[dict[str, Any]]:
-    """Return the answers of `ask_megatron` about several runs, given by their command lines.
+    """Call `ask_megatron` once about several runs; return its answer for each run.
 
-    `ask_megatron` is called once for all runs. values: more keys of the query for each run.
+    commands: the arguments of each run. source: the folder of Megatron's code. values: more keys
+    of the query for each run.
     """
     pytest.importorskip("torch", reason="needs the train extra")
     orders = [

@@ -25,9 +25,10 @@ GPU = "Model:  {}\nIRQ:  {}\n"
 def kind(
     folder: Path, *, version: str = "", cpu: str = "sse", mhz: int = 1, gpu: str = "V100"
 ) -> str:
-    """Return the name of the extensions folder for this torch version, CPU and GPU.
+    """Return the name of the folder of torch extensions for a machine.
 
-    The files that describe the machine are written into `folder`.
+    version: the text of torch's version file. cpu: the CPU's flags. mhz: its clock. gpu: the GPU's
+    model. The files that describe the machine are written into `folder`.
     """
     site = folder / "site"
     (site / "torch").mkdir(parents=True, exist_ok=True)

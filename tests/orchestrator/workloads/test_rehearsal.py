@@ -46,7 +46,10 @@ def prepare(folder: Path, order: dict[str, Any]) -> None:
 
 
 def start(folder: Path, rank: int, **environment: str) -> Any:
-    """Start the checker as a launcher starts one of four ranks, with two ranks per node."""
+    """Start the checker as a launcher would start this rank, of four ranks on two nodes.
+
+    environment: more variables of the rank.
+    """
     node = {"SLURMD_NODENAME": f"gpu{rank // 2}", "SLURM_NODEID": str(rank // 2)}
     ours = {"RANK": str(rank), "LOCAL_RANK": str(rank % 2), "WORLD_SIZE": "4"}
     return subprocess.Popen(

@@ -26,10 +26,10 @@ def findings_of(data: bytes) -> list[tuple[FindingKind, str]]:
 
 
 def row(tokens: str, tflops: str, seq: str = "8192", gpus: int = 7) -> str:
-    """Return a table row with tokens/s per GPU, TFLOP/s per GPU, sequence length and GPUs.
+    """Return a table row with these cells.
 
-    By default, the number of GPUs is 7. So a speed does not look like a whole number of sequences
-    per second.
+    tokens: tokens/s per GPU. tflops: TFLOP/s per GPU. seq: sequence length. gpus: number of GPUs,
+    by default 7, so that a speed does not look like a whole number of sequences per second.
     """
     return f"| DGX-H100 | {gpus} | {seq} | {tokens} | {tflops} |"
 
@@ -89,9 +89,9 @@ def test_a_known_convention_is_named(model: str, tokens: int, tflops: float, why
 
 
 def test_multi_token_prediction_counts() -> None:
-    """DeepSeek-V3 takes 260.0 GFLOPs per token with the prediction layer, and 250.5 without.
+    """TFLOP/s of DeepSeek-V3 give no finding, with or without its layer for multi-token prediction.
 
-    TFLOP/s that follow from either number give no finding.
+    With this layer, DeepSeek-V3 takes 260.0 GFLOPs per token, and 250.5 without it.
     """
     rows = [row("6289", f"{6289 * 0.2600:.0f}", "4096"), row("4912", "1277", "4096")]
     assert findings_of(page("DeepSeekV3", *rows)) == []

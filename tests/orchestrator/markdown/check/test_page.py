@@ -213,9 +213,9 @@ RATED = (
 def test_tflops_must_follow_as_they_do_in_the_other_rows(
     tflops: str, likely: str | None, last_digit_only: bool | None
 ) -> None:
-    """A row's TFLOPs must follow from its other numbers in the same way as in the other rows.
+    """A finding reports TFLOPs that do not follow from their row as those of the other rows do.
 
-    Neither the formula nor the sequence length needs to be known.
+    The check needs neither the formula nor the sequence length.
     """
     findings = findings_of(table(*RATED).format(tflops))
     assert [(finding.line, finding.kind, finding.last_digit_only) for finding in findings] == (

@@ -47,5 +47,5 @@ LETTERS = st.characters(categories=["L", "N", "P", "S"], exclude_characters="~")
 
 @given(st.lists(st.one_of(SIGNS, LETTERS), max_size=20).map("".join).map(str.strip))
 def test_escaped_text_of_our_tables_is_read_back(text: str):
-    """Cells of a teralog report are read back unchanged."""
+    """Text that teralog escapes for a markdown table is read back unchanged."""
     assert printed_text(escape_markdown(text)) == text

@@ -87,7 +87,7 @@ def test_a_change_shows_the_line_the_column_and_both_cells() -> None:
 def test_a_row_gets_the_value_of_the_formula(row: str, new: str) -> None:
     """Computed TFLOPs are written in the number format of their cell.
 
-    The cell keeps its width if they fit.
+    The cell keeps its width if the computed number fits into it.
     """
     made = regenerate(table(row), LENGTH)
     assert only_row(made) == new

@@ -49,7 +49,10 @@ def test_every_row_is_computed_and_equal_to_one_decimal(page: bytes) -> None:
 
 
 def test_the_command_finds_nothing_to_change() -> None:
-    """The page's prose contains the sequence length, so the command needs no option."""
+    """`regenerate-tflops --check` without further options finds nothing to change on the page.
+
+    No option is needed, because the page's prose contains the sequence length.
+    """
     done = CliRunner().invoke(main, ["regenerate-tflops", "--check", str(FOUND[0])])
     assert (done.exit_code, done.stdout) == (0, "")
 

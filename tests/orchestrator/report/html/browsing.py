@@ -14,7 +14,7 @@ def column(page: Any, title: str) -> list[str]:
 
 
 def until(holds: Callable[[], bool], page: Any) -> None:
-    """Check a condition repeatedly until it holds, for about a minute.
+    """Wait until `holds` returns true; raise AssertionError after about a minute.
 
     The browser has its own way of waiting, but the page's Content-Security-Policy forbids it.
     """

@@ -93,10 +93,10 @@ def test_runs_are_grouped_if_all_other_sizes_are_equal(
     expected: list[int | None],
     way: str,
 ):
-    """Runs form a group if they are equal in all sizes except one.
+    """Runs form a group if they are equal in all sizes except the given one.
 
-    Sizes that follow from this one may differ too, e.g. the global batch. The group's `way`
-    describes how they differ, e.g. as in weak or in strong scaling.
+    Sizes that follow from the given size, e.g. the global batch, may differ too. The group's `way`
+    describes how the sizes differ, e.g. as in weak or in strong scaling.
     """
     grouping = groups([sizes(run_of(**values)) for values in given], size)
     assert list(grouping.of) == expected

@@ -47,7 +47,7 @@ MARKUP = "<b>x</b></script><script>document.title='taken'</script><img src=x one
 
 @pytest.fixture
 def stages(written: Written) -> Path:
-    """Return the page of six runs: four completed, one out of memory, one not started."""
+    """Return the path of a page of six runs: four completed, one out of memory, one not started."""
     return written(STAGES, *ATTEMPTS)
 
 
@@ -217,7 +217,7 @@ def test_the_ends_of_runs_are_never_cut(stages: Path, opened: Opened, width: int
 def test_how_many_forecasts_of_memory_held_is_reported_of_one_run_too(
     written: Written, opened: Opened
 ):
-    """A note reports how many runs stayed within their memory forecast, also for one run."""
+    """A note counts the runs whose peak memory was within their forecast, e.g. 1 of 1."""
     page = opened(written("", done(1.0)))
     note = page.locator("figcaption", has_text="within the forecast")
     note.scroll_into_view_if_needed()
@@ -449,7 +449,7 @@ def test_without_scripts_the_page_shows_where_the_table_is(stages: Path, opened:
 
 
 def test_a_campaign_without_a_number_is_a_page_too(written: Written, opened: Opened):
-    """If no run has a number, each plot has a note in place of its values."""
+    """If no run has measured numbers, a note replaces each plot."""
     page = opened(written("matrix: {seed: [1, 2]}\n", None, None))
     assert page.locator("#same").inner_text() == (
         "In all runs: strategy ddp, precision fp32, ended not started."

@@ -33,9 +33,9 @@ def test_values_that_are_not_numbers_are_counted():
 
 @given(st.lists(FINITE, max_size=200), st.integers(1, 20).map(lambda half: 2 * half))
 def test_a_thinned_curve_holds_reports_only_and_few_of_them(values: list[float], limit: int):
-    """A shortened curve keeps the first and the last report, in order.
+    """A shortened curve has only points of the original curve, in order, and at most `limit` + 2.
 
-    It also keeps a report with the lowest value, and one with the highest.
+    It has the first and the last point, one with the lowest and one with the highest value.
     """
     points = list(enumerate(values))
     curve = series(points, limit)
