@@ -10,10 +10,10 @@ _MAY_RUN_AGAIN = frozenset({"BOOT_FAIL", "NODE_FAIL", "PREEMPTED", "REQUEUED", "
 
 
 def spread(states: Mapping[str, JobState], job_ids: Iterable[str]) -> dict[str, JobState]:
-    """Give the state of a whole array to those of its tasks that have no state of their own.
+    """Return the states, and for each array task without a state the state of its whole array.
 
-    For example, if an array is cancelled, Slurm prints one line for all of its tasks that never
-    started.
+    For example, if an array is cancelled, Slurm prints one line for all tasks that never started.
+    job_ids: the ids of the jobs and array tasks whose states are wanted.
     """
     true_states = dict(states)
     for job_id in job_ids:

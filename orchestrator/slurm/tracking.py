@@ -98,7 +98,7 @@ def queued_attempts(runs: Iterable[PlannedRun], store: CampaignStore) -> list[Op
 
 
 def job_ids(opened: Sequence[Open], store: CampaignStore) -> dict[str, Open]:
-    """Return the attempts that have a job: a mapping from the job's id to the attempt."""
+    """Return the open attempts for which a job is recorded, by the job's id."""
     attempts_by_job: dict[str, Open] = {}
     for name, members in _by_batch(opened).items():
         jobs = store.batch(name).jobs()

@@ -117,7 +117,10 @@ class BatchFolder:
         write_json(self.path / "waiting.json", {"jobs": jobs})
 
     def close(self, receipt: Receipt) -> Receipt:
-        """Write the receipt of the call of sbatch, unless one exists; return the existing one."""
+        """Write the receipt of the call of sbatch, and return it.
+
+        If a receipt exists already, the existing one is kept and returned.
+        """
         write_json_once(self.path / "receipt.json", asdict(receipt))
         return self.receipt() or receipt
 
@@ -245,11 +248,12 @@ class RunFolder:
         return self.standing()[0]
 
     def standing(self) -> tuple[str, list[Attempt]]:
-        """Return the state of the last attempt, or NOT_STARTED, and all attempts.
+        """Return the state of the last attempt, and all attempts.
 
-        On Slurm, the state is the one that Slurm reported last. On this machine, an attempt without
-        a recorded end is RUNNING if a supervisor holds the run's lock. If not, the supervisor was
-        killed or the machine went down, so the state is INTERRUPTED.
+        Without attempts, the state is NOT_STARTED. If the end of the last attempt is recorded, it
+        is the recorded state. Otherwise it is, on Slurm, the state that Slurm reported last. On
+        this machine it is RUNNING if a supervisor holds the run's lock. If no supervisor holds the
+        lock, the supervisor was killed or the machine went down, so the state is INTERRUPTED.
         """
         attempts = self.attempts()
         if not attempts:
@@ -300,7 +304,7 @@ _jobs: dict[tuple[str, str], dict[tuple[str, int], str]] = {}
 
 
 def _submitted(attempt: Path, intent: Intent) -> JobState | None:
-    """Return the last reported state of an attempt's waiting job, or else SUBMITTED.
+    """Return the state of an attempt's job that has not started: as last reported, or SUBMITTED.
 
     Returns None if no job is recorded for the attempt.
     """
@@ -354,9 +358,9 @@ def job_record(attempt: Path) -> JobRecord | None:
 
 
 def has_own_state(attempt: Path) -> bool:
-    """Return whether an attempt has a slurm.json; it has none until its job starts.
+    """Return whether an attempt has a file slurm.json, which is written when its job starts.
 
-    In records of earlier versions of teralog, it can have one before its job starts.
+    Earlier versions of teralog sometimes wrote the file before the job started.
     """
     return os.path.exists(f"{attempt}/slurm.json")  # noqa: PTH110
 

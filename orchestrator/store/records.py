@@ -38,9 +38,9 @@ SUBMIT = "submit-"
 class Position:
     """The place of a run in the order of starts: its allocation, its block, and its number.
 
-    allocation: the id of a Slurm job; outside Slurm, `SUBMIT` and the id of the submit. place: the
-    run's number in the order of starts, from 1; in an interleaved order, its number within the
-    block. block: the number of the block in an interleaved order; otherwise None.
+    allocation: the id of a Slurm job; outside Slurm, `SUBMIT` and the id of the submit.
+    place: the run's number, from 1, in the order of starts; within its block if it has one.
+    block: the number of the block in an interleaved order; None in any other order.
     """
 
     allocation: str
@@ -198,8 +198,9 @@ class Attempt:
 class RunBatch:
     """The batch of runs of one call of sbatch: its name, its host and its runs.
 
-    members: the id of each run, and the number of the attempt. indices: the array index of each
-    member. If `indices` is empty, the index of a member is its position in `members`.
+    members: one pair per run: the run's id and the number of its attempt.
+    indices: the array index of each member. If `indices` is empty, the index of a member is its
+    position in `members`.
     """
 
     name: str

@@ -14,7 +14,7 @@ RESULTS = "results"
 class Elsewhere:
     """Another folder with results of a campaign.
 
-    runs: the campaign's runs in that folder.
+    runs: the ids of the campaign's runs that were started in that folder.
     """
 
     store: CampaignStore

@@ -105,7 +105,7 @@ class Allocation:
     def lease(self, run: Run, script: Path) -> Lease | None:
         """Lease the shares that a run needs, on the first nodes with enough free shares.
 
-        Returns None if too few nodes have enough free shares.
+        Returns None if fewer nodes than the run needs have enough free shares.
         """
         asked = _asked(script.read_text(encoding="utf-8"))
         parts: list[Lease] = []

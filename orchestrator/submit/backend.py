@@ -73,7 +73,7 @@ class Backend(Protocol):
     ) -> AbstractContextManager[Session]:
         """Begin a submit. Raises UserError if another submit is active on the campaign.
 
-        `tell` gets a message if this submit waits for the other one.
+        tell: gets a message if this submit waits until the other submit has ended.
         """
 
     def refresh(self, runs: Sequence[PlannedRun], store: CampaignStore) -> list[str]:

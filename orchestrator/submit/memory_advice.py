@@ -25,8 +25,8 @@ def memory_advice(
 ) -> Iterator[str]:
     """Yield advice for the runs that ran out of memory, once for each configuration.
 
-    memory: the value of `retry --memory`. If the user gave one, no amount of host memory is
-    suggested.
+    memory: the value of `retry --memory`; None if the user gave none. If it is given, no amount of
+    host memory is suggested.
     """
     ended = ((planned, *run_outcome(store.run(planned.run_id))[1:]) for planned in runs)
     out_of_memory = [

@@ -161,11 +161,11 @@ def _mounts(campaign: Campaign, folder: Path) -> list[str]:
 
 
 def _binding(run: Run, cluster: Cluster, folder: Path) -> dict[str, Any] | None:
-    """Return the program that binds ranks to cores, and its first arguments.
+    """Return how to call the program that binds ranks to cores; None without a binding.
 
-    The program's command line consists of its path, these arguments, and the command of the rank.
-    The arguments are the kind of binding, `numa` or `custom`, and its values. Returns None if the
-    profile asks for no binding.
+    program: the path of the program.
+    words: its first arguments: the kind of binding, `numa` or `custom`, and the values of that
+    kind. The command of the rank comes after these arguments.
     """
     if cluster.binding == "none":
         return None

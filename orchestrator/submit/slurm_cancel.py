@@ -101,8 +101,8 @@ class _Look:
     def is_meant(self, state: str | None) -> bool:
         """Return whether the run can be cancelled, and is in the requested state.
 
-        Returns False if Slurm no longer knows the run's job. A run that is being submitted counts
-        as PENDING.
+        state: the requested state; None for any state. A run that is being submitted counts as
+        PENDING. A run whose job Slurm no longer knows cannot be cancelled.
         """
         if self.state == SUBMITTING:
             return state in (None, "PENDING")

@@ -334,8 +334,8 @@ class SlurmSession:
     ) -> None:
         """Release claimed runs and raise _CancelledError if `teralog cancel` names one of them.
 
-        Called after runs are claimed: a `cancel` that begins later sees the claim, and waits for
-        this submit.
+        This method is called after the runs were claimed. So a `cancel` that begins later finds the
+        claims, and waits for this submit.
         """
         if self._named().isdisjoint(script.run_id for script in claimed):
             return
@@ -390,9 +390,10 @@ class SlurmSession:
 
 
 def _comment(run_id: str, labels: Mapping[str, str]) -> str:
-    """Return the comment that squeue shows for a job of one run: the run's id and label.
+    """Return the comment that squeue shows for a job or array task of one run: its id and label.
 
-    The job of an array has another comment, and each of its tasks sets its own when it starts.
+    An array's job has another comment when it is submitted. Each of its tasks sets the comment of
+    its run when it starts.
     """
     return f"{run_id}: {printable(labels[run_id])[:_COMMENT_LENGTH]}"
 

@@ -124,9 +124,9 @@ class LaunchDetector:
         self._once: set[bytes] = set()
 
     def begins_another(self, sign: LaunchSign) -> bool:
-        """Process a sign of a launch.
+        """Return whether a sign begins another launch.
 
-        Return whether it begins another launch, and if so, switch to that launch.
+        If it does, the detector is reset for that launch. The sign is remembered in either case.
         """
         another = self._is_another(sign)
         if another:

@@ -29,10 +29,11 @@ class Reported:
             self._highest = step.iteration
 
     def add_block(self, block: StepBlock) -> bool:
-        """Add steps whose iterations rise, if all of them are new or all were reported before.
+        """Add a block of steps at once; return False if the caller must add them one by one.
 
-        Here, new steps have higher iterations than all steps before. In other cases, returns False,
-        and the caller must add the steps one by one.
+        The iterations of the steps must rise. The block can be added at once if all of them are
+        higher than those of all earlier steps, or if each step was reported before, e.g. by another
+        rank.
         """
         iterations = block.columns["iteration"]
         if iterations[0] > self._highest:

@@ -2,8 +2,8 @@
 
 Such a file is called a stream: JSON lines, or `trainer_state.json`. A stream belongs to a run in
 a console log if both report the same values, e.g. losses and rates, for the same iterations. If
-the console contains no iterations, both must report the same losses in the same order. Then each
-step appears once, with the values of both.
+the console contains no iterations, both must report the same losses in the same order. The
+combined run contains each step once, with the values of the console and of the stream.
 """
 
 import math
@@ -63,7 +63,8 @@ def _launches(run: LogRun) -> list[LogRun]:
 def _with_launches(console: LogPath, run: LogRun, streamed: Sequence[LogRun]) -> LogRun | None:
     """Return a run with the contents of a stream; None if the stream belongs to another run.
 
-    A program that was restarted begins its stream again, or appends to it.
+    streamed: the launches in the stream, each as a run. A restarted program may append to its
+    stream or begin it again. So the stream contains either one launch, or all launches of the run.
     """
     if len(streamed) == 1:
         return _combined(console, run, streamed[0]) if _is_same(run, streamed[0]) else None
@@ -75,7 +76,11 @@ def _with_launches(console: LogPath, run: LogRun, streamed: Sequence[LogRun]) ->
 
 
 def _is_same(run: LogRun, stream: LogRun) -> bool:
-    """Return whether a run in a console log and a run in a stream are the same run."""
+    """Return whether a run in a console log and a run in a stream are the same run.
+
+    They are if they report the same values, e.g. losses, for the iterations that both contain. If
+    the console contains no iterations, the losses must be the same, in the same order.
+    """
     # If a step was done twice, a stream may contain only the last report of it.
     steps = [*{step.iteration: step for step in run.steps}.values()]
     streamed = stream.steps

@@ -103,7 +103,11 @@ class AnchorSearch:
     def _line(
         self, buffer: bytes | bytearray, begin: int, end: int, bits: int, hidden: int
     ) -> AnchoredLine | None:
-        """Return a line with its anchors; None if none of them counts on this line."""
+        """Return where a line begins and ends, and its anchors; None if no anchor counts on it.
+
+        bits: the anchors found on the line. hidden: the anchors that the matches may hide. Each
+        anchor is one bit.
+        """
         if hidden := hidden & ~bits:
             for number in _numbers(hidden):
                 if buffer.find(self.anchors[number], begin, end) >= 0:

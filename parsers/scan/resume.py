@@ -43,10 +43,10 @@ class ReadState:
 class Appended:
     """The records that were added to a log since the last call.
 
-    state: the value to pass to the next call. restarted: None if reading continued after the last
-    call, or if this was the first call. Otherwise the log was read from its beginning again, and
-    this is the reason, e.g. `has become shorter; …`. It is a sentence without its subject, the name
-    of the log.
+    state: the value to pass to the next call.
+    restarted: why the log was read from its beginning again, e.g. `has become shorter; …`; a
+    sentence without its subject, the name of the log. None if reading continued where the last call
+    had stopped, or if this was the first call.
     """
 
     records: tuple[Record, ...]

@@ -82,7 +82,10 @@ class Window:
         self._counted = int(within_line)
 
     def advance(self) -> bool:
-        """Move on by up to a chunk; return False if there is nothing more to search."""
+        """Remove the searched bytes from the buffer, and read up to a chunk more.
+
+        Returns False if nothing is left to search.
+        """
         if self.at_end or (self._stop is not None and self.next_line >= self._stop):
             _spare.buffer = self.buffer
             return False

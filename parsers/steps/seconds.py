@@ -32,7 +32,7 @@ _MAGNITUDE = 1e100
 class StepSeconds:
     """Statistics of n step times, in seconds; absent values are None.
 
-    std: the standard deviation of a sample.
+    std: the sample standard deviation, i.e. with n - 1 as divisor. first: the first step time.
     """
 
     n: int = 0

@@ -85,12 +85,12 @@ class RunReports:
 
     @property
     def skipped(self) -> int:
-        """How many reports after the warm-up are left out for a skipped update."""
+        """How many reports after the warm-up are left out because of a skipped update."""
         return sum(launch.skipped for launch in self.launches)
 
     @property
     def overflowed(self) -> bool:
-        """Whether every report after the warm-up is left out for a skipped update."""
+        """Whether all reports after the warm-up are left out because of skipped updates."""
         return bool(self.skipped) and not any(any(launch.counted) for launch in self.launches)
 
     @property

@@ -218,10 +218,10 @@ def _formats(run: LogRun) -> tuple[str, ...]:
 
 
 def _samples_per_second(reports: RunReports, batch: int | None) -> float | None:
-    """Return all samples divided by all seconds of the reports that the numbers use.
+    """Return the number of samples divided by the seconds, over the reports that the numbers use.
 
     The number of samples is the sum of the global batches. If the batches or the seconds are not
-    known, return the mean of the reported rates. Reported rates are less reliable: they may be
+    known, returns the mean of the reported rates. Reported rates are less reliable: they may be
     wrong, or be means since the start.
     """
     sizes = (size or batch for size in reports.column("global_batch_size"))
@@ -318,7 +318,10 @@ def _set_up(run: LogRun, name: str) -> Any:
 
 
 def _total(run: LogRun, name: str) -> float | None:
-    """Return the last rate that the program reports for the whole run, over all GPUs."""
+    """Return the last value of the field `name` that the program reports for the whole run.
+
+    Totals of a single GPU (`per_gpu`), or of a part of the work, are left out.
+    """
     whole = (
         totals for totals in run.totals if not totals.per_gpu and totals.phase in {None, "overall"}
     )

@@ -154,7 +154,7 @@ def steady_state(observations: Sequence[float]) -> tuple[int, bool]:
 
 
 def _squared_standard_errors(observations: Sequence[float]) -> list[float]:
-    """Return a list whose item d is the squared standard error of the mean of `observations[d:]`."""
+    """Return a list: item d is the squared standard error of the mean of `observations[d:]`."""
     errors = []
     mean, squares = 0.0, 0.0
     for count, observation in enumerate(reversed(observations), start=1):

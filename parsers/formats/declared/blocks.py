@@ -152,9 +152,10 @@ class LinePatterns:
     ) -> dict[str, Sequence[Any]] | None:
         """Return the columns of the first lines in a text; None if no pattern reads the first line.
 
-        count: how many lines the text has. make: takes a line, and returns a pattern that matches
-        it, or None. is_all: takes the names of the columns that a pattern has read, and the text.
-        It returns whether these are all fields in the text. If not, the columns are not used.
+        count: how many lines the text has.
+        make: takes a line, and returns a pattern that matches it, or None.
+        is_all: takes the names of the columns that a pattern has read, and the text. Returns
+        whether the text contains no other field. If it returns False, the columns are not used.
         """
         for pattern in self._patterns.values():
             if (columns := pattern.columns(text, count)) and is_all(columns, text):

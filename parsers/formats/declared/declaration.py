@@ -117,7 +117,7 @@ class DeclarationReader:
     line_patterns: LinePatterns = field(default_factory=LinePatterns)
 
     def read_lines(self, offsets: Sequence[int], text: str) -> StepBlock | None:
-        """Return the steps of the first lines, up to a line that differs in more than numbers.
+        """Return the steps of the first lines as columns. These lines differ only in their numbers.
 
         Returns None if the lines must be read one by one. text: the lines. offsets: for each line,
         the byte of the log at which it starts.
@@ -144,7 +144,10 @@ class DeclarationReader:
         )
 
     def _pattern_for(self, line: str) -> LinePattern | None:
-        """Return a pattern for lines like this one; None if the line is not one whole report."""
+        """Return a pattern for lines that differ from this line only in their numbers.
+
+        Returns None if the line is not one whole report.
+        """
         try:
             example = self._example(line)
             return None if example is None else example_pattern(example)
@@ -152,7 +155,10 @@ class DeclarationReader:
             return None
 
     def _example(self, line: str) -> Example | None:
-        """Return a line and its fields as an example; None if the line is not one whole report."""
+        """Return a line, with its fields, as the example from which a pattern is made.
+
+        Returns None if the line is not one whole report.
+        """
         begun = self.head.search(line)
         whole = begun and self.whole.search(line, begun.start())
         if begun is None or whole is None or None in begun.groupdict().values():
@@ -262,9 +268,10 @@ def _scaled(field: Field, numbers: Sequence[float]) -> Sequence[float] | Sequenc
 
 
 def _column(field: Field, factor: float, texts: Sequence[str]) -> Sequence[float] | Sequence[int]:
-    """Convert each text as `_value` does.
+    """Convert the printed values of one field to numbers in the field's unit.
 
-    Raises ValueError if `_value` would return None for any of them.
+    Raises ValueError if a value is not usable: a count that is not an integer, a number too large
+    for a float, or a nan or inf that is neither a loss nor a gradient norm.
     """
     joined = " ".join(texts)
     if "," in joined:
@@ -280,7 +287,11 @@ def _column(field: Field, factor: float, texts: Sequence[str]) -> Sequence[float
 
 
 def _spread_intervals(columns: dict[str, Sequence[Any]]) -> None:
-    """Replace the columns with times of several steps by step times, like `_spread_interval`."""
+    """Replace the times of several steps by the mean times of one step, in place.
+
+    columns: the values of the reports by field, as columns. `_spread_interval` does the same for
+    one report.
+    """
     names = [name for name in ("interval_seconds", "steps_per_second") if name in columns]
     texts = zip(*(columns.pop(name) for name in names), strict=True)
     rows = [dict(zip(names, row, strict=True)) for row in texts]

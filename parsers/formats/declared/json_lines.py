@@ -101,9 +101,10 @@ class _ObjectReader:
     line_patterns: LinePatterns = field(default_factory=LinePatterns)
 
     def read_lines(self, offsets: Sequence[int], text: str) -> StepBlock | None:
-        """Return the steps of the first lines, up to a line that differs in more than numbers.
+        """Return the steps of the first lines as columns. These lines differ only in their digits.
 
-        Returns None if the lines must be read one by one.
+        Returns None if the lines must be read one by one. text: the lines. offsets: for each line,
+        the byte of the log at which it starts.
         """
         keys = {"step": ("iteration", 1.0), **self.declared.fields}
         make = partial(json_pattern, keys=keys, parse=self)

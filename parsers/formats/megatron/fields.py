@@ -113,7 +113,7 @@ _COLUMNS: dict[Callable[[str], Any], Callable[[Sequence[str]], Sequence[Any] | N
 
 
 def _current(text: str) -> float | None:
-    """Return the number before a remark, e.g. in `496.3 (avg 496.1)`."""
+    """Return the number at the start of a text, before a space, e.g. in `496.3 (avg 496.1)`."""
     return measured(text.partition(" ")[0])
 
 

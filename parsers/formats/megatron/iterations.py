@@ -126,7 +126,10 @@ def _parse(dialect: _Dialect, layouts: KnownLayouts, offset: int, line: str) -> 
 def _parse_lines(
     dialect: _Dialect, layouts: KnownLayouts, offsets: Sequence[int], text: str
 ) -> StepBlock | None:
-    """Return the steps of the first lines, by the rules of `LogFormat.parse_lines`."""
+    """Return the steps of the first lines as columns; None if the lines must be parsed one by one.
+
+    These lines have the same fields. offsets: the byte of the log at which each line starts.
+    """
     columns = layouts.read_lines(text, len(offsets))
     if not columns:
         return None
@@ -136,7 +139,7 @@ def _parse_lines(
 
 
 def _reports(dialect: _Dialect, text: str) -> Iterator[tuple[dict[str, Any], str]]:
-    """Yield the values of a Step for each whole report, and the text after its header."""
+    """Yield for each whole report of a text the values of a Step, and the text after its header."""
     # The text before the first header; then for each header its groups and the text after it.
     before, *rest = dialect.header.split(text)
     for iteration, iterations, report in zip(rest[::3], rest[1::3], rest[2::3], strict=True):
