@@ -176,7 +176,7 @@ def params(campaign: Path | None, layout: str, **options: Any) -> None:
 @_adapters
 @_option(
     "--global-batch-size",
-    "Sequences per iteration. With --step-seconds it must be given.  [default: 1]",
+    "Sequences per iteration.  [default: 1; no default with --step-seconds]",
     type=_SIZE,
 )
 @_recomputed
@@ -193,8 +193,8 @@ def params(campaign: Path | None, layout: str, **options: Any) -> None:
 )
 @_option(
     "--conventions",
-    "Show what Megatron core, Megatron-Bridge, torchtitan, nanotron and others would print, and "
-    "why they differ.",
+    "Show the FLOPs that Megatron core, Megatron-Bridge, torchtitan, nanotron and others count, "
+    "and why they differ.",
     is_flag=True,
 )
 @format_option

@@ -139,8 +139,8 @@ def _causal_windows(model: Model, part: ModelPart) -> Iterator[Deviation]:
 _LEFT_OUT_BY_MEGATRON = {
     "router": "leaves out routers",
     "shared expert score": "leaves out the gates of shared experts",
-    "embedding projection": "leaves out projections of the embedding",
-    "head projection": "leaves out projections of the embedding",
+    "embedding projection": "leaves out the projection between embedding size and hidden size",
+    "head projection": "leaves out the projection between embedding size and hidden size",
 }
 _NORMS_OF_MEGATRON = {
     "latent norms": "counts norms of latent vectors as matrices",

@@ -100,7 +100,7 @@ COLOSSALAI_THROUGHPUT = LogFormat(
 
 # Each of the four models has a line, the actor first.
 COLOSSALAI_MODELS = LogFormat(
-    name="ColossalAI Chat, models",
+    name="ColossalAI Chat, sizes of models",
     anchors=(b"Actor: ",),
     parse=_parse_models,
     following=3,

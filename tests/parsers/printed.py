@@ -578,7 +578,7 @@ def colossalai(random: Random) -> Printed:
     )
 
 
-@prints("ColossalAI Chat, models")
+@prints("ColossalAI Chat, sizes of models")
 def colossalai_models(random: Random) -> Printed:
     """Print the sizes of three of ColossalAI's four models."""
     actor, critic, initial = (random.uniform(1, 1000) for _ in range(3))

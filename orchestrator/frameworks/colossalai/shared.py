@@ -35,8 +35,9 @@ FOLDER = "applications/Chat/benchmarks"
 LOG_FORMATS = (COLOSSALAI_MODELS, COLOSSALAI_THROUGHPUT)
 MEASURED_BY = (
     "samples/s and TFLOPS per GPU: as ColossalAI's benchmark prints them, without the first "
-    "episode; it counts 2 FLOPs per parameter and token for each model that a token passes, 6 if "
-    "actor and critic learn, and no attention; peak: of the first rank's allocator"
+    "episode. For each model that a token passes, it counts 2 FLOPs per parameter, or 6 for the "
+    "training of actor and critic; it does not count attention; peak: of the first rank's "
+    "allocator"
 )
 
 

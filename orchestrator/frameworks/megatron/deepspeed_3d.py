@@ -56,7 +56,8 @@ class MegatronDeepspeed3dOptions(MegatronDeepspeedOptions):
     engine: Annotated[
         Literal["deepspeed", "megatron"],
         Field(
-            description="Megatron with DeepSpeed, or without it; without it only if branch is new."
+            description="deepspeed; or megatron, which trains without DeepSpeed and needs "
+            "branch: new."
         ),
     ] = "deepspeed"
     zero_stage: Annotated[

@@ -60,8 +60,8 @@ def with_report(page: bytes, name: str, text: str) -> bytes:
     if not edits:
         first, last = marks(name)
         raise UserError(
-            f" has no place for the report of {name}; paste these two comments at that place, each "
-            f"on its own line: {first} and {last}"
+            f" has no comments for the report of {name}; paste these two comments where you want "
+            f"the report, each on its own line: {first} and {last}"
         )
     return edited(page, edits)
 

@@ -358,9 +358,9 @@ def test_a_page_without_its_place_stays_as_it_is(campaign: Path) -> None:
     result = report("--update", "page.md", code=1)
     assert result.stdout == ""
     assert result.stderr == (
-        "results: results/mine\nteralog: page.md: has no place for the report of mine; paste these "
-        "two comments at that place, each on its own line: <!-- teralog report mine --> and <!-- "
-        "end of teralog report -->\n"
+        "results: results/mine\nteralog: page.md: has no comments for the report of mine; paste "
+        "these two comments where you want the report, each on its own line: <!-- teralog report "
+        "mine --> and <!-- end of teralog report -->\n"
     )
     assert page.read_text() == "# Mine\n"
     assert not (campaign.parent / "results" / "mine" / "report.md").exists()

@@ -86,7 +86,7 @@ def test_for_a_page_without_marks_the_message_shows_what_to_paste(page: bytes) -
         with_report(page, "mine", TEXT)
     (problem,) = caught.value.problems
     assert all(mark in problem for mark in marks("mine"))
-    assert problem.startswith(" has no place for the report of mine; paste these two")
+    assert problem.startswith(" has no comments for the report of mine; paste these two")
 
 
 HALF = {
