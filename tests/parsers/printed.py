@@ -24,8 +24,10 @@ from parsers.records import (
 class Printed:
     """The lines of a report, with the records that a parser must give for them.
 
-    header: for a row of a table, the header of its table. alone: whether the report must be at the
-    beginning of its line, where only a rank label may come before it.
+    text: the lines.
+    records: the expected records.
+    header: if the report is a row of a table, the header of the table.
+    alone: whether the report must be at the beginning of its line, after at most a rank label.
     """
 
     text: str
@@ -44,7 +46,7 @@ PRINTERS: dict[str, list[Printer]] = {}
 
 
 def prints(name: str) -> Callable[[Printer], Printer]:
-    """Register a function that prints reports in the format of this name."""
+    """Return a decorator that registers a function as a printer of reports in the format `name`."""
 
     def add(printer: Printer) -> Printer:
         PRINTERS.setdefault(name, []).append(printer)
@@ -271,9 +273,10 @@ def memory(random: Random) -> Printed:
 
 
 def milliseconds(random: Random, *names: str) -> tuple[dict[str, str], Timers]:
-    """Return random times for timers with these names: the printed texts, and the expected record.
+    """Return random times of the timers with these names, as printed text and as a record.
 
-    The texts are in milliseconds, by the name of the timer. The record has seconds.
+    The first member has the printed text in milliseconds, by the timer's name. The second is the
+    expected record, in seconds.
     """
     printed = {name: number(random, ".2f") for name in names}
     seconds = tuple((name, float(ms + "e-3")) for name, ms in printed.items())
@@ -472,7 +475,10 @@ def profiler(random: Random) -> Printed:
 
 @prints("Hugging Face Trainer, result")
 def hf_result(random: Random) -> Printed:
-    """Print the final result of Hugging Face's Trainer; since 5.0, its numbers are in quotes."""
+    """Print the final result of Hugging Face's Trainer, with or without quotes around its numbers.
+
+    Transformers prints the quotes since version 5.0.
+    """
     quote = random.choice(["", "'"])
     seconds, samples, steps = (number(random, ".4g") for _ in range(3))
     value = loss(random, ".4g")

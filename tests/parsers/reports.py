@@ -45,10 +45,10 @@ def parse(log_format: LogFormat, text: str) -> list[Record]:
 def cases(
     reports: Mapping[str, tuple[str, object]], nothing: Sequence[str] = ()
 ) -> pytest.MarkDecorator:
-    """Parametrize a test with reports and their records, and with texts that give no records.
+    """Return a decorator that runs a test for each report, and for each text without a report.
 
-    reports: one pair per test case, by the name of the case. A pair is a text and the records that
-    the parser must give for it. nothing: the texts that give no records.
+    reports: by the name of the test case, a text and the records that the parser must give for it.
+    nothing: texts for which the parser must give no records.
     """
     named = [pytest.param(*report, id=name) for name, report in reports.items()]
     return pytest.mark.parametrize(("text", "records"), [*named, *((text, []) for text in nothing)])

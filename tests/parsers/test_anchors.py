@@ -14,7 +14,10 @@ texts = st.text(alphabet="ab:\n", max_size=60).map(str.encode)
 
 
 def slow_lines(data: bytes, anchors: list[bytes]) -> list[tuple[int, int, tuple[bytes, ...]]]:
-    """Return the lines that contain an anchor, by a search for each anchor in each line."""
+    """Return the lines that contain an anchor, found by a search for each anchor in each line.
+
+    Each line is given by the offsets of its begin and its end, and by the anchors in it.
+    """
     matches, begin = [], 0
     for line in data.split(b"\n"):
         there = tuple(anchor for anchor in anchors if anchor in line)
@@ -33,7 +36,10 @@ def test_every_anchor_of_a_line_is_found(data: bytes, anchors: list[bytes]) -> N
 
 @given(data=texts, offset=st.integers(0, 20))
 def test_a_part_of_a_buffer_is_searched_alone(data: bytes, offset: int) -> None:
-    """If only a part of a buffer is searched, positions still count from the buffer's start."""
+    """If only a part of a buffer is searched, matches before and after the part are not found.
+
+    The positions of the matches still count from the buffer's start.
+    """
     anchors = [b"ab", b"::"]
     before = b"ab" * offset + b"\n"
     buffer = before + data + b"\nab"

@@ -34,9 +34,10 @@ bounds = st.builds(
 
 
 def slow_pass(data: bytes, wanted: Mapping[bytes, int], bounds: Bounds) -> list[Candidate]:
-    """Return the candidate lines of a log, found by a slow search line by line.
+    """Return the lines of a log that contain an anchor, found by a slow search line by line.
 
-    wanted: the anchors, each with the number of following lines that its format needs.
+    Each is returned with the lines after it that its format needs. wanted: the anchors, each with
+    the number of these lines.
     """
     *lines, last = data.split(b"\n")
     if bounds.complete and last:

@@ -549,7 +549,10 @@ def test_real_logs_have_the_rates_that_were_computed_apart(
 @real_logs
 @pytest.mark.parametrize(("name", "expected"), OUTCOMES.items(), ids=OUTCOMES)
 def test_real_logs_have_the_outcomes_found_by_hand(name: str, expected: OutcomeKind) -> None:
-    """The outcome of a real log is the cause of the failure, not a message of another rank."""
+    """The outcome of each real log is the outcome that a person found by reading the log.
+
+    It is the cause of a failure, not a message of another rank.
+    """
     outcome = read(LOGS / name)[-1].outcome
     assert outcome is not None
     assert outcome.kind is expected
@@ -584,7 +587,7 @@ def test_json_may_hold_any_value() -> None:
 
 
 def test_a_count_that_is_not_whole_is_absent() -> None:
-    """A count with decimals is None; it is from a torn line that continues with another number."""
+    """A count that is not a whole number is None, because its line must be torn."""
     line = (
         "Training epoch 0, iteration 4/99 | global_step: 4 | train_step_timing in s: 1.5 | "
         "consumed_samples: 315678e-02"

@@ -73,7 +73,7 @@ def test_times_and_rates_are_end_to_end() -> None:
 
 
 def test_an_engine_alone_is_the_program() -> None:
-    """If only DeepSpeed's engine reports, its rates are those of the run."""
+    """If a log has only reports of DeepSpeed's engine, the run has the engine's rates."""
     run_summary = summary("".join(TIMER.format(n) for n in range(10, 50, 10)))
     assert run_summary.samples_per_second == pytest.approx(80.0)
     assert run_summary.engine_samples_per_second is None

@@ -61,13 +61,13 @@ WHOLE = summary(VALUES)
 def changed(**changes: str) -> str:
     """Return the profiler's summary, with other values for some labels.
 
-    changes: the new values, by label. In the name of an argument, `_` stands for a space.
+    changes: the new values, by label, with `_` in place of each space of a label.
     """
     return summary(VALUES | {label.replace("_", " "): value for label, value in changes.items()})
 
 
 def of_iteration(flops: str) -> str:
-    """Return a profiler's summary in which an iteration has these FLOPs."""
+    """Return a profiler's summary with these FLOPs per iteration, e.g. "101.98 TFLOPS"."""
     return WHOLE.replace("101.98 TFLOPS", flops)
 
 

@@ -20,7 +20,7 @@ def test_every_format_is_in_the_table() -> None:
 
 
 def test_names_of_formats_are_their_own() -> None:
-    """No two formats have the same name: a run counts its unparsed lines per name of a format."""
+    """No two formats have the same name, because a run counts unparsed lines per name."""
     names = [log_format.name for log_format in ALL_FORMATS]
     assert len(set(names)) == len(names)
 

@@ -91,7 +91,10 @@ def test_the_bar_behind_a_report_gives_its_step(text: str, records: list[Record]
 
 
 def test_a_loss_of_nan_is_an_outcome() -> None:
-    """A report with a NaN loss determines the outcome, even if it has no step number."""
+    """If the last loss is NaN, the outcome is NAN_LOSS, even if its report has no step number.
+
+    If a finite loss follows, the outcome is TRUNCATED.
+    """
     log = OLD + "\n" + OLD.replace("2.2788", "nan") + "\n"
     (run,) = read(io.BytesIO(log.encode()))
     assert run.outcome is not None
@@ -109,7 +112,10 @@ def test_trainings_one_after_the_other_are_distinguished() -> None:
 
 
 def trainer_log(path: Path, *, buffered: bool, seconds: float) -> bytes:
-    """Return the output of ten steps that transformers' own callback prints, as one log."""
+    """Return what transformers' own callback prints in ten steps: stdout and stderr in one log.
+
+    buffered: whether stdout is buffered. seconds: the pause before each step.
+    """
     callbacks = pytest.importorskip("transformers.trainer_callback")
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     out, err = sys.stdout, sys.stderr

@@ -14,9 +14,9 @@ from parsers.runs.run import LogRun
 
 
 def summary(runs: list[LogRun]) -> list[tuple[str, int, str]]:
-    """Return the path, the number of steps, and the outcome of each run that has an outcome.
+    """Return the path, the number of steps and the kind of outcome of each run.
 
-    The results are small, so that processes can exchange them.
+    Runs without an outcome are left out.
     """
     return [
         (run.path, len(run.steps), run.outcome.kind.value)
@@ -79,9 +79,9 @@ def test_logs_can_be_read_while_other_threads_run(
 
 
 def test_a_batch_of_logs_is_limited_by_number_and_bytes(logs: list[Path]) -> None:
-    """A process gets at most 64 logs at a time, and a limited number of bytes.
+    """A process gets at most 64 logs at a time, and at most a limited number of bytes.
 
-    A log with more bytes is sent alone.
+    A log with more bytes than this limit is sent alone.
     """
     sizes = [10, 2**23, 1, 2**22, 2**22, 5]
     batches = parsers.runs.many._batches(logs[:6], sizes)
@@ -107,7 +107,7 @@ def test_progress_within_one_large_log_is_reported_in_bytes(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("processes", [1, 2])
 def test_progress_adds_up_to_the_sizes_of_the_logs(tmp_path: Path, processes: int) -> None:
-    """The reported numbers of bytes add up to the sizes of all logs, also of compressed logs."""
+    """The reported numbers of bytes add up to the sizes of all files, also of compressed files."""
     logs = [tmp_path / f"{number}.log" for number in range(3)]
     for log in logs:
         log.write_bytes(b"a line of no meaning\n" * 400_000)

@@ -26,7 +26,7 @@ HF = "gpt2-hf-ds/hf_ds_gpt2_base_n4-1832555.out"
 
 
 def records(name: str, *formats: LogFormat) -> list[object]:
-    """Return the records that one of these formats reads in a log, in their order."""
+    """Return the records that these formats read in a log, in the order of the log."""
     return list(read_records(LOGS / name, formats))
 
 
@@ -47,7 +47,10 @@ def settings(name: str, *sources: str) -> dict[str, set[str]]:
     [(N4, 16, 30806), (N16, 64, 30346), (N64, 256, 27196), (PIPELINE, 1, 23330), (ZERO, 1, 28234)],
 )
 def test_memory_reports_are_counted_not_lines(name: str, reports: int, highest_mib: int) -> None:
-    """A log gives one memory report per rank, or one in total if only the first rank reports."""
+    """The number of memory reports is the number of ranks that report, not the number of lines.
+
+    In some logs every rank reports its memory, in others only the first rank.
+    """
     usages = [record for record in records(name, MEGATRON_MEMORY) if isinstance(record, Usage)]
     assert len(usages) == reports
     assert len({usage.rank for usage in usages}) == reports
@@ -81,7 +84,7 @@ def test_timers_are_below_each_report(name: str, lines: int) -> None:
 def test_script_arguments_and_sentences_show_the_same_configuration(
     name: str, nodes: int, layers: int, hidden: int, pipeline: int, world: int
 ) -> None:
-    """A setting has one name and value, whether a script, an argument or a sentence contains it."""
+    """A setting has the same name and value in a script, in an argument and in a sentence."""
     expected = {
         "num_layers": {str(layers)},
         "hidden_size": {str(hidden)},

@@ -10,7 +10,10 @@ from parsers.scan.reader import LogFormat, read_records
 
 
 def parse(log_format: LogFormat, text: str) -> list[tuple[tuple[str, float], ...]]:
-    """Return the timers of a text that starts at byte 7, without their offsets."""
+    """Return the timers that a format reads in a text, as one tuple per record.
+
+    Each tuple has pairs: a timer's name and its seconds.
+    """
     records = list(log_format.parse(7, text))
     assert all(isinstance(record, Timers) and record.offset == 7 for record in records)
     return [record.seconds for record in records if isinstance(record, Timers)]

@@ -103,8 +103,8 @@ def test_a_result_that_every_node_prints_counts_once(records: list[RunTotals], c
 def test_the_program_is_believed_before_the_script() -> None:
     """If a script and a program print a setting, the program's value counts.
 
-    If the program prints several values, the first one counts. Of hosts and GPUs, all values are
-    kept, as lists.
+    If the program prints several values, the first one counts. But of hosts and GPUs, all different
+    values are kept, as one text with commas.
     """
     facts = [
         ("micro_batch_size", "4", "echo"),

@@ -308,9 +308,10 @@ NO_ENDS = (
 def test_a_line_shows_how_the_run_ended(
     outcome: Read, line: str, expected: tuple[OutcomeKind, float | None], before: str
 ) -> None:
-    """The outcome contains its line, without rank label and progress bar, and the line's offset.
+    """A line about the end of a run gives the outcome: its kind, and the line's text and offset.
 
-    If the line contains a requested memory size, so does the outcome.
+    The text is without rank label and progress bar. If the line contains a requested memory size,
+    the outcome contains this size.
     """
     kind, requested_gib = expected
     run_end = outcome(f"noise\n{before}{line}\r\nnoise\n")

@@ -32,7 +32,7 @@ def logs(tmp_path: Path) -> tuple[Path, Path]:
 def test_the_steps_of_one_log_and_the_end_in_the_other_are_one_run(
     logs: tuple[Path, Path],
 ) -> None:
-    """Steps in stdout and the end in stderr give one run; the outcome names its log."""
+    """Steps in stdout and an error in stderr give one run; its outcome names the stderr file."""
     output, errors = logs
     output.write_text(STEPS)
     errors.write_text("some warning\n" + OUT_OF_MEMORY)

@@ -1,6 +1,6 @@
 """Parse logs published by BigScience, and compare the results with numbers counted by hand.
 
-The tests need a checkout of these logs next to this repository, which contains none of them.
+The logs are not in this repository. The tests need a copy of the logs next to it.
 """
 
 import statistics
@@ -89,7 +89,10 @@ def test_a_result_printed_by_four_nodes_counts_once() -> None:
 
 
 def test_the_runs_of_one_file_are_distinguished() -> None:
-    """If a script starts again twice, with smaller micro-batches, its log has three runs."""
+    """If a script starts a training three times, its log has three runs.
+
+    In this log, the micro-batches of the runs are 32, 16 and 8.
+    """
     runs = read(LOGS / "gpt2-hf-ds/hf_ds_gpt2_perf_n16_bs4-mbs8.out")
     ends = [(run.config["micro_batch_size"], run.outcome and run.outcome.kind) for run in runs]
     assert ends == [

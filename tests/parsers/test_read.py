@@ -90,9 +90,9 @@ def test_only_the_formats_asked_for_are_read() -> None:
     ],
 )
 def test_problems_of_a_log_are_reported(tmp_path: Path, content: bytes, note: str | None) -> None:
-    """If a log is empty, packed or not text, its run has a note about the problem, and no error.
+    """If a log is empty, packed with zip, or not UTF-8 text, a note of its run names the problem.
 
-    Text without training output gives no note.
+    Reading it raises no error. Text without training output gives no note.
     """
     (tmp_path / "log").write_bytes(content)
     (run,) = read(tmp_path / "log")
@@ -142,7 +142,7 @@ def test_processes_change_nothing(tmp_path: Path) -> None:
 
 
 def test_standard_error_may_be_a_log_of_its_own(tmp_path: Path) -> None:
-    """If stdout and stderr are two files, the outcome names the file that contains its message."""
+    """If stdout and stderr are two files, the outcome names the file that shows the run's end."""
     out, err = tmp_path / "out", tmp_path / "err"
     out.write_text(OWN_STEP.format(1) + "Killing subprocess 5\n")
     err.write_text("noise\nRuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB\n")

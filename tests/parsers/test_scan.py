@@ -1,4 +1,4 @@
-"""Check that the fast reader finds the same lines as a slow one, in chunks of any size."""
+"""Check which records are read from a log with noise, incomplete lines and colour codes."""
 
 from pathlib import Path
 from string import ascii_letters

@@ -111,7 +111,10 @@ def test_the_beginning_of_a_truncated_log_counts(tmp_path: Path, pack: Pack) -> 
 
 @pytest.mark.parametrize("pack", [gzip.compress, zstd])
 def test_the_beginning_of_a_damaged_log_counts(pack: Pack) -> None:
-    """If invalid bytes follow the compressed data of a log, the data before them are read."""
+    """If invalid bytes follow the compressed data of a log, the compressed data is still read.
+
+    A note reports the damage.
+    """
     text, notes = plain(io.BytesIO(pack(LOG) + b"no member at all"))
     assert text == LOG
     assert notes == ["is damaged: its compressed data cannot be read to the end"]
@@ -169,7 +172,10 @@ def test_other_compression_is_read_as_it_is(tmp_path: Path) -> None:
 
 
 def test_reading_may_begin_anywhere_in_plain_and_in_packed_bytes(tmp_path: Path) -> None:
-    """Reading may begin at any byte of the decompressed log."""
+    """Reading may begin at the offset of any record, in a plain and in a compressed log.
+
+    The offset is in decompressed bytes.
+    """
     for pack in PACKS.values():
         log = tmp_path / "log"
         log.write_bytes(pack(LOG))

@@ -62,7 +62,7 @@ def runs_of(log: str) -> list[LogRun]:
 
 
 def iterations(runs: Sequence[LogRun]) -> list[list[list[int]]]:
-    """Return the iterations of each launch (a segment of a run) of each run."""
+    """Return the iterations in each run: for each run, one list per launch."""
     return [
         [
             [record.iteration for record in segment.records if isinstance(record, Step)]

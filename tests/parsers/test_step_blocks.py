@@ -89,7 +89,10 @@ def runs_of(log: bytes, formats: Sequence[object] = ALL_FORMATS) -> list[LogRun]
 
 
 def read_values(runs: Sequence[LogRun]) -> str:
-    """Return all records of a log's runs as text, in which NaN equals NaN."""
+    """Return all records and summaries of a log's runs as one text.
+
+    Texts of two readings can be compared, because NaN equals NaN in texts.
+    """
     summaries = [summarise(run, Warmup(rule="auto")) for run in runs]
     return repr(
         (
@@ -192,7 +195,7 @@ def test_usual_reports_are_read_at_once(layout: str, newline: str, front: str) -
     ids=str,
 )
 def test_reports_are_read_at_once_around_an_odd_one(odd: dict[str, Any], at_once: int) -> None:
-    """Reports before an unusual report are read together, and so are the reports after it.
+    """If one report is unusual, the reports before and after it are still read together.
 
     The records are the same as if each line was read alone. Some reports are always read alone: the
     last planned one, one with a NaN loss, and the first of a launch.

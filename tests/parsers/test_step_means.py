@@ -29,8 +29,11 @@ def core_016(interval: int, start: int, end: int, *, dump: bool) -> str:
     """Return the output of Megatron core 0.16 for the iterations `start + 1` to `end`.
 
     Megatron prints an extra line after the first iteration of a launch. Then it prints a mean per
-    `interval` iterations; the first mean also covers the first iteration. dump: whether the output
-    begins with the list of arguments.
+    `interval` iterations; the first mean also covers the first iteration.
+
+    interval: the log interval.
+    start: if not 0, the iteration of the checkpoint from which the launch continues.
+    dump: whether the output begins with the list of arguments.
     """
     text = DUMP.format(interval) if dump else "using torch.float16 for parameters ...\n"
     if start:
@@ -62,7 +65,10 @@ def run_of(log: str) -> LogRun:
 
 
 def total_ms(steps: list[Step]) -> float:
-    """Return the total time that all reports cover."""
+    """Return the sum of all step times in milliseconds.
+
+    Each mean step time counts as often as the number of iterations that it covers.
+    """
     return sum(1000 * (step.step_seconds or 0) * (step.log_interval or 0) for step in steps)
 
 

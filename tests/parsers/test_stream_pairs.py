@@ -21,7 +21,7 @@ def _itself(runs: list[LogRun]) -> list[LogRun]:
 
 
 def read_together(*logs: Path) -> list[LogRun]:
-    """Return the runs of files that may be parts of one run."""
+    """Read files as possible parts of one run; return their runs."""
     paths: LogPaths = logs
     ((_, runs),) = read_each([paths], _itself)
     assert not isinstance(runs, OSError)
@@ -130,7 +130,10 @@ PRINTED = """{'loss': '2.279', 'grad_norm': '2.5', 'learning_rate': '5e-05', 'ep
 
 
 def test_a_trainer_state_gives_a_console_without_steps_its_steps(tmp_path: Path) -> None:
-    """A console log without steps gets the steps of trainer_state.json; the result counts once."""
+    """A console log without steps gets the steps of trainer_state.json.
+
+    The final result, which both files contain, counts once.
+    """
     console, state = tmp_path / "train.log", tmp_path / "trainer_state.json"
     console.write_text(PRINTED)
     state.write_text(json.dumps(STATE, indent=2, sort_keys=True) + "\n")

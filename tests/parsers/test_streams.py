@@ -184,9 +184,10 @@ SWIFT = (swift(10, 3.0, "30s"), swift(20, 2.5, "50s"), swift(40, 2.25, "1m 30s")
 
 @pytest.mark.parametrize("as_json", [True, False])
 def test_mean_speeds_since_the_start_give_the_time_of_each_interval(as_json: bool) -> None:
-    """If a program prints mean speeds since the start, their differences give step times.
+    """If a program prints mean speeds since the start, step times are computed from two reports.
 
-    In the test, 10, 10 and 20 steps take 30, 20 and 40 seconds.
+    In the test, 10, 10 and 20 steps take 30, 20 and 40 seconds. So the second and the third report
+    have a step time of 2 s. The first report has none.
     """
     lines = [json.dumps(values) if as_json else str(values) for values in SWIFT]
     run_summary = summarise(run_of(*lines), NONE)
@@ -396,6 +397,9 @@ def test_a_number_of_json_that_no_float_can_hold_is_not_infinite() -> None:
     [("3.120e+14", "312"), ("312000000000001", "312.000000000001"), ("95371441969135e+14", None)],
 )
 def test_a_peak_for_the_mfu_has_all_its_digits(text: str, tflops: str | None) -> None:
-    """The peak TFLOPs that torchtitan uses for the MFU are not read if digits are missing."""
+    """The peak TFLOPs that torchtitan uses for the MFU are read with all their digits.
+
+    A number in a form that programs do not print is not read.
+    """
     run = run_of(f"[titan] INFO - Peak FLOPS used for computing MFU: {text}")
     assert run.config.get("mfu_peak_tflops") == tflops

@@ -60,7 +60,11 @@ FIRST_SKIPPED = [1, 0, 1, 0]
 def test_warm_up_and_skipped_updates_are_left_out(
     log: Path, warmup: str, keep_skipped: bool, counted: list[float], dropped: int, skipped: int
 ) -> None:
-    """A report that is both in the warm-up and skipped counts as warm-up."""
+    """Reports of the warm-up and skipped reports do not count in the step times.
+
+    A skipped report within the warm-up is counted as warm-up. With `keep_skipped`, skipped reports
+    count like others.
+    """
     lines = zip(TIMES, FIRST_SKIPPED, strict=True)
     text = "".join(line(at, ms, skipped=skips) for at, (ms, skips) in enumerate(lines, start=1))
     run_summary = summary(log, text, warmup, keep_skipped=keep_skipped)
@@ -130,10 +134,10 @@ def test_samples_are_divided_by_the_seconds_that_they_took(log: Path) -> None:
 
 
 def test_rates_without_a_batch_are_each_of_as_many_samples(log: Path) -> None:
-    """If the batch size is unknown, the mean rate is the same as with a known batch size.
+    """The mean rate is the same, whether a log has the batch size or not.
 
-    Each reported rate then counts for the same number of samples. In the test, three steps of 8
-    samples take 0.1, 0.1 and 0.4 s.
+    Without the batch size, each step counts as the same number of samples. In the test, three steps
+    of 8 samples take 0.1, 0.1 and 0.4 s.
     """
     steps = "".join(
         "[2023-09-15 00:09:01,317] [INFO] [timer.py:260:stop] epoch=0/micro_step=2/"

@@ -20,7 +20,10 @@ ParseLine = Callable[[int, str], Iterator[Record]]
 
 
 def _column(header: str) -> ParseLine | None:
-    """Return a parser of the column `rank` below this header; None if there is no such column."""
+    """Return a parser of table rows that reads the column `rank`.
+
+    Return None if the header has no such column.
+    """
     titles = header.strip().split(",")
     if "rank" not in titles:
         return None

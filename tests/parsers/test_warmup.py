@@ -36,7 +36,7 @@ WARMUPS = {
 
 @pytest.mark.parametrize("value", WARMUPS)
 def test_a_warm_up_ends_with_an_iteration(value: int | str) -> None:
-    """From a warm-up, e.g. 5 or 10%, follows the number of the last iteration that it leaves out.
+    """A warm-up such as 5 or 10% determines the last iteration that is left out.
 
     A percentage is of all iterations, rounded down.
     """
@@ -110,7 +110,10 @@ def test_without_reports_nothing_is_left_out(value: str) -> None:
 
 
 def reports_left_out(times: list[float | None]) -> tuple[int, bool]:
-    """Return how many reports the warm-up `auto` leaves out, and whether the run becomes steady."""
+    """Apply the warm-up `auto` to these step times.
+
+    Return how many reports it leaves out, and whether the step times become steady.
+    """
     end = Warmup.parse("auto").end(range(1, len(times) + 1), times)
     return end.iteration, end.steady
 
@@ -178,9 +181,10 @@ def squared_errors(observations: list[float]) -> list[float]:
 
 @given(st.lists(st.integers(1, 1000).map(float), min_size=10, max_size=49, unique=True))
 def test_the_truncation_is_that_of_the_definition(observations: list[float]) -> None:
-    """For fewer than fifty reports, `auto` leaves out the number that minimizes MSER's value.
+    """For fewer than fifty reports, `auto` leaves out the number that minimizes `squared_errors`.
 
-    If the minimum is in the second half, `auto` leaves out half, and the run is not steady.
+    If the minimum is in the second half, `auto` leaves out half of the reports, and the run is not
+    steady.
     """
     errors = squared_errors(observations)
     half = len(observations) // 2

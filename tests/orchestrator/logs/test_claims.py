@@ -1,4 +1,4 @@
-"""Compare the speeds that a log states with the values that follow from the same log."""
+"""Check whether the speeds that a log states agree with the other numbers in the same log."""
 
 import io
 
@@ -36,7 +36,10 @@ def claims_of(log: str) -> dict[str, Claim]:
 
 
 def megatron(tflops: str = "", rate: str = "") -> str:
-    """Return a log of Megatron."""
+    """Return a Megatron log of five steps of 4 s, with a global batch of 256.
+
+    tflops, rate: further fields with TFLOPs or samples per second, inserted into each step's line.
+    """
     lines = (LINE.format(n=n, ms=4000.0, tflops=tflops, rate=rate) for n in range(1, 6))
     return MEGATRON + "".join(lines)
 
@@ -80,9 +83,9 @@ def titan(gpu: str, mfu: float, peak: str = "3.120e+14") -> str:
 
 
 def test_an_mfu_over_the_peak_of_another_gpu_is_contradicted() -> None:
-    """If a log divides by the peak of another GPU, its MFU is contradicted.
+    """An MFU that a program computed with the peak of another GPU is contradicted.
 
-    The message has the MFU in the log, the right MFU, and the GPU whose peak the log used.
+    The message has the MFU in the log, the right MFU, and the GPUs whose peak the program used.
     """
     claim = claims_of(titan("NVIDIA GeForce RTX 5090", 52.79))["mfu"]
     assert claim.contradicted
@@ -137,7 +140,7 @@ def bridge(*works: float) -> str:
 
 
 def test_a_report_of_other_work_than_the_rest_is_contradicted() -> None:
-    """If one step report states more FLOPs than all the others, it is contradicted.
+    """If all steps but one have the same FLOPs, the TFLOPs of the log are contradicted.
 
     The FLOPs of a step are its TFLOP/s times its seconds.
     """
@@ -150,13 +153,16 @@ def test_a_report_of_other_work_than_the_rest_is_contradicted() -> None:
 
 
 def test_work_that_differs_at_every_step_gives_no_claim() -> None:
-    """If the FLOPs differ from step to step, e.g. because samples are packed, there is no claim."""
+    """If the FLOPs differ from step to step, teralog does not check the rates of the log.
+
+    The FLOPs differ e.g. if samples are packed. A log of three steps is too short for the check.
+    """
     assert claims_of(bridge(*(2000.0 + 300 * index for index in range(9)))) == {}
     assert claims_of(bridge(2600.0, 2600.0, 3900.0)) == {}
 
 
 def test_a_running_average_does_not_contradict_a_slow_step() -> None:
-    """If a rate stays the same although one step takes twice as long, there is no claim.
+    """If a step takes twice as long as others at almost the same rate, the rate is not checked.
 
     Such a rate is a running average, not the rate of that step.
     """

@@ -34,7 +34,10 @@ GPU = "_CudaDeviceProperties(name='Tesla V100-SXM2-32GB', major=7, minor=0)\n"
 
 
 def log(arguments: dict[str, str], *, seconds: float = 1.5) -> str:
-    """Return a Megatron log with these arguments, and with five steps of this duration."""
+    """Return a Megatron log of five steps, with these arguments and the name of a GPU.
+
+    seconds: the duration of each step.
+    """
     dump = "".join(f"  {name} ........ {value}\n" for name, value in arguments.items())
     steps = "".join(
         f" iteration {n:8d}/      20 | elapsed time per iteration (ms): {1000 * seconds:.1f} | "
@@ -103,7 +106,10 @@ def test_the_figures_follow_from_what_the_log_states(folder: Path) -> None:
 def test_an_argument_changes_the_figures(
     folder: Path, changed: dict[str, str], expected: dict[str, object]
 ) -> None:
-    """A changed argument in the log changes the TFLOPs, or removes them if no formula is known."""
+    """An argument in the log decides whether recomputation counts, or makes TFLOPs or MFU None.
+
+    TFLOPs are None if teralog has no formula for the model's layers.
+    """
     Path("run.log").write_text(log(ARGUMENTS | changed))
     values = figures("run.log")
     assert {name: values[name] for name in expected} == expected
@@ -575,7 +581,7 @@ def test_a_benchmark_of_the_network_is_not_a_truncated_training(folder: Path) ->
 def test_published_logs_have_the_figures_of_their_page(
     name: str, tflops: float, billions: float
 ) -> None:
-    """The TFLOPs and parameters that `parse` computes for published logs have the expected values.
+    """For published logs, `parse` computes the expected TFLOPs and numbers of parameters.
 
     The median step times are those of the logs' page: 1.381, 2.738, 6.736, 146 and 122 s.
     """

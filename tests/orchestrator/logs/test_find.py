@@ -62,7 +62,7 @@ def test_a_file_given_by_name_is_a_log(folder: Path) -> None:
 
 
 def test_a_quoted_wildcard_is_resolved(folder: Path) -> None:
-    """If the shell passes a wildcard on, e.g. because it is quoted, teralog resolves it.
+    """If the shell does not resolve a wildcard, e.g. because the user quoted it, teralog does.
 
     `**` matches folders of any depth.
     """
@@ -78,10 +78,9 @@ def test_a_file_whose_name_looks_like_a_wildcard_is_that_file(folder: Path) -> N
 
 
 def test_a_log_named_twice_is_read_once(folder: Path) -> None:
-    """If several paths of the user lead to a log, the log is read once.
+    """A log is read once, even if the user gives both the file and its folder.
 
-    If one of these paths is the file itself, and not its folder, the log is marked
-    as named by the user.
+    A log whose file the user gave is marked as named by the user.
     """
     logs = find_logs(["run", "run/output.log", "run"], Path())
     assert logs.logs == (
@@ -117,7 +116,7 @@ def test_standard_input_and_missing_files_are_passed_to_the_reader(folder: Path)
 
 
 def streams_of(folder: Path) -> dict[str, list[str]]:
-    """Return the logs in a folder, each with the list of its metrics streams."""
+    """Return the paths of the logs in a folder, each with the paths of its metrics streams."""
     logs = find_logs([str(folder)], folder / "unpacked")
     return {
         str(log.path.relative_to(folder)): [
@@ -153,8 +152,8 @@ def test_a_stream_goes_with_the_only_log_near_it(tmp_path: Path) -> None:
 def test_of_the_states_of_one_training_only_the_last_is_read(tmp_path: Path) -> None:
     """Of several trainer_state.json files of one training, only the last is read.
 
-    The last file contains the steps of the others. It is the file in the output folder itself, or
-    else the one of the latest checkpoint.
+    The last file contains the steps of all others. It is the file in the output folder. If that
+    folder has no such file, it is the file in the folder of the latest checkpoint.
     """
     states = [f"a/out/checkpoint-{at}/trainer_state.json" for at in (5, 10, 100)]
     write_files(tmp_path, "a/train.log", *states)

@@ -156,7 +156,7 @@ def test_a_table_without_rows_has_its_header(folder: Path, steps: tuple[str, ...
 
 
 def test_a_parquet_file_comes_out_whole(folder: Path) -> None:
-    """Parquet is binary, so it is written to a file and not to a terminal."""
+    """`--format parquet` prints a complete Parquet file, here with one row per step report."""
     pandas = pytest.importorskip("pandas")
     pytest.importorskip("pyarrow")
     result = parse("run.log", "--steps", "--format", "parquet")
@@ -237,7 +237,7 @@ def test_a_folder_whose_logs_contain_nothing_is_a_problem(folder: Path) -> None:
 def test_output_and_errors_are_one_run(folder: Path) -> None:
     """An output file and an error file are one run.
 
-    The run's outcome contains the name of the file that shows the outcome.
+    The run's outcome contains the name of the file with the error message.
     """
     (folder / "slurm-7.out").write_text(line(1, 9000) + line(2, 1000))
     (folder / "slurm-7.err").write_text(OOM)

@@ -37,7 +37,11 @@ def logs_of(sizes: list[int]) -> list[StampedLog]:
 def test_each_log_is_in_one_shard_and_shards_are_of_about_the_same_size(
     sizes: list[int], count: int
 ) -> None:
-    """Shard sizes differ by no more than the largest log, and no shard is empty."""
+    """Each log is in exactly one shard, shards are of similar size, and no shard is empty.
+
+    The size of a shard is the bytes of its logs, plus 4096 per log. Two shards differ by no more
+    than the size of the largest log, counted in the same way.
+    """
     logs = logs_of(sizes)
     shards = list(in_shards(logs, count))
     assert sorted(log.path for shard in shards for log in shard.logs) == sorted(
@@ -150,7 +154,7 @@ def test_a_change_of_any_module_that_reads_a_shard_changes_the_fingerprint(
 ) -> None:
     """A change in any module that reads a shard changes the fingerprint of the code.
 
-    With the old fingerprint, teralog would use a result that an older version computed.
+    If the fingerprint stayed the same, teralog would use a result of an older version.
     """
     reader = Reader(folder=tmp_path, warmup=None, keep_skipped=False, code=code_fingerprint())
     shard = ShardFolder(tmp_path / "shard")

@@ -53,7 +53,10 @@ OPEN_MODES = {
 
 
 def archive(members: dict[str, str]) -> bytes:
-    """Return a plain tar archive."""
+    """Return an uncompressed tar archive.
+
+    members: the text of each file in the archive, by the file's name.
+    """
     file = io.BytesIO()
     with tarfile.open(fileobj=file, mode="w") as tar:
         for name, text in members.items():
@@ -173,7 +176,7 @@ def test_only_the_logs_of_a_compressed_archive_are_unpacked(folder: Path) -> Non
 
 
 def test_all_of_a_truncated_log_is_read(folder: Path) -> None:
-    """A truncated log is read up to the last byte that can be decompressed."""
+    """If a tar archive is cut off within a log, all bytes of the log before the cut are read."""
     whole = archive({"run.out": log(1000, 3) * 1000})
     Path("a.tar.gz").write_bytes(gzip.compress(whole[:-60_000]))
     (member,), problem = tar_members(Path("a.tar.gz"), folder, is_log_name)
@@ -188,7 +191,10 @@ def member_offset(content: bytes) -> int:
 
 
 def test_a_disk_without_room_for_the_logs_is_named(folder: Path) -> None:
-    """If the disk has no room for logs, a message names the variable that chooses another disk."""
+    """If unpacked logs do not fit on the disk, a message asks the user to set TMPDIR.
+
+    TMPDIR is the folder in which logs are unpacked. Other logs are still read.
+    """
     Path("a.tar.gz").write_bytes(gzip.compress(archive({"run.out": log(1000) * 1000})))
     Path("other.log").write_text(log(1000))
     limited = (
@@ -211,7 +217,10 @@ def test_a_disk_without_room_for_the_logs_is_named(folder: Path) -> None:
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, lzma.compress])
 def test_an_archive_with_another_ending_is_recognised(pack: Callable[[bytes], bytes]) -> None:
-    """If an archive's name does not end in .tar, .tar.gz etc., a message asks for such a name."""
+    """A tar archive is recognized even if its name does not end in .tar, .tar.gz etc.
+
+    A message asks for a file with such a name.
+    """
     content = pack(archive(MEMBERS))
     Path("logs.out").write_bytes(content)
     sentence = "is a tar archive: give it as a file whose name ends in .tar, .tar.gz"
@@ -236,7 +245,11 @@ def test_a_log_in_utf_16_in_an_archive_is_named() -> None:
 
 @pytest.mark.parametrize("pack", [lzma.compress, bz2.compress])
 def test_xz_and_bzip2_are_recognised_by_their_content(pack: Any) -> None:
-    """Several compressed streams in a row are one log; a truncated stream is read to its end."""
+    """A log compressed with xz or bzip2 is recognized by its content: here its name is `run.log`.
+
+    Two compressed streams in one file, one after the other, are one log. If the compressed data is
+    cut off, a message reports that.
+    """
     Path("run.log").write_bytes(pack(log(1000, 5).encode()) + pack(OOM.encode()))
     (run,) = objects("run.log")
     assert (run["steps"], run["outcome"]["kind"]) == (3, "gpu_out_of_memory")

@@ -29,7 +29,10 @@ IDLE = ("0 %", "2 MiB")
 
 
 def written(folder: Path, host: str, ticks: list[tuple[str, str]]) -> None:
-    """Write nvidia-smi's samples of a node with two GPUs, of which GPU 1 is idle."""
+    """Write a file with nvidia-smi's samples of a node with two GPUs, of which GPU 1 is idle.
+
+    ticks: for each time of sampling, the utilization and the used memory of GPU 0.
+    """
     rows = [
         ROW.format(second=5 * number, gpu=gpu, percent=percent, memory=memory)
         for number, tick in enumerate(ticks)
@@ -121,7 +124,7 @@ WAIT_FOR_SAMPLES = 'until [[ "$(cat gpus-*.csv | wc -l)" -gt 20 ]]; do sleep 0.1
 
 
 def wait_for(file: Path) -> None:
-    """Wait until a file exists, e.g. the one in which the sampler records its calls."""
+    """Wait until a file exists, at most 60 s."""
     deadline = time.monotonic() + 60
     while not file.exists() and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -137,9 +140,9 @@ def assert_ended(calls: Path) -> None:
 
 
 def test_the_samples_of_a_run_are_in_its_table(playground: Any, calls: Path):
-    """The report has the samples of the run's own GPUs, which are in a file next to the log.
+    """The report has the memory and the utilization of the run's own GPUs.
 
-    When the run has ended, its sampler has ended too.
+    The samples are not in the log. When the run has ended, its sampler has ended too.
     """
     write_campaign(playground, WAIT_FOR_SAMPLES)
     done = playground.teralog("submit", "campaign.yaml")
@@ -205,7 +208,7 @@ SLOW_SCRIPT = """\
 
 
 def test_sampling_ends_with_a_script_that_ends_as_it_starts(playground: Any, calls: Path):
-    """No sampler is left if the script gets a signal right after it started the sampler."""
+    """If a job script gets SIGTERM right after it started a sampler, the sampler ends too."""
     (playground.path / "slow.sh").write_text(SLOW_SCRIPT)
     playground.environment["BASH_ENV"] = str(playground.path / "slow.sh")
     write_campaign(playground, "sleep 100")

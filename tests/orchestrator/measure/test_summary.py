@@ -16,7 +16,7 @@ from parsers.summary.warmup import Warmup
 
 
 def step(iteration: int, **values: Any) -> Step:
-    """Return a step report of an iteration; its position in the log does not matter here."""
+    """Return a step report of an iteration with these values, at offset 0 of a log."""
     return Step(iteration=iteration, offset=0, **values)
 
 
@@ -64,7 +64,10 @@ FLOPS = 2 * 226_492_416
 
 
 def at_median(seconds: float) -> dict[str, Any]:
-    """Return the expected fields of the summary of TINY: this median step time, and its TFLOPs."""
+    """Return the fields of a summary that follow from a median step time: the time and the TFLOPs.
+
+    The TFLOPs are those of the run TINY.
+    """
     tflops = pytest.approx(FLOPS / seconds / 2 / 1e12)
     return {
         "step_seconds_median": seconds,
@@ -207,7 +210,10 @@ def test_a_summary_has_what_the_log_shows_and_nothing_else(
 
 @pytest.mark.parametrize("loss", [math.nan, math.inf, -math.inf])
 def test_a_loss_of_nan_or_infinity_is_in_the_summary(run_of: RunOf, loss: float):
-    """A final loss of NaN or infinity is in the summary; the step times of its report count."""
+    """If the final loss is NaN or infinite, the summary contains it.
+
+    The step time of the same report counts as usual.
+    """
     records = [*timed(1.0, 1.0, 1.0), step(3, loss=6.0), step(4, step_seconds=1.0, loss=loss)]
     summary = summary_of(run_of(**TINY), records, Warmup(2))
     assert summary.final_loss == pytest.approx(loss, nan_ok=True)
