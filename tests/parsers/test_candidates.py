@@ -36,8 +36,8 @@ bounds = st.builds(
 def slow_pass(data: bytes, wanted: Mapping[bytes, int], bounds: Bounds) -> list[Candidate]:
     """Return the lines of a log that contain an anchor, found by a slow search line by line.
 
-    Each is returned with the lines after it that its format needs. wanted: the anchors, each with
-    the number of these lines.
+    Each line is returned with the lines after it that its format needs.
+    wanted: for each anchor, how many lines after it are needed.
     """
     *lines, last = data.split(b"\n")
     if bounds.complete and last:
@@ -62,7 +62,7 @@ def slow_pass(data: bytes, wanted: Mapping[bytes, int], bounds: Bounds) -> list[
 
 @given(data=texts, bounds=bounds)
 def test_chunks_change_nothing(data: bytes, bounds: Bounds) -> None:
-    """The candidate lines do not depend on the size of the chunks in which the log is read."""
+    """The lines found with anchors do not depend on how the reader divides a log into chunks."""
     with open_source(io.BytesIO(data)) as source:
         reading = Pass(source, Wanted(WANTED), bounds, count_lines=True)
         assert list(reading) == slow_pass(data, WANTED, bounds)

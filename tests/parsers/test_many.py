@@ -65,7 +65,10 @@ def test_a_log_that_cannot_be_read_comes_with_its_error(
 def test_logs_can_be_read_while_other_threads_run(
     logs: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If the calling process has threads, it does not fork: it starts new processes."""
+    """If the calling process has other threads, several processes can still read logs.
+
+    The new processes come from a fork server, not from a fork of the calling process.
+    """
     monkeypatch.setattr(parsers.runs.many, "_WORTH_PROCESSES_BYTES", 0)
     done = threading.Event()
     other = threading.Thread(target=done.wait)

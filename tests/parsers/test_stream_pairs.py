@@ -21,7 +21,10 @@ def _itself(runs: list[LogRun]) -> list[LogRun]:
 
 
 def read_together(*logs: Path) -> list[LogRun]:
-    """Read files as possible parts of one run; return their runs."""
+    """Read files that may belong to one run, e.g. a console log and a metrics stream.
+
+    Return the runs.
+    """
     paths: LogPaths = logs
     ((_, runs),) = read_each([paths], _itself)
     assert not isinstance(runs, OSError)

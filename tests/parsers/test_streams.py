@@ -287,7 +287,10 @@ def test_a_trainer_state_of_a_checkpoint_has_no_end() -> None:
 
 
 def test_a_trainer_state_that_is_cut_off_has_the_reports_before() -> None:
-    """If trainer_state.json is cut off, each report is read completely or not at all."""
+    """If trainer_state.json is cut off, the reports before the cut are read.
+
+    A report that the cut left incomplete is not read.
+    """
     text = trainer_state(result=RESULT)
     cut = text.index('"loss": 2.0') + len('"loss": 2')
     assert [step.iteration for step in run_of(text[:cut]).steps] == [10]

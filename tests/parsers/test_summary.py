@@ -249,7 +249,10 @@ def test_the_peak_of_a_device_is_one_of_the_training(
 
 
 def test_a_log_of_no_run_contains_nothing(log: Path) -> None:
-    """If a log has no run, all values of the summary are None."""
+    """If a log has no training output, its summary has the outcome UNKNOWN and no numbers.
+
+    E.g. samples per second and peak memory are None.
+    """
     run_summary = summary(log, "Dear diary,\n")
     assert run_summary.says_nothing
     assert run_summary.outcome.kind is OutcomeKind.UNKNOWN

@@ -52,7 +52,7 @@ def test_the_highest_memory_and_the_median_use_while_busy_are_reported(tmp_path:
 
 
 def test_samples_in_a_log_are_taken_as_those_next_to_it(tmp_path: Path, run_of: Callable[..., Run]):
-    """Samples in a log give the same numbers as samples in a separate file."""
+    """Samples in a log give the same utilization as samples in a separate file."""
     written(tmp_path, "node1", [*TICKS, IDLE])
     log = tmp_path / "gpus-node1.csv"
     run, records = run_of(), list(read_records(log, GPU_SAMPLES))
@@ -131,7 +131,10 @@ def wait_for(file: Path) -> None:
 
 
 def assert_ended(calls: Path) -> None:
-    """Assert that no sampler is alive; a sampler may take a moment to end."""
+    """Assert that each sampler that was started ends within 60 s.
+
+    calls: the file in which the stand-in for nvidia-smi records its calls.
+    """
     pids = [int(line.split()[0]) for line in calls.read_text().splitlines()]
     assert pids
     for pid in pids:
