@@ -25,10 +25,10 @@ from parsers.summary.warmup import Warmup
 class Collected:
     """One run, according to its last attempt's log.
 
-    reports: every reported iteration, warm-up included. log: None if no attempt was started.
-    log_outcome: the failure message in the log of a failed run. given_up: why the run is not
-    started. measures: the values of the columns that the run's framework adds to a report, by name.
-    attempts: the run's starts, oldest first.
+    reports: every reported iteration, warm-up included. log: the log's file; None if no attempt was
+    started. log_outcome: the failure message in the log of a failed run. given_up: why the run is
+    not started; None if it is not given up. measures: the values of the columns that the run's
+    framework adds to a report, by name. attempts: the run's starts, oldest first.
     """
 
     planned: PlannedRun

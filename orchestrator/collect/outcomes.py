@@ -168,8 +168,8 @@ def _printable(log_outcome: Outcome | None) -> Outcome | None:
 def parse_outcomes(text: str) -> tuple[str, ...]:
     """Return the outcomes in a text such as `timeout,oom`; for an empty text, all failures.
 
-    `unknown` is not a failure, so the text must name it. Raises UserError if a word is not an
-    outcome.
+    `unknown` is not a failure, but the text may contain it. Raises UserError for any other word,
+    e.g. `completed`.
     """
     words = tuple(word.strip() for word in text.lower().split(",") if word.strip())
     unknown = [word for word in words if word not in UNSUCCESSFUL]

@@ -279,7 +279,7 @@ def _first_ready(
 ) -> Waiting | None:
     """Return the first waiting run that does not have to wait for another run of its series.
 
-    Returns None if there is no such run.
+    Returns None if there is no such run. left: the ids of runs that are not started.
     """
     unended = {run.planned.run_id for run in waiting} | {run.planned.run_id for run in running}
     unended.update(left)

@@ -78,8 +78,8 @@ class ProgramRefusal:
 class ProgramAnswer:
     """The result of checking a run with its program's own classes.
 
-    asked: what was checked. not_asked: what cannot be checked without a GPU, and why. problems:
-    what the program refuses. error: why nothing could be checked; None if something was checked.
+    asked: what was checked. not_asked: what was not checked, e.g. because that needs a GPU.
+    problems: what the program refuses. error: why nothing could be checked, or None.
     """
 
     asked: list[str] = field(default_factory=list)

@@ -47,7 +47,10 @@ _OF_LAUNCHERS = ("--local_rank", "--local-rank")
 
 
 def rehearsal_main() -> None:
-    """Check this rank, exchange reports with the other ranks, and exit as the program would."""
+    """Check the modules or this rank, as the command line requests, and exit.
+
+    To check a rank, it also exchanges reports with the other ranks. Exit code 0: all passed.
+    """
     if len(sys.argv) == 2:
         raise SystemExit(_imports_exit_code(json.loads(Path(sys.argv[1]).read_text("utf-8"))))
     # A launcher's own argument comes before the program's.
@@ -252,7 +255,7 @@ def _imports_exit_code(order: Mapping[str, Any]) -> int:
 
 
 def _module_problems(modules: Iterable[str]) -> Iterator[str]:
-    """Yield the modules that the run's Python does not find."""
+    """Yield a problem for each module that the run's Python does not find."""
     # The program would not look in the folder of this file.
     sys.path = [path for path in sys.path if path != str(Path(__file__).parent)]
     yield from filter(None, map(_module_problem, modules))

@@ -144,7 +144,7 @@ def program(run: Run) -> str:
 def further_arguments(run: Run) -> FurtherArguments | None:
     """Return the further arguments of run_clm.py, to check that the program accepts them.
 
-    Returns None for hf_gpt.py.
+    Returns None if the run's program is hf_gpt.py; its arguments are not checked here.
     """
     if run.options.program != "run_clm":
         return None

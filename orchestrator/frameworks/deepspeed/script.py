@@ -75,7 +75,7 @@ def problems(run: Run) -> Iterator[str]:
 
 
 def placement(run: Run) -> Placement | None:
-    """Return the placement of a run's states, without activations.
+    """Return the placement of a run's states, without activations; None without a ZeRO stage.
 
     Whether the user's script recomputes activations is not known.
     """

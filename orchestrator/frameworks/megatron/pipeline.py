@@ -21,7 +21,7 @@ UNEVEN = (_LAYOUT, *_ENDS, *_COUNTED)
 
 
 def least_split(given: Parallelism, world_size: int) -> Parallelism:
-    """Return the split with which Megatron 2 trains; it lowers sizes that are too large.
+    """Return the parallel sizes with which a run trains, after Megatron lowered too large ones.
 
     Megatron's parser takes min(tensor, world size) as the tensor-parallel size t, and min(pipeline,
     world size // t) as the pipeline-parallel size. Source: parse_args in megatron/arguments.py of
@@ -33,7 +33,7 @@ def least_split(given: Parallelism, world_size: int) -> Parallelism:
 
 
 def split_warnings(run: Run) -> Iterator[str]:
-    """Yield a warning for each parallel size that the program lowers, because ranks are too few."""
+    """Yield a warning for each parallel size that Megatron lowers, because ranks are too few."""
     split, given = run.parallelism, run.parallelism.given
     for name in ("tensor_parallel_size", "pipeline_parallel_size"):
         asked, taken = getattr(given, name), getattr(split, name)
