@@ -96,8 +96,8 @@ def test_no_node_is_slow_if_nothing_can_be_compared(runs: list[Placed]) -> None:
 def test_a_machine_whose_steps_vary_much_makes_no_node_slow() -> None:
     """If the steps within each run vary much, a longer step time does not make a node slow.
 
-    The speed of a slow node differs from the usual one by several deviations. The deviation used is
-    at least as large as that of the steps within a run.
+    A slow node is slower than usual by several deviations. The deviation used is at least as large
+    as that of the steps within a run.
     """
     runs: list[Placed] = [("a", "n1", 0.2), ("a", "n2", 0.2), ("a", "n3", 0.3), ("a", "n4", 0.2)]
     assert slow(speeds(*runs)) == ["n3"]

@@ -226,7 +226,7 @@ def test_the_rule_does_not_know_units_and_rises_with_the_time(
 def test_a_minority_of_slow_siblings_hides_no_slow_run(usual: list[float], bad: float) -> None:
     """A slow run is found as long as fewer than half of its siblings are slow.
 
-    So few slow siblings barely change the median and the median deviation.
+    A minority of slow siblings barely changes the median and the median deviation.
     """
     worse = [bad] * ((len(usual) - 1) // 2)
     assert stands_out(bad, [*usual, *worse])

@@ -213,9 +213,10 @@ RATED = (
 def test_tflops_must_follow_as_they_do_in_the_other_rows(
     tflops: str, likely: str | None, last_digit_only: bool | None
 ) -> None:
-    """A finding reports TFLOPs that do not follow from their row as those of the other rows do.
+    """In all rows, TFLOPs must follow from the other numbers by the same rule.
 
-    The check needs neither the formula nor the sequence length.
+    A row that breaks the rule gives a finding. The check derives the rule from the other rows, so
+    it needs neither the formula nor the sequence length.
     """
     findings = findings_of(table(*RATED).format(tflops))
     assert [(finding.line, finding.kind, finding.last_digit_only) for finding in findings] == (
@@ -357,9 +358,10 @@ def test_a_computed_table_has_no_finding(
     seq_length: int,
     decimals: int,
 ) -> None:
-    """A table whose numbers were computed from each other gives no finding, except about rates.
+    """A table whose numbers were computed from each other gives no finding.
 
-    This holds for any number of decimals to which the numbers are rounded.
+    This holds for any number of decimals to which the numbers are rounded. The test ignores
+    findings about rates, because a rounded time may differ from a rounded rate.
     """
     lines = []
     for tensor, pipeline, data, chunks, micro_batch, seconds, size in rows:
