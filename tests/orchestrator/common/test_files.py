@@ -78,7 +78,10 @@ def interrupt(code: str, path: Path, number: int, moment: int) -> None:
 
 
 def is_whole(path: Path) -> bool:
-    """Return whether a file contains exactly one of the texts that the test's processes write."""
+    """Return whether a file consists of one character, repeated LENGTH times.
+
+    The test's processes write only such texts, so any other content is an incomplete file.
+    """
     text = path.read_text()
     return len(text) == LENGTH and len(set(text)) == 1
 

@@ -69,7 +69,8 @@ def lock(tmp_path: Path) -> Path:
 def holder(lock: Path) -> Iterator[Callable[..., Holder]]:
     """Return a function that starts a process which takes the lock when the test asks it to.
 
-    These processes and their children are killed at the end of the test.
+    The function's argument is "alone", "child" or "heir". A "child" or "heir" process also starts a
+    child; only an heir gets the lock. All processes are killed at the end of the test.
     """
     started: list[Holder] = []
 
@@ -124,7 +125,7 @@ def test_a_lock_dies_with_its_holder(lock: Path, holder: Callable[..., Holder]) 
 def test_a_child_that_was_given_the_lock_keeps_it(
     lock: Path, holder: Callable[..., Holder]
 ) -> None:
-    """A process can pass its lock to a child; the lock is free only when both are dead."""
+    """If a process passes its lock to a child, the lock is free only when both are dead."""
     parent = holder("heir")
     parent.go()
     assert parent.has_it()

@@ -120,7 +120,10 @@ def test_runs_of_one_submit_in_the_file_s_order_are_one_block(folder: Folder) ->
 
 
 def test_the_allocation_of_a_slurm_run_is_its_job(folder: Folder) -> None:
-    """Each task of an array is a separate job, and so a separate allocation."""
+    """On Slurm, the allocation of a run is its job, and each task of a job array is a separate job.
+
+    So runs of one array are not paired.
+    """
     lines = "matrix: {num_layers: [1, 2]}\nrepeats: 4\n"
     folder.campaign(lines, by_layers)
     campaign = load_campaign(folder.path / "made-up.yaml")
@@ -185,7 +188,7 @@ def test_the_smallest_value_is_the_baseline_of_a_folder(folder: Folder) -> None:
 
 
 def test_seeds_are_repeats_and_micro_batches_keep_one_batch(folder: Folder) -> None:
-    """Runs that differ only in their seed are pooled.
+    """Runs that differ only in their seed count as repeats of one configuration.
 
     Runs with different global batches are compared in tokens per second.
     """

@@ -75,9 +75,9 @@ def test_a_row_must_have_the_sizes_of_the_runs(layers: Folder, page: str, messag
 
 
 def test_a_report_of_ours_is_a_page_to_compare_with(folder: Folder) -> None:
-    """`compare` accepts a page that `teralog report` wrote, and uses its median step time.
+    """`compare` accepts a page that `teralog report` wrote, and uses the median step times on it.
 
-    The mean step time is four times as large as the median, because it includes a step of 9 s.
+    The mean step times are four times as large, because they include a step of 9 s.
     """
     folder.campaign("warmup: 0\nmatrix: {num_layers: [2, 4]}\n", lambda planned: 0.25)
     assert folder.teralog("report", "made-up.yaml", "--write").exit_code == 0

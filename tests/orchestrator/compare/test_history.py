@@ -169,9 +169,10 @@ class Folder:
         self.day = 0
 
     def campaign(self, name: str, lines: str, *seconds: float, **made: Any) -> Path:
-        """Write a campaign and an attempt of each of its runs, one per day.
+        """Write a campaign with one attempt per run, started one per day; return the campaign file.
 
-        Return the campaign file.
+        lines: further lines of the file. seconds: the step time of each run. made: further
+        arguments of `attempt`; or `rehearsal=True`, if the attempts are rehearsals.
         """
         file = self.path / f"{name}.yaml"
         file.write_text(CAMPAIGN.format(name=name, lines=lines))
@@ -186,7 +187,11 @@ class Folder:
     def attempt(
         self, folder: Any, seconds: float, state: str = "COMPLETED", torch: str = "2.1"
     ) -> None:
-        """Write an attempt that started one day after the previous one."""
+        """Write an attempt that started one day after the previous one.
+
+        folder: the folder of its run. seconds: the step time. state: the state at the end. torch:
+        the version of torch in the log.
+        """
         attempt = folder.new_attempt()
         started_at = (BEGIN + timedelta(days=self.day)).isoformat()
         self.day += 1

@@ -12,7 +12,7 @@ done
 
 
 def write_turns(play: Any, *lines: str) -> None:
-    """Write an interleaved campaign of two blocks, whose runs have 1 or 2 layers and print steps.
+    """Write an interleaved campaign of two blocks; its runs print steps, and have 1 or 2 layers.
 
     lines: further lines of the campaign file.
     """
@@ -74,7 +74,7 @@ def test_interleaved_runs_start_one_by_one_and_record_their_places(
 def test_blocks_are_of_an_interleaved_order(playground: Any) -> None:
     """`submit --blocks` is refused if the campaign does not have `order: interleaved`.
 
-    With `order: interleaved`, a plain `submit` to Slurm is refused; the message names
+    For an interleaved campaign on Slurm, a plain `submit` is refused; the message names
     `submit --here`.
     """
     playground.write_campaign("true", matrix="seed: [1]")

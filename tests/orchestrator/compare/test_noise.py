@@ -214,7 +214,7 @@ def test_hours_and_nodes_are_reported_if_several_allocations_share_one() -> None
 
 
 def test_runs_that_show_nothing_are_named() -> None:
-    """A message names the runs that the computation did not use."""
+    """A message names the runs that the computation did not use, e.g. a run out of memory."""
     bad = run(1.0, label="r #3", step_seconds=(), outcome="oom", state="FAILED")
     page = noise_page([run(1.0), run(1.1), bad])
     assert "Left out because OOM: r #3." in list(noise_sentences(page))

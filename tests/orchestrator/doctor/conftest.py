@@ -138,7 +138,7 @@ def _install(folder: Path, name: str, version: str, *files: str, **metadata_line
 
 
 def _copy_packages(folder: Path) -> Path:
-    """Copy teralog's packages into `folder`."""
+    """Copy teralog's packages into `folder`, and return `folder`."""
     for package in PACKAGES:
         # Leave out bytecode, which another process may be writing.
         ignored = shutil.ignore_patterns("*.pyc.*")

@@ -114,9 +114,9 @@ def test_names_that_only_look_alike_do_not_clash(
 def test_another_teralog_in_front_of_ours_is_named(
     tmp_path: Path, file: str, shown: str, examine: Callable[..., Any]
 ) -> None:
-    """If a foreign `teralog` comes before ours on Python's path, doctor shows its path.
+    """If a foreign `teralog` comes before ours on Python's path, doctor shows where it is.
 
-    No distribution contains it, so doctor has no other name for it.
+    Doctor shows a path, because no distribution contains the foreign `teralog`.
     """
     path = tmp_path / "mine" / file
     path.parent.mkdir(parents=True)

@@ -104,9 +104,9 @@ def test_gpus_of_nvidia_smi_or_its_failure_are_reported(
     examine: Callable[..., Any],
     program: Callable[..., Path],
 ) -> None:
-    """The finding has each GPU's name and the number of such GPUs.
+    """Doctor shows the GPUs that nvidia-smi lists, by name, with the number of each.
 
-    If nvidia-smi fails, the remedy has the reason, and there is no traceback.
+    If nvidia-smi fails, the remedy contains the reason.
     """
     program(tmp_path / "bin", "nvidia-smi", script)
     finding = examine(tmp_path, PATH=tmp_path / "bin").one("GPU", "nvidia-smi")

@@ -34,7 +34,7 @@ include: [{framework: deepspeed, model: {}, script: train.py}]
 
 
 def estimate(*arguments: str) -> Result:
-    """Call `teralog estimate` in this process."""
+    """Run `teralog estimate` with these arguments in this process, and return the result."""
     return CliRunner().invoke(main, ["estimate", *arguments])
 
 
@@ -304,7 +304,7 @@ def test_a_campaign_has_every_run_with_a_model(campaign: str):
 
 
 def test_runs_with_the_same_model_share_a_derivation(campaign: str):
-    """A derivation, i.e. a formula with its numbers, is shown once for all runs that share it."""
+    """Runs with the same formula and numbers share one derivation in the output."""
     params = estimate("params", campaign).stdout
     assert params.count("activation_checkpointing=false and 1 more") == 1
     assert params.count("P = ") == 1
@@ -435,7 +435,7 @@ def test_a_number_that_is_not_above_zero_is_refused(option: str, number: str) ->
     ],
 )
 def test_a_speed_that_cannot_be_worked_out_is_reported(options: str, is_reported: bool) -> None:
-    """If some options for TFLOPs are given but not all, a message names those that TFLOPs need.
+    """If options for TFLOPs are incomplete, a message names the two that TFLOPs need.
 
     They are --world-size and --step-seconds.
     """

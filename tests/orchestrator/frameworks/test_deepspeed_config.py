@@ -124,7 +124,7 @@ OVERLAYS: dict[str, tuple[dict[str, Any], str, Any]] = {
 def test_the_user_s_settings_are_merged_into_the_configuration(
     run_of: RunOf, extra: dict[str, Any], key: str, value: Any
 ):
-    """The user's settings are merged into each section of the configuration.
+    """The user's `deepspeed` settings are merged into the configuration, section by section.
 
     Keys that teralog writes stay, unless the user sets them.
     """

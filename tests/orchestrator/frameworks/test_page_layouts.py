@@ -80,7 +80,10 @@ def page_columns(table: str) -> list[str]:
 
 
 def unmeasured(name: str, folder: Path) -> Report:
-    """Return the report of a campaign in which no run has started."""
+    """Return the report of a campaign in examples/, before any of its runs has started.
+
+    name: the name of the campaign file without `.yaml`. folder: an empty folder for results.
+    """
     campaign = load_campaign(ROOT / "examples" / f"{name}.yaml")
     return make_report(campaign, collect_campaign(campaign, CampaignStore(folder)), "2026-01-02")
 

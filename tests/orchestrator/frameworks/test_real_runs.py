@@ -37,14 +37,14 @@ ENDS = ["completed", "completed", "oom", "timeout", "completed", "failed"]
 
 
 def teralog(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    """Run a command in the campaign's folder."""
+    """Run a teralog command in `folder`, and return its exit code, stdout and stderr."""
     return subprocess.run(
         [TERALOG, *arguments], cwd=folder, capture_output=True, text=True, check=False, timeout=600
     )
 
 
 def run_campaign(folder: Path) -> Path:
-    """Run the campaign in a folder, make its report, and return the folder."""
+    """Write this module's campaign into a folder, run it and make its report; return the folder."""
     (folder / "campaign.yaml").write_text(CAMPAIGN)
     assert teralog(folder, "submit", "campaign.yaml", "--force").returncode == 1
     assert teralog(folder, "report", "campaign.yaml").returncode == 0
@@ -53,14 +53,14 @@ def run_campaign(folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder in which the campaign has run and has a report."""
+    """Return a folder in which this module's campaign has run and has a report."""
     pytest.importorskip("deepspeed")
     return made_once(tmp_path_factory, "real", run_campaign)
 
 
 @pytest.fixture(scope="module")
 def runs(folder: Path) -> list[dict[str, Any]]:
-    """Return the rows of report.json."""
+    """Return the objects under "runs" in report.json: one per run."""
     report = json.loads((folder / "results" / "real" / "report.json").read_text())
     rows: list[dict[str, Any]] = report["runs"]
     return rows

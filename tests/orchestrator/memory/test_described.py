@@ -71,9 +71,10 @@ def needs(split_run: RunOf, name: str) -> MemoryForecast:
 
 
 def test_layers_whose_kernels_are_not_known_never_surely_fit(split_run: RunOf) -> None:
-    """A model with Mamba layers gets the verdict `maybe`, because their memory depends on kernels.
+    """A model with Mamba layers never gets the verdict `yes`, however large the memory is.
 
-    A model of attention and MLPs can get the verdict `yes`.
+    The reason is that the memory of these layers depends on their kernels. A model of attention and
+    MLPs can get the verdict `yes`.
     """
     room = Capacity(10**6, "a GPU")
     assert fits(needs(split_run, "nemotron3-nano"), room) == "maybe"

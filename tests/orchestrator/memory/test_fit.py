@@ -48,9 +48,9 @@ CAPACITIES: dict[str, tuple[Cluster, float | None]] = {
 def test_a_rank_can_have_its_gpu_or_its_share_of_this_machine(
     run_of: RunOf, cluster: Cluster, gib: float | None
 ):
-    """A rank on a GPU has the GPU's memory; a rank on this machine's CPUs has its share of memory.
+    """A rank can use its GPU's memory, or without GPUs an equal part of this machine's memory.
 
-    The memory is None if the GPU is unknown, or if the run is on the CPUs of other machines.
+    The result is None if the GPU is unknown, or if the ranks use the CPUs of other machines.
     """
     room = capacity(run_of(gpus_per_node=2), cluster)
     assert (room and room.gib) == gib
@@ -88,7 +88,7 @@ def test_one_sentence_explains_why_a_run_does_not_fit():
 def test_every_framework_that_places_a_run_gives_a_forecast(name: str):
     """A run has a forecast if it has a model, and if its framework describes the run's placement.
 
-    The test uses the runs of the framework's recorded campaign.
+    Otherwise it has none. The test uses the campaign {framework}-v100.yaml in tests/scripts.
     """
     campaign = load_campaign(SCRIPTS / f"{name}-v100.yaml")
     for planned in campaign.runs:
@@ -176,7 +176,10 @@ def test_a_forecast_refuses_nothing_that_may_need_less(
 
 
 def test_submit_refuses_what_does_not_fit_unless_it_is_forced(playground: Any) -> None:
-    """A forecast may be wrong, so --force submits the run; an impossible run stays refused."""
+    """`submit` refuses a run that does not fit, unless --force is given: a forecast may be wrong.
+
+    An impossible run is refused even with --force.
+    """
     playground.write_campaign("true", matrix="model: [s, 206B]", gpus_per_node=1)
     refused = playground.teralog("submit", "campaign.yaml")
     assert refused.returncode == 1

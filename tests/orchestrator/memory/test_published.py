@@ -353,7 +353,7 @@ def test_zero_2_of_52b_on_64_cards_is_called_impossible(split_run: RunOf):
 def test_the_other_row_that_ran_out_of_memory_is_not_reported_to_fit(split_run: RunOf):
     """The second published run that ran out of memory has the verdict `maybe`.
 
-    The middle of its forecast is above the GPU's memory.
+    The middle of the forecast for its tensors is above the GPU's memory.
     """
     (row,) = (row for row in ROWS if row.name == UNDECIDED)
     assert row.fits(split_run) == "maybe"

@@ -38,9 +38,9 @@ IMPOSSIBLE = {
 
 @pytest.mark.parametrize("name", named_models())
 def test_arguments_build_the_model_that_they_are_from(name: str):
-    """The arguments that are written for a model give the same model when they are read.
+    """If a model is written as Megatron's arguments, these arguments give the same model again.
 
-    If Megatron has no argument for a part of the model, the error names that part.
+    If Megatron has no arguments for a part of the model, writing raises ConfigError.
     """
     model = named_model(name).model()
     if name in IMPOSSIBLE:
@@ -102,7 +102,7 @@ def test_an_argument_changes_attention(arguments: str, changed: dict[str, object
     ],
 )
 def test_only_learned_positions_have_a_table(arguments: str, rows: int | None):
-    """Only learned positions have a table with parameters; the type `none` has no positions."""
+    """A model has a table of positions exactly if Megatron's type of positions is learned."""
     assert model_of(arguments).position_rows == rows
 
 
@@ -134,9 +134,10 @@ def test_windows_skip_every_nth_layer():
 
 
 def test_deepseek_v3_with_its_prediction_layer():
-    """DeepSeek-V3's arguments give 671 B parameters without its multi-token prediction layer.
+    """A multi-token prediction layer adds the parameters of one layer, and 2h² + 3h more.
 
-    The prediction layer uses the embedding and the head of the model.
+    It uses the embedding and the head of the model (h: hidden size). Without the prediction layer,
+    DeepSeek-V3's arguments give 671 B parameters.
     """
     arguments = words_of(megatron_arguments(named_model("deepseek-v3").model()))
     sizes = ["--seq-length", "4096", "--padded-vocab-size", "129280", "--mtp-num-layers", "1"]

@@ -260,7 +260,10 @@ def test_every_family_is_compared_with_its_real_class():
 
 
 def build(transformers: Any, name: str, attention: str = "eager") -> tuple[Any, Model]:
-    """Return the real model, and the description that teralog reads from its configuration."""
+    """Return the real model, and the description that teralog reads from the model's configuration.
+
+    name: a key of CONFIGS. attention: the kind of attention in transformers, e.g. "eager".
+    """
     kind, keys = CONFIGS[name]
     if kind not in transformers.CONFIG_MAPPING:
         pytest.skip(f"this transformers has no {kind}")
@@ -285,9 +288,10 @@ def test_parameters_are_those_of_the_real_class(transformers: Any, name: str):
 
 
 def counted(transformers: Any, name: str, *, recomputed: bool, attention: str) -> tuple[int, Model]:
-    """Return the FLOPs that torch counts in an iteration's products, and the model's description.
+    """Return the FLOPs of an iteration's products, and the model's description.
 
-    The FLOPs are corrected as this module's docstring describes.
+    torch counts the FLOPs while the real model runs. They are then corrected as this module's
+    docstring describes. recomputed: whether the real model recomputes its activations.
     """
     import torch
     from torch.utils.flop_counter import FlopCounterMode

@@ -47,7 +47,10 @@ def iteration_of(model: ModelShape, **changed: Any) -> Iteration:
 
 
 def flops(name: str, model: ModelShape, **changed: Any) -> int:
-    """Return the FLOPs of an iteration by the convention with this name."""
+    """Return the FLOPs of an iteration of 3 sequences by the convention with this name.
+
+    changed: fields of the iteration that get other values.
+    """
     counted = flops_by(CONVENTIONS[name], iteration_of(model, **changed))
     assert counted is not None
     return counted

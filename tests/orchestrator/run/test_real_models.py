@@ -152,7 +152,10 @@ def config_of(name: str, shape: ModelShape) -> dict[str, Any]:
 
 
 def build(transformers: Any, name: str, shape: ModelShape) -> Any:
-    """Return the real model of this shape; its attention uses plain matrix products."""
+    """Return the real model of this shape; its attention uses plain matrix products.
+
+    name: the name of the model's class in transformers.
+    """
     kind = getattr(transformers, name)
     return kind(kind.config_class(**config_of(name, shape), attn_implementation="eager"))
 
@@ -243,7 +246,7 @@ def test_every_variant_costs_the_flops_that_torch_counts(
 
 
 def small_of(shape: ModelShape, changed: dict[str, Any]) -> ModelShape:
-    """Return this shape with the small sizes in SMALL.
+    """Return a shape of the same family with the small sizes in SMALL.
 
     changed: fields of the shape that get other values.
     """

@@ -27,7 +27,10 @@ REFUSED = "extra_args: --use-mop is not an option of"
 
 @pytest.fixture(autouse=True)
 def fork(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Write a campaign, and a checkout of a fork next to it."""
+    """Write a campaign, and a checkout of a Megatron fork next to it.
+
+    Return the folder of the checkout.
+    """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "campaign.yaml").write_text(CAMPAIGN)
@@ -40,7 +43,10 @@ def fork(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def typed(*words: str) -> Result:
-    """Return the output of a command that the user types."""
+    """Run a teralog command in this process, and return its result.
+
+    words: the command line without `teralog`.
+    """
     return CliRunner().invoke(main, words, env={"NO_COLOR": "1", "COLUMNS": "400"})
 
 
