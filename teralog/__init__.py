@@ -182,7 +182,7 @@ def estimate(
 
 @contextmanager
 def _own_packages() -> Iterator[None]:
-    """Import teralog's packages for a `with` block; raise ValueError for the caller's mistakes."""
+    """Import teralog's packages for a `with` block; turn a UserError into a ValueError."""
     with borrowed_names():
         from orchestrator.common.errors import UserError
 

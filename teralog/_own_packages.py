@@ -68,7 +68,7 @@ def _is_ours(package: str) -> bool:
 
 
 def _import_packages() -> None:
-    """Import the packages, without their modules, from the folder that contains this one."""
+    """Import teralog's packages, without their modules, from the folder that contains `teralog`."""
     sys.path.insert(0, str(_FOLDER))
     try:
         for name in PACKAGES:
@@ -80,7 +80,10 @@ def _import_packages() -> None:
 
 
 def _take(packages: Collection[str]) -> dict[str, ModuleType]:
-    """Remove these packages and their modules from `sys.modules`, and return these modules."""
+    """Remove these packages and their modules from `sys.modules`.
+
+    Returns the removed modules, the packages included, by name.
+    """
     return {name: sys.modules.pop(name) for name in _within(packages, sys.modules)}
 
 

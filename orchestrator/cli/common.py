@@ -153,7 +153,7 @@ format_option = options(
 
 
 def json_option(what: str) -> Callable[[Command], Command]:
-    """Return the `--json` option of a command without a table.
+    """Return a decorator that adds the option `--json`, for commands without a table.
 
     what: a noun for the printed values, for the help text "Print WHAT as JSON.".
     """

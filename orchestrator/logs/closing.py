@@ -20,9 +20,9 @@ def closing_lines(
 ) -> Iterator[str]:
     """Yield the lines below the table of `teralog parse`.
 
-    They explain how numbers were computed, and why some are missing, e.g. because TFLOPs need an
-    option. They also contain the number of lines that look like step reports but could not be
-    parsed.
+    They explain how the numbers in the table were computed, and why some numbers are missing, e.g.
+    because TFLOPs need an option. They also state how many lines of the logs look like step reports
+    but could not be parsed.
     """
     summaries = shortly_named(read.summaries)
     skipped = sum(summary.skipped for summary in summaries)

@@ -323,7 +323,10 @@ def _with_stated_length(model: Model, config: Mapping[str, str], given: Given) -
 
 
 def _variants(config: Mapping[str, str]) -> dict[str, Any]:
-    """Return how a model differs from GPT-2, by the arguments of Megatron and its forks."""
+    """Return the properties in which a model differs from GPT-2, by ModelShape's field names.
+
+    config: the arguments that Megatron or one of its forks printed.
+    """
     differences: dict[str, Any] = {}
     if config.get("group_query_attention") == "True":
         differences["num_key_value_heads"] = whole(config.get("num_query_groups"))
@@ -358,7 +361,10 @@ def _vocabulary(config: Mapping[str, str], shape: ModelShape, given: Given) -> i
 
 
 def stated_recomputation(config: Mapping[str, str]) -> bool | None:
-    """Return whether the layers run forward twice; None if the log does not state it."""
+    """Return whether a log states that the forward pass of the layers runs twice.
+
+    Returns None if the log does not show it. Recomputing only parts of layers counts as no.
+    """
     granularity = config.get("recompute_granularity")
     if granularity is not None:
         # `selective` repeats parts of layers that cost little.

@@ -49,7 +49,7 @@ class Log:
 
 @dataclass(frozen=True, slots=True)
 class FoundLogs:
-    """The logs in order, each once, and a sentence for each path without a log."""
+    """The logs in order, each once, and a sentence for each path that has a problem."""
 
     logs: tuple[Log, ...]
     problems: tuple[str, ...]

@@ -16,7 +16,11 @@ def log_name(summary: RunSummary) -> str:
 
 
 def shortly_named(summaries: Sequence[RunSummary]) -> list[RunSummary]:
-    """Return the runs with short names: the last parts of their paths, long enough to differ."""
+    """Return the runs with short names: the last parts of their logs' paths.
+
+    All names have the same number of parts: as few as possible, so that different paths have
+    different names.
+    """
     paths = {summary.path: PurePath(summary.path).parts for summary in summaries}
     longest = max(map(len, paths.values()), default=1)
     count = next(

@@ -49,8 +49,9 @@ def read_logs(
 
     warmup: the warm-up for all logs. If it is None, a log in a campaign's results folder is read
     with the campaign's warm-up. All other logs get a default warm-up, which usually ends with the
-    first step report. global_batch_size: used for logs that do not contain it. tell: called after
-    each read with the number of bytes.
+    first step report. keep_skipped: whether reports with skipped updates count in the results.
+    global_batch_size: used for logs that do not contain it. tell: called after each read with the
+    number of bytes that were read.
     """
     contents = summaries_of(
         logs, warmup, keep_skipped=keep_skipped, global_batch_size=global_batch_size, tell=tell
@@ -67,9 +68,10 @@ def summaries_of(
     processes: int | None = None,
     tell: Callable[[int], None] = lambda count: None,
 ) -> Iterator[LogContent]:
-    """Yield the content of each log.
+    """Yield the content of each log; the arguments mean the same as for `read_logs`.
 
-    processes: how many processes read the logs; by default one per processor.
+    If `warmup` is None, each log gets its campaign's warm-up or the default one. processes: how
+    many processes read the logs; None for one per processor.
     """
     digest = partial(
         _summaries,
@@ -82,10 +84,12 @@ def summaries_of(
 
 
 def gather_logs(logs: Sequence[Log], contents: Iterable[LogContent]) -> ReadLogs:
-    """Return the content of all logs together, in their order, given the content of each.
+    """Return the content of all logs together, in the order of the logs.
 
-    A log that cannot be read, is empty, or contains no run is a problem. In a folder, a log without
-    a run may be a file of another kind, so it is a problem only if no log contains a run.
+    contents: the content of each log, or the error that reading it raised. A log that cannot be
+    read, that the user named and that contains no run, or that contains only lines which look like
+    step reports but could not be parsed, is a problem. Other files in a folder may be of another
+    kind. If they contain no run, they are a problem only if no log contains a run.
     """
     summaries: list[RunSummary] = []
     problems: list[str] = []

@@ -16,7 +16,7 @@ from orchestrator.run.model import Run
 
 
 def with_changes(table: Table, runs: Sequence[Run]) -> Table:
-    """Return the table of `runs`, in which cells also show how a run differs from its partner.
+    """Return the table of `runs`, with the difference from the run's partner added to its cells.
 
     The cells of a run stay as they are if its partner has no row in the table.
     """

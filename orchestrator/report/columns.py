@@ -81,8 +81,8 @@ _VARYING: tuple[Column[Run], ...] = (
 def ended(run: Collected) -> str:
     """Return the cell that shows how a run ended: its outcome, in capitals if it did not complete.
 
-    For a run that was given up, the cell has the reason. For one that has not ended, it has the
-    state.
+    For a run that was given up, the cell contains the reason. For a run that has not ended, the
+    cell contains its state.
     """
     if run.given_up is not None:
         return run.given_up
@@ -238,9 +238,9 @@ def _of_run(column: Column[Run], value: Callable[[Run], Cell]) -> Column[Collect
 
 
 def _value_by_name(name: str) -> Callable[[Run], Cell]:
-    """Return a function that returns the value of a column for a run, as its framework defines it.
+    """Return a function that returns a run's value in the column `name` of the run's framework.
 
-    The function returns None if the framework does not define the column.
+    This function returns None if the framework does not define the column.
     """
 
     def value(run: Run) -> Cell:

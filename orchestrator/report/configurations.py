@@ -44,7 +44,7 @@ class Configuration:
 
     @property
     def measured(self) -> tuple[Collected, ...]:
-        """The runs that give the row's numbers: the completed ones, or all if none completed."""
+        """The runs that the row's numbers summarize: the completed runs, or else all runs."""
         completed = (run for run in self.runs if run.outcome == RunOutcome.COMPLETED)
         return tuple(completed) or self.runs
 
@@ -116,7 +116,10 @@ def _with_ids(table: Table, ids: Sequence[str]) -> Table:
 def combined_table(
     campaign: Campaign, groups: Sequence[Configuration], ids: dict[str, str]
 ) -> Table:
-    """Return a row for each configuration."""
+    """Return a table with a row for each configuration.
+
+    groups: the configurations. ids: the short form of each run's id.
+    """
     every = [run for group in groups for run in group.runs]
     first = [group.runs[0] for group in groups]
     describing = [

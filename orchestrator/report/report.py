@@ -135,7 +135,7 @@ def table_markdown(report: Report) -> str:
 def run_values(
     campaign: Campaign, report: Report, runs: Sequence[Collected]
 ) -> list[dict[str, Any]]:
-    """Return all named values of every run: cells, sizes, and how it ended."""
+    """Return all named values of every run: its cells, its sizes, and how it ended."""
     return [
         {
             "run_id": run.planned.run_id,
@@ -168,7 +168,7 @@ def _end_in_log(run: Collected) -> str:
 
 
 def _of_steps(campaign: Campaign, runs: Sequence[Collected]) -> Iterator[str]:
-    """Yield sentences about how the numbers in the table were computed, e.g. with which warm-up."""
+    """Yield sentences about how the table's numbers were computed, e.g. without which warm-up."""
     there = common_names(runs)
     described = any(_is_described(run) for run in runs)
     for name, sentence in _MADE_BY.items():

@@ -51,7 +51,11 @@ def arranged(
 
 
 def sorted_report(report: Report, by: str) -> Report:
-    """Return a report with its rows sorted as `arranged` sorts them."""
+    """Return a report with its rows sorted by columns.
+
+    by: titles or names of columns, separated by commas; a hyphen before a column means descending
+    order. Raises UserError if a column is unknown.
+    """
     order = _sorted(range(len(report.table.rows)), report.table, by)
     return replace(report, table=replace(_taken(report.table, order), breaks=frozenset()))
 
@@ -96,7 +100,10 @@ def _rank(cell: Cell) -> tuple[bool, float, str]:
 
 
 def _taken(table: Table, order: Sequence[int]) -> Table:
-    """Return the table with these rows, in this order, without blank rows between groups."""
+    """Return the table with only the rows in `order`, without blank rows between groups.
+
+    order: the indices of the rows, in the order of the result.
+    """
     rows = {old: new for new, old in enumerate(order)}
     changes = {
         (rows[row], column): change

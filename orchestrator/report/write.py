@@ -46,9 +46,10 @@ def write_report(
 
 
 def renew_report(campaign: Campaign, store: CampaignStore) -> str | None:
-    """Read the logs of all runs, and write the report if it changed; return a sentence or None.
+    """Read the logs of all runs, and write the report if it changed.
 
-    Raises UserError if a file cannot be written.
+    Returns a sentence about the report; None if it did not change. Raises UserError if a file
+    cannot be written.
     """
     runs = collect_campaign(campaign, store)
     report = make_report(campaign, runs, today())

@@ -25,9 +25,11 @@ _SHORT = Style(digits=2)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HungRun:
-    """A run that hangs: since when, by the file server's clock, and the last line of its log.
+    """A run that hangs.
 
-    report_seconds: the usual time between two step reports of the run.
+    silent_since: when its log last grew, by the file server's clock, or when the run was started if
+    that is later. report_seconds: the usual time between two of its step reports. last_line: the
+    last line of its log.
     """
 
     label: str
@@ -59,7 +61,13 @@ class HungRun:
 
 
 def is_hung(silent_seconds: float, seconds_per_report: float | None) -> bool:
-    """Return whether a run hangs, by the rule that this module describes."""
+    """Return whether a run hangs, given for how long its log has not grown.
+
+    A run hangs if this is more than a minute, and more than ten times `seconds_per_report`.
+
+    seconds_per_report: the usual time between two step reports; None if the run has not reported a
+    step time, so that it does not count as hung.
+    """
     if seconds_per_report is None:
         return False
     return silent_seconds > max(LEAST_SECONDS, FACTOR * seconds_per_report)

@@ -23,8 +23,9 @@ _DEPTH = 2
 class KnownCampaign:
     """A campaign file, or a results folder without a campaign file.
 
-    name: None if the file has mistakes; `problem` is then the first of them. states: how many runs
-    are in which state, in words, according to the last command that asked Slurm.
+    name: the campaign's name; None if the campaign file has mistakes.
+    states: how many runs are in each state, according to the last command that asked Slurm.
+    problem: the first mistake in the campaign file or in the folder's records, or None.
     """
 
     name: str | None
@@ -40,7 +41,7 @@ class KnownCampaign:
 
     @property
     def text(self) -> str:
-        """The states as a cell shows them, or the problem."""
+        """The first mistake in the campaign's files, or else how many runs are in each state."""
         counts = ", ".join(f"{count} {what}" for what, count in self.states.items())
         return self.problem or counts
 

@@ -117,7 +117,8 @@ def log_tail(log: Path, lines: int, name: str) -> Tail:
     """Return up to `lines` lines from the last 64 KiB of a log.
 
     Colours and terminal control codes are removed. If a line was overwritten, e.g. by a progress
-    bar, its last text stays. name: the name of the log in the result. Raises OSError.
+    bar, only its last text is returned. name: the name of the log in the result. Raises OSError if
+    the log cannot be read.
     """
     with log.open("rb") as file:
         size = file.seek(0, os.SEEK_END)

@@ -107,7 +107,10 @@ def waiting_lines(statuses: Sequence[RunStatus]) -> list[str]:
 
 
 def _configurations(statuses: Sequence[RunStatus]) -> list[str]:
-    """Return a table with a row per configuration; none if each has a single run."""
+    """Return a list of one table, with a row per configuration.
+
+    Returns an empty list if each configuration has a single run.
+    """
     members: dict[str, list[RunStatus]] = {}
     for status in statuses:
         members.setdefault(configuration_label(status), []).append(status)
@@ -144,9 +147,9 @@ def _attention(
 ) -> str:
     """Return a table of the runs that need the user's attention.
 
-    These runs ended without completing, hang, are slow, or are running. A waiting run is also shown
-    if Slurm gives a reason for the wait. If the reason is an ordinary one, at most three such runs
-    are shown.
+    These are runs that ended without completing, hang, are slow, or are running. A waiting run is
+    also shown if Slurm gives a reason for the wait. If the reason is ordinary, i.e. the run will
+    start without any action by the user, at most three such runs are shown.
     """
 
     def rank(status: RunStatus) -> int | None:

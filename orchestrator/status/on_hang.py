@@ -18,7 +18,10 @@ MOST_RESTARTS = 3
 
 
 def refuse_on_hang(campaign: Campaign, what: str) -> None:
-    """Raise UserError if `what` is requeue and the runs of the campaign cannot be requeued."""
+    """Raise UserError if the user asks to requeue hung runs, but the runs cannot be requeued.
+
+    what: the action that the user gave with `--on-hang`: `cancel` or `requeue`.
+    """
     if what != REQUEUE:
         return
     cluster = campaign.cluster

@@ -22,14 +22,14 @@ from parsers.summary.warmup import Warmup
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """A run's iteration and speed since its job's last start; absent values are None.
+    """How far a run has come since its job's last start, and its speed; unknown values are None.
 
     iteration: the last reported iteration. iterations: how many iterations the run will have.
-    step_seconds: the median step time after the warm-up. tflops_per_gpu: hardware TFLOPs at that
-    median, computed as in the campaign's report. times: the median and the deviation of the step
-    times, to compare runs. report_seconds: the usual time between two step reports; the function
-    `report_seconds` computes it. overflowed: whether there is no step time because each report
-    after the warm-up includes a skipped update.
+    step_seconds: the median step time after the warm-up. tflops_per_gpu: hardware TFLOPs at this
+    median step time, computed as in the campaign's report. times: the median and the deviation of
+    the step times, to compare runs. report_seconds: the usual time between two step reports.
+    overflowed: whether there is no step time because each report after the warm-up includes a
+    skipped update.
     """
 
     iteration: int | None = None
@@ -42,9 +42,9 @@ class Progress:
 
     @property
     def seconds_left(self) -> float | None:
-        """The time for the remaining iterations at the median step time, in seconds.
+        """The remaining time in seconds: the remaining iterations times the median step time.
 
-        None if it is not known.
+        None if one of the two is not known.
         """
         if self.iteration is None or self.iterations is None or self.step_seconds is None:
             return None
@@ -105,10 +105,12 @@ class LogSoFar:
 
 
 def read_on(log: Path, planned: PlannedRun, before: LogSoFar, *, complete: bool) -> LogSoFar:
-    """Return the records of a run's log; read only the bytes appended since `before`.
+    """Return the records of a run's log; read only the bytes that were appended since `before`.
 
-    A log that was cut short or replaced is read again from the start. complete: whether no process
-    writes to the log any more. Raises OSError.
+    The records are those since the last start of the run's job. If the log was cut short or
+    replaced, it is read again from the start. Raises OSError if it cannot be read.
+
+    before: what an earlier call returned. complete: whether no process writes to the log any more.
     """
     formats = (*FRAMEWORKS[planned.run.framework].log.formats, STARTS_AGAIN)
     appended = read_appended(log, formats, before.state, complete=complete)

@@ -35,9 +35,10 @@ class FileClock:
     def now(self, newest: float) -> float:
         """Return the file server's time in seconds since 1970.
 
-        newest: the time of the newest log, by the file server's clock. It is returned if no file
-        can be created in the folder. It is never later than the real time, so no log looks older
-        than it is.
+        If no file can be created in the folder, `newest` is returned instead. This is never later
+        than the real time, so no log looks older than it is.
+
+        newest: the modification time of the newest log, by the file server's clock.
         """
         if not self._is_read:
             self._offset, self._is_read = self._read(), True

@@ -22,10 +22,9 @@ HOW_MADE = (
 class NodeSpeed:
     """A node, and how slow the runs on it are compared with their siblings.
 
-    runs: how many runs were on the node. compared: how many of them could be compared, because
-    their step times and those of siblings are known. ratio: each compared run's step time is
-    divided by its siblings' step time; this is the median of the quotients, or None without
-    compared runs.
+    runs: how many runs were on the node. compared: how many of these runs can be compared, because
+    the step times of the run and of siblings are known. ratio: a run's step time divided by the
+    step time of its siblings; the median over the compared runs, or None if there are none.
     """
 
     node: str
@@ -104,11 +103,14 @@ def _compared(runs: Mapping[str, TimedRun]) -> dict[str, _Compared]:
 
 
 def _is_slow(node: str, ratios: Mapping[str, float], within: float) -> bool:
-    """Return whether a node's ratio is high in itself, and also compared with other nodes' ratios.
+    """Return whether a node's ratio is high: above 1.25, and far above the other nodes' ratios.
 
-    The ratio is that of `NodeSpeed`. The second condition alone is not enough. If one run is slow,
-    its siblings look fast, because they are compared with it. So the siblings' nodes have low
-    ratios. Compared with these nodes, a normal node would look slow.
+    A ratio compares the runs on a node with their siblings: the higher, the slower. The second
+    condition alone is not enough. If one run is slow, its siblings look fast in comparison, so
+    their nodes have low ratios. Compared with these nodes, a normal node would look slow.
+
+    ratios: the ratio of each node. within: how much the step times of a single run usually vary,
+    relative to the step times of its siblings.
     """
     others = [ratio for other, ratio in ratios.items() if other != node]
     own = ratios.get(node)

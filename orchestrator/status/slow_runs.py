@@ -59,10 +59,10 @@ class StepTimes:
 class TimedRun:
     """A run, its nodes, and its step times.
 
-    kind: equal for runs that are compared with each other, see `kind_of`. node_list: in Slurm's
-    notation; the host's name for a local run. times: step times of the last attempt. earlier: step
-    times of earlier attempts. elsewhere: step times of the same run in other campaigns. Unknown
-    values are None, or are left out of lists.
+    kind: a key that is equal for runs that differ only in `repeat`; these are compared with each
+    other. node_list: the nodes in Slurm's notation; the host's name for a local run. times: step
+    times of the last attempt. earlier: step times of earlier attempts. elsewhere: step times of the
+    same run in other campaigns. Unknown values are None, or are left out of lists.
     """
 
     label: str
@@ -75,10 +75,11 @@ class TimedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowRun:
-    """A slow run: its median step time, the usual time, and the number of runs it is compared with.
+    """A slow run, compared with other runs or attempts.
 
-    others: which runs these are: `siblings`, `earlier attempts`, or `earlier runs` of other
-    campaigns.
+    step_seconds: the run's median step time. usual_seconds: the median of the others' step times.
+    others: what the others are: `siblings`, `earlier attempts`, or `earlier runs` of other
+    campaigns. count: how many others there are.
     """
 
     label: str
@@ -90,7 +91,7 @@ class SlowRun:
 
     @property
     def ratio(self) -> float:
-        """The run's median step time divided by the usual one."""
+        """The run's median step time divided by the usual step time."""
         return self.step_seconds / self.usual_seconds
 
     @property
@@ -131,10 +132,13 @@ def deviation(values: Sequence[float]) -> float:
 
 
 def stands_out(value: float, others: Sequence[float], least_deviation: float = 0.0) -> bool:
-    """Return whether a value is far above other values, by the rule that this module describes.
+    """Return whether a value is far above other values.
 
-    least_deviation: the smallest deviation that is assumed for the other values, even if theirs is
-    smaller.
+    This is the case if it is more than 1.25 times their median, and more than three standard
+    deviations above their median. The standard deviation is estimated as 1.4826 times the median
+    absolute deviation of the other values.
+
+    least_deviation: replaces this median absolute deviation if it is smaller than that.
     """
     usual = statistics.median(others)
     spread = _STANDARD * max(deviation(others), least_deviation)

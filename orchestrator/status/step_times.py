@@ -79,9 +79,9 @@ class EarlierRuns:
     """
 
     def __init__(self, campaign: Campaign, store: CampaignStore) -> None:
-        """Find the runs of `campaign` that other campaigns have, too; none if it is a rehearsal.
+        """Find the runs of `campaign` that other campaigns in the same results folder have, too.
 
-        A rehearsal measures nothing, so there is nothing to compare.
+        For a rehearsal there are no such runs, because a rehearsal measures nothing.
         """
         self._warmup = campaign.warmup
         self._found: dict[str, list[tuple[PlannedRun, CampaignStore]]] = {}

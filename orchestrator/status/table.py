@@ -26,7 +26,8 @@ from parsers.records import Outcome
 class RunStatus:
     """A run's state, its outcome once it has ended, and its attempts, oldest first.
 
-    log_outcome: the failure message in the log of a failed run. given_up: why a run is not started.
+    log_outcome: how the log of a failed run reports the failure, with the message.
+    given_up: for a run that is not started, the reason.
     rehearsed: whether the run was rehearsed instead of trained.
     """
 
@@ -108,7 +109,7 @@ class RunStatus:
 
 
 def is_complete(statuses: Sequence[RunStatus]) -> bool:
-    """Return whether some runs were started, and another `submit` would start no more runs."""
+    """Return whether at least one run was started, and another `submit` would not start any run."""
     possible = [status for status in statuses if status.attempts or not status.planned.refusals]
     left = (None, RunOutcome.INTERRUPTED)
     return any(status.attempts for status in possible) and not any(
@@ -225,7 +226,7 @@ def totals(statuses: Sequence[RunStatus], gone: Sequence[str]) -> str:
 
 
 def _hours(statuses: Sequence[RunStatus]) -> str:
-    """Return the end of the totals: how many of the requested GPU-hours were used.
+    """Return the last part of the totals: the GPU-hours used, and the GPU-hours requested.
 
     The text is empty if Slurm was not asked about any run, e.g. for runs on this machine.
     """
@@ -259,7 +260,7 @@ def held_line(statuses: Sequence[RunStatus]) -> str | None:
 
 
 def failure_line(status: RunStatus) -> str:
-    """Return the outcome of an unsuccessful run, its log's message, and the path of the log."""
+    """Return a line about an unsuccessful run: its outcome, and its log's message and path."""
     log_message = (
         f": {status.log_outcome.text}" if status.log_outcome and status.log_outcome.text else ""
     )

@@ -63,7 +63,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class _Followed:
-    """The log of an attempt, and the position up to which it was read.
+    """The log of an attempt, as far as it was read, and the progress that it shows.
 
     done: whether the log will not grow any more.
     """
@@ -82,7 +82,8 @@ def looks(
 ) -> Iterator[Look]:
     """Yield a snapshot of the campaign after each interval, until no run is active or waiting.
 
-    act: an action on the runs of a snapshot; its messages are added to the notes.
+    act: called with each snapshot, e.g. to cancel hung runs; the texts that it returns are added to
+    the notes of this snapshot and of all later ones.
     """
     watch = Watch(campaign, store)
     done: list[str] = []
@@ -146,7 +147,7 @@ class Watch:
         return time.monotonic() - self._asked_at >= ASK_SECONDS
 
     def _read_records(self, planned: PlannedRun) -> None:
-        """Read the records of a run, unless it has ended and was not started again."""
+        """Read the status of a run, unless the run has ended and was not started again."""
         earlier = self._statuses.get(planned.run_id)
         number = self._store.run(planned.run_id).next_number
         ended = earlier is not None and earlier.attempts and earlier.attempts[-1].ended
@@ -155,7 +156,11 @@ class Watch:
             self._numbers[planned.run_id] = number
 
     def _read_log(self, status: RunStatus) -> str | None:
-        """Read the additions to the log of a run's last attempt; return the problem, if any."""
+        """Read the bytes that were appended to the log of a run's last attempt.
+
+        Returns a sentence if the log cannot be read; otherwise None. A log that does not exist yet
+        is not a problem.
+        """
         if not status.attempts:
             return None
         planned, last = status.planned, status.attempts[-1]

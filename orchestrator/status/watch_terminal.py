@@ -42,10 +42,14 @@ def show_live(looks: Iterable[Look]) -> Look | None:
 
 
 def show_plain(looks: Iterable[Look], say: Say, complain: Say) -> Look | None:
-    """Print the changes of each snapshot; return the last snapshot, or None if there was none.
+    """Print the runs that changed in each snapshot, and return the last snapshot.
 
-    The first and the last table have all runs; the tables between have only changed runs. Without
-    changes, nothing is printed. complain: a function that is called with each new note.
+    Returns None if there was no snapshot. The first table contains all runs. Later tables contain
+    only changed runs; but when no run is active or waiting any more, the last table contains all
+    runs again. If no run changed, no table is printed.
+
+    say: prints a table. complain: prints a note; called with all notes of a snapshot if they are
+    not those of the previous snapshot.
     """
     before: dict[str, WatchedRun] = {}
     notes: tuple[str, ...] = ()

@@ -147,7 +147,10 @@ def others_text(runs: Sequence[WatchedRun], shown_runs: Sequence[WatchedRun]) ->
 
 
 def is_new(run: WatchedRun, before: WatchedRun | None) -> bool:
-    """Return whether a run has changed since it was last shown."""
+    """Return whether the values that the table shows of a run have changed since `before`.
+
+    before: the run as it was last shown; None if it was never shown.
+    """
     return before is None or _shown_values(run) != _shown_values(before)
 
 

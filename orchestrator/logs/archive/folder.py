@@ -71,7 +71,7 @@ class WorkFolder:
     path: Path
 
     def shard(self, name: str) -> ShardFolder:
-        """Return the folder of a shard; it may not exist yet."""
+        """Return the folder of a shard; the folder may not exist yet."""
         return ShardFolder(self.path / "shards" / name)
 
     def shards(self) -> Iterator[Shard]:
@@ -80,14 +80,18 @@ class WorkFolder:
             yield ShardFolder(file.parent).load()[1]
 
     def new_job(self, name: str, script: str, shards: Sequence[str]) -> Path:
-        """Create the folder of an array that will be submitted, and return it."""
+        """Create the folder of a job array that will be submitted, and return the folder's path.
+
+        script: the text of the array's script. shards: the names of the shards that its tasks read,
+        in the order of the tasks.
+        """
         folder = self.path / "jobs" / name
         links = {str(index): f"../../shards/{shard}" for index, shard in enumerate(shards)}
         claim_folder(folder, {"script.sh": script}, links)
         return folder
 
     def submitted(self, name: str, job: ShardJob) -> None:
-        """Record that Slurm has accepted an array."""
+        """Record that Slurm has accepted a job array. name: the name of the array's folder."""
         write_record(self.path / "jobs" / name / "job.json", job)
 
     def jobs(self) -> Iterator[tuple[str, ShardJob]]:

@@ -1,6 +1,6 @@
-"""Check cells that compare with another row.
+"""Check cells that state a change from a number in another row.
 
-E.g. `3849(-1754,↓31.3%)` is a number that is 1754, or 31.3 %, below that of another row.
+E.g. `3849(-1754,↓31.3%)` states that 3849 is 1754, or 31.3 %, less than a number in another row.
 """
 
 import re
@@ -90,10 +90,12 @@ def _shown(number: Printed) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatedChange:
-    """A number in a cell, and by how much it is above or below another number.
+    """A number in a cell, and by how much it is above or below a number in another row.
 
-    difference, percent: without sign; None if the cell lacks them. sign: 1 or -1. is_of_percents:
-    whether the number is itself a percentage; then `percent` may also mean percentage points.
+    difference, percent: the size of the change, without sign; None if the cell lacks them.
+    sign: 1 if the cell's number is higher, -1 if it is lower.
+    is_of_percents: whether the cell's number is itself a percentage. `percent` may then also mean
+        percentage points.
     """
 
     text: str
@@ -150,10 +152,11 @@ def _text(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Misfit:
-    """A contradiction between two cells: the stated value, the computed one, and the distance.
+    """A change that a cell states, and the different change that follows from the numbers.
 
-    last_digit_only: whether the rounding of the two numbers, or a difference of one in the last
-    digit of the stated value, would explain the contradiction.
+    stated: the difference or percentage in the cell. follows: the computed one. last_digit_only:
+    whether the rounding of the numbers, or a difference of one in the last digit of `stated`, would
+    explain the contradiction.
     """
 
     stated: str
@@ -162,11 +165,11 @@ class Misfit:
 
 
 def misfits(change: StatedChange, other: Printed) -> list[Misfit]:
-    """Return the contradictions between a change and the number `other` that it may refer to.
+    """Return the contradictions between a change and `other`, to which the change may refer.
 
-    There is at most one for the difference, and one for the percentage. Integers are taken as
-    exact, because readers compute with them; decimals are rounded values. The cell's number and
-    `other` must not be 0.
+    There is at most one contradiction for the difference, and one for the percentage. Integers are
+    taken as exact, because readers compute with them; decimals are rounded values. The cell's
+    number and `other` must not be 0.
     """
     value = change.value
     parts = [(change.difference, "", _difference)] if change.difference else []
@@ -242,10 +245,10 @@ def fitting(change: StatedChange) -> Printed | None:
 
 
 def nearest(candidates: Sequence[tuple[int, Printed]], line: int) -> tuple[int, Printed] | None:
-    """Return the candidate on the nearest line above `line`.
+    """Return the candidate on the nearest line above `line`, or else on the nearest line below it.
 
-    If there is none above, return the nearest one below; None if there is none at all.
-    candidates: line numbers with printed numbers, in the order of the lines.
+    Returns None if there is no candidate on another line. candidates: line numbers with printed
+    numbers, in the order of the lines.
     """
     at = bisect_left(candidates, line, key=lambda each: each[0])
     others = [*candidates[max(at - 1, 0) : at], *candidates[at : at + 2]]

@@ -34,7 +34,7 @@ _GIGA = 10**9
 
 
 def named_model_flops(tables: Sequence[BenchmarkTable]) -> Iterator[TableFinding]:
-    """Find TFLOP/s that contradict the row's tokens/s and model, or other rows of that model."""
+    """Find TFLOP/s that contradict tokens/s and model of the row, or other rows of the model."""
     rated = rated_rows(tables)
     keys = keys_of_page(rated)
     right: dict[Group, Way] = {}
@@ -133,10 +133,10 @@ def _explanations(model: NamedModel, odd: Sequence[RatedRow], keys: Keys) -> dic
 
 
 def _distance(model: NamedModel, rows: Sequence[RatedRow], way: Way) -> float | None:
-    """Return how far the FLOPs per token of a way to count are from those of the rows it explains.
+    """Return how much the FLOPs per token of a way differ from the rows' FLOPs per token.
 
-    The result is the mean of the rows' relative differences. Returns None if the way explains no
-    row.
+    Only rows that the way explains are compared, up to rounding and a small tolerance. The result
+    is the mean of their relative differences, or None if there are no such rows.
     """
     distances = [
         abs(float(rated_row.flops.middle) / flops_per_token(model, rated_row.seq_length, way) - 1)

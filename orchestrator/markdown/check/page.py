@@ -21,11 +21,11 @@ from orchestrator.markdown.meaning.benchmark_pages import BenchmarkPage
 
 
 def check_page(page: BenchmarkPage, gpus: Sequence[Gpu] = ()) -> list[TableFinding]:
-    """Return the problems in the tables of a page, in the order of its lines.
+    """Return the contradictions in the tables of a page, in the order of its lines.
 
-    gpus: the GPUs on which the page's runs were measured. If they are given, rows whose TFLOPs are
-    unusually low are findings too. If not, TFLOPs are compared with the peaks of the GPUs that the
-    page names.
+    gpus: the GPUs on which the page's runs were measured, if the user gives them. In this case,
+    rows whose TFLOPs are unusually low are findings, too. Without `gpus`, TFLOPs are compared with
+    the peaks of the GPUs that the page names.
     """
     gpt_only = not tells_of_other_models(page.data)
     named = named_gpus(page.data)

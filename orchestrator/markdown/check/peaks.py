@@ -77,7 +77,10 @@ def gpus_of_row(row: BenchmarkRow) -> list[Gpu]:
 def tflops_range(
     row: BenchmarkRow, gpus: Sequence[Gpu], *, judge_tuning: bool
 ) -> Iterator[TableFinding]:
-    """Find TFLOPs above the peak of the GPUs, or far from the usual range."""
+    """Find TFLOPs above the peak of the GPUs, or outside the usual range of training.
+
+    judge_tuning: whether TFLOPs below the usual range are findings, too.
+    """
     number = row.numbers.get(Meaning.MODEL_TFLOPS_PER_GPU) or row.numbers.get(
         Meaning.TFLOPS_PER_GPU
     )

@@ -68,10 +68,12 @@ def _product(
     factors: Sequence[RowNumber | None],
     explanation: str = "",
 ) -> Iterator[TableFinding]:
-    """Yield a finding if the product of the known factors differs from the printed total.
+    """Yield a finding if the product of the known factors contradicts the printed total.
 
-    whole: the meaning of the total. If some factors are unknown, yield a finding only if the known
-    factors do not divide the total.
+    If all factors are known, the product must be equal to the total. If some are unknown, the
+    product must divide the total.
+
+    whole: the meaning of the total. explanation: a text that is added to the finding's message.
     """
     total = row.numbers.get(whole)
     given_factors = [factor for factor in factors if factor]
@@ -112,7 +114,11 @@ def _lowered_stages(world: RowNumber | None, *factors: RowNumber | None) -> str:
 
 
 def _data_parallel_size(row: BenchmarkRow) -> RowNumber | None:
-    """Return the data-parallel size of a row that has all other sizes, or None."""
+    """Compute the data-parallel size of a row: GPUs / (tensor size · pipeline size).
+
+    Returns None if one of these sizes is unknown, if the result is not an integer, or if the row
+    has nodes or other kinds of parallelism.
+    """
     world, tensor, pipeline = (
         row.numbers.get(meaning)
         for meaning in (

@@ -51,8 +51,9 @@ def rates(row: BenchmarkRow, units: Fraction = HALF) -> Iterator[Rate]:
 def throughput(row: BenchmarkRow) -> Iterator[TableFinding]:
     """Find times and rates of one row that contradict each other.
 
-    They describe the same run: seconds · samples/s is the global batch size. A difference of one
-    percent is accepted, because the page may have averaged the times and the rates separately.
+    All times and rates of a row describe the same run: seconds · samples/s is the global batch
+    size. A difference of one percent is accepted, because the page may have averaged the times and
+    the rates separately.
     """
     row_rates = list(rates(row))
     world = row.numbers.get(Meaning.WORLD_SIZE)

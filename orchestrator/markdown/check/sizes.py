@@ -29,10 +29,10 @@ def tells_of_other_models(data: bytes) -> bool:
 
 
 def model_size(row: BenchmarkRow) -> Iterator[TableFinding]:
-    """Find a printed size that differs from the number of parameters of the shape in the same row.
+    """Find a printed model size that contradicts the layers and the hidden size in the same row.
 
-    The size is in 10**9. The row must be of a GPT: GPT-2's layers, with embeddings counted once
-    (tied), twice or not at all.
+    The size is in 10**9 parameters. It is compared with the parameters of GPT-2's layers of these
+    sizes, with embeddings counted once (tied), twice or not at all. So the row must be of a GPT.
     """
     size = row.numbers.get(Meaning.PARAMETERS)
     layers = row.numbers.get(Meaning.NUM_LAYERS)

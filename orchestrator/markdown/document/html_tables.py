@@ -161,10 +161,10 @@ def _trimmed(data: bytes, begin: int, end: int, is_shared: bool) -> HtmlCell:
 
 @dataclass(slots=True)
 class _Cell:
-    """A cell as its HTML tags state it.
+    """A cell as its HTML tags describe it.
 
-    begin, end: where its content begins, and where the next tag of the table begins.
-    columns, rows: how many columns and rows the cell spans.
+    begin: the offset at which the cell's content begins. end: the offset at which the content ends,
+    because the next tag of the table begins. columns, rows: how many columns and rows it spans.
     """
 
     begin: int

@@ -39,7 +39,10 @@ def _lines(data: bytes) -> list[bytes]:
 
 
 def _hunks(changed: Sequence[int], lines: int) -> Iterator[tuple[int, int]]:
-    """Yield the ranges of lines that contain the changed lines and the lines around them."""
+    """Yield ranges of lines that contain the changed lines and a few unchanged lines around them.
+
+    changed: the indices of the changed lines. lines: how many lines the document has.
+    """
     begin = end = -1
     for number in changed:
         if end < 0:

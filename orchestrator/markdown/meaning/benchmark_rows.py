@@ -76,7 +76,7 @@ _VAGUE = re.compile(r"[~≈≃±<>≤≥]|\+/?-|\b(?:about|approx|ca|circa)\b", 
 
 
 class NotInTableError(NotUnderstoodError):
-    """The table has no column with the requested number, or several, so no row can be used."""
+    """No row can give the requested number: the table has no column for it, or several columns."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,8 +103,9 @@ class BenchmarkColumns:
     ) -> "BenchmarkColumns":
         """Return the columns of a table.
 
-        notes: the sizes that apply to all rows. given: see `read_columns`. headings: the
-        headings above the table, from the highest level to the nearest.
+        notes: the sizes that apply to all rows.
+        given: the meanings that the user gives to columns, by the `title_key` of their titles.
+        headings: the headings above the table, from the highest level to the nearest.
         """
         in_order = read_columns([cell.text for cell in table.header.cells], given)
         by_meaning: dict[Meaning, list[TableColumn]] = {}
@@ -150,7 +151,7 @@ class RowNumber:
 
     @property
     def whole(self) -> int:
-        """The number as an integer, if it is a count."""
+        """The number as an integer; for counts, e.g. of GPUs."""
         return int(self.printed.value)
 
     @property
@@ -329,7 +330,11 @@ class BenchmarkRow:
 
     @cached_property
     def numbers(self) -> Mapping[Meaning, RowNumber]:
-        """The sizes and TFLOPs of the row by meaning; numbers from notes come first."""
+        """The sizes and TFLOPs of the row, by meaning.
+
+        A number comes from a cell, or else from a note about all rows. If two columns have the same
+        meaning, both are left out, because neither can be preferred.
+        """
         if self.has_extra_cells:
             return {}
         printed = {
@@ -342,10 +347,11 @@ class BenchmarkRow:
 
     @cached_property
     def paces(self) -> tuple[tuple[Quantity, RowNumber], ...]:
-        """The times per iteration and the rates of the row; for a teralog report only one of them.
+        """The times per iteration and the rates of the row, each with its quantity.
 
         If two columns contain the same quantity, both are left out, because neither can be
-        preferred.
+        preferred. In a teralog report, several columns contain different averages of a run's speed.
+        Only the columns with the lowest `TableColumn.rank` are used.
         """
         if self.has_extra_cells:
             return ()
@@ -360,9 +366,10 @@ class BenchmarkRow:
         return tuple(pace for pace in paces if kinds[pace[0], pace[1].per_gpu] == 1)
 
     def _number(self, column: TableColumn) -> RowNumber | None:
-        """Return the number of a cell.
+        """Return the number of the cell in a column.
 
-        Returns None if the cell has no exact number, if the number is 0, or if no check uses it.
+        Returns None if the cell has no exact number, if the number is 0, or if the column's meaning
+        is one of those that no check uses.
         """
         text, meaning = self.text(column), column.meaning
         printed: Printed | None = None
@@ -384,7 +391,10 @@ class BenchmarkRow:
         return RowNumber(title=plain(column.title), text=plain(text), printed=printed)
 
     def _noted(self, printed: Mapping[Meaning, RowNumber]) -> Iterator[tuple[Meaning, RowNumber]]:
-        """Yield the numbers of notes for which the table has no column."""
+        """Yield the numbers of notes, each with its meaning, if the table has no column for it.
+
+        printed: the numbers in the row's cells; the value of a note may be one of them.
+        """
         for meaning, note in self.columns.notes.items():
             value = note.value
             if isinstance(value, Meaning):

@@ -77,7 +77,8 @@ def as_number(text: str) -> float:
 def read_parameters(text: str, unit: Unit | None = None) -> int:
     """Return the number of parameters in a cell such as `7.5B`, `350M` or `GPT-2 XL (1.5B)`.
 
-    unit: the unit in the title; without any unit, 52 means 52B. Raises NotUnderstoodError.
+    unit: the unit in the title, for cells without a unit. If both lack a unit, 52 means 52B. Raises
+    NotUnderstoodError if the cell contains no size.
     """
     plain = _plain(text)
     match = _SIZE.fullmatch(plain)
@@ -100,7 +101,7 @@ def read_parameters(text: str, unit: Unit | None = None) -> int:
 def read_count(text: str) -> int:
     """Return the integer in a cell: 1024 for `1,024`, 128 for `16x8`, 64 for `64 V100`.
 
-    Raises NotUnderstoodError.
+    Raises NotUnderstoodError if the cell contains no integer above zero.
     """
     match = _COUNT.fullmatch(_plain(text))
     if match is None or not _THINGS.fullmatch(match["rest"]):
@@ -116,7 +117,8 @@ def read_count(text: str) -> int:
 def read_length(text: str, unit: Unit | None = None) -> int:
     """Return the number of tokens in a cell such as `4096`, `4,096` or `8K`; K is 1024.
 
-    unit: the unit in the title. Raises NotUnderstoodError.
+    unit: the unit in the title, for cells without a unit. Raises NotUnderstoodError if the cell
+    contains no number of tokens.
     """
     match = _LENGTH.fullmatch(_plain(text))
     if match is None:
@@ -131,7 +133,8 @@ def read_length(text: str, unit: Unit | None = None) -> int:
 def read_pace(text: str, unit: Unit | None = None) -> Pace:
     """Return the time or rate in a cell such as `0.661s`, `~129 s/it`, `2.5ms` or `104 samples/s`.
 
-    unit: the unit in the title, for cells without one. Raises NotUnderstoodError.
+    unit: the unit in the title, for cells without a unit. Raises NotUnderstoodError if the cell
+    contains no time or rate above zero, or if its unit is not known.
     """
     plain = _plain(text)
     match = _PACE.fullmatch(plain)

@@ -206,7 +206,7 @@ def _as_given(column: TableColumn, name: str | None) -> TableColumn:
 
 
 def is_ours(titles: Sequence[str]) -> bool:
-    """Return whether these are the titles of a table that `teralog report` wrote."""
+    """Return whether these titles show that `teralog report` wrote the table."""
     return {title.strip() for title in titles} >= _OURS
 
 

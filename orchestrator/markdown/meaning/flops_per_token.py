@@ -118,7 +118,8 @@ def keys_of_page(rated: Sequence[RatedRow]) -> Keys:
     """Return which attention keys most rows of a page include in their FLOPs.
 
     The result is "full" (all keys), "window" (only the keys in a window) or "causal" (only the keys
-    that the causal mask leaves). If the rows do not show it, the usual choice is returned.
+    that the causal mask leaves visible). If the rows do not show which keys are included, the usual
+    choice is returned.
     """
     fitting = Counter[Keys]()
     for rated_row in rated:
@@ -130,10 +131,10 @@ def keys_of_page(rated: Sequence[RatedRow]) -> Keys:
 
 
 def ways_of_page(rated: Sequence[RatedRow], keys: Keys | None = None) -> Mapping[Group, Way]:
-    """Return how to count the FLOPs of each model of a page, with all parts of the model counted.
+    """Return for each model of a page a way to count the FLOPs of all parts of the model.
 
-    keys: which attention keys count; None: those of `keys_of_page`. A layer of multi-token
-    prediction is counted if the result then fits more rows of the page.
+    keys: which attention keys count; None for the keys that most rows of the page count. A layer of
+    multi-token prediction is counted if the FLOPs then agree with more rows of the page.
     """
     keys = keys or keys_of_page(rated)
     ways = {}
@@ -156,9 +157,10 @@ def fits_way(rated_row: RatedRow, way: Way, slack: Fraction = SLACK) -> bool:
 
 
 def common_flops(rated: Sequence[RatedRow]) -> tuple[int, NumberRange]:
-    """Return the largest number of rows that may have equal FLOPs per token, and these FLOPs.
+    """Return how many rows agree on their FLOPs per token at most, and the range of these FLOPs.
 
-    At least one row is required.
+    Rows agree if the FLOPs that follow from their printed, rounded numbers may be equal. At least
+    one row is required.
     """
     half = SLACK / 2
     return most_common(

@@ -54,10 +54,10 @@ class JoinedColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinedTables:
-    """The tables of a page as one.
+    """The rows and columns of all tables of a page, joined into one table.
 
-    title: the page's title. tables: how many tables it has. table_names: for each row
-    the name of its table.
+    title: the page's title. tables: how many tables the page has. table_names: for each row, the
+    name of the table that contains it on the page.
     """
 
     title: str

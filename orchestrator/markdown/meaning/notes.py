@@ -40,10 +40,11 @@ SIZES = frozenset(
 
 
 class Note(NamedTuple):
-    """A size in a note that applies to all rows of a table.
+    """A size that a note gives for all rows of a table.
 
-    value: the size as a number; or the meaning of another column, whose number is the size of each
-    row. line: the note's line on the page; None if an option gives the size.
+    value: the size as a number; or the meaning of a column, so that the size of each row is the
+    row's number in this column. line: the note's line on the page; None if an option gives the
+    size.
     """
 
     line: int | None

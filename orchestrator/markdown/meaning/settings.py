@@ -37,12 +37,13 @@ class PageSettings:
     """The settings for computing TFLOPs.
 
     factor: the cost of an iteration, in forward passes: 4 if activations are recomputed, else 3.
-    decimals: the decimals of TFLOPs; None keeps those of the cell. gpu, gpu_peak_tflops: for
-    utilizations; the peak takes precedence over the GPU's name. constants: numbers for tables that
-    have no column for them. columns: meanings of columns whose title does not show them, by the
-    title's key. attention: which attention keys count in published models, see `Keys`; None: those
-    that most rows of the page count. ways: how to count each published model, according to the rows
-    of the page.
+    decimals: the decimals of TFLOPs; None keeps the decimals of each cell. gpu, gpu_peak_tflops:
+    the GPU and its peak, for MFU and HFU; the peak takes precedence over the GPU's name. constants:
+    numbers for tables that have no column for them. columns: meanings of columns whose titles do
+    not show the meaning; the keys are the `title_key` of the titles. attention: which attention
+    keys count in published models: all keys, those in a window, or those of the causal mask; None:
+    the keys that most rows of the page count. ways: how to count each published model, according to
+    the rows of the page.
     """
 
     formula: Formula = Formula.BIGSCIENCE

@@ -47,11 +47,11 @@ _KEYS_IN_WORDS = {
 class Difference:
     """A way in which a program's count of FLOPs differs from a model's description.
 
-    words: the end of a sentence that begins with "a counter that". change: returns the model that
-    the program assumes. counts: returns whether the program counts a term. adds: returns FLOPs per
-    token that the program counts in addition. frozen: whether the gradients of weights are left
-    out. recomputes: whether layers run forward a second time. one_backward: whether the backward
-    pass costs as much as the forward pass, not twice as much.
+    words: the end of a sentence that begins with "a formula that". change: returns the model that
+    the program assumes. counts: returns whether the program counts a term. adds: returns the FLOPs
+    per token that the program counts in addition. frozen: whether the gradients of weights are not
+    counted. recomputes: whether layers run forward a second time. one_backward: whether the
+    backward pass costs as much as the forward pass, not twice as much.
     """
 
     words: str
@@ -177,14 +177,14 @@ class Way:
 
     @property
     def words(self) -> str:
-        """A text that says which attention keys are counted, and if multi-token prediction is."""
+        """A text about which attention keys are counted, and whether multi-token prediction is."""
         return _KEYS_IN_WORDS[self.keys] + (
             ", with its layer of multi-token prediction" if self.predicting else ""
         )
 
     @property
     def counter(self) -> str:
-        """The differences in words: `a formula that ... and ...`; empty without differences."""
+        """The differences in words: `a formula that ... and ...`; empty if there is none."""
         if not self.differences:
             return ""
         return "a formula that " + " and ".join(difference.words for difference in self.differences)

@@ -83,8 +83,9 @@ def number_in(raw: bytes) -> NumberInCell | None:
 class ColumnForm:
     """The format of a column's numbers.
 
-    decimals: how many decimals to write; None to keep those of each cell. blank: the format for
-    cells without a number.
+    decimals: how many decimals to write; None to write as many as each cell has. blank: the format
+    for cells without a number. is_share: whether the numbers are fractions of one. in_percent:
+    whether the column's title says percent. to_right: whether the column is right-aligned.
     """
 
     is_share: bool

@@ -118,7 +118,10 @@ def _flops(row: BenchmarkRow, settings: PageSettings, factor: int) -> int:
 
 
 def _raise_all(row: BenchmarkRow, settings: PageSettings) -> None:
-    """Raise NotUnderstoodError with all problems of a row, not only the first one."""
+    """Raise NotUnderstoodError with all problems of a row, not only the first one.
+
+    If the table has no suitable column for some numbers, raise NotInTableError with these problems.
+    """
     readers: list[Callable[[], float]] = [row.parameters]
     if settings.formula is Formula.NARAYANAN:
         readers = [partial(row.count, size) for size in _SHAPE]

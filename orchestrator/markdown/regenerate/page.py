@@ -87,7 +87,10 @@ def regenerate(data: bytes, options: PageSettings, add: Sequence[str] = ()) -> R
 
 
 def _rated_rows(data: bytes) -> list[RatedRow]:
-    """Return the rows of published models; none if a comment of the page is wrong."""
+    """Return the page's rows of published models from which FLOPs per token can be computed.
+
+    Returns no rows if a comment of the page contains an invalid setting.
+    """
     try:
         return rated_rows(read_page(data).tables)
     except UserError:
@@ -96,7 +99,7 @@ def _rated_rows(data: bytes) -> list[RatedRow]:
 
 
 def _with_ways(settings: PageSettings, rated: Sequence[RatedRow]) -> PageSettings:
-    """Return settings with the way to count each published model of the rows."""
+    """Return the settings, with a way to count FLOPs for each published model in the rows."""
     return replace(settings, ways=ways_of_page(rated, settings.attention)) if rated else settings
 
 
@@ -109,7 +112,12 @@ def title_keys(data: bytes) -> set[str]:
 def _with_settings(
     document: Document, data: bytes, options: PageSettings, notes: list[Remark], problems: list[str]
 ) -> Iterator[tuple[Table, PageSettings]]:
-    """Yield each table with the settings that apply to it."""
+    """Yield each table with the settings that apply to it.
+
+    notes: gets a remark for each option that a comment of the page overrides, and for a sequence
+        length that is read from the page's prose.
+    problems: gets a sentence for each invalid setting in a comment.
+    """
     settings = options
     if Meaning.SEQ_LENGTH not in options.constants:
         settings = _with_stated_seq_length(document, data, options, notes)

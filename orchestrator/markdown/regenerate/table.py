@@ -264,7 +264,10 @@ def _new_columns(
     new: Sequence[tuple[int, Computed]],
     behind: int,
 ) -> Iterator[Edit]:
-    """Yield the edits that insert new columns, right-aligned, after the column `behind`."""
+    """Yield the edits that insert new columns, right-aligned, after the column with index `behind`.
+
+    new: for each new column, the index of its value in each result, and how it is computed.
+    """
     values = {row.line: values for row, values in results}
     columns = []
     for number, computed in new:

@@ -89,7 +89,11 @@ def make_detail(
     log: Tail | None,
     points: int,
 ) -> Detail:
-    """Return the data of a run for the page, with curves of about `points` points at most."""
+    """Return the data of a run for the page, with curves of about `points` points at most.
+
+    texts: the job script and configuration files, by name; None to leave them out. log: the last
+    lines of the run's log; None if there is no log.
+    """
     reports, outcome = run.reports, run.log_outcome
     iterations = [*reports.every("iteration")]
     seconds = [time for launch in reports.launches for time in launch.step_seconds]

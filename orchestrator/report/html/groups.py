@@ -1,4 +1,4 @@
-"""Group runs that are equal except for one size, to join and compare them."""
+"""Group runs that are equal except for one size, e.g. for the lines of a plot."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

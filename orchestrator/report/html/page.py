@@ -35,11 +35,12 @@ class PageColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageRun:
-    """A row of the page: the run's cells as values and as text, and the additional data for plots.
+    """A row of the page: the run's cells, and additional data of the run for plots.
 
     run_id: letters and digits, unique to this run. ended: the outcome; empty if it is not known.
-    memory: three numbers in GiB: the low end of the forecast, the high end of the forecast, and the
-    peak memory in the log; None if one of the three is not known.
+    values, shown: the cells as values, and as text. memory: three numbers in GiB: the low end of
+    the forecast, the high end of the forecast, and the peak memory in the log; None if one of the
+    three is not known.
     """
 
     run_id: str
@@ -53,15 +54,15 @@ class PageRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """The page without the details of single runs; plots and rows are in the runs' order.
+    """The data of an HTML page, without the details of single runs.
 
-    noun: the word for a row of the table, e.g. `run`. identity: the word for what identifies a row,
-    `run` or `line`; links contain it. about: the words after the number of rows, e.g. `on cluster
-    jz`. beside: the name of a file with the same tables, which can be read without a browser. best:
-    the index of one run, the median run of the configuration with the most TFLOPs per GPU. curves:
-    whether runs have step times and losses, iteration by iteration. memory_of: a text that explains
-    which memory is meant by forecasts and peaks. gone: labels of runs that were measured and are no
-    longer in the campaign file.
+    Plots and rows are in the runs' order. noun: the word for a row of the table, e.g. `run`.
+    identity: the word for what identifies a row, `run` or `line`; links contain it. about: the text
+    after the number of rows, e.g. `on cluster jz`. beside: the name of a file with the same tables,
+    which can be read without a browser. best: the index of the median run of the configuration with
+    the most TFLOPs per GPU. curves: whether runs have step times and losses for each iteration.
+    memory_of: a text that explains which memory is meant by forecasts and peaks. gone: labels of
+    runs that were measured and are no longer in the campaign file.
     """
 
     title: str

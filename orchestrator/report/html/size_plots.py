@@ -29,10 +29,10 @@ Point = tuple[float, float]
 class Plot:
     """A plot of points, one per run, each with `x`, `y` and a group.
 
-    x or y is None for a run without the number. Lines join the runs of a group; `note` describes
-    what they have in common. ideal: the points of a dotted line, e.g. for a GPU's peak. failed: for
-    each run, whether it ran out of memory, so that the plot marks it at its `x`; empty if the plot
-    does not show that. missing: why the plot is empty, if it is.
+    x or y is None if the run lacks the number. Lines join the runs of a group; `note` describes
+    what these runs have in common. ideal: the points of a dotted line, e.g. for a GPU's peak.
+    failed: for each run, whether it ran out of memory, so that the plot marks it at its `x`; empty
+    if the plot has no such marks. missing: if the plot is empty, the reason.
     """
 
     title: str
@@ -126,7 +126,12 @@ def _scaling(
     *,
     any_crowded: bool,
 ) -> Iterator[Plot]:
-    """Yield the plots of scaling efficiency, and of speed-up if the total work is constant."""
+    """Yield a plot of the scaling efficiency, and of the speed-up if the global batch is constant.
+
+    x: the number of GPUs of each run. grouping: the runs that are compared with each other. nouns:
+    the word for several rows, e.g. `runs`. any_crowded: whether runs are left out, because other
+    work shared their machine.
+    """
     percent = efficiencies(rows, grouping.of, tflops)
     left_out = (
         (f" {nouns.capitalize()} that are crowded (see the legend) are left out.")

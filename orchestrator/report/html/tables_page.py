@@ -223,10 +223,10 @@ def _plots(tables: JoinedTables) -> Iterator[Plot]:
 
 
 def _sizes(tables: JoinedTables, place: int) -> dict[str, Any]:
-    """Return the values that distinguish a row, by name.
+    """Return the values that distinguish a row from the other rows, by name.
 
-    These are its table, its sizes, and its cells in the columns that are neither sizes nor
-    measured.
+    These are the name of its table, its sizes, and its cells in the columns that are neither sizes
+    nor measured. place: the index of the row.
     """
     row = tables.rows[place]
     sizes: dict[str, Any] = {meaning.value: None for meaning in SIZES}

@@ -64,10 +64,12 @@ def tables_html(file: Path) -> str:
 
 
 def refuse_foreign(place: Path, *, of_tables: bool) -> None:
-    """Raise UserError if a new page would replace a file that may be of value to the user.
+    """Raise UserError if a new HTML page would replace a file that the user may want to keep.
 
     Such a file is one that teralog did not write, or a page of the other kind: there are pages of
-    campaigns and pages of tables. of_tables: whether the new page is a page of tables.
+    campaigns and pages of tables.
+
+    place: the path of the new page. of_tables: whether the new page is a page of tables.
     """
     try:
         with place.open("rb") as file:
