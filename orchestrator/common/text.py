@@ -32,7 +32,10 @@ def shortened(sentence: str) -> str:
 
 
 def _ends(text: str, length: int) -> str:
-    """Return the start and end of a text, and the number of characters between them."""
+    """Return the start and the end of a text, and how many characters are left out between them.
+
+    length: the number of characters of the start, and of the end.
+    """
     left_out = counted(len(text) - 2 * length, "character")
     return f"{text[:length]}… [{left_out} left out] …{text[-length:]}"
 

@@ -77,9 +77,9 @@ def fewest_on_a_side(n: int) -> int | None:
 def find_change(values: Sequence[float], *, draws: int = DRAWS) -> Change | None:
     """Return the largest change in numbers in order of time; None for fewer than two numbers.
 
-    For more than `MAX_EXACT` numbers, the p-value comes from a sample: `draws` random orders and
-    the given order. The test errs no more often than one with all orders (Phipson and Smyth 2010).
-    The random orders have a fixed seed, so equal numbers give equal results.
+    For more than `MAX_EXACT` numbers, the p-value comes from a sample of orders: the given order
+    and `draws` random orders. Such a test errs no more often than a test with all orders (Phipson
+    and Smyth 2010). The random orders have a fixed seed, so equal numbers give equal results.
     """
     import numpy as np
 

@@ -9,11 +9,12 @@ contains every difference that a two-sided permutation test does not reject. No 
 because the ends of the interval can be computed directly. `paired_interval` and `unpaired_interval`
 explain how.
 
-The interval is promised at 95 %, but tests are made at 4 %, not 5 %. So the promise is kept even if
-the assumption of the test is not quite true. The assumption is that chance distributes all numbers
-alike. It does not matter which distribution this is, or how many numbers there are. If the order
-within pairs is drawn at random, the assumption is true. With few pairs, no test at exactly 4 %
-exists; then the next level above 4 % is used, if it is at most 5 %.
+The interval is called a 95 % interval, which allows tests that err in 5 % of cases. But tests are
+made at the level 4 %. So the interval is right in 95 % of cases even if the assumption of the test
+is not quite true. The assumption is that chance distributes all numbers alike. It does not matter
+which distribution this is, or how many numbers there are. If the order within pairs is drawn at
+random, the assumption is true. With few pairs, no test at exactly 4 % exists; then the next level
+above 4 % is used, if it is at most 5 %.
 """
 
 import math
@@ -103,12 +104,12 @@ def sides_suffice(first: int, second: int) -> bool:
 
 
 def paired_interval(differences: Sequence[float]) -> Interval | None:
-    """Return the 95 % interval for the middle of differences, one per pair; None for too few.
+    """Return the 95 % interval for the middle of the differences, one per pair; None for too few.
 
-    Let d_1 to d_n be the differences. Test whether a value δ is their middle: if so, each d_i - δ
-    is as likely as its negative, and all 2^n choices of the signs are equally likely. Take a set S
-    of the differences. If the signs of d_i - δ in S change, the sum of all d_i - δ does not become
-    smaller if Σ_S (d_i - δ) <= 0, that is, if mean(d_S) <= δ.
+    Let d_1 to d_n be the differences. Test the assumption that their middle is δ. If it is true,
+    each d_i - δ is as likely as its negative, so all 2^n choices of the signs are equally likely.
+    Take a set S of the differences. If the signs of d_i - δ in S change, the sum of all d_i - δ
+    does not become smaller if Σ_S (d_i - δ) <= 0, that is, if mean(d_S) <= δ.
 
     On each side, the test may err in k of the 2^n choices. So it rejects δ as too small if at most
     k - 1 non-empty sets have a mean of at most δ. The ends of the interval are therefore the k-th
@@ -134,14 +135,15 @@ def paired_interval(differences: Sequence[float]) -> Interval | None:
 
 
 def unpaired_interval(first: Sequence[float], second: Sequence[float]) -> Interval | None:
-    """Return the 95 % interval for first minus second sample, or None for too few values.
+    """Return the 95 % interval for the mean of the first sample minus the mean of the second.
 
-    Let a_i be the numbers of the first sample, b_j those of the second. Test a difference δ: if it
-    is right, every way to split the numbers a_i - δ and b_j into two samples is equally likely.
-    Exchange a part S of the first sample and an equally large part T of the second. The difference
-    of the means does not become smaller if mean(a_S) - mean(b_T) <= δ. As in `paired_interval`, the
-    ends of the interval are the k-th smallest and the k-th largest of all mean(a_S) - mean(b_T).
-    Here k is the number of ways to split, divided by 50 and rounded down.
+    Returns None for too few values. Let a_i be the numbers of the first sample, b_j those of the
+    second. Test the assumption that the difference is δ. If it is true, every way to split the
+    numbers a_i - δ and b_j into two samples is equally likely. Exchange a part S of the first
+    sample and an equally large part T of the second. The difference of the means does not become
+    smaller if mean(a_S) - mean(b_T) <= δ. As in `paired_interval`, the ends of the interval are the
+    k-th smallest and the k-th largest of all mean(a_S) - mean(b_T). Here k is the number of ways to
+    split, divided by 50 and rounded down.
 
     This assumes that both samples have the same variance. If the smaller sample has a larger
     variance, a permutation test errs too often (Romano 1990), but Welch's interval does not. If
@@ -213,11 +215,11 @@ def _choices(count: int, size: int) -> "np.ndarray":
 
 
 def _rank_of_pairs(pairs: int) -> int:
-    """Return the k of `paired_interval`: 2^n/50 rounded up, at most 2^n/40; 0 for too few pairs.
+    """Return k: the k-th smallest and the k-th largest mean are the ends in `paired_interval`.
 
-    n is the number of pairs. The level of the test is 3.1 % with 6 pairs, and between 4 % and 4.7 %
-    with more pairs. It is highest with 7 and 8 pairs. If k were rounded down, the level for 8 pairs
-    would be 3.9 %.
+    For n pairs, k is 2^n/50 rounded up, but at most 2^n/40; 0 for too few pairs. The level of the
+    test is 3.1 % with 6 pairs, and between 4 % and 4.7 % with more pairs. It is highest with 7 and
+    8 pairs. If k were rounded down, the level for 8 pairs would be 3.9 %.
     """
     ways: int = 2**pairs
     return min(math.ceil(ways / CASES_A_SIDE), ways // FEWEST_CASES_A_SIDE)

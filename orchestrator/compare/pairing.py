@@ -108,7 +108,7 @@ def by_parameter(runs: Sequence[MeasuredRun], name: str) -> tuple[list[Pairing],
 def matched(
     runs: Sequence[MeasuredRun], others: Sequence[MeasuredRun], asked: str | None = None
 ) -> tuple[list[Pairing], list[str]]:
-    """Return pairings of configurations of A and B that differ only in settings that may differ.
+    """Pair the configurations of A and B that differ only in settings that may differ.
 
     Also returns the labels of the configurations without a partner. asked: the name of the setting
     that may differ, or None. With None, a setting may differ if A and B have no value of it in

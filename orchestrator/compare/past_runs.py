@@ -108,7 +108,10 @@ def _completed(
 
 
 def _versions(attempt: Attempt, records: Iterable[Record]) -> dict[str, str]:
-    """Return the versions in a log, by package; the last value counts."""
+    """Return the version of each software package in an attempt's log, by the package's name.
+
+    If the log contains several versions of a package, the last of them is returned.
+    """
     reports = read_records(attempt.log, (VERSIONS,)) if attempt.log.exists() else ()
     return dict(_logged_versions((*records, *reports)))
 

@@ -74,7 +74,7 @@ class Comparison:
         difference looks like zero, or if one side has a single unit although an interval is
         possible.
     least: whether `more` is only the minimum that any verdict needs.
-    gain: the factor by which the difference's variance would grow if its runs were not paired.
+    gain: how many times larger the variance of the difference would be without pairs.
     """
 
     runs: tuple[int, int]

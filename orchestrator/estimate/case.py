@@ -1,4 +1,8 @@
-"""Collect the input of an estimate: a model and its training."""
+"""Collect the input of an estimate.
+
+Such an input is called a case: a model, its training, and the GPU. It comes from a run of a
+campaign, or from the options of a command.
+"""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace

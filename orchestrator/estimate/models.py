@@ -25,7 +25,10 @@ def read_model(name_or_path: str, seq_length: int | None) -> Model:
 
 
 def models_table() -> Table:
-    """Return the named models: sizes in 10**9, model FLOPs per token, source."""
+    """Return a table with a row for each model that teralog knows by name.
+
+    A row has the model's size in 10**9 parameters, its model FLOPs per token, and its source.
+    """
     columns: tuple[Column[NamedModel], ...] = (
         Column("name", "name", lambda row: row.name),
         Column("size (B)", "parameters_billions", lambda row: parameters(row.model()) / 1e9, EXACT),

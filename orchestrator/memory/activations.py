@@ -60,10 +60,10 @@ def kept(rank: Rank) -> Size:
 def layer_work(rank: Rank) -> Size:
     """Return the memory that the backward pass uses at one moment, in addition to kept activations.
 
-    It works on one layer at a time; under full recomputation, on the layers between two
-    checkpoints. The memory contains their recomputed activations and the gradients of activations.
-    The gradients have 2 to 8 times sbh elements: those of the inner values of the MLP, and of the
-    values before and after them.
+    The backward pass works on one layer at a time; under full recomputation, on all layers between
+    two checkpoints. The memory contains the recomputed activations of these layers, and gradients
+    of activations. The gradients have 2 to 8 times sbh elements: those of the inner values of the
+    MLP, and of the values before and after the MLP.
     """
     flow = _hidden(rank) / (rank.tensor_parallel_size if rank.placement.sequence_parallel else 1)
     layer, scores = _layer_activations(rank), _scores(rank)

@@ -1,4 +1,4 @@
-"""Count the parameters and activations of a described model that a rank has.
+"""Count the parameters and the activations of a rank, for a described model.
 
 Layers may be of any kind. Matrices are split over tensor-parallel ranks, except routers and the
 matrices that produce the latent vectors of attention. Vectors (norms, biases) are whole on each
@@ -94,11 +94,11 @@ def has_unusual_layers(model: Model) -> bool:
 
 
 def kept_per_token(layers: tuple[Layer, ...], hidden_size: int) -> tuple[float, float, float]:
-    """Return how many elements per token a layer keeps for its backward pass: the mean of `layers`.
+    """Return how many elements per token a layer keeps for its backward pass.
 
-    The first number is for the inputs and outputs of norms, which are whole on each rank unless
-    sequences are split. The second and the third number are the least and the most for the values
-    that tensor parallelism splits.
+    The result is the mean over `layers`, as three numbers. The first is for the inputs and outputs
+    of norms, which are whole on each rank unless sequences are split. The second and the third are
+    the least and the most for the values that tensor parallelism splits.
     """
     norms = sum(2 * layer.norms for layer in layers) * hidden_size
     mixers = [_of_mixer(layer.mixer) for layer in layers]

@@ -1,4 +1,4 @@
-"""Count the parameters of a mixture of experts that a rank has.
+"""Count how many parameters of a mixture of experts are on one rank.
 
 With E experts and e expert-parallel ranks, a rank has E/e experts. Each expert is split over e_t
 ranks, which may differ from the tensor-parallel size of other layers. The number of ranks with
@@ -42,7 +42,7 @@ class ExpertPlacement:
         return sum(self.layers[stage * size : (stage + 1) * size])
 
     def rank_parameters(self, model: ModelShape) -> int:
-        """Return how many parameters a rank has of the routed experts of one layer."""
+        """Return how many parameters of a layer's routed experts are on one rank."""
         return self._matrices(model, self.width) * self.number // (self.ranks * self.tensor_ranks)
 
     def beyond_mlp(self, model: ModelShape, tensor_parallel_size: int) -> int:

@@ -37,9 +37,9 @@ class Placement:
     buckets: the least and the most number of these buffers.
     live_elements: the most elements of weights that ZeRO-3 keeps gathered.
     may_save: whether options reduce the memory by an unknown amount; then the low end of the
-        forecast is unknown.
-    may_hold_more: whether the model has parts of unknown size; then the forecast never says that a
-        run fits.
+        forecast is 0 for all tensors.
+    may_hold_more: whether the model has parts of unknown size; then the verdict of a forecast is
+        never `yes`.
     experts: the experts that some layers have in place of an MLP; None without experts.
     """
 

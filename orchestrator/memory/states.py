@@ -125,8 +125,8 @@ def rank_parameters(
 ) -> int:
     """Return how many parameters a rank of pipeline stage `stage` (from 0) has, before ZeRO.
 
-    With t tensor-parallel ranks, p pipeline stages and the letters of
-    `ModelShape.parameter_formulas`:
+    The letters are t = tensor-parallel ranks, p = pipeline stages, l = layers, h = hidden size and
+    V = padded vocabulary.
 
     - In a layer, t divides all matrices, and the biases of query, key, value and of the MLP's first
       matrix. The other biases and the norms are whole on each rank.

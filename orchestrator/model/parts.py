@@ -404,7 +404,8 @@ def _matrix(
 ) -> ModelPart:
     """Return the part of a model that is a matrix with these inputs and outputs.
 
-    number: for a matrix of experts, how many experts have it, and how many of them a token uses.
+    number: for the matrices of experts, the number of experts, and how many of them a token uses;
+    None for other matrices.
     """
     factors = (*inputs, *outputs)
     active = factors if number is None else (number[1], *factors)

@@ -1,6 +1,6 @@
 """Define table columns of a run's chosen values and derived sizes, e.g. `GPUs` and `TP`.
 
-They distinguish the runs in all tables.
+All tables of runs have such columns, to show how the runs differ.
 """
 
 from orchestrator.common.tables import EXACT, Column

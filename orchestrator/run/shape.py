@@ -103,7 +103,11 @@ class ModelShape:
         return self.described is not None and self.described.is_hybrid
 
     def symbols(self, padded_vocab_size: int) -> dict[str, int]:
-        """Return the values of the letters in formulas, which `parameter_formulas` explains."""
+        """Return the values of the letters in formulas: l, h, f, k, V and s.
+
+        `parameter_formulas` has these letters: l = layers, h = hidden size, f = width of the MLP, k
+        = width of all keys, V = padded vocabulary, s = sequence length.
+        """
         return {
             "l": self.num_layers,
             "h": self.hidden_size,
