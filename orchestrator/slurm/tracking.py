@@ -58,7 +58,7 @@ _GONE = "gone from its array"
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """The last attempt of a run, if it is on Slurm and its end is not recorded."""
+    """The last attempt of a run: it has an intent (to submit it to Slurm), but no recorded end."""
 
     run_id: str
     attempt: Attempt
@@ -86,7 +86,7 @@ def open_attempts(runs: Iterable[PlannedRun], store: CampaignStore) -> Iterator[
 
 
 def open_attempt(run_id: str, attempts: Sequence[Attempt]) -> Open | None:
-    """Return the last of a run's attempts if its final state is not known yet."""
+    """Return a run's last attempt if it has an intent, but no recorded end; otherwise None."""
     if not attempts or attempts[-1].ended is not None or attempts[-1].intent is None:
         return None
     return Open(run_id, attempts[-1], attempts[-1].intent)

@@ -52,11 +52,11 @@ class Position:
 class Started:
     """The supervisor of an attempt, its start time (UTC, ISO 8601), and its devices.
 
-    Every process of the attempt has `token` in its environment, as TERALOG_ATTEMPT. allocation,
-    place and block are those of its `Position`. cores: the number of this machine's CPU cores,
-    which its runs share. It is None if ranks run on GPUs. It is also None in an allocation, because
-    the run has its cores for itself. In records of earlier versions, `allocation` and all fields
-    after it are None.
+    token: every process of the attempt has it in its environment, as TERALOG_ATTEMPT.
+    allocation, place, block: those of the attempt's `Position`.
+    cores: the number of this machine's CPU cores, which its runs share. None if ranks run on GPUs,
+    or in an allocation, in which the run has its cores for itself.
+    In records of earlier versions, `allocation` and all fields after it are None.
     """
 
     pid: int

@@ -82,7 +82,11 @@ def integration_fields(
 
 
 def _since_start(numbers: Mapping[str, float], step: int | None) -> float | None:
-    """Return the seconds since the start of the launch, computed from the mean speed since then."""
+    """Return the seconds since the start of the launch; None if they cannot be computed.
+
+    They are computed from the step and ms-swift's `train_speed`, or from LLaMA-Factory's tokens and
+    `throughput`. Both rates are means since the start.
+    """
     per_step = numbers.get("train_speed(s/it)", 0.0)
     rate = numbers.get("train_speed(iter/s)", 0.0)
     tokens, throughput = (numbers.get(key, 0.0) for key in ("total_tokens", "throughput"))

@@ -50,11 +50,12 @@ def read_each(
 ) -> Iterator[Read[T]]:
     """Yield each log with the result of `digest` for its runs, in the order of the logs.
 
-    A log that cannot be read is returned with its error. digest: takes the runs of a log. Other
-    processes call it, so it must be a function of a module and return plain values, because only
-    these can be sent to another process. processes: the number of these processes, by default one
-    per processor. tell: called again and again while logs are read, with the number of bytes since
-    the last call. These numbers add up to the size of the logs on disk, also for compressed logs.
+    A log that cannot be read is returned with its error.
+    digest: takes the runs of a log. Other processes call it, so it must be a function of a module
+    and return plain values, because only these can be sent to another process.
+    processes: the number of these processes, by default one per processor.
+    tell: called again and again while logs are read, with the number of bytes since the last call.
+    These numbers add up to the size of the logs on disk, also for compressed logs.
     """
     read_one = partial(_read_one, digest=digest, formats=formats, count_lines=count_lines)
     paths = list(logs)

@@ -38,11 +38,14 @@ def read(
 
     A log is a path, a slice of a file, `-` for standard input, or a binary stream; it may be
     compressed with gzip, Zstandard, xz or bzip2. A log without any run gives one run whose outcome
-    is UNKNOWN. complete: pass False while a program still writes a log. start: the offset of the
-    line at which reading begins. count_lines: whether to include the number of the line with the
-    outcome. processes: how many processes read a large file together; by default one per processor,
-    but at most four. tell: called after each part of a log was read, with the part's number of
-    bytes after decompression. Raises OSError.
+    is UNKNOWN. Raises OSError.
+    complete: pass False while a program still writes a log.
+    start: the offset of the line at which reading begins.
+    count_lines: whether to include the number of the line with the outcome.
+    processes: how many processes read a large file together; by default one per processor, but at
+    most four.
+    tell: called after each part of a log was read, with the part's number of bytes after
+    decompression.
     """
     single = isinstance(logs, str) or not isinstance(logs, Sequence)
     bounds = Bounds(complete=complete)

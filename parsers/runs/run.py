@@ -52,11 +52,14 @@ class RunSegment:
 class LogRun:
     """One run in a log.
 
-    path: the path of the log. index: the number of the run in the log, from 0. segments: its
-    launches; those after the first are restarts. lines: how many lines contained a record. formats:
-    the names of these records' formats. not_understood: how many lines looked like a report but
-    could not be parsed, by the name of the format. notes: problems of the log, as ends of sentences
-    that begin with its path.
+    path: the path of the log.
+    index: the number of the run in the log, from 0.
+    segments: its launches; those after the first are restarts.
+    lines: how many lines contained a record.
+    formats: the names of these records' formats.
+    not_understood: how many lines looked like a report but could not be parsed, by the name of the
+    format.
+    notes: problems of the log, as ends of sentences that begin with its path.
     """
 
     path: str

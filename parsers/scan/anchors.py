@@ -90,7 +90,7 @@ class AnchorSearch:
             yield line
 
     def places(self, view: memoryview) -> list[int]:
-        """Return the offsets of anchors, in order; if anchors overlap, only that of the first."""
+        """Return where anchors begin in a buffer, in order; of overlapping anchors only the first."""
         return [begin for _, begin in self._matches(view)]
 
     def _matches(self, view: memoryview) -> list[tuple[int, int]]:

@@ -45,10 +45,12 @@ class Pass:
     ) -> None:
         """Begin at `begin`, the offset of a line, or of the rest of a line that is too long.
 
-        stop: lines that begin at this offset or later are left out. lines: the number of lines
-        before `begin`. hold: whether a last line that lacks some of its following lines is left for
-        a later pass. count_lines: whether candidates get line numbers. tell: called with numbers of
-        bytes, after they were searched.
+        stop: lines that begin at this offset or later are left out.
+        lines: the number of lines before `begin`.
+        hold: whether the last line is left for a later pass if some of its following lines are
+        missing.
+        count_lines: whether candidates get line numbers.
+        tell: called with the number of bytes that were searched since its last call.
         """
         self._tell = tell
         self._source, self._wanted, self._bounds = source, wanted, bounds

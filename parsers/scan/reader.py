@@ -335,8 +335,8 @@ def _report_pattern(log_format: LogFormat) -> re.Pattern[str]:
 def _just_goes_on(record: Record) -> bool:
     """Return False if a record may show the end of its run, otherwise True.
 
-    Such a record is the last step of the run, or a report whose loss is nan or inf. A step without
-    a loss is one, too, if it reports nan iterations.
+    These records may show it: the last step of the run, a report whose loss is nan or inf, and a
+    step without a loss that reports nan iterations.
     """
     if isinstance(record, Step):
         last = record.iterations is not None and record.iteration >= record.iterations

@@ -23,10 +23,12 @@ _HEAD_BYTES = 2**10
 class ReadState:
     """The position in a log, and the data that identifies the log.
 
-    device, inode, size: those of the file when it was read. offset: the byte after the last line
-    that was read. within_line: whether the next bytes are the rest of a line that is too long to be
-    read. head_sha256: the checksum of the log's first bytes. head_bytes: how many bytes these are,
-    at most 1024. headers: the name and the header text of each table whose rows are being read.
+    device, inode, size: those of the log's file at the last call.
+    offset: the byte after the last line that was read.
+    within_line: whether the next bytes are the rest of a line that is too long to be read.
+    head_sha256: the checksum of the log's first bytes.
+    head_bytes: how many bytes this checksum covers, at most 1024.
+    headers: the name and the header text of each table whose rows are being read.
     """
 
     device: int

@@ -29,9 +29,10 @@ WORTH_SHARING_BYTES = 2**24
 
 
 class _Packed(NamedTuple):
-    """A `ReadLine` as one process sends it to another.
+    """A `ReadLine` in the form in which one process sends it to another.
 
-    Instead of each format it has the format's number in the list of formats.
+    lines: the number of lines if many lines were read together, otherwise 0.
+    numbered: the records of each format, with the number of the format in the list of formats.
     """
 
     candidate: Candidate

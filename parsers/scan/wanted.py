@@ -20,13 +20,17 @@ class LineBatch(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    r"""A line that contains anchors.
+    """A line that contains anchors, or many lines that were read together.
 
-    offset: byte at which it starts. line: its bytes, without \n or \r\n. anchors: the anchors in
-    it. following: the bytes of the requested following lines, from the end of this line on; empty
-    if none was requested. number: the line's number, if requested. steps: the steps of many lines
-    that were read as columns. batch: the records of many lines that were parsed one by one. If
-    `steps` or `batch` is set, offset and anchors are those of the first line, and `line` is empty.
+    offset: the byte of the log at which the line starts.
+    line: its bytes, without the newline; empty for many lines.
+    anchors: the anchors in the line.
+    following: the bytes of the requested following lines, from the end of this line on; empty if no
+    following lines were requested.
+    number: the line's number, if requested.
+    steps: the steps of many lines that were read as columns.
+    batch: the records of many lines that were parsed one by one.
+    For many lines, the offset and the anchors are those of the first line.
     """
 
     offset: int

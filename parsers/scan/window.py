@@ -47,12 +47,13 @@ def _buffer(size: int) -> bytearray:
 class Window:
     """A buffer with a part of a log; its bytes `[begin, end)` are whole lines to be searched.
 
+    offset: the offset in the log of the buffer's first byte.
     used: how many bytes of the buffer were searched; `advance` removes them. If a line needs lines
-    below it that are not in the buffer yet, set `used` to the place where this line begins. Then
-    `advance` keeps the line. settled: whether no more lines can follow the lines in the buffer,
-    because the log ends (`at_end`) or continues with a line that is left out (`within_line`).
-    offset: the offset in the log of the buffer's first byte. filled: the end of the buffer's bytes;
-    the bytes after `end` are other lines, or a part of one.
+    below it that are not in the buffer yet, set `used` to the beginning of this line. Then
+    `advance` keeps the line.
+    filled: the end of the buffer's bytes; the bytes after `end` are other lines, or a part of one.
+    settled: whether no more lines can follow the lines in the buffer, because the log ends
+    (`at_end`) or continues with a line that is left out (`within_line`).
     """
 
     def __init__(

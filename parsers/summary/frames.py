@@ -63,10 +63,9 @@ def usage_frame(runs: Iterable[LogRun]) -> "pd.DataFrame":
 
 
 def with_numbers(frame: "pd.DataFrame", record: type) -> "pd.DataFrame":
-    """Convert the columns of a frame that contain numbers to numeric types.
+    """Convert the numeric columns of a frame to numeric types, even if all their values are absent.
 
-    record: a record type; these columns have the names of its int and float fields. A column whose
-    values are all absent becomes numeric, too.
+    record: a record type. The columns with the names of its int and float fields are converted.
     """
     import pandas as pd
 

@@ -40,9 +40,11 @@ class ReadField:
 class Example:
     """A line that serves as an example, and how it was read.
 
-    head: the regular expression for the start of a report, which matches at `head_begin`. whole:
-    the regular expression for text that only an untorn line contains; it matches at `whole_begin`.
-    counts: the names of the groups in `head`, in order. fields: the fields that were read.
+    head: the regular expression for the start of a report, which matches at `head_begin`.
+    whole: the regular expression for text that only an untorn line contains; it matches at
+    `whole_begin`.
+    counts: the names of the groups in `head`, in order.
+    fields: the fields that were read.
     """
 
     line: str

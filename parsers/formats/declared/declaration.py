@@ -47,9 +47,11 @@ class Field:
     """A value of a report.
 
     name: the field of `Step`. It may also be `interval_seconds` or `steps_per_second`, from which
-    the step time is computed if a report times several steps together. before: the text before the
-    value, as a regular expression. after: the text after it on a whole line. scale: the factor from
-    the line's unit to the field's. needed: whether a line without the value is not a report.
+    the step time is computed if a report times several steps together.
+    before: the text before the value, as a regular expression.
+    after: the text that follows the value if the line is whole, as a regular expression.
+    scale: the factor from the line's unit to the field's.
+    needed: whether a line without the value is not a report.
     """
 
     name: str
@@ -63,13 +65,17 @@ class Field:
 class Declaration:
     """A format with one line per report.
 
-    name: the name that users see. anchors: byte strings; each line of the format contains at least
-    one. head: a regular expression for the start of a report, with the group `iteration`, perhaps
-    also `iterations`. fields: may be in any order on a line. whole: a regular expression that does
-    not match a torn line. never: a regular expression for lines that are not read although `head`
-    matches them, e.g. reports of a validation. log_interval: 1 if each report is about one
-    iteration. counted: True if lines have no iteration number. Then the iteration number is the
-    number of the format's lines so far.
+    name: the name that users see.
+    anchors: byte strings; each line of the format contains at least one.
+    head: a regular expression for the start of a report, with the group `iteration`, perhaps also
+    `iterations`.
+    fields: the values of a report; they may be in any order on a line.
+    whole: a regular expression that does not match a torn line.
+    never: a regular expression for lines that are not read although `head` matches them, e.g.
+    reports of a validation.
+    log_interval: 1 if each report is about one iteration.
+    counted: True if lines have no iteration number. Then the iteration number is the number of the
+    format's lines so far.
     """
 
     name: str

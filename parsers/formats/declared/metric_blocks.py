@@ -43,14 +43,17 @@ _COUNTS = frozenset({"consumed_samples", "consumed_tokens"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricBlocks:
-    """A format with a line for each metric.
+    """A format with a line for each metric, below a line with the step.
 
-    name: the name that users see. anchor: a byte string in each line with a step. The other
-    patterns are regular expressions. head: the end of the line with a step, with the groups `step`
-    and `steps`. metric: a line with a metric, with the groups `name` and `rest`. value: matches
-    `rest` if its number is whole, with the groups `value` and `suffix`. unsure: matches a `value`
-    that may be torn on the last line below a step; there it is not read. fields: by the name of a
-    metric, the field of Step and the divisor that converts the value to the field's unit.
+    name: the name that users see.
+    anchor: a byte string in each line with a step.
+    fields: by the name of a metric, the field of Step and the divisor that converts the value to
+    the field's unit. The other members are regular expressions:
+    head: the end of the line with a step, with the groups `step` and `steps`.
+    metric: a line with a metric, with the groups `name` and `rest`.
+    value: matches `rest` if its number is whole, with the groups `value` and `suffix`.
+    unsure: matches a `value` that may be torn. Such a value is not read on the last line below a
+    step.
     """
 
     name: str
