@@ -228,11 +228,10 @@ def test_the_batch_size_itself_can_be_compared(folder: Folder) -> None:
 
 
 def test_the_batch_can_be_compared_if_both_sides_have_several(folder: Folder) -> None:
-    """Batches can be compared even if a campaign varies two parameters of the batch.
+    """Batches can be compared even if a campaign varies `micro_batch_size` and `num_microbatches`.
 
-    These are the micro-batch size and the number of micro-batches. With `--by num_microbatches`,
-    there is one pair per micro-batch size. With `--by micro_batch_size`, only runs with equal
-    global batches are paired.
+    With `--by num_microbatches`, there is one comparison per micro-batch size. With
+    `--by micro_batch_size`, only runs with equal global batches are compared.
     """
     lines = "matrix: {micro_batch_size: [2, 4], num_microbatches: [1, 2]}\n"
     folder.campaign(lines, lambda planned: 1.0)

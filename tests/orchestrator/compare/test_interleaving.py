@@ -57,7 +57,10 @@ def test_a_block_reads_the_same_from_both_ends(
 
 
 def test_the_seed_decides_which_configuration_starts_each_block(campaign_of: CampaignOf) -> None:
-    """The first configuration differs between blocks, but is the same in every call."""
+    """A seed decides which configuration starts each block.
+
+    The same seed gives the same configurations in every call, and another seed gives others.
+    """
     text = f"{TEXT}matrix: {{strategy: [ddp, zero1]}}\nrepeats: 32\n"
     first = [kinds(block)[0] for block in blocks(campaign_of(text))]
     assert 4 <= first.count("ddp") <= 12

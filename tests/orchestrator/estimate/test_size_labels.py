@@ -26,10 +26,10 @@ LABELS = [
 def test_a_label_agrees_in_one_unit_or_in_neither(
     label: str, parameters: int, unit: LabelUnit | None
 ):
-    """The unit of a size label, 10**9 or 2**30, follows from the model's number of parameters.
+    """A size label agrees with a model's number of parameters in one unit, or in neither.
 
-    The unit with the smaller difference is chosen. If this difference is still too large, the label
-    agrees in neither unit. A label that is not a number with B, e.g. xl, has no unit.
+    The units are 10**9 and 2**30; the one with the smaller difference is chosen. The result is
+    None if this difference is too large, or if the label is not a number with B, e.g. xl.
     """
     assert label_unit(label, parameters) == unit
     assert (label_sentence(label, parameters) is None) == (unit is None)

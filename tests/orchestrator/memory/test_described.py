@@ -82,9 +82,10 @@ def test_layers_whose_kernels_are_not_known_never_surely_fit(split_run: RunOf) -
 
 
 def test_bf16_optimizer_adds_gradients_up_in_fp32(split_run: RunOf) -> None:
-    """DeepSpeed's BF16_Optimizer keeps all gradients in fp32 on each rank.
+    """With DeepSpeed's BF16_Optimizer, each rank keeps gradients of all its parameters in fp32.
 
-    It divides the optimizer's states as ZeRO-1 does, even if the configuration has stage 0.
+    If it is not certain that a run uses this optimizer, the low end of these gradients is zero. The
+    optimizer's states are divided as in ZeRO-1, even if the configuration has stage 0.
     """
     run = split_run("1.3B", 64)
     ends = []

@@ -93,9 +93,9 @@ def test_experts_need_more_than_one_mlp(split_run: RunOf) -> None:
 
 
 def test_a_model_that_is_partly_unknown_never_fits(split_run: RunOf) -> None:
-    """If part of a model is unknown, the verdict is never `yes`, but `maybe`.
+    """If part of a model is unknown, the verdict is `maybe` or `no`, never `yes`.
 
-    The verdict is `no` if even the low end of the forecast is above the memory.
+    It is `no` if even the low end of the forecast is above the memory.
     """
     run = split_run(MIXTRAL, 64, tensor=2, pipeline=4)
     some = forecast(run, replace(placed(None), may_hold_more=True))

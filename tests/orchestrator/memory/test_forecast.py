@@ -62,9 +62,9 @@ def part(memory: MemoryForecast, name: str) -> tuple[float, float]:
 
 
 def test_a_shared_sequence_is_a_share_of_the_activations(split_run: RunOf):
-    """If 4 ranks share a sequence (context parallelism), each holds a quarter of the activations.
+    """If 4 ranks divide a sequence (context parallelism), each holds a quarter of the activations.
 
-    The weights stay whole. ZeRO divides the optimizer's states over these ranks too.
+    Each rank holds all weights. ZeRO divides the optimizer's states over these ranks.
     """
     whole, shared = split_run(MODEL, 4), split_run(MODEL, 4)
     shared = replace(shared, parallelism=replace(shared.parallelism, context_parallel_size=4))

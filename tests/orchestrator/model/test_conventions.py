@@ -70,9 +70,9 @@ def test_convention_is_what_the_program_counts(name: str, convention: str):
 @pytest.mark.parametrize("convention", CONVENTIONS.values(), ids=CONVENTIONS)
 @pytest.mark.parametrize("recomputed", [False, True])
 def test_reasons_add_up_to_the_difference(convention, recomputed: bool):
-    """The reasons why a convention differs add up to its difference from the exact FLOPs.
+    """If a convention's FLOPs differ from the exact FLOPs, its reasons add up to the difference.
 
-    A model that a convention cannot count has a reason too.
+    If a convention cannot count a model, a text explains why.
     """
     for named in named_models().values():
         model = replace(named.model(), adapters=Adapters(rank=8, targets=("query", "MLP up")))

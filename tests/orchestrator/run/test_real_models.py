@@ -273,9 +273,10 @@ SHAPES = [
 def test_the_model_we_train_costs_the_flops_that_torch_counts(
     sizes: tuple[int, ...], recomputed: bool
 ):
-    """The FLOPs of the framework gpt's model are torch's, with and without recomputation.
+    """For the model that the framework gpt trains, teralog counts exactly torch's FLOPs.
 
-    Narayanan's equation agrees if the MLP's width is four times the hidden size.
+    This holds with and without recomputation. Narayanan's equation gives the same FLOPs if
+    the MLP's width is four times the hidden size, and otherwise None.
     """
     torch = pytest.importorskip("torch")
     from torch.nn.attention import SDPBackend, sdpa_kernel
