@@ -135,11 +135,14 @@ def claim_folder(
     """Make a folder with these files and symbolic links in one step, unless the folder exists.
 
     Returns whether this call made the folder. If several callers try at the same time, also on
-    several hosts, only one succeeds. texts: the content of each file, by name. Every caller must
-    pass different texts, so that a caller recognizes its own folder. links: the target of each
-    symbolic link, by name. same: older files that already have the same text as new files, by the
-    name of the new file. If possible, a new file becomes a hard link to the older one, so that the
-    text is not written again. So no program may change these files later. Raises OSError.
+    several hosts, only one succeeds. Raises OSError.
+
+    texts: the content of each file, by name. Every caller must pass different texts, so that a
+        caller recognizes its own folder.
+    links: the target of each symbolic link, by name.
+    same: for names in `texts`, older files with the same text. If possible, the new file becomes a
+        hard link to the older file, so that the text is not written again. So no program may change
+        these files later.
     """
     try:
         _make_whole(folder, texts, links, same)
@@ -271,9 +274,10 @@ ELSEWHERE = "give a folder that you can write to with --results"
 
 @contextmanager
 def disk_errors(path: Path, otherwise: str = ELSEWHERE) -> Iterator[None]:
-    """Turn an OSError in the `with` block into a UserError about `path`, with a remedy.
+    """Turn an OSError in the `with` block into a UserError about `path`.
 
-    otherwise: the remedy for the user. If the disk is full, the remedy also says to free space.
+    otherwise: what the user can do about the error; it ends the message. If the disk is full, the
+    message also contains the advice to free space.
     """
     try:
         yield

@@ -9,10 +9,10 @@ from orchestrator.common.errors import UserError
 
 
 def acquire(path: Path) -> int | None:
-    """Return a descriptor that holds the lock at `path`, or None if the lock is taken.
+    """Return a file descriptor that holds the lock at `path`, or None if the lock is taken.
 
-    The lock lasts until the descriptor, and every copy of it that a child inherited, is closed. If
-    the last holder is killed, the lock is free, whatever the holder was doing. Raises OSError, and
+    The lock lasts until this descriptor, and every copy of it that a child process inherited, is
+    closed. If the last process with a copy is killed, the lock is free. Raises OSError, and
     UserError if `path` is a symbolic link.
     """
     return _flock(path, fcntl.LOCK_EX)

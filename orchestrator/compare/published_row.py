@@ -27,8 +27,9 @@ def is_published(path: str) -> bool:
 def published_pairings(runs: Sequence[MeasuredRun], path: str) -> tuple[list[Pairing], list[str]]:
     """Pair the runs of each configuration with the row of a page that has the same sizes.
 
-    Also returns the labels of configurations without a row. Raises UserError if the page cannot be
-    read, if no row fits, or if several rows fit one configuration.
+    Also returns the labels of the configurations for which the page has no such row. Raises
+    UserError if the page cannot be read, if no row fits any configuration, or if several rows fit a
+    configuration.
     """
     file, rows = _rows(path)
     pairings, alone, problems = [], [], []

@@ -35,7 +35,7 @@ class MemoryEstimate:
     """The forecast of one run, and the memory available to a rank.
 
     rooms: the memory that a rank can use; several values if its GPU is sold with several memory
-    sizes, and none if it is not known. unknown: why there is no forecast.
+    sizes, and none if it is not known. unknown: why the memory of the named GPU is not known.
     """
 
     label: str

@@ -27,7 +27,8 @@ def read_model(name_or_path: str, seq_length: int | None) -> Model:
 def models_table() -> Table:
     """Return a table with a row for each model that teralog knows by name.
 
-    A row has the model's size in 10**9 parameters, its model FLOPs per token, and its source.
+    A row has the model's size and its active parameters in 10**9, its sequence length, its model
+    FLOPs per token in 10**9, and its source.
     """
     columns: tuple[Column[NamedModel], ...] = (
         Column("name", "name", lambda row: row.name),
@@ -50,7 +51,8 @@ def models_table() -> Table:
 def parts_table(model: Model) -> Table:
     """Return a table with a row for each part of a model.
 
-    A row has the part's parameters, its model FLOPs for one sequence, and how both are computed.
+    A row has the part's parameters, and its FLOPs for one sequence, forward and backward. Its last
+    cell shows how the forward FLOPs are computed or, without FLOPs, the parameters.
     """
     terms = {term.part: term for term in count_flops(model, sequences=1).terms}
 

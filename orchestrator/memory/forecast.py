@@ -73,9 +73,9 @@ def forecast(run: Run, placement: Placement, *, gpu: bool = True) -> MemoryForec
     gpu: whether ranks have GPUs; if not, the forecast is for the memory of a process on the host.
 
     The first pipeline stage keeps the most activations, and the last stage has the logits. The
-    larger of these two needs is returned. If `placement.may_save` is true, only the high end is
-    known. The forecast cannot be computed if the model's shape is unknown, or if the ranks do not
-    form whole copies of the model.
+    result is the forecast of the stage that needs more. If `placement.may_save` is true, only the
+    high end is known. The forecast cannot be computed if the model's shape is unknown, or if the
+    ranks do not form whole copies of the model.
     """
     if run.model is None or run.padded_vocab_size is None or run.data_parallel_size is None:
         return None

@@ -41,7 +41,7 @@ class Config:
         return next((value for value in source if value is not None), None)
 
     def size(self, *names: str) -> int:
-        """Return the value of the first of these keys that is given.
+        """Return the value of the first of these keys that has a value, in the file or by default.
 
         Raises ConfigError if there is none, or if it is not an integer of at least 1.
         """
@@ -56,9 +56,9 @@ class Config:
         return value
 
     def optional_size(self, *names: str) -> int | None:
-        """Return the value of the first of these keys that is given, an integer of at least 1.
+        """Return the value of the first of these keys that has a value: an integer of at least 1.
 
-        Returns None if the key is absent, null or 0.
+        Returns None if there is no value, or if it is 0. Raises ConfigError for any other value.
         """
         return self.size(*names) if self.get(*names) else None
 
