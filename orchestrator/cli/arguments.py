@@ -114,7 +114,7 @@ def _loaded(campaign: Path | None) -> "Campaign":
 
 
 def _escaped(label: str) -> str:
-    """Return a label as a shell must insert it.
+    """Return a label in the form in which shell completion must insert it into the command line.
 
     For bash, spaces get backslashes; zsh and fish quote the label themselves.
     """

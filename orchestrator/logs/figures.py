@@ -377,7 +377,10 @@ def stated_recomputation(config: Mapping[str, str]) -> bool | None:
 
 
 def _peak(config: Mapping[str, str], given: Given) -> Figure:
-    """Return the dense peak of the GPU in TFLOP/s; if it is unknown, None and an explanation."""
+    """Return the dense peak of the GPU in TFLOP/s, and the source of the number.
+
+    If the peak is not known, returns None and the reason, e.g. which option to give.
+    """
     if given.peak_tflops is not None:
         return Figure(given.peak_tflops, "given")
     gpu, precision = gpu_name(config, given), stated_precision(config) or given.precision

@@ -68,10 +68,13 @@ def summaries_of(
     processes: int | None = None,
     tell: Callable[[int], None] = lambda count: None,
 ) -> Iterator[LogContent]:
-    """Yield the content of each log; the arguments mean the same as for `read_logs`.
+    """Yield the content of each log.
 
-    If `warmup` is None, each log gets its campaign's warm-up or the default one. processes: how
-    many processes read the logs; None for one per processor.
+    warmup: the warm-up for all logs; None for the warm-up of each log's campaign, or a default.
+    keep_skipped: whether reports with skipped updates count in the results.
+    global_batch_size: used for logs that do not contain it.
+    processes: how many processes read the logs; None for one per processor.
+    tell: called after each read with the number of bytes that were read.
     """
     digest = partial(
         _summaries,

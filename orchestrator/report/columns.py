@@ -147,7 +147,8 @@ _WITHOUT_STEPS = frozenset({"max_memory_allocated_gib", "outcome"})
 def describing_columns(runs: Sequence[Collected]) -> tuple[Column[Collected], ...]:
     """Return the columns that distinguish runs.
 
-    If two runs have equal values in all these columns, the first column is the runs' label.
+    If two runs have equal values in all these columns, a column with the runs' labels is added as
+    the first one.
     """
     frameworks = frameworks_of(runs)
     own = {column.name: column for framework in frameworks for column in framework.report.chosen}
@@ -251,7 +252,11 @@ def _value_by_name(name: str) -> Callable[[Run], Cell]:
 
 
 def sampled_columns(runs: Sequence[Collected]) -> tuple[Column[Collected], ...]:
-    """Return the columns of nvidia-smi's samples; none if a framework has its own such columns."""
+    """Return the columns of the values that nvidia-smi measured at intervals during the runs.
+
+    Columns without any value are left out. Returns no columns if a framework of these runs has a
+    column for the GPU utilization itself.
+    """
     if any(
         column is GPU_USE
         for framework in frameworks_of(runs)

@@ -125,7 +125,7 @@ class BenchmarkColumns:
         return meaning in self.by_meaning or meaning in self.notes
 
     def column(self, meaning: Meaning) -> TableColumn:
-        """Return the column of a meaning. Raises NotInTableError if there is none, or several."""
+        """Return the column with a meaning. Raises NotInTableError if there is not exactly one."""
         columns = self.by_meaning.get(meaning)
         if columns is None:
             raise _missing(meaning)

@@ -171,7 +171,10 @@ def without_markup(text: str) -> str:
 
 
 def title_key(title: str) -> str:
-    """Return the letters and digits of a title in lower case, e.g. `micbs` for `Mic-BS`."""
+    """Return a title as a key: its letters and digits in lower case, e.g. `micbs` for `Mic-BS`.
+
+    A `#` or `№` at the beginning becomes `n`, e.g. `ngpus` for `#GPUs`.
+    """
     return _NO_LETTER.sub("", _NUMBER_OF.sub("n", without_markup(title)).lower())
 
 

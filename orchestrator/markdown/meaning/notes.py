@@ -88,7 +88,10 @@ _PRODUCT = {Meaning.MICRO_BATCH_SIZE, Meaning.DATA_PARALLEL_SIZE}
 
 
 def as_notes(constants: Mapping[Meaning, int]) -> dict[Meaning, Note]:
-    """Return settings that apply to all rows as notes without a line."""
+    """Convert sizes that apply to all rows, by meaning, to notes.
+
+    These notes have no line, because they are not on the page.
+    """
     return {meaning: Note(None, meaning, value) for meaning, value in constants.items()}
 
 

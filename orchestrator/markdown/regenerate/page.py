@@ -26,7 +26,11 @@ from orchestrator.markdown.regenerate.table import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Regenerated:
-    """A page with its TFLOPs columns computed again, and the changes in its tables."""
+    """A page with its TFLOPs columns computed again, and the changes in its tables.
+
+    data: the bytes of the new page. tables: the changes, table by table. notes: information for the
+    user that is not an error, e.g. that the page overrides an option.
+    """
 
     data: bytes
     tables: tuple[RegeneratedTable, ...]
@@ -104,7 +108,7 @@ def _with_ways(settings: PageSettings, rated: Sequence[RatedRow]) -> PageSetting
 
 
 def title_keys(data: bytes) -> set[str]:
-    """Return the keys (see `title_key`) of all titles in the tables of a page."""
+    """Return the titles in all tables of a page as keys: their letters and digits in lower case."""
     tables = read_document(data).tables
     return {title_key(cell.text) for table in tables for cell in table.header.cells}
 
