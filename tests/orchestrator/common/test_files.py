@@ -61,7 +61,7 @@ def fails(code: str, path: Path) -> str:
 
 
 def interrupt(code: str, path: Path, number: int, moment: int) -> None:
-    """Run Python code that writes `path` again and again, and send a signal to its process.
+    """Run Python code that writes to `path` without end, and send a signal to its process.
 
     The signal comes at a random time up to 0.1 s after the process prints its first line.
 

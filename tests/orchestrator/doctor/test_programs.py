@@ -32,9 +32,9 @@ def examine(examine: Callable[..., Any]) -> Callable[..., Any]:
 def test_without_programs_all_is_missing_but_only_bash_is_needed(
     tmp_path: Path, examine: Callable[..., Any], doctor: Callable[..., tuple[int, str, str]]
 ) -> None:
-    """With an empty PATH, every program is missing, but only bash is essential.
+    """With an empty PATH, Slurm, a compiler and nvidia-smi are missing, but only bash is essential.
 
-    Each finding has a remedy. Doctor exits with 1, without a traceback.
+    Each missing program has a remedy. Doctor exits with 1, without a traceback.
     """
     (tmp_path / "bin").mkdir()
     examination = examine(tmp_path, PATH=tmp_path / "bin", CXX=None, CUDA_VISIBLE_DEVICES="")

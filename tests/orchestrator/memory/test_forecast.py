@@ -259,7 +259,7 @@ def test_activations_are_those_of_korthikanti_table_2(
 def test_the_first_stage_keeps_as_many_micro_batches_as_the_warm_up_is_long(
     split_run: RunOf, pipeline: int, micro_batches: int, flight: tuple[int, int]
 ):
-    """At its peak, the first pipeline stage keeps the activations of several micro-batches.
+    """The first pipeline stage keeps the activations of one or more micro-batches at its peak.
 
     High end of the forecast: as many as there are stages, or all micro-batches of the step if they
     are fewer. Low end: the same; but one less, and at least one, if the step has no more
