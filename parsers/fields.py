@@ -86,7 +86,7 @@ def is_quoted(text: str) -> bool:
 def line_parts(line: str) -> Iterator[str]:
     """Split a line at its carriage returns, which progress bars write, and yield the pieces.
 
-    Empty pieces, comments and printed commands are left out, see `is_quoted`.
+    These pieces are left out: empty ones, a script's comments, and commands printed by `set -x`.
     """
     for part in line.split("\r"):
         if part and not is_quoted(part):

@@ -11,7 +11,7 @@ from orchestrator.store.record_files import read_record, utc_now, write_record
 
 @dataclass(frozen=True, slots=True)
 class CancelMark:
-    """The ids of the runs that one call of `cancel` ends, and the time of the call."""
+    """The ids of the runs that one call of `cancel` ends, and the time of this call."""
 
     runs: tuple[str, ...]
     created_at: str

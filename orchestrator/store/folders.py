@@ -229,11 +229,13 @@ class RunFolder:
         log: str | None = None,
         written: Path | None = None,
     ) -> bool:
-        """Create the attempt with this number; return False if another process has already done so.
+        """Create the attempt with this number; return False if another process has created it.
 
-        record: the attempt's intent or end. script: the text of the attempt's job.sh. log: the path
-        of the output, if the output is not in the attempt's folder. written: a file that already
-        contains `record`, so that it is not written again; many attempts can share this file.
+        record: the attempt's intent or end.
+        script: the text of the attempt's job.sh.
+        log: the path of the output, if the output is not in the attempt's folder.
+        written: a file that already contains `record`, so that it is not written again. Many
+        attempts can share this file.
         """
         name = "intent.json" if isinstance(record, Intent) else "ended.json"
         texts = {name: json_text(asdict(record))}

@@ -26,7 +26,7 @@ def rehearsal_order(
     imports: the modules that the program and its launcher need, as far as known.
     extras: by module, the extra of teralog that installs the module.
     ask: the file that asks the program itself about its arguments; None if there is none.
-    order: facts about the run for the file in `ask`, see `order_of`.
+    order: facts about the run for the file in `ask`, e.g. the number of ranks.
     """
     framework = FRAMEWORKS[run.framework]
     record = accepted_options(run, paths)

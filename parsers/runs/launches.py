@@ -41,8 +41,9 @@ class LaunchKind(Enum):
 class LaunchSign:
     """A text on a line that announces a program's start.
 
-    kind: which program announces it, and at which moment. anchor: the anchor by which the line was
-    found. iteration: the iteration of the checkpoint, for a line of kind RESUMED.
+    kind: which program announces it, and at which moment of the start.
+    anchor: the anchor by which the line was found.
+    iteration: the iteration of the checkpoint, for a line of kind RESUMED; otherwise None.
     """
 
     kind: LaunchKind

@@ -67,7 +67,7 @@ _OUT_OF_MEMORY = (OutcomeKind.GPU_OUT_OF_MEMORY, OutcomeKind.HOST_OUT_OF_MEMORY)
 class EndDetector:
     """Collects the messages about the end of one run, and decides the outcome by their weights.
 
-    The message with the lowest weight wins, see `Weight`.
+    The message with the lowest weight wins, wherever it is in the log.
     """
 
     def __init__(self) -> None:

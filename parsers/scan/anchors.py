@@ -90,7 +90,10 @@ class AnchorSearch:
             yield line
 
     def places(self, view: memoryview) -> list[int]:
-        """Return where anchors begin in a buffer, in order; of overlapping anchors only the first."""
+        """Return where anchors begin in a buffer, in order.
+
+        If anchors overlap, only the first of these is returned.
+        """
         return [begin for _, begin in self._matches(view)]
 
     def _matches(self, view: memoryview) -> list[tuple[int, int]]:

@@ -102,7 +102,7 @@ AnyFormat = LogFormat | TableFormat
 class ReadLine(NamedTuple):
     """A line with an anchor, and the records of each of its formats.
 
-    It may also be several lines that were read together, see `Candidate`.
+    It may also stand for several lines that were read together.
     """
 
     candidate: Candidate

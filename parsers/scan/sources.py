@@ -47,9 +47,11 @@ _HEAD_BYTES = 2**12
 class Source:
     """The bytes of one log, to be read from the beginning to the end.
 
-    name: the log's name. descriptor: the file descriptor of a plain file, which can be read at any
-    position; None for any other source. notes: problems of the bytes, as ends of a sentence that
-    begins with the name; the list is complete once all is read.
+    name: the log's name.
+    descriptor: the file descriptor of a plain file, which can be read at any position; None for any
+    other source.
+    notes: problems of the bytes, as ends of a sentence that begins with the name. The list is
+    complete after all bytes were read.
     """
 
     def __init__(

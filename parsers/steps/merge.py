@@ -97,9 +97,9 @@ def _whole_iterations(parts: Sequence[Part]) -> Sequence[Part]:
 
 
 def merge_skipped(records: Iterable[Part]) -> list[SkippedStep]:
-    """Return the lines of one launch that report skipped steps, one per step.
+    """Return the reports of skipped steps of one launch, one per skipped step.
 
-    If several ranks report skipped steps, the rank with the most reports counts.
+    If several ranks report skipped steps, only the reports of the rank with the most are returned.
     """
     by_rank: dict[int | None, list[SkippedStep]] = {}
     for record in reports_among(records):

@@ -69,8 +69,8 @@ def step_seconds(
 ) -> float | None:
     """Return the seconds of a step: as reported, or the global batch over the samples per second.
 
-    Returns None if neither of the two is known, or if the result is negative or not sound (see
-    `is_sound`).
+    Returns None if neither of the two is known. Also returns None if the result is negative, nan,
+    inf, or extremely large or small.
     """
     seconds = reported
     if seconds is None and batch and samples_per_second:

@@ -124,7 +124,11 @@ class RunReports:
 def run_reports(
     run: LogRun, warmup: Warmup, configured: Configured, *, keep_skipped: bool = False
 ) -> RunReports:
-    """Return the step reports of a run, and which of them its numbers use after the warm-up."""
+    """Return the step reports of a run, and which of them its numbers use.
+
+    The numbers do not use the reports of the warm-up of each launch, and use reports that include a
+    skipped update only with `keep_skipped`.
+    """
     return RunReports(
         tuple(
             launch_reports(
@@ -147,9 +151,10 @@ def launch_reports(
     resumed_from: int | None = None,
     keep_skipped: bool = False,
 ) -> LaunchReports:
-    """Return the step reports of a launch, and which of them the numbers use.
+    """Return the step reports of a launch, and which of them the run's numbers use.
 
     resumed_from: the iteration of the checkpoint from which the launch continued, if known.
+    keep_skipped: whether the numbers use reports that include a skipped update.
     """
     iterations = steps.column("iteration")
     seconds = _step_seconds(steps, configured.global_batch_size)

@@ -86,8 +86,9 @@ def run_row(summary: RunSummary) -> Row:
 def step_rows(summary: RunSummary) -> Iterator[Row]:
     """Yield a row for each step report of a run, with the names STEP_NAMES.
 
-    `step_seconds` is computed from other values if the log contains no time (see `LaunchReports`);
-    `counted` is whether the run's numbers use the report.
+    step_seconds: the reported time. If there is none, it is computed from the global batch and the
+    samples per second, or from the times since the start.
+    counted: whether the run's numbers use the report.
     """
     for report in summary.reported:
         values = {field.name: getattr(report.step, field.name) for field in fields(Step)}

@@ -25,7 +25,8 @@ _UNKNOWN = Configured()
 class ReportedStep:
     """A step report, and the number of its launch in the run, from 0.
 
-    step_seconds: as in `LaunchReports`. counted: whether the run's numbers use the report.
+    step_seconds: the reported time of a step, or the time computed from other values of the log.
+    counted: whether the run's numbers use the report.
     """
 
     launch: int
