@@ -118,10 +118,10 @@ def make_run(entry: Entry, cluster: str, repeat: int = 1) -> Run:
 
 
 def difference(entry: Entry, name: str, repeat: int) -> tuple[str, Any]:
-    """Return the run's value of the parameter `name`, and its other parameters as a text.
+    """Return a text of all parameters of a run except `name`, and the run's value of `name`.
 
-    The text comes first. It is equal for two runs if these runs differ at most in the parameter
-    `name`. It contains `repeat`, but no default values.
+    Two runs have equal texts if they differ at most in the parameter `name`. The text contains
+    `repeat`, but no default values.
     """
     framework = entry.values.get("framework")
     rest = {

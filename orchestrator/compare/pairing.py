@@ -78,9 +78,9 @@ def kinds(runs: Sequence[MeasuredRun]) -> list[Kind]:
 def by_parameter(runs: Sequence[MeasuredRun], name: str) -> tuple[list[Pairing], list[str]]:
     """Pair runs that differ in the parameter `name`; also return configurations without a partner.
 
-    These are returned as labels. The runs of B have the value that comes first in the campaign.
-    Raises UserError if the parameter has only one value, or if no two configurations have equal
-    values of all other parameters.
+    The configurations are returned as labels. The runs of B have the value that comes first in the
+    campaign. Raises UserError if the parameter has only one value, or if no two configurations have
+    equal values of all other parameters.
     """
     groups: dict[str, list[MeasuredRun]] = {}
     for run in runs:

@@ -57,7 +57,7 @@ def nearest_fitting(run: Run, cluster: Cluster, warmup: Warmup, room: Capacity) 
 
     room: the memory that a rank can use. Four types of changes are tried, alone and together: a
     smaller micro-batch, more recomputation, a higher ZeRO stage, and a larger tensor-parallel size.
-    The global batch size stays the same. If the run certainly fits with some changes, changes with
+    The global batch size stays the same. If some changes make the run fit for certain, changes with
     which it only may fit are left out.
     """
     kinds = [list(kind) for kind in (_micro_batches(run), _recomputation(run), _zero(run))]
