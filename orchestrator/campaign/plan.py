@@ -46,7 +46,7 @@ class _Planned:
     def interval(self) -> str | None:
         """The smallest and the largest memory of the forecast in GiB, as text.
 
-        None if there is no forecast.
+        None without a forecast.
         """
         if self.memory is None:
             return None

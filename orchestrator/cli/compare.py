@@ -289,7 +289,7 @@ def _holding(
 def _fail_if_slower(comparisons: "Sequence[Compared]", part: float) -> None:
     """Exit with 1 if in any comparison A is certainly slower than B, or has no speed to compare.
 
-    part: by how much A may be slower, as a fraction of 1, e.g. 0.05 for 5 %.
+    part: by how much A may be slower: a fraction of 1, e.g. 0.05 for 5 %.
     """
     slower = [compared for compared in comparisons if compared.comparison.is_slower_by(part)]
     missing = [compared for compared in comparisons if not compared.is_measured]

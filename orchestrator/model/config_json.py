@@ -58,7 +58,7 @@ class Config:
     def optional_size(self, *names: str) -> int | None:
         """Return the value of the first of these keys that has a value: an integer of at least 1.
 
-        Returns None if there is no value, or if it is 0. Raises ConfigError for any other value.
+        Returns None without a value, or if the value is 0. Raises ConfigError for any other value.
         """
         return self.size(*names) if self.get(*names) else None
 

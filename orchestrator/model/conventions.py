@@ -63,7 +63,7 @@ class ConventionCount:
 def count_by_convention(
     convention: Convention, model: Model, *, sequences: int, recomputed: bool = False
 ) -> ConventionCount:
-    """Return the FLOPs of an iteration over `sequences` sequences, as `convention` counts them.
+    """Return the FLOPs of an iteration over `sequences` sequences by the rules of `convention`.
 
     recomputed: whether the training uses activation checkpointing.
     """

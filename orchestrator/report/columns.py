@@ -313,7 +313,7 @@ def _percent(part: float | None) -> float | None:
 def tokens_per_gpu(run: Collected) -> float | None:
     """Return tokens per second per GPU at the median step time, or else at the mean step time.
 
-    Returns None if there is no step time, or if the model or the global batch is not known.
+    Returns None without a step time, or if the model or the global batch is not known.
     """
     planned, summary = run.planned.run, run.summary
     seconds = summary.step_seconds_median or summary.step_seconds_mean

@@ -62,7 +62,7 @@ def _with_step_times(table: Table, times: Sequence[str | None]) -> Table:
 
 
 def sparkline(seconds: Sequence[float], width: int = _WIDTH) -> str | None:
-    """Draw the times in order, in at most `width` blocks; return None if there are no times.
+    """Draw the times in order, in at most `width` blocks; return None without times.
 
     If there are more times than blocks, a block shows the slowest of several consecutive times, so
     that an outlier stays visible. The lowest block is the fastest step. The highest block is the

@@ -97,7 +97,7 @@ class Training:
 class Run:
     """One training to be measured.
 
-    options: the values of its framework's own parameters, as a frozen dataclass.
+    options: the values of its framework's own parameters: a frozen dataclass.
     model: None for a user's own script whose model is unknown.
     model_name: the preset that the user chose.
     vocab_size_multiple: the framework pads the vocabulary to a multiple of this number times the

@@ -52,7 +52,7 @@ class Position:
 class Started:
     """The supervisor of an attempt, its start time (UTC, ISO 8601), and its devices.
 
-    token: every process of the attempt has it in its environment, as TERALOG_ATTEMPT.
+    token: every process of the attempt has it in its environment variable TERALOG_ATTEMPT.
     allocation, place, block: those of the attempt's `Position`.
     cores: the number of this machine's CPU cores, which its runs share. None if ranks run on GPUs,
     or in an allocation, in which the run has its cores for itself.

@@ -55,7 +55,7 @@ def _ask(order: asking.ProgramOrder) -> asking.ProgramAnswer:
 
 
 def _answer_of(program: Path, arguments: Sequence[str]) -> dict[str, Any]:
-    """Return what the parser refuses, as a JSON object with two keys.
+    """Return what the parser refuses: a JSON object with two keys.
 
     refusals: the message and the argument of each refusal. unparsed: why the program never parsed
     its arguments; None if its parser accepted or refused them.

@@ -244,7 +244,7 @@ def _replace_kernels() -> None:
 
 
 def _refusals(config: dict[str, Any], world_size: int, engine: bool) -> dict[str, Any]:
-    """Return what DeepSpeed refuses in a configuration, as a JSON object with two keys.
+    """Return what DeepSpeed refuses in a configuration: a JSON object with two keys.
 
     refusals: the message and the key of each refusal. not_asked: what could not be checked on this
     machine, and why. engine: whether to make DeepSpeed's engine and take one step, too.
@@ -421,7 +421,7 @@ def leaves_of(config: Mapping[str, Any], path: tuple[str, ...] = ()) -> list[Lea
 def with_leaves(leaves: Sequence[Leaf]) -> dict[str, Any]:
     """Return the configuration that has these values at these paths.
 
-    leaves: paths and values, as `leaves_of` returns them.
+    leaves: paths and values, in the form that `leaves_of` returns.
     """
     config: dict[str, Any] = {}
     for path, value in leaves:

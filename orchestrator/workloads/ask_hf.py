@@ -217,7 +217,7 @@ def _answer_of(
     things: Sequence[_Thing],
     order: asking.ProgramOrder,
 ) -> dict[str, Any]:
-    """Return what is refused in the arguments and configuration, as a JSON object with two keys.
+    """Return what is refused in the arguments and configuration: a JSON object with two keys.
 
     refusals: the message and the option or key of each refusal. config: the DeepSpeed configuration
     as the Trainer completes it; None if something is refused, or without DeepSpeed. things: the

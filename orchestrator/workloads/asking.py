@@ -382,7 +382,7 @@ def grouped(arguments: Sequence[str]) -> list[tuple[str, ...]]:
 def option_name(group: Sequence[str]) -> str:
     """Return the name of an option, without `=` and a value.
 
-    group: an option and its values, as `grouped` returns them.
+    group: an option and its values, in the form that `grouped` returns.
     """
     return group[0].partition("=")[0]
 

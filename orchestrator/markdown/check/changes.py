@@ -247,7 +247,7 @@ def fitting(change: StatedChange) -> Printed | None:
 def nearest(candidates: Sequence[tuple[int, Printed]], line: int) -> tuple[int, Printed] | None:
     """Return the candidate on the nearest line above `line`, or else on the nearest line below it.
 
-    Returns None if there is no candidate on another line. candidates: line numbers with printed
+    Returns None without a candidate on another line. candidates: line numbers with printed
     numbers, in the order of the lines.
     """
     at = bisect_left(candidates, line, key=lambda each: each[0])

@@ -92,7 +92,7 @@ def make_detail(
     """Return the data of a run for the page, with curves of about `points` points at most.
 
     texts: the job script and configuration files, by name; None to leave them out. log: the last
-    lines of the run's log; None if there is no log.
+    lines of the run's log; None without a log.
     """
     reports, outcome = run.reports, run.log_outcome
     iterations = [*reports.every("iteration")]

@@ -48,8 +48,8 @@ class Field:
 
     name: the field of `Step`. It may also be `interval_seconds` or `steps_per_second`, from which
     the step time is computed if a report times several steps together.
-    before: the text before the value, as a regular expression.
-    after: the text that follows the value if the line is whole, as a regular expression.
+    before: a regular expression for the text before the value.
+    after: a regular expression for the text that follows the value if the line is whole.
     scale: the factor from the line's unit to the field's.
     needed: whether a line without the value is not a report.
     """
