@@ -44,8 +44,8 @@ _SHARDS = 16
     "--warmup",
     metavar="N|N%|first|auto",
     help="Iterations to leave out at the beginning of each launch: N, N%, first (up to the first "
-    "report) or auto (before the steady state, by the rule MSER-5).  [default: the "
-    "campaign's for a log in its results, else first]",
+    "report) or auto (before the steady state, by the rule MSER-5).  [default: for a "
+    "log in a folder of results, the warm-up of its campaign; else first]",
 )
 @click.option(
     "--skipped",

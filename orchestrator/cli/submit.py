@@ -49,7 +49,7 @@ start_options = options(
     click.option(
         "--blocks",
         type=click.IntRange(min=1),
-        help="With order: interleaved: the maximum number of blocks to start now.  [default: all]",
+        help="Maximum number of blocks to start now, if `order` is interleaved.  [default: all]",
     ),
     click.option(
         "--throttle",

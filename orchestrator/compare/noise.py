@@ -113,7 +113,7 @@ _OF_ALL = (
 )
 _OF_HOURS = (
     "runs at different hours of the day differ by {percent}",
-    "several hours of the day are needed, one of them with several allocations",
+    "runs at several hours of the day are needed, with several allocations in one of these hours",
 )
 _OF_NODES = (
     "runs on different nodes differ by {percent}",

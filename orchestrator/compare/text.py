@@ -211,10 +211,11 @@ def _apart(compared: Compared) -> Iterator[str]:
 
 
 def _remedy(compared: Compared) -> Iterator[str]:
-    """Yield a sentence on how many blocks A B B A give a verdict, if they are the best remedy.
+    """Yield a sentence on how many blocks A B B A are needed for a verdict.
 
-    Yields nothing if e.g. there is a verdict already, all pairs come from such blocks already, or
-    runs in separate allocations would be cheaper.
+    Yields nothing if such blocks are not the best way to a verdict, e.g. if there is a verdict
+    already, if all pairs come from such blocks already, or if runs in separate allocations would be
+    cheaper.
     """
     result = compared.comparison
     if (

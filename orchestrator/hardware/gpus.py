@@ -130,10 +130,10 @@ def _sizes(gpu: Gpu, name: str) -> tuple[int, ...]:
 
 
 def matching(name: str) -> list[Gpu]:
-    """Return the GPUs that `name` may mean: those whose names may contain all words of `name`.
+    """Return the GPUs that `name` can mean: all words of `name` fit the name of the GPU.
 
-    For example, `V100` may mean two GPUs, and `Tesla V100-SXM2-32GB` means one. The result is empty
-    for a MIG slice, and for an A100 with an unknown memory size.
+    For example, `V100` can mean two GPUs, and `Tesla V100-SXM2-32GB` means one. The result is empty
+    for a MIG slice, and for a memory size that no GPU of that name has, e.g. an A100 with 60 GB.
     """
     words = _words(name) - _MAKERS
     return [gpu for gpu in GPUS if gpu.model in words and words <= _own_words(gpu)]

@@ -393,8 +393,9 @@ def _peak(config: Mapping[str, str], given: Given) -> Figure:
 def gpu_name(config: Mapping[str, str], given: Given) -> str | None:
     """Return the name of the GPU in the log, or the name that the user gave if the log has none.
 
-    If both names exist, the log's name is returned, unless the user's name is more precise. It is
-    more precise if teralog knows it, and if the log's name can mean every GPU that it can mean.
+    If both names exist, the log's name is returned, unless the user's name is more precise. The
+    user's name is more precise if it is known, and if all GPUs that it can mean are among those
+    that the log's name can mean.
     """
     stated = config.get("gpu")
     if stated is None or given.gpu is None:

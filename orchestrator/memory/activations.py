@@ -175,10 +175,10 @@ def _in_flight(rank: Rank) -> Range:
     fraction. Source: section 2.2 of the paper, and
     forward_backward_pipelining_with_interleaving of Megatron core.
 
-    The low end is at most one less than the number of micro-batches. The reason: all gradients
-    exist only when the first backward pass ends. By then it has freed the activations of one
-    micro-batch, and if there are few micro-batches, no other one takes their place. Logs of 2021
-    show this: with 4 micro-batches, the stages with 3 and with 4 in flight have the same peak.
+    With m micro-batches, the low end is m - 1 or less. The reason: all gradients exist only when
+    the first backward pass has ended. This pass has freed the activations of one micro-batch. If m
+    is small, no further micro-batch has started by then. Logs of 2021 show this: with 4
+    micro-batches, the stages with 3 and with 4 in flight have the same peak.
     """
     count = rank.run.num_microbatches or 1
     stages, chunks = rank.run.parallelism.pipeline_parallel_size, rank.placement.virtual_stages

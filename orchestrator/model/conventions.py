@@ -96,7 +96,7 @@ _HALF = "counts half of all keys in attention: the causal part"
 _NO_WINDOWS = "ignores attention windows"
 _WINDOWS = "counts only those keys of an attention window that the causal mask leaves"
 _VECTORS = "counts norms, biases and other vectors as matrices"
-_SCANS = "leaves out the products of scans"
+_SCANS = "leaves out the products of Mamba-2 scans and delta rules"
 _SHARED_HEAD = "leaves out the shared output head that each prediction layer uses"
 
 
@@ -124,7 +124,7 @@ def _half_of_the_keys(model: Model, part: ModelPart) -> Iterator[Deviation]:
 
 
 def _causal_windows(model: Model, part: ModelPart) -> Iterator[Deviation]:
-    """Yield the differences of a program that leaves out the keys that the causal mask hides.
+    """Yield how a program's count differs from the exact count if it obeys the causal mask.
 
     Without an attention window, the program counts half of all keys. With a window, it counts
     exactly the keys that each query sees.

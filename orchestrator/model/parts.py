@@ -256,7 +256,10 @@ def _latent_attention(model: Model, mixer: LatentAttention, h: Factor) -> Iterat
     yield _matrix(model, "key-value down", (h,), (latent_and_rope,))
     if mixer.latent_norms:
         yield from _Norm(model).of("latent norms", "layers", latent)
-    both: Factors = (heads, ("nope and value size", mixer.nope_size + mixer.value_size))
+    both: Factors = (
+        heads,
+        ("key size without positions, plus value size", mixer.nope_size + mixer.value_size),
+    )
     yield _matrix(model, "key-value up", (latent,), both)
     yield from _with_adapter(model, "output", values, (h,))
     if mixer.biases:

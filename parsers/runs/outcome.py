@@ -238,7 +238,7 @@ def read_outcome(
 
 
 def _last_ends(log: LogPath, bounds: Bounds, count_lines: bool) -> EndDetector:
-    """Return the detector that has read the lines of a log's last run."""
+    """Return a detector that has read the whole log, and so knows how the log's last run ended."""
     detector, launches = EndDetector(), LaunchDetector()
     wanted = Wanted(dict.fromkeys(LAUNCH_ANCHORS, 0) | END_ANCHORS)
     with open_source(log) as source:

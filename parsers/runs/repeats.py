@@ -22,7 +22,7 @@ class Reported:
         self._highest = -1
 
     def add(self, step: Step) -> None:
-        """Add a step."""
+        """Add a step to those that the launch has reported so far."""
         self._later.append(step)
         if step.iteration > self._highest:
             self._add_rising(step)

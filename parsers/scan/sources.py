@@ -50,8 +50,8 @@ class Source:
     name: the log's name.
     descriptor: the file descriptor of a plain file, which can be read at any position; None for any
     other source.
-    notes: problems of the bytes, as ends of a sentence that begins with the name. The list is
-    complete after all bytes were read.
+    notes: a text for each problem of the bytes, e.g. "is cut off": with the log's name in front, it
+    is a sentence. The list is complete after all bytes were read.
     """
 
     def __init__(

@@ -390,9 +390,9 @@ def test_gpus_and_cores_limit_how_many_runs_start_at_once(
     [(1, 4), (2, 2), (4, 1), (16, 1)],
 )
 def test_nodes_without_gpus_are_shared_by_cores(play, cores_per_rank: int, most: int) -> None:
-    """Runs of two processes with two CPUs each share a node of four cores.
+    """On nodes without GPUs, several runs share a node if it has enough cores for all of them.
 
-    A larger run gets a whole node.
+    A run that needs more cores than a share gets a whole node.
     """
     wait = f"timeout 60 bash -c '{TOGETHER.format(count=most)}'; sleep 0.5"
     profile = f"cores_per_rank: {cores_per_rank}\n{AT_WORK}"

@@ -265,8 +265,8 @@ def test_a_traceback_that_ended_nothing_is_not_an_end(outcome: Read, log: str) -
 def test_a_half_written_last_line_is_not_believed_while_the_run_goes_on(outcome: Read) -> None:
     """While a program writes the log, an incomplete last line does not determine the outcome.
 
-    If the incomplete line names the exception of a traceback, the outcome has the traceback's first
-    line instead.
+    If the incomplete line names the exception of a traceback, the outcome quotes the first line of
+    the traceback instead.
     """
     assert outcome(OWN_END, complete=False) is None
     run_end = outcome(f"{TRACE}ValueEr", complete=False)

@@ -78,9 +78,9 @@ def let_time_run_out(cluster: Cluster, job: str) -> None:
 def fail_node(cluster: Cluster, node: str) -> None:
     """Take a node down with its jobs; it stays down until `clear`, or until scontrol resumes it.
 
-    The node is drained before it is set to down. Otherwise it would become usable again as soon as
-    it answers. Slurm might then give it the job that it lost, before the node has cleaned up, and
-    would hold that job permanently ("launch failed requeued held"). Raises PracticeError, with
+    The node is drained before it is set to down. Otherwise Slurm would use the node again as soon
+    as the node answers. It might start the lost job there before the node has cleaned up. That job
+    would then be held permanently ("launch failed requeued held"). Raises PracticeError, with
     scontrol's message, if scontrol fails.
     """
     for word in ("drain", "down"):

@@ -51,7 +51,8 @@ def common_problems(run: Run) -> Iterator[str]:
             option == "--lr-warmup-samples" and whole_number(options, option) == 0
         ):
             yield (
-                f"extra_args: {option} counts samples, but train_iters counts iterations; remove it"
+                f"extra_args: {option} counts samples, but train_iters counts iterations; remove "
+                f"{option}"
             )
     warmup = whole_number(options, "--lr-warmup-iters") or 0
     given_decay = whole_number(options, "--lr-decay-iters")

@@ -28,7 +28,7 @@ _GIBI = Fraction(2**30, 10**9)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rated:
-    """A row whose FLOPs per parameter and sequence can be computed."""
+    """A row for which the FLOPs, divided by the parameters and the sequences, can be computed."""
 
     row: BenchmarkRow
     tflops: RowNumber

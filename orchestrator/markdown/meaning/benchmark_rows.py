@@ -349,9 +349,9 @@ class BenchmarkRow:
     def paces(self) -> tuple[tuple[Quantity, RowNumber], ...]:
         """The times per iteration and the rates of the row, each with its quantity.
 
-        If two columns contain the same quantity, both are left out, because neither can be
-        preferred. In a teralog report, several columns contain different averages of a run's speed.
-        Only the columns with the lowest `TableColumn.rank` are used.
+        In a teralog report, several columns contain different averages of a run's speed. Only
+        those with the lowest `TableColumn.rank` are used. If two of these columns contain the
+        same quantity, both are left out, because neither can be preferred.
         """
         if self.has_extra_cells:
             return ()

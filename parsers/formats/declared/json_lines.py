@@ -103,10 +103,10 @@ class _ObjectReader:
     line_patterns: LinePatterns = field(default_factory=LinePatterns)
 
     def read_lines(self, offsets: Sequence[int], text: str) -> StepBlock | None:
-        """Return the steps of the first lines as columns. These lines differ only in their digits.
+        """Return the steps of the lines at the beginning of `text` as columns.
 
-        Returns None if the lines must be read one by one. text: the lines. offsets: for each line,
-        the byte of the log at which it starts.
+        The result ends before the first line that differs in more than digits. Returns None if the
+        lines must be read one by one. offsets: for each line, its first byte in the log.
         """
         keys = {"step": ("iteration", 1.0), **self.declared.fields}
         make = partial(json_pattern, keys=keys, parse=self)

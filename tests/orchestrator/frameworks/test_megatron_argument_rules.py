@@ -47,7 +47,7 @@ def test_a_schedule_by_samples_is_not_for_a_training_by_iterations(
     """
     option = arguments[0].partition("=")[0]
     assert problems_of(run_of(**program, extra_args=arguments)) == [
-        (f"extra_args: {option} counts samples, but train_iters counts iterations; remove it")
+        (f"extra_args: {option} counts samples, but train_iters counts iterations; remove {option}")
     ]
 
 

@@ -324,11 +324,11 @@ def _pairs_of_chunks(model: Model, recomputed: bool) -> int:
 
 
 def _ends_of_chunks(model: Model) -> int:
-    """Return the FLOPs of the gradients that no chunk of a sequence needs in the gated delta rule.
+    """Return the FLOPs of gradients that the first and the last chunk of a sequence do not need.
 
-    In the first chunk, keys and queries read a state of zeros, which needs no gradients. In the
-    last chunk, a product makes the next state. That state is never read, so the product's two
-    factors need no gradients.
+    This is about the gated delta rule, which divides a sequence into chunks. In the first chunk,
+    keys and queries read a state of zeros, which needs no gradients. In the last chunk, a product
+    makes the next state. That state is never read, so the product's two factors need no gradients.
     """
 
     def of(mixer: GatedDeltaNet) -> int:

@@ -72,7 +72,7 @@ def test_every_gpu_is_in_it_with_its_figures():
 
 
 def test_every_option_that_changes_a_model_is_in_it():
-    """The page explains each option of `estimate params` for a difference between model families.
+    """The page explains each option of `estimate params` that describes a family of models.
 
     It does not explain options for sizes, input and output.
     """

@@ -172,9 +172,9 @@ def measured(run: Run) -> dict[str, Any]:
 def test_runs_have_one_identity_exactly_when_they_measure_the_same(
     run_of: RunOf, values: dict[str, Any], other_values: dict[str, Any]
 ):
-    """Runs have the same identity if all their fields are equal, and only then.
+    """Two runs have the same identity if, and only if, all their fields except two are equal.
 
-    The model's name and the time limit may differ.
+    The two exceptions are the model's name and the time limit.
     """
     first, second = run_of(**values), run_of(**other_values)
     same = measured(first) == measured(second)
