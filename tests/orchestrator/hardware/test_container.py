@@ -25,7 +25,7 @@ REFUSED = {
     "container: {image: a, runtime: pyxis, mounts: ['/a:/b:rx']}": "'rx' is neither ro nor rw",
     "container: {image: a, runtime: pyxis, mounts: ['/a:/b:ro:x']}": "is not a mount; write it",
     "container: {image: a, runtime: uenv, mounts: [/a]}": "write them into the .toml file",
-    "scheduler: local\ncontainer: {image: a, runtime: uenv}": "uenv is part of Slurm; without Slurm",
+    "scheduler: local\ncontainer: {image: a, runtime: uenv}": "is part of Slurm; without Slurm",
     "container: {image: a, runtime: pyxis}\nsrun: [--container-image=b]": (
         "srun: --container-image: the key container of the cluster profile sets it too; remove one"
     ),
