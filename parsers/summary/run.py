@@ -56,14 +56,16 @@ class RunSummary:
         Without reports, the highest use of a device in nvidia-smi's samples.
     samples_per_second, tokens_per_second: of the counting reports, over all GPUs. If there are
         none, the program's own rate for the whole run, or for the run so far.
-    tokens_per_second_per_gpu: of the counting reports, or else of the loss reports.
+    tokens_per_second_per_gpu: of the counting reports, or else of reports without an iteration.
     reported_tflops_per_gpu, reported_mfu: of the counting reports, as the program prints them.
-    engine_samples_per_second: of single engines, if the other rates are of whole iterations.
+    engine_samples_per_second: the rates of single engines; None unless the other rates are those of
+        whole iterations.
     global_batch_size, world_size, parameters: the set-up, as the caller or the log states it. The
         batch may also be computed from reports with seconds and samples per second.
     batch_changes: whether the counting reports have several global batch sizes.
     device, precision: the hardware and number format of the model's computation, as reported.
-    rates_only: whether no counting report has a step time because the batch is not known.
+    rates_only: True if the counting reports have samples per second, but no step times; the global
+        batch would give the step times.
     config: the configuration in the log, as text.
     lines, not_understood: how many lines gave records, and how many looked like reports but could
         not be parsed.
