@@ -1,7 +1,8 @@
-"""Request an allocation, and divide its nodes among the runs that are started in it.
+"""Request an allocation, and divide its nodes among the runs that start in it.
 
-A run in an allocation is a local run whose devices are parts of nodes. Its supervisor runs on this
-machine. The srun in the run's job script starts a step on the run's nodes.
+In an allocation, teralog starts a run as on one machine, but the run's devices are parts of nodes.
+The run's supervisor runs on this machine. The srun in the run's job script starts a job step on
+the run's nodes.
 """
 
 import os
@@ -53,7 +54,7 @@ class Allocation:
 
     @property
     def cores(self) -> int | None:
-        """None, because runs do not share cores: each run has its part of the nodes for itself."""
+        """None, because runs in an allocation do not share cores."""
         return None
 
     @property
@@ -62,7 +63,11 @@ class Allocation:
         return str(self.job_id)
 
     def refusal(self, run: Run) -> Refusal | None:
-        """Return why a run must not start: the allocation has ended, or ends too soon."""
+        """Return why a run must not start; None if it may start, or if Slurm does not answer.
+
+        A run must not start if the allocation has ended. Without `overrun`, a run must also not
+        start if the allocation ends before the run's time limit is over.
+        """
         try:
             now = standing(self.allocation)
         except SilenceError:
@@ -105,7 +110,8 @@ class Allocation:
     def lease(self, run: Run, script: Path) -> Lease | None:
         """Lease the shares that a run needs, on the first nodes with enough free shares.
 
-        Returns None if fewer nodes than the run needs have enough free shares.
+        script: the run's job script, which contains the numbers of GPUs and cores. Returns None if
+        too few nodes have enough free shares.
         """
         asked = _asked(script.read_text(encoding="utf-8"))
         parts: list[Lease] = []
@@ -124,10 +130,10 @@ class Allocation:
     def environment(self, lease: Lease, script: Path) -> dict[str, str]:
         """Return environment variables for a job script, so that it uses only the nodes of its run.
 
-        With them, the script runs as if the run had a job of its own. srun does not take a list of
-        nodes from a variable. So one of the variables defines a bash function `srun` that adds the
-        list. It also gives each job step its part of the memory; otherwise the step would wait
-        until the other steps end.
+        With these variables, the script runs as if the run had a job of its own. srun does not read
+        a list of nodes from a variable. So one of the variables defines a bash function `srun`,
+        which calls srun with the list. The function also limits the memory of each job step to the
+        run's part. Otherwise the step would wait until other steps on its nodes end.
         """
         asked = _asked(script.read_text(encoding="utf-8"))
         held = Counter(share.rpartition("/")[0] for share in lease.devices)
@@ -181,11 +187,11 @@ def this_allocation(*, has_gpus: bool, overrun: bool = False) -> Allocation:
 
 
 def _srun(options: Sequence[str], *, shared: bool) -> str:
-    """Return the body of a bash function that calls srun with these options first.
+    """Return the body of a bash function that calls srun with `options` before its own arguments.
 
-    A script may start a step with `--overlap` to watch its GPUs. On a shared node, that step would
-    get the first GPUs of the node, which may belong to another run. So on shared nodes the function
-    does not start such steps.
+    shared: whether other runs may use GPUs of the run's nodes. Then the function does not start job
+    steps with `--overlap`, which scripts use to watch the run's GPUs. Such a step would get the
+    first GPUs of the node, which may belong to another run.
     """
     guard = 'case " $* " in *" --overlap "*) return ;; esac; ' if shared else ""
     # The allocation's GPUs are not those of each step.
@@ -198,9 +204,10 @@ def _shares(node: Node) -> int:
 
 
 def _needed(node: Node, asked: dict[str, str], run: Run) -> int:
-    """Return how many shares of `node` a run needs there: enough for its GPUs and for its cores.
+    """Return how many shares of `node` a run needs: enough for the run's GPUs and for its cores.
 
-    Returns all shares of the node if the run needs whole nodes.
+    asked: the options of sbatch in the run's job script. If the run needs whole nodes, returns the
+    number of all shares of the node.
     """
     takes_first = run.resources.nodes > 1 and LAUNCHERS[run.options.launcher].takes_first_gpus
     if "--exclusive" in asked or takes_first:
@@ -252,9 +259,10 @@ def allocation_options(name: str, scripts: Sequence[str], time_limit_seconds: in
 
 
 def _same_of_all(all_asked: Sequence[dict[str, str]]) -> dict[str, str]:
-    """Return the options of sbatch that must have the same value in all runs.
+    """Return the sbatch options that an allocation can have only once, with their values.
 
-    all_asked: the options of each run. Raises UserError if an option has different values.
+    all_asked: for each run, its options. Raises UserError if two runs have different values of such
+    an option.
     """
     options: dict[str, str] = {}
     for option, value in (pair for asked in all_asked for pair in asked.items()):
@@ -268,7 +276,10 @@ def _same_of_all(all_asked: Sequence[dict[str, str]]) -> dict[str, str]:
 
 
 def _asked(script: str) -> dict[str, str]:
-    """Return the options in a script's #SBATCH lines, with their values, which may be empty."""
+    """Return the sbatch options in a script's #SBATCH lines; for each option, its value.
+
+    The value is empty for an option without a value.
+    """
     words = (
         # sbatch's quotes work like the shell's, except for backslashes.
         shlex.split(line.removeprefix("#SBATCH "), posix=True)[0]

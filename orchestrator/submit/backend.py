@@ -52,16 +52,17 @@ class StartOptions:
 
 
 class Session(Protocol):
-    """One running submit of a campaign."""
+    """One call of `submit` for a campaign, from its start to its end."""
 
     def settle(self, runs: Sequence[PlannedRun]) -> list[str]:
         """Close the attempts that earlier submits left open; return messages for the user."""
 
     def start(self, runs: Sequence[PlannedRun], options: StartOptions) -> Iterator[str]:
-        """Start runs after `settle` was called for them; yield lines for the user.
+        """Start runs, and yield lines for the user; first call `settle` with these runs.
 
-        On this machine, the method waits until the runs have ended; the lines are about runs that
-        were not started. On Slurm, it waits until the runs are in the queue, with a line per job.
+        On this machine, the method waits until the runs have ended. The lines name runs that were
+        not started. On Slurm, the method waits until the runs are in the queue, and yields one line
+        per job.
         """
 
 

@@ -15,10 +15,11 @@ _LISTED = 5
 
 
 def edits(campaign: Campaign, store: CampaignStore) -> list[str]:
-    """Return phrases about the runs changed, added and removed since the last submission.
+    """Return phrases on how the campaign's runs differ from those of the last submission.
 
-    A run counts as changed if a run with the same label was submitted before. Removed runs are
-    listed only if they were started, because only those have results.
+    A phrase is e.g. `2 changed (...)`, `3 new (...)` or `1 gone (...)`. A run counts as changed if
+    another run with its label was submitted before. Runs that are gone are listed only if they were
+    started, because only started runs have results.
     """
     before = store.submitted_runs()
     now = {planned.run_id for planned in campaign.runs}
@@ -50,7 +51,11 @@ def _more(listed: list[Any]) -> str:
 
 
 def _changes_of(changed: list[tuple[PlannedRun, str]], store: CampaignStore) -> str:
-    """Return a text with the labels of changed runs, grouped by their changed parameters."""
+    """Return a text with the changed runs, by label, and with the parameters that changed.
+
+    Runs with the same changes are listed together. changed: each run, and the id of the run that
+    was submitted before with its label.
+    """
     labels: dict[str, list[str]] = {}
     for planned, identity in changed[:_LISTED]:
         changes = [*_changes(planned, store.run(identity).record())]
@@ -61,7 +66,7 @@ def _changes_of(changed: list[tuple[PlannedRun, str]], store: CampaignStore) -> 
 
 
 def _changes(planned: PlannedRun, record: dict[str, Any]) -> Iterator[str]:
-    """Yield the parameters of a run that differ from its record, e.g. `train_iters 20 -> 30`."""
+    """Yield the changes from a run's earlier record to the run, e.g. `train_iters 20 -> 30`."""
     names = COMMON | option_names(planned.run.framework) | {"cluster"}
     # As a record has them, after JSON.
     values = json.loads(json.dumps(sizes(planned.run)))

@@ -1,4 +1,4 @@
-"""Check before runs start that the runs' Python has the modules that they import."""
+"""Before runs start, check that the Python of the runs has the modules that they import."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -28,7 +28,10 @@ print("{_ANSWER}", *(name for name in sys.argv[1:] if find_spec(name) is None))
 
 
 def needed_modules(run: Run) -> list[str]:
-    """Return the top-level modules that a run's launcher and program import, as far as known."""
+    """Return the names of top-level modules that a run's launcher and program need.
+
+    Only modules that teralog knows of are in the list.
+    """
     launcher = LAUNCHERS[run.options.launcher]
     program = FRAMEWORKS[run.framework].start.imports(run)
     return list(dict.fromkeys((*launcher.imports, *program)))
@@ -42,10 +45,11 @@ def refuse_missing_modules(campaign: Campaign, runs: Sequence[PlannedRun]) -> No
 
 
 def missing_module_lines(campaign: Campaign, runs: Sequence[PlannedRun]) -> Iterator[str]:
-    """Yield a sentence for each framework whose modules the Python of the runs lacks.
+    """Yield a sentence for each framework that imports modules which the Python of the runs lacks.
 
-    Nothing is checked if the profile has modules, set-up lines, a container, or another Python on
-    Slurm. Then only a rehearsal can check, because the environment exists only in the jobs.
+    Nothing is checked if the cluster profile has modules, set-up lines or a container, or if it has
+    its own Python and uses Slurm. Then only a rehearsal can check, because the environment exists
+    only in the jobs.
     """
     needed: dict[str, dict[str, None]] = {}
     for planned in runs:
@@ -64,7 +68,10 @@ def missing_module_lines(campaign: Campaign, runs: Sequence[PlannedRun]) -> Iter
 
 
 def _missing(campaign: Campaign, modules: tuple[str, ...]) -> frozenset[str]:
-    """Return those of `modules` that the Python of a campaign's runs certainly lacks."""
+    """Return those of `modules` that the Python of a campaign's runs lacks.
+
+    The result is empty if this cannot be checked outside of a job.
+    """
     cluster = campaign.cluster
     if cluster.modules or cluster.setup or cluster.container:
         return frozenset()
@@ -80,7 +87,10 @@ def _missing(campaign: Campaign, modules: tuple[str, ...]) -> frozenset[str]:
 
 @cache
 def module_extras() -> dict[str, str]:
-    """Return, by module name, the extra of the teralog package that installs the module."""
+    """Return for each module name the extra of the teralog package that installs the module.
+
+    A module without such an extra is left out.
+    """
     return {
         package.name: package.extra
         for package in needed_packages() or ()

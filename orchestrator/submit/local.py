@@ -27,7 +27,7 @@ from orchestrator.submit.render import render_runs
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """This machine's devices, and how runs get them.
+    """The devices of this machine, and the way in which runs get devices.
 
     oversubscribe: whether a run may have more ranks than there are cores.
     """
@@ -75,7 +75,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class LocalSession:
-    """One submit, which holds the campaign's lock."""
+    """One call of `submit` on this machine, which holds the campaign's lock."""
 
     campaign: Campaign
     store: CampaignStore
@@ -117,7 +117,7 @@ class LocalSession:
             yield f"{left} after runs that wait in Slurm's queue"
 
     def _without_queued(self, runs: Sequence[PlannedRun]) -> tuple[Sequence[PlannedRun], int]:
-        """Return the runs that can start now, and the number of all other runs.
+        """Return the runs that can start now, and how many of `runs` cannot.
 
         In an allocation, a run cannot start while an earlier run of its series is in Slurm's queue.
         """
@@ -134,7 +134,10 @@ class LocalSession:
         return free, len(runs) - len(free)
 
     def _slots(self, options: StartOptions) -> int | None:
-        """Return how many runs may run at once; it is 1 for an interleaved order."""
+        """Return how many runs may run at once; 1 for an interleaved order; None without a limit.
+
+        Raises UserError for an interleaved order with another value of --slots.
+        """
         if self.campaign.order_seed is None:
             return options.slots
         if options.slots not in (None, 1):
@@ -146,7 +149,11 @@ class LocalSession:
     def _positions(
         self, runs: Sequence[PlannedRun], blocks: int | None
     ) -> list[tuple[PlannedRun, Position]]:
-        """Return `runs` with their positions, in starting order, in at most `blocks` blocks."""
+        """Return the runs in starting order, each with its position.
+
+        blocks: how many blocks of an interleaved order to start; None for all. Raises UserError if
+        `blocks` is given and the order is not interleaved.
+        """
         allocation = os.environ["SLURM_JOB_ID"] if self.here else SUBMIT + secrets.token_hex(6)
         seed = self.campaign.order_seed
         if seed is None:
@@ -162,7 +169,10 @@ class LocalSession:
         ]
 
     def _left_lines(self, left: Mapping[str, str]) -> Iterator[str]:
-        """Yield how many runs were not started for each reason, and how to start them."""
+        """Yield one line per reason: how many runs were not started, and how to start them.
+
+        left: for each run that was not started, the reason.
+        """
         typed = self.campaign.arguments
         for why, count in Counter(left.values()).items():
             yield (

@@ -61,9 +61,10 @@ def memory_advice(
 
 
 def _kind(planned: PlannedRun, of_gpu: bool) -> tuple[str, bool]:
-    """Return a key that is equal for runs that differ only in their repeat.
+    """Return a key for the advice to a run; runs that differ only in `repeat` have equal keys.
 
-    of_gpu: True if a GPU ran out of memory, False if the host did. It is part of the key.
+    of_gpu: True if a GPU ran out of memory, False if the host did. The two cases have different
+    keys.
     """
     return run_id(replace(planned.run, repeat=1)), of_gpu
 

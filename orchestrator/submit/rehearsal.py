@@ -1,4 +1,4 @@
-"""Build the instructions for a rehearsal: what each rank checks instead of training."""
+"""Make the input of a rehearsal: what each rank checks instead of training."""
 
 from collections.abc import Sequence
 from typing import Any

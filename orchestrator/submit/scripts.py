@@ -35,10 +35,10 @@ def _quote(value: object) -> str:
 
 
 def _directive(value: object) -> _Raw:
-    """Quote a value for an #SBATCH line; sbatch reads quotes almost as a shell does.
+    """Quote a value for an #SBATCH line, so that sbatch reads exactly this value.
 
-    The difference: for sbatch, a backslash is an escape also within single quotes. Quotes, spaces,
-    and `#` outside of quotes mean the same to both.
+    sbatch reads quotes, spaces and `#` as a shell does, with one difference: within single quotes,
+    a backslash is an escape for sbatch, but not for a shell.
     """
     text = str(value)
     if shlex.quote(text) == text:
@@ -104,9 +104,10 @@ def job_script(planned: PlannedRun, campaign: Campaign, folder: Path) -> str:
 
 
 def shards_script(cluster: Cluster, folder: Path) -> str:
-    """Return the script of an array whose tasks each read one shard of logs from `folder`.
+    """Return the script of a job array in which each task reads one shard of logs.
 
-    Raises UserError as `job_script` does.
+    folder: the folder with the shards. Raises UserError if its path contains a line break or a
+    control character.
     """
     _require_printable(str(folder))
     limit = cluster.time_limit
@@ -161,11 +162,11 @@ def _mounts(campaign: Campaign, folder: Path) -> list[str]:
 
 
 def _binding(run: Run, cluster: Cluster, folder: Path) -> dict[str, Any] | None:
-    """Return how to call the program that binds ranks to cores; None without a binding.
+    """Return the call of the program that binds ranks to cores; None if ranks are not bound.
 
     program: the path of the program.
     words: its first arguments: the kind of binding, `numa` or `custom`, and the values of that
-    kind. The command of the rank comes after these arguments.
+    kind. After these arguments comes the command of the rank.
     """
     if cluster.binding == "none":
         return None
@@ -178,7 +179,7 @@ def _binding(run: Run, cluster: Cluster, folder: Path) -> dict[str, Any] | None:
 
 
 def binding_files(cluster: Cluster) -> dict[str, str]:
-    """Return the files, by name, that a run's folder needs for binding its ranks."""
+    """Return the files that a run's folder needs to bind ranks to cores: their texts, by name."""
     if cluster.binding == "none":
         return {}
     return {BIND_FILE: _workload(BIND_FILE)}
@@ -186,9 +187,9 @@ def binding_files(cluster: Cluster) -> dict[str, str]:
 
 @cache
 def _workload(name: str) -> str:
-    """Return the source text of a program in `orchestrator/workloads`.
+    """Return the source of a program in `orchestrator/workloads` that runs without teralog.
 
-    The program runs without teralog: a job script contains it, or it is a file in a run's folder.
+    The text becomes a part of a job script, or a file in a run's folder.
     """
     return (files("orchestrator.workloads") / name).read_text(encoding="utf-8")
 

@@ -56,7 +56,11 @@ def possible_runs(
 
 
 def submitted_runs(campaign: Campaign, store: CampaignStore) -> list[PlannedRun]:
-    """Return the runs that were submitted; while a submit is active, all runs of the campaign."""
+    """Return the runs that were submitted.
+
+    While a `submit` is active, returns all runs of the campaign, because it may submit each of
+    them.
+    """
     # If the file system has no locks, what is on record must do.
     with suppress(OSError):
         if locks.is_held(store.submit_lock):
@@ -84,9 +88,10 @@ def refuse_edited(campaign: Campaign, store: CampaignStore) -> None:
 def refuse_runs_elsewhere(
     campaign: Campaign, store: CampaignStore, others: Sequence[Elsewhere]
 ) -> None:
-    """Raise UserError if a run was started in another results folder and has not ended in `store`.
+    """Raise UserError if a run that is still to be run was started in another results folder.
 
-    others: the other results folders, with the runs of this campaign in them.
+    store: this results folder. A run is still to be run if it has no end in `store`, or was
+    interrupted. others: the other results folders, each with the runs of this campaign in it.
     """
     runs = missing_runs(campaign.runs, store) if others else ()
     missing = {planned.run_id for planned in runs}
@@ -103,9 +108,9 @@ def refuse_runs_elsewhere(
 
 
 def missing_runs(runs: Sequence[PlannedRun], store: CampaignStore) -> list[PlannedRun]:
-    """Return the runs that have not ended on their own: not started, or interrupted.
+    """Return the runs that were not started, or were interrupted.
 
-    Runs that were given up, because a run before them failed, are left out.
+    Runs that were given up, because an earlier run of their series failed, are left out.
     """
     return [
         planned

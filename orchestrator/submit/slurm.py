@@ -194,11 +194,12 @@ def _asking_for(
     store: CampaignStore,
     time_limit_seconds: int | None,
 ) -> list[str]:
-    """Return the options with which sbatch or salloc requests an allocation for one group of runs.
+    """Return the sbatch or salloc options for an allocation in which one group of runs can run.
 
-    parts: the groups of runs. The allocation is large enough for every run of all groups. Its time
-    is enough for the longest group, whose runs start one after another. time_limit_seconds: the
-    allocation's time limit; None to compute it from the groups.
+    parts: the groups of runs; each group gets its own allocation with the same options. So the
+    nodes are enough for every run of all groups, and the time is enough for the group with the
+    longest total time. time_limit_seconds: a time limit that replaces this computed time; None to
+    keep it.
     """
     scripts = [
         job_script(run, campaign, store.run(run.run_id).path) for part in parts for run in part

@@ -1,4 +1,4 @@
-"""Cancel runs on Slurm: those in the queue, those being submitted, and all others.
+"""Cancel runs on Slurm, in every state: in the queue, running, not started, or being submitted.
 
 teralog first asks Slurm to end the jobs, and only then writes files. So a job is cancelled even if
 the disk is full.
@@ -79,7 +79,7 @@ def cancel_runs(
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """The recorded state and attempts of a run at one moment."""
+    """A run with its recorded state and attempts, as read at one moment."""
 
     planned: PlannedRun
     state: str
@@ -99,10 +99,11 @@ class _Look:
         return None if self.state == UNKNOWN else open_attempt(self.run_id, self.attempts)
 
     def is_meant(self, state: str | None) -> bool:
-        """Return whether the run can be cancelled, and is in the requested state.
+        """Return whether this run is to be cancelled.
 
-        state: the requested state; None for any state. A run that is being submitted counts as
-        PENDING. A run whose job Slurm no longer knows cannot be cancelled.
+        It must be in the requested state, and it must be possible to cancel it. state: the
+        requested state; None for any state. A run that is being submitted counts as PENDING. A run
+        whose job Slurm no longer knows cannot be cancelled.
         """
         if self.state == SUBMITTING:
             return state in (None, "PENDING")
@@ -117,7 +118,7 @@ def _look(runs: Iterable[PlannedRun], store: CampaignStore) -> list[_Look]:
 
 
 def _once(tell: Tell) -> Tell:
-    """Return a function that calls `tell` only once for each different sentence."""
+    """Return a function that passes a sentence to `tell` only if it has not passed it before."""
     sentences: set[str] = set()
 
     def tell_once(sentence: str) -> None:
@@ -200,7 +201,7 @@ def _cancel(
 
 
 def _cancel_in_allocation(looks: Iterable[_Look], store: CampaignStore) -> Iterator[str]:
-    """End the runs that `submit --here` has started; yield the failures."""
+    """End the runs that `submit --here` has started; yield a sentence for each failure."""
     from orchestrator.local.executor import cancel_local_run
 
     for look in looks:
@@ -219,10 +220,11 @@ def _mark_not_started(
     store: CampaignStore,
     refusals: dict[str, str],
 ) -> None:
-    """Record that unstarted runs are cancelled; add failures to `refusals`, by run id.
+    """Record for each run that was not started that it is cancelled.
 
-    A queued run counts as not started, too, if Slurm removed it because a run on which it depends
-    failed.
+    A run that Slurm removed from its queue because an earlier run failed counts as not started,
+    too.
+    refusals: changed in place: gets a sentence for each run that could not be recorded, by run id.
     """
     for look in looks:
         if look.run_id in refusals or look.state != NOT_STARTED:

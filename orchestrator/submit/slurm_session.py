@@ -38,7 +38,7 @@ _LATER = "; submit again when some have ended, or let `submit --wait` do it"
 
 
 class _LimitError(UserError):
-    """Slurm accepts no more jobs now.
+    """Slurm refuses to accept more jobs at this time.
 
     submitted: how many runs of the current group were submitted before Slurm refused the rest.
     """
@@ -50,10 +50,10 @@ class _LimitError(UserError):
 
 @dataclass(slots=True)
 class SlurmSession:
-    """One submit to Slurm.
+    """One call of `submit` on a Slurm cluster.
 
-    lock: held by the submit and by every sbatch that it starts; None if the file system has no
-    locks.
+    lock: the campaign's lock, which this process and every sbatch that it starts hold; None if the
+    file system has no locks.
     """
 
     campaign: Campaign
@@ -151,7 +151,7 @@ class SlurmSession:
         self._refuse_missed([run for run in fitting if run.run_id not in places])
 
     def _refuse_missed(self, runs: Sequence[PlannedRun]) -> None:
-        """Raise UserError if `teralog cancel` named some of `runs` before they were submitted."""
+        """Raise UserError if `teralog cancel` named some of `runs`; these were not submitted."""
         named = self._named()
         if missed := sum(run.run_id in named for run in runs):
             them = "it" if missed == 1 else "them"
@@ -161,7 +161,7 @@ class SlurmSession:
             )
 
     def _named(self) -> set[str]:
-        """Return the ids of the runs that `teralog cancel` has named since this submit began."""
+        """Return the ids of the runs that `teralog cancel` named after this submit began."""
         return self.store.cancel_marks.runs(without=self._earlier_marks)
 
     def _scripts(
@@ -169,8 +169,8 @@ class SlurmSession:
     ) -> list[Script]:
         """Return the job scripts of runs, each with the id of the run that must complete first.
 
-        That run is the nearest earlier run of the series that has not ended. If there is none, the
-        id is None.
+        That run is the nearest earlier run of the series that has not ended; None if there is none.
+        texts: the text of each job script, by run id. queued: the ids of runs in Slurm's queue.
         """
         unended = {run.run_id for run in runs}.union(queued)
 
@@ -332,10 +332,10 @@ class SlurmSession:
     def _heed_cancel(
         self, folder: BatchFolder, attempts: Sequence[Attempt], claimed: Sequence[Script]
     ) -> None:
-        """Release claimed runs and raise _CancelledError if `teralog cancel` names one of them.
+        """Raise _CancelledError if `teralog cancel` names one of the claimed runs.
 
-        This method is called after the runs were claimed. So a `cancel` that begins later finds the
-        claims, and waits for this submit.
+        Before that, the method releases all claimed runs. This method is called after the runs were
+        claimed. So a `cancel` that begins later finds the claims, and waits for this submit.
         """
         if self._named().isdisjoint(script.run_id for script in claimed):
             return
@@ -346,10 +346,10 @@ class SlurmSession:
     def _refused(
         self, batch: RunBatch, intent: Intent, attempts: Sequence[Attempt], refused: RefusedError
     ) -> Receipt:
-        """Find out whether sbatch created a job although it failed; return the receipt of the job.
+        """Return the receipt of a job that sbatch created although it reported an error.
 
-        Raises UserError if there is no such job, or if Slurm does not answer. Raises _LimitError if
-        Slurm may accept fewer runs.
+        Raises UserError if sbatch created no job, or if Slurm does not answer. Raises _LimitError
+        instead if sbatch created no job, but may accept fewer runs.
         """
         message = str(refused)
         try:
@@ -390,10 +390,10 @@ class SlurmSession:
 
 
 def _comment(run_id: str, labels: Mapping[str, str]) -> str:
-    """Return the comment that squeue shows for a job or array task of one run: its id and label.
+    """Return the comment that squeue shows for a run's job or array task: the run's id and label.
 
-    An array's job has another comment when it is submitted. Each of its tasks sets the comment of
-    its run when it starts.
+    A job array is submitted with another comment. When one of its tasks starts, the task replaces
+    its own comment by that of its run.
     """
     return f"{run_id}: {printable(labels[run_id])[:_COMMENT_LENGTH]}"
 
@@ -403,7 +403,10 @@ class _CancelledError(Exception):
 
 
 def _with_defaults(asked: SbatchOptions, cluster: Cluster) -> SbatchOptions:
-    """Return the user's sbatch options, completed with the profile's options."""
+    """Return the user's sbatch options, with the profile's values where the user gave none.
+
+    The nodes that the profile excludes are added to the nodes that the user excludes.
+    """
     if asked.throttle is None:
         asked = replace(asked, throttle=cluster.throttle)
     if asked.exclude and cluster.exclude:
@@ -413,12 +416,12 @@ def _with_defaults(asked: SbatchOptions, cluster: Cluster) -> SbatchOptions:
 
 
 def _rank(run: PlannedRun) -> int:
-    """Return how many runs come before a run in its series; 0 without a series."""
+    """Return how many runs of a run's series start before it; 0 without a series."""
     return 0 if run.series is None else len(run.series.before(run.run_id))
 
 
 def _halfway(done: int, left: int, jobs: Sequence[str]) -> str:
-    """Return a sentence on how many runs were submitted before a failure, and how many were not.
+    """Return a sentence about a submit that failed after some runs were submitted.
 
     done: how many runs were submitted. left: how many were not. jobs: the ids of the submitted
     jobs.

@@ -1,4 +1,4 @@
-"""Read the training program's command line from a job script, with the help of bash."""
+"""Read the command that starts the training program from a job script, by running bash."""
 
 import subprocess
 

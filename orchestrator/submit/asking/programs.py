@@ -51,7 +51,10 @@ def with_answers(campaign: Campaign, answers: ProgramAnswers) -> Campaign:
 
 
 def ask_programs(campaign: Campaign) -> ProgramAnswers:
-    """Ask the program of each run; runs that other checks found impossible are left out."""
+    """Ask the program of each run whether it accepts the run's arguments.
+
+    Runs with problems that other checks found are left out.
+    """
     problems: dict[str, tuple[str, ...]] = {}
     remarks: dict[str, list[str]] = {}
     with tempfile.TemporaryDirectory(prefix="teralog-ask-") as folder:
@@ -78,10 +81,11 @@ def ask_programs(campaign: Campaign) -> ProgramAnswers:
 
 
 def _by_asker(campaign: Campaign, remarks: dict[str, list[str]]) -> dict[Path, list[PlannedRun]]:
-    """Group the runs by the Python file that asks their program about its arguments.
+    """Return the runs, grouped by the Python file that asks their program about its arguments.
 
-    Impossible runs are left out. Runs whose program cannot be asked are in no group.
-    remarks: gets the labels of these runs, by the reason.
+    Runs with problems are left out. Runs whose program cannot be asked are in no group. `remarks`
+    is
+    changed in place: for each reason why programs cannot be asked, it gets the labels of the runs.
     """
     runs_by_program: dict[Path, list[PlannedRun]] = {}
     for planned in campaign.runs:
@@ -123,10 +127,10 @@ def _reason(campaign: Campaign, planned: PlannedRun) -> str | None:
 
 
 def _order(campaign: Campaign, planned: PlannedRun, folder: Path) -> dict[str, Any]:
-    """Return the input of the module that asks a run's program about its arguments.
+    """Return the input for the module that asks a run's program about its arguments.
 
-    It consists of the program, its arguments, and the facts of `order_of`. Writes the run's
-    configuration files below `folder`.
+    The input contains the program, its arguments, and the facts that `order_of` returns. The
+    function also writes the run's configuration files into a new folder in `folder`.
     """
     place = folder / planned.run_id
     place.mkdir()
@@ -144,10 +148,10 @@ def _order(campaign: Campaign, planned: PlannedRun, folder: Path) -> dict[str, A
 
 
 def order_of(run: Run, cluster: Cluster, configs: Sequence[str]) -> dict[str, Any]:
-    """Return facts about a run that are needed to ask its program, e.g. the number of ranks.
+    """Return facts about a run that the program's command line lacks, e.g. the number of ranks.
 
-    These facts are not on the program's command line. The module that asks the program gets them.
-    configs: the paths of the run's configuration files.
+    The module that asks the program about its arguments needs these facts. configs: the paths of
+    the run's configuration files.
     """
     capability = None if cluster.gpu is None else compute_capability(cluster.gpu)
     return {
@@ -168,7 +172,11 @@ def _by_program(orders: Iterable[Mapping[str, Any]]) -> dict[str, list[int]]:
 def _answers(
     cluster: Cluster, asker: Path, orders: Sequence[Mapping[str, Any]], folder: Path
 ) -> list[dict[str, Any]] | str:
-    """Return the program's answer about each run, or a sentence on why there is none."""
+    """Return the program's answer about each run; a sentence with the reason if it gave no answers.
+
+    asker: the Python file that asks the program. orders: the input of that file, one entry per run.
+    folder: gets the file that contains `orders`.
+    """
     file = folder / "orders.json"
     file.write_text(json.dumps(orders), encoding="utf-8")
     python = cluster.python or sys.executable
