@@ -63,11 +63,12 @@ class PlannedRun:
 
 @dataclass(frozen=True, slots=True)
 class Campaign:
-    """A campaign file, read and expanded.
+    """A campaign file, read and expanded into runs.
 
-    notes: sentences on the runs that were left out, and why. rehearsal: whether the runs are
-    rehearsed instead of trained. order_seed: None if runs start in the file's order; otherwise the
-    seed of an interleaved order. given_results: the results folder, if the user named one.
+    path: the file. notes: sentences on excluded runs, on runs that occurred twice, and on a
+    `give_up` without effect. rehearsal: whether the runs are rehearsed instead of trained.
+    order_seed: the seed of an interleaved order; None if runs start in the file's order.
+    given_results: the results folder, if the user named one.
     """
 
     path: Path
@@ -93,8 +94,8 @@ class Campaign:
 def load_campaign(path: Path) -> Campaign:
     """Read the campaign file at `path` and expand it into runs.
 
-    Impossible runs are kept, with their problems. Raises UserError with all problems of the file
-    itself, each sentence with the file and the path of the key.
+    An impossible run is kept, with its problems. Raises UserError if the file itself has problems.
+    The error contains a sentence for each of these, with the file and the path of the key.
     """
     checked = _with_configs(read_campaign_file(path), path.parent)
     try:
@@ -109,10 +110,10 @@ def load_campaign(path: Path) -> Campaign:
 
 
 def _with_configs(checked: Checked, folder: Path) -> Checked:
-    """Replace each path under a key `model.config` by the content of the file at this path.
+    """Replace each path under `model.config` by the content of the config.json at this path.
 
-    checked: the campaign file. The file at the path is a config.json. If it cannot be read, the
-    path stays, and the result has one more problem.
+    checked: the campaign file. folder: the folder to which the paths are relative. If a config.json
+    cannot be read, its path stays in the file, and the result contains a problem about it.
     """
     file, problems = checked.file, []
 
@@ -147,7 +148,8 @@ def _with_configs(checked: Checked, folder: Path) -> Checked:
 def _checked_entries(checked: Checked) -> tuple[Cluster, tuple[Entry, ...]]:
     """Return the cluster that a campaign file names, and the entries of the file.
 
-    Raises UserError with all problems of the file.
+    An entry contains the values of one run. If the cluster has a time limit, it is added to entries
+    without a time limit. Raises UserError with all problems of the file.
     """
     problems = list(checked.problems)
     try:
@@ -167,8 +169,8 @@ def _checked_entries(checked: Checked) -> tuple[Cluster, tuple[Entry, ...]]:
 def _unused(file: CampaignFile, all_entries: Sequence[Entry]) -> dict[str, Any]:
     """Return the defaults that every entry overrides.
 
-    They are checked like other values, although no run has them, so that a mistake in a default is
-    always reported.
+    No run has these values. They are returned so that the caller can check them too, and report a
+    mistake in any default.
     """
     if not (file.matrix or file.include):
         return {}
@@ -232,7 +234,10 @@ def _runs(
 
 
 def _planned_run(run: Run, cluster: Cluster, warmup: Warmup, folder: Path) -> PlannedRun:
-    """Return a run with its problems, warnings and memory forecast, without identity and label."""
+    """Return a run with its problems, warnings and memory forecast.
+
+    Its identity and its label are empty texts.
+    """
     memory = run_forecast(run, cluster)
     unknown, doubtful = argument_findings(run, user_paths(run, folder))
     return PlannedRun(

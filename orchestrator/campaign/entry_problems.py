@@ -18,9 +18,9 @@ def entry_problems(
 ) -> list[str]:
     """Return every problem that makes it impossible to build runs from these entries.
 
-    A problem of several entries is returned once. frameworks: the frameworks that the campaign file
-    names. complete: whether the whole file could be read. If not, no value is reported as missing,
-    because the unreadable part may contain it.
+    A problem that several entries have is returned once. frameworks: the frameworks that the
+    campaign file names. complete: whether the whole file could be read. If it is false, no value is
+    reported as missing, because the unreadable part of the file may contain the value.
     """
     problems: dict[str, None] = {}
     # Entries share their values: each is checked once per framework. The file keeps the values
@@ -51,9 +51,10 @@ def _framework(entry: Entry) -> str | None:
 def _value_problems(
     entry: Entry, name: str, framework: str | None, frameworks: Collection[str]
 ) -> Iterator[str]:
-    """Yield the problems of the value `name` of an entry.
+    """Yield the problems of an entry's value for the parameter `name`.
 
-    framework: the framework of the entry; None if it is not known.
+    framework: the framework of the entry; None if it is not known. frameworks: the frameworks that
+    the campaign file names.
     """
     place, given = entry.place(name), {name: entry.values[name]}
     if framework is None or not is_parameter(name, frameworks):
@@ -74,8 +75,8 @@ def _value_problems(
 def _missing(entry: Entry, framework: str | None, wrong: set[str]) -> Iterator[str]:
     """Yield a sentence for each value that an entry lacks.
 
-    wrong: the names of values for which a problem was reported already; there is no second sentence
-    about these.
+    wrong: the parameters of this entry for which a problem was reported already. A missing or
+    incomplete model is not reported if `model` or one of its sizes is among these.
     """
     if framework is None:
         if "framework" not in wrong:

@@ -26,9 +26,10 @@ Values = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The values of one run, and their position in the file.
+    """The values of one run, by parameter, before they are checked.
 
-    inherited: the names of values that come only from the file's defaults.
+    where: the part of the campaign file that contains the entry, e.g. `include[0]`. inherited: the
+    parameters whose values come only from the file's defaults.
     """
 
     where: str
@@ -36,7 +37,7 @@ class Entry:
     inherited: frozenset[str] = frozenset()
 
     def value(self, name: str) -> Any:
-        """Return the given or default value of a parameter; None if the parameter has neither."""
+        """Return the entry's value of a parameter, or else the default; None without either."""
         return self.values.get(name, default(name, self.values.get("framework")))
 
     def place(self, name: str) -> str:
@@ -80,7 +81,10 @@ def entries(file: CampaignFile) -> tuple[Entry, ...]:
 
 
 def make_run(entry: Entry, cluster: str, repeat: int = 1) -> Run:
-    """Return the run of an entry for which `entry_problems` finds no problem."""
+    """Build the run that an entry describes.
+
+    entry: an entry without problems, according to `entry_problems`. cluster: the cluster's name.
+    """
     name = entry.values["framework"]
     framework = FRAMEWORKS[name]
     values = {**framework.implied(entry.values), **entry.values}
@@ -121,7 +125,7 @@ def difference(entry: Entry, name: str, repeat: int) -> tuple[str, Any]:
     """Return a text of all parameters of a run except `name`, and the run's value of `name`.
 
     Two runs have equal texts if they differ at most in the parameter `name`. The text contains
-    `repeat`, but no default values.
+    `repeat`, but no parameter that has its default value.
     """
     framework = entry.values.get("framework")
     rest = {

@@ -93,10 +93,10 @@ _WITHOUT_PARAMETERS = KEYS_OF_FILE.keys() - {"defaults", "matrix", "include"}
 class Checked:
     """The readable part of a campaign file, its cluster, and the problems of its keys.
 
-    The problems do not include those of run parameters, which `entry_problems` finds later.
-    cluster: None if the cluster profile has a problem. complete: whether defaults, matrix and
-    include could all be read. frameworks: the frameworks that the file names, or all frameworks if
-    it names none.
+    rules: the valid rules of `exclude`. cluster: None if the cluster profile has a problem.
+    frameworks: the frameworks that the file names, or all frameworks if it names none. problems:
+    without those of the runs' parameters, which `entry_problems` finds later. complete: whether
+    defaults, matrix and include could all be read.
     """
 
     file: CampaignFile
@@ -109,10 +109,10 @@ class Checked:
 
 
 def read_campaign_file(path: Path) -> Checked:
-    """Read the campaign file at `path`, with all problems of its keys and its cluster.
+    """Read the campaign file at `path`, with all problems of its keys and of its cluster.
 
-    Raises UserError if the file cannot be read, or if it does not contain a mapping. Also raises it
-    if the file contains a value that `read_yaml` does not accept.
+    Raises UserError if the file cannot be read, if it is not a mapping, or if it contains a value
+    that `read_yaml` does not accept.
     """
     data = read_yaml(path, "a campaign file", arguments=argument_names())
     problems = [*mapping_problems("", CampaignFile, data, _belongs), *_empty_lists(data)]
@@ -172,7 +172,7 @@ def _empty_lists(data: Mapping[str, Any]) -> Iterator[str]:
 
 
 def frameworks_in_play(data: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the frameworks that a campaign file names; all frameworks if it names none."""
+    """Return the frameworks that a campaign file names; all frameworks if it names no known one."""
     defaults, matrix, include = (data.get(key) for key in ("defaults", "matrix", "include"))
     named: list[Any] = []
     if isinstance(defaults, dict):
@@ -186,7 +186,10 @@ def frameworks_in_play(data: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _belongs(name: str) -> str | None:
-    """Return a sentence on where a misplaced top-level key belongs; None if that is not known."""
+    """Return where an unknown top-level key of a campaign file belongs, as a sentence.
+
+    Returns None if that is not known.
+    """
     if is_parameter(name, FRAMEWORKS):
         return "it is a parameter of runs: write it under defaults"
     return "it belongs in the cluster profile" if name in field_types(Cluster) else None
@@ -241,9 +244,9 @@ def _rules(data: Mapping[str, Any]) -> tuple[tuple[Rule, ...], list[str]]:
 
 
 def _value_problems(where: str, rule: object, frameworks: tuple[str, ...]) -> Iterator[str]:
-    """Yield a sentence for each value in an `exclude` rule that no run can have.
+    """Yield a sentence for each value in a rule of `exclude` that no run can have.
 
-    This function does not check the names in the rule.
+    where: the path of the rule in the file. An unknown parameter in the rule is not reported here.
     """
     for name, value in rule.items() if isinstance(rule, dict) else ():
         for item in value if isinstance(value, list) else [value]:

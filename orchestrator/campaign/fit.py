@@ -77,7 +77,10 @@ def fits(forecast: MemoryForecast | None, room: Capacity | None) -> str | None:
 
 
 def memory_problem(forecast: MemoryForecast | None, room: Capacity | None) -> str | None:
-    """Return why a run will not fit, with the largest parts of its forecast; None if it may fit."""
+    """Return why a run will not fit into memory, with the largest parts of its forecast.
+
+    Returns None if the run fits or may fit, or if its forecast or the capacity is not known.
+    """
     if forecast is None or room is None or fits(forecast, room) != "no":
         return None
     largest = sorted(forecast.parts, key=lambda part: part.low_gib, reverse=True)[:_NAMED_PARTS]

@@ -18,7 +18,7 @@ from orchestrator.run.identity import run_id
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A run, its block, and its place in the block, both counted from 1."""
+    """A run, the number of its block, and its place in this block, both counted from 1."""
 
     planned: PlannedRun
     block: int
@@ -48,10 +48,10 @@ def interleaved(runs: Sequence[PlannedRun], seed: int) -> Iterator[Placed]:
 def unfinished_blocks(
     runs: Sequence[PlannedRun], missing: Collection[str], seed: int
 ) -> list[list[Placed]]:
-    """Return for each block that has missing runs a list of these missing runs.
+    """Return the missing runs of each block; a block without missing runs is left out.
 
-    missing: the ids of the missing runs. runs: all runs of the campaign, because the place of a run
-    in its block also depends on the completed runs.
+    missing: the ids of the missing runs. runs: all runs of the campaign. Completed runs are needed,
+    too, because the place of a run in its block depends on them.
     """
     placed = [run for run in interleaved(runs, seed) if run.planned.run_id in missing]
     return [list(block) for _, block in groupby(placed, key=lambda run: run.block)]

@@ -36,11 +36,11 @@ _LONG = 40
 
 
 def labels(file: CampaignFile, all_entries: Sequence[Entry]) -> list[str]:
-    """Return a label for each entry: its varying values, in the file's order.
+    """Return a label for each entry: its values of the parameters in which entries differ.
 
-    A value that is the campaign's default is left out unless the matrix names the parameter. A
-    label is for people; it need not be unique. It contains no character that a shell interprets,
-    except spaces.
+    The values are in the file's order. A value that is the campaign's default is left out, unless
+    the parameter is in the matrix. A label is for people; it need not be unique. It contains no
+    character that a shell interprets, except spaces.
     """
     candidates = dict.fromkeys((*file.matrix, *(key for entry in file.include for key in entry)))
     texts = {}
@@ -66,12 +66,12 @@ def _label(entry: Entry, texts: Mapping[str, Mapping[str, str]], file: CampaignF
 
 
 def with_repeat(label: str, repeat: int) -> str:
-    """Return the label of one repeat of a configuration."""
+    """Return the label of a repeat of a configuration: `zero3 r2` for `zero3` and 2."""
     return f"{label} r{repeat}"
 
 
 def without_repeat(label: str) -> str:
-    """Return the label of a configuration, given the label of one of its repeats."""
+    """Return the label of a configuration, given the label of a repeat: `zero3` for `zero3 r2`."""
     return _REPEAT.sub("", label)
 
 
@@ -112,9 +112,9 @@ def _texts(name: str, values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _size(model: Any) -> str | None:
-    """Return a model's number of parameters, e.g. 18.4B, if the file gives its sizes.
+    """Return a model's number of parameters as text, e.g. 18.4B, if the file gives its sizes.
 
-    Returns None for a preset.
+    Returns None for a preset, and for a model whose description is incomplete or wrong.
     """
     shape = model_shape({"model": model}) if isinstance(model, Mapping) else None
     if not isinstance(shape, ModelShape) or "preset" in model:
@@ -137,9 +137,10 @@ def _whole(name: str, value: Any) -> str:
 
 
 def _what_differs(long: Mapping[str, Any]) -> dict[str, str]:
-    """Return a short text for each long mapping or list, without the settings that all have.
+    """Return a short text for each mapping or list, without the settings that all of them contain.
 
-    long: the mappings and lists, each under its repr as the key; the result has the same keys.
+    long: mappings and lists that are too long for a label, each under its repr as the key. The
+    result has the same keys.
     """
     parts = [{*setting_leaves(value)} for value in long.values()]
     common = set.intersection(*parts) if len(parts) > 1 else set()
@@ -158,11 +159,10 @@ def _what_differs(long: Mapping[str, Any]) -> dict[str, str]:
 
 
 def setting_leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield each value inside a setting as a text, with the keys that lead to it.
+    """Yield each value inside a setting as text, after the tuple of keys that leads to this value.
 
-    In a mapping, these values are the innermost ones, except None. A list of arguments has no keys:
-    each option, together with its own values, becomes one text, and an empty tuple replaces the
-    keys.
+    In nested mappings, these are the innermost values, except None. A list of arguments has no
+    keys: each option, together with its own values, becomes one text, after an empty tuple.
     """
     if isinstance(value, dict) and value:
         for key, inner in value.items():
@@ -175,7 +175,7 @@ def setting_leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tup
 
 
 def _options(arguments: Sequence[Any]) -> list[str]:
-    """Return a list of arguments as texts; an option and its values form one text."""
+    """Join each option in a list of arguments with its values: `--lr 1` is one text."""
     texts: list[str] = []
     for argument in arguments:
         text = argument if isinstance(argument, str) else json.dumps(argument)
@@ -187,11 +187,11 @@ def _options(arguments: Sequence[Any]) -> list[str]:
 
 
 def _ends(paths: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], tuple[str, ...]]:
-    """Return for each path the shortest end that only this path has.
+    """Return for each path its shortest end that is not also an end of another path.
 
-    A path is a tuple, e.g. of the folders and the name of a file. An end is a tuple of its last
-    parts: (b, c) is an end of (a, b, c). If every end of a path is also an end of another path, the
-    result is the whole path.
+    A path is a tuple, e.g. of the folders and the name of a file. An end consists of the last parts
+    of a path: (b, c) is an end of (a, b, c). If a path has no such end, the result is the whole
+    path.
     """
     all_ends = {path: [path[start:] for start in range(len(path))][::-1] for path in paths}
     counts = Counter(end for ends in all_ends.values() for end in ends)

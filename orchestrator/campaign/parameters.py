@@ -35,7 +35,7 @@ _TRAINING = Training()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSizes:
-    """The sizes of a model; a size given next to a preset replaces that size of the preset."""
+    """The sizes of a model. A size that a run sets replaces the same size of its preset."""
 
     num_layers: Annotated[Size | None, Field(description="Transformer layers.")] = None
     hidden_size: Annotated[Size | None, Field(description="Width of the model.")] = None
@@ -213,9 +213,9 @@ def argument_names() -> frozenset[str]:
 
 
 def is_parameter(name: str, frameworks: Iterable[str]) -> bool:
-    """Return whether a campaign file may set `name`, with one of these frameworks.
+    """Return whether a campaign file may set `name` as a parameter of one of these frameworks.
 
-    teralog computes all other values.
+    A file may not set values that teralog computes, e.g. the world size.
     """
     return name in COMMON or any(name in option_names(framework) for framework in frameworks)
 
@@ -228,9 +228,9 @@ def parameter_problems(
 ) -> Iterator[str]:
     """Yield a sentence for each problem of the parameters in one part of a campaign file.
 
-    where: the path of this part, e.g. `defaults`; every sentence begins with it. A parameter is
-    valid if at least one of `frameworks` has it and accepts its value. elsewhere: for each key that
-    belongs in another part of the file, a hint. The sentence about a misplaced key ends with it.
+    where: the path of this part, e.g. `defaults`; every sentence begins with the path. A parameter
+    is valid if at least one of `frameworks` has it and accepts its value. elsewhere: keys that
+    belong in another part of the file, each with a hint that ends the sentence about this key.
     """
     kinds = (CommonParameters, *(FRAMEWORKS[name].options for name in frameworks))
     for name, value in values.items():

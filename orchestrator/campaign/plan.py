@@ -35,7 +35,8 @@ class _Planned:
     def fits(self) -> str | None:
         """Whether the run fits into memory: `yes`, `no` or `maybe`; None if that is not known.
 
-        The answer `no` means that submit refuses the run.
+        `no` is only returned if `submit` refuses the run, which depends on the forecast before
+        calibration. If only the calibrated forecast does not fit, the value is `maybe`.
         """
         if self.planned.memory_problem:
             return "no"
@@ -44,7 +45,7 @@ class _Planned:
 
     @property
     def interval(self) -> str | None:
-        """The smallest and the largest memory of the forecast in GiB, as text.
+        """The low and the high end of the memory forecast in GiB, as text.
 
         None without a forecast.
         """
@@ -152,7 +153,7 @@ def _memory_record(row: _Planned) -> dict[str, Any] | None:
 
 
 def calibration_lines(calibrations: Calibrations) -> list[str]:
-    """Return one sentence for each framework whose forecasts are corrected with finished runs."""
+    """Return a sentence for each framework whose memory forecasts finished runs calibrate."""
     return [
         f"memory of {framework}: calibrated on {calibration.runs} finished runs, whose peaks were "
         f"{calibration.lowest:.2f} to {calibration.highest:.2f} times the middle of their forecasts"
@@ -161,7 +162,11 @@ def calibration_lines(calibrations: Calibrations) -> list[str]:
 
 
 def plan_totals(campaign: Campaign, states: States = NO_STATES) -> str:
-    """Return one line: the number of runs in each state, and the GPU-hours of the runs to start."""
+    """Return one line: the number of runs in each state, the GPU-hours to start, and the notes.
+
+    states: as in `plan_table`. A run without a state counts as `to start` or `impossible`. The
+    notes are those of the campaign, e.g. on excluded runs.
+    """
     words = Counter(_state(planned, states) for planned in campaign.runs)
     hours = sum(
         planned.run.resources.gpu_hours
@@ -177,18 +182,18 @@ def plan_totals(campaign: Campaign, states: States = NO_STATES) -> str:
 
 
 def _state(planned: PlannedRun, states: States) -> str:
-    """Return the state of a run; if it has none, whether `submit` will start or refuse the run."""
+    """Return a run's state; without one, `to start` or, if submit refuses it, `impossible`."""
     state = states.get(planned.run_id)
     return state or (_IMPOSSIBLE if planned.refusals else _TO_START)
 
 
 def problem_lines(campaign: Campaign) -> list[str]:
-    """Return one sentence for each problem, with the runs that have it."""
+    """Return a sentence for each problem of the campaign's runs, with the labels of its runs."""
     return _lines(campaign, lambda planned: planned.refusals)
 
 
 def warning_lines(campaign: Campaign) -> list[str]:
-    """Return one sentence for each warning, with the runs that have it."""
+    """Return a sentence for each warning about the campaign's runs, with the labels of its runs."""
     return _lines(campaign, lambda planned: planned.warnings)
 
 

@@ -11,7 +11,7 @@ from orchestrator.frameworks.table import FRAMEWORKS
 
 
 def campaign_schema() -> dict[str, Any]:
-    """Return the schema with which editors complete and check a campaign file."""
+    """Return the JSON schema by which editors complete and check the keys of a campaign file."""
     schema = TypeAdapter(CampaignFile).json_schema()
     parameters = _parameters()
     single = {"type": "object", "properties": parameters, "additionalProperties": False}

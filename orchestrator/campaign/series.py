@@ -7,14 +7,14 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class ParameterSeries:
-    """Runs that differ only in one parameter, sorted by its value."""
+    """Runs that differ only in one parameter, sorted by their value of this parameter."""
 
     parameter: str
     values: tuple[Any, ...]
     run_ids: tuple[str, ...]
 
     def before(self, run_id: str) -> tuple[str, ...]:
-        """Return the ids of the runs that are before a run in its series."""
+        """Return the ids of the runs that come before the run `run_id` in this series."""
         return self.run_ids[: self.run_ids.index(run_id)]
 
     def given_up(self, run_id: str, failed: Callable[[str], bool]) -> str | None:

@@ -9,7 +9,7 @@ from orchestrator.run.model import Run
 
 
 def user_paths(run: Run, folder: Path) -> dict[str, str]:
-    """Return the absolute paths in a run's options, by the name of the option.
+    """Return the absolute path of each file or folder that a run's options name, by option.
 
     folder: the folder of the campaign file, to which paths are relative. `~` and environment
     variables are replaced by the values that they have in this process.
