@@ -53,10 +53,10 @@ results_option = click.option(
 
 
 class Positive(click.FloatRange):
-    """A finite number above zero."""
+    """The type of options whose value is a finite number above zero."""
 
     def __init__(self) -> None:
-        """Accept every number above zero."""
+        """Set the lower limit to zero, which is itself not accepted."""
         super().__init__(min=0, min_open=True)
 
     def convert(
@@ -76,19 +76,19 @@ _EARLIER_NAMES = {"table": "text", "md": "markdown"}
 
 
 class Format(click.Choice[str]):
-    """The type of `--format`: a name in FORMATS, or the name of a format in an earlier teralog."""
+    """The type of `--format`: a name in FORMATS, or a name that such a format had in the past."""
 
     def __init__(self) -> None:
-        """Accept the names of all formats in which a table can be printed."""
+        """Accept the names in FORMATS."""
         super().__init__(FORMATS)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the current name of the format."""
+        """Return the format's name in FORMATS; the user may have typed an earlier name."""
         return str(super().convert(_EARLIER_NAMES.get(value, value), param, ctx))
 
 
 def check_format(layout: str, *, to_terminal: bool) -> str:
-    """Return the given format, if the output can be written in it.
+    """Return `layout`, the name of a format in FORMATS, if a table can be written in this format.
 
     Raises UserError for Parquet if the output is a terminal or if pyarrow is not installed.
     """
@@ -102,7 +102,7 @@ def check_format(layout: str, *, to_terminal: bool) -> str:
 
 
 def _format(ctx: click.Context, param: click.Parameter, value: str) -> str:
-    """Check the value of `--format` before the command does its work.
+    """Return the value of `--format`; click calls this before the command does its work.
 
     Raises UserError if the output cannot be written in this format.
     """
@@ -153,9 +153,9 @@ format_option = options(
 
 
 def json_option(what: str) -> Callable[[Command], Command]:
-    """Return a decorator that adds the option `--json`, for commands without a table.
+    """Return a decorator that adds the option `--json`, for commands that print no table.
 
-    what: a noun for the printed values, for the help text "Print WHAT as JSON.".
+    what: a noun for the printed values; the help text of the option is "Print WHAT as JSON.".
     """
     return click.option("--json", "as_json", is_flag=True, help=f"Print {what} as JSON.")
 
@@ -232,8 +232,8 @@ def open_campaign(
 
     results: the value of `--results`, or None.
     rehearsed: whether to return the campaign's rehearsal instead, with the rehearsal's folder.
-    allow_unknown_arguments: if true, arguments that a program does not accept give a warning
-        instead of making the run impossible.
+    allow_unknown_arguments: if true, an argument that a run's program does not accept causes only
+        a warning. If false, the run is impossible.
     """
     from dataclasses import replace
 
@@ -274,13 +274,16 @@ def open_campaign(
 
 
 def _is_typed(option: str) -> bool:
-    """Return whether the user typed an option; if not, it is a default or from the environment."""
+    """Return whether the user typed an option in the command line.
+
+    If not, its value is the default or comes from an environment variable.
+    """
     source = click.get_current_context().get_parameter_source(option)
     return source is ParameterSource.COMMANDLINE
 
 
 def other_results(campaign: "Campaign", store: "CampaignStore") -> "list[Elsewhere]":
-    """Return the folders with results of a campaign, except the results folder that is used.
+    """Return folders that also contain results of a campaign, except the folder of `store`.
 
     Looks near the campaign file and in the current folder. For a rehearsal, the result is empty.
     """
@@ -301,8 +304,8 @@ def from_here(path: Path) -> str:
 def refresh_records(campaign: "Campaign", store: "CampaignStore") -> bool:
     """Update the records of a campaign's runs; return whether they are up to date now.
 
-    Prints a message if Slurm did not answer. Prints another message if the campaign was only
-    rehearsed, because then no run was measured.
+    Prints a message for each reason why they are not, e.g. that Slurm did not answer. Prints
+    another message if the campaign was only rehearsed, because then no run was started.
     """
     from orchestrator.submit.choose_backend import backend
 
@@ -320,7 +323,7 @@ def refresh_records(campaign: "Campaign", store: "CampaignStore") -> bool:
 
 @contextmanager
 def told_if_slow(sentence: str, seconds: float = 3.0) -> Iterator[None]:
-    """Print a sentence to stderr if the `with` block takes longer than `seconds`.
+    """Print a sentence to stderr if the code in the `with` block takes longer than `seconds`.
 
     sentence: the reason for the wait. Nothing is printed if stderr is not a terminal.
     """
@@ -368,10 +371,13 @@ def print_table(
 ) -> None:
     """Print a table in the format `layout`, one of FORMATS.
 
-    `table` and `values` return the table for people, and the table for CSV and Parquet. `records`
-    returns the rows for JSON; if `whole` is given, it is printed instead. `sentences` are the lines
-    below the table for people. `text` returns what the format `text` shows instead of the table for
-    people and its lines.
+    table: a function that returns the table for people.
+    sentences: the lines below the table for people.
+    text: a function that returns what the format `text` shows instead of `table` and `sentences`.
+    records: a function that returns one object per row, for JSON.
+    whole: the JSON value to print instead of `records`.
+    values: a function that returns the table for CSV and Parquet; if None, the table is made from
+        `records`.
     """
     made = table_text(
         layout, table, records, values=values, whole=whole, sentences=sentences, text=text
@@ -391,14 +397,15 @@ def table_text(
 ) -> str | bytes:
     """Return a table as text, or as bytes for Parquet, in the format `layout`, one of FORMATS.
 
-    Of the functions in the arguments, only those that the format needs are called.
+    Calls only those functions in the arguments that the format needs.
 
     table: a function that returns the table for people.
     sentences: the lines below the table for people.
-    text: a function that returns what the format `text` shows instead of that table and its lines.
+    text: a function that returns what the format `text` shows instead of `table` and `sentences`.
     records: a function that returns one object per row, for JSON.
     whole: the JSON value to return instead of `records`.
-    values: a function that returns the table for CSV and Parquet; None makes it from `records`.
+    values: a function that returns the table for CSV and Parquet; if None, the table is made from
+        `records`.
     """
     from orchestrator.common.latex import as_latex, latex_comment
     from orchestrator.common.parquet import as_parquet
@@ -440,7 +447,7 @@ def submit_line(campaign: "Campaign") -> str:
 def exit_for(failed: "Sequence[RunStatus]", campaign: "Campaign") -> None:
     """Print the failed runs and the command that starts them again, and exit with 1.
 
-    Does nothing if no run failed.
+    failed: the failed runs; if it is empty, the function does nothing.
     """
     from orchestrator.status.table import failure_line
 
@@ -454,7 +461,7 @@ def exit_for(failed: "Sequence[RunStatus]", campaign: "Campaign") -> None:
 
 @contextmanager
 def interruptible(sentence: str | None = None) -> Iterator[None]:
-    """End the command with exit code 130 on Ctrl-C, SIGTERM or SIGHUP.
+    """On Ctrl-C, SIGTERM or SIGHUP in the `with` block, end the command with exit code 130.
 
     sentence: what to print to stderr in that case; None prints nothing. If SIGHUP is ignored, e.g.
     under nohup, it stays ignored.

@@ -1,4 +1,4 @@
-"""The commands that test whether a difference is real, and show the sources of noise."""
+"""The commands that test whether one group of runs is faster, and show the sources of noise."""
 
 import re
 import sys
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 
 class Percent(click.ParamType[float]):
-    """A percentage from 0 to below 100, e.g. 5%."""
+    """The type of options whose value is a percentage from 0 to below 100, e.g. 5%."""
 
     name = "percent"
 
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        """Convert 5% to 0.05."""
+        """Convert the user's text to a fraction of 1, e.g. 5% to 0.05."""
         if isinstance(value, float):
             return value
         match = re.fullmatch(r"(?P<percent>[0-9]{1,2}(?:\.[0-9]+)?)%", str(value))
@@ -158,7 +158,7 @@ def noise(campaign: Path, results: Path | None, layout: str) -> None:
 def _refuse_misuse(
     a: str, b: str | None, by: str | None, expression_a: str | None, expression_b: str | None
 ) -> None:
-    """Raise UsageError if the arguments choose no runs to compare, or contradict each other."""
+    """Raise UsageError if the arguments of `compare` choose no runs, or contradict each other."""
     from orchestrator.compare.published_row import is_published
 
     if is_published(a):
@@ -183,10 +183,11 @@ def _matched(
     others: "Sequence[MeasuredRun]",
     names: tuple[str, str] | None,
 ) -> "tuple[list[Pairing], list[str]]":
-    """Return pairings of runs, and the labels of configurations without a partner.
+    """Return pairings of runs of A with runs of B, and labels of configurations without a partner.
 
-    names: the names of two campaigns; None if all runs are of one campaign. Raises UserError if a
-    run is on both sides, or if no runs can be paired.
+    chosen, others: the runs of A and of B. names: the names of their two campaigns; None if all
+    runs are of one campaign. Raises UserError if a run is on both sides, or if no runs can be
+    paired.
     """
     from orchestrator.compare.pairing import matched
 
@@ -205,11 +206,11 @@ def _matched(
 
 
 def _named(pairing: "Pairing", names: tuple[str, str] | None) -> "Pairing":
-    """Return a pairing whose two sides, A and B, have different names.
+    """Return the pairing with changed names of its sides A and B, so that the names differ.
 
-    names: the names of the two campaigns. The names of the sides then begin with these names. If
-    `names` is None, the names of the sides change only if they are equal: they then begin with A
-    and B.
+    names: the names of the two campaigns, which are put before the names of the sides. If it is
+    None, both runs are of one campaign. Then "A" and "B" are put before the names of the sides, but
+    only if these names are equal.
     """
     from dataclasses import replace
 
@@ -225,9 +226,9 @@ def _names(a: str, b: str) -> tuple[str, str]:
 
 
 def _name(path: str) -> str:
-    """Return the name of a campaign, given the path of its file or of its results folder.
+    """Return the name of a campaign, given the path of its campaign file or of its results folder.
 
-    For a file, this is its name without the suffix. For a folder, it is the folder's whole name.
+    This is the name of the file without the suffix, or the whole name of the folder.
     """
     return Path(path).absolute().name if Path(path).is_dir() else Path(path).stem
 
@@ -287,7 +288,7 @@ def _holding(
 
 
 def _fail_if_slower(comparisons: "Sequence[Compared]", part: float) -> None:
-    """Exit with 1 if in any comparison A is certainly slower than B, or has no speed to compare.
+    """Exit with 1 if A is certainly slower than B in a comparison, or if a speed is missing in it.
 
     part: by how much A may be slower: a fraction of 1, e.g. 0.05 for 5 %.
     """

@@ -33,7 +33,7 @@ _UNITS = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "t": 10**12}
 
 
 class _Count(click.ParamType[int]):
-    """An integer of at least 1, which the user may write as 300e9 or 300B."""
+    """The type of options whose value is an integer of at least 1, e.g. 300e9 or 300B."""
 
     name = "count"
 
@@ -49,9 +49,9 @@ class _Count(click.ParamType[int]):
 
 
 def _preset(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    """Return the name of a model as the user wrote it.
+    """Return the value of `--model` unchanged.
 
-    Prints a note if another preset has the same name except for upper and lower case.
+    Prints a note if two presets have this name, apart from upper and lower case.
     """
     from orchestrator.run.presets import is_preset, other_preset_note
 
@@ -349,7 +349,7 @@ def time(
 
 
 def _cases(campaign: Path | None, options: dict[str, Any]) -> "list[Case]":
-    """Return the models and trainings to estimate, from the runs of a campaign or from the options.
+    """Return what to estimate: the runs of a campaign, or the model that the options describe.
 
     Raises UserError with the problems of the campaign file or of the options. Raises UsageError if
     the user gives both a campaign and a model.
@@ -364,7 +364,10 @@ def _cases(campaign: Path | None, options: dict[str, Any]) -> "list[Case]":
 
 
 def _refuse_model(options: dict[str, Any]) -> None:
-    """Raise UsageError if a model is given in addition to a campaign."""
+    """Raise UsageError if the user gave a campaign, and also an option that describes the model.
+
+    options: the values of these options; None or () if not given.
+    """
     given = [name for name, value in options.items() if value not in (None, ())]
     if given:
         name = given[0].replace("_", "-")

@@ -77,7 +77,11 @@ def history(campaign: Path, runs: tuple[str, ...], *, results: Path | None, layo
 def _planned(
     campaign: Path, results: Path | None
 ) -> "tuple[Sequence[PlannedRun], Warmup, CampaignStore, Sequence[str]]":
-    """Return a campaign's runs, warm-up and folder, and a sentence for each damaged file."""
+    """Return four things: a campaign's runs, its warm-up, its results folder, and problems.
+
+    Each problem is a sentence about a record that cannot be read or brought up to date. campaign:
+    the path of a campaign file or of a results folder.
+    """
     from orchestrator.common.errors import UserError
     from orchestrator.store.campaign_store import CampaignStore
     from orchestrator.store.recorded_runs import readable_records, recorded_campaign

@@ -39,7 +39,10 @@ SECTIONS = {
 
 
 class Commands(click.Group):
-    """Commands grouped by purpose; prints the sentences of a UserError and exits with 1."""
+    """The group of all commands, listed by purpose in the help text.
+
+    If a command raises UserError, its messages are printed, and the exit code is 1.
+    """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the commands, in the order of the help text."""

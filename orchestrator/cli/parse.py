@@ -172,7 +172,11 @@ def parse(
 
 
 def _print_unparsed(search: "FoundLogs", layout: str) -> None:
-    """Print `log:line: text` for each line that looks like a step report but cannot be parsed."""
+    """Print the lines of logs that look like step reports but cannot be parsed.
+
+    In the format `text`, a line is printed as `log:line number: text of the line`. Exits with 1 if
+    a path cannot be read.
+    """
     from orchestrator.logs.unparsed import unparsed_records
 
     problems = list(search.problems)
@@ -196,7 +200,7 @@ def _print_unparsed(search: "FoundLogs", layout: str) -> None:
 
 
 def _given(options: dict[str, Any]) -> "Given":
-    """Return the values that the user gives because logs may lack them.
+    """Return the values from the user's options that replace values missing in logs.
 
     Raises UserError if the preset of a model is not known.
     """
@@ -222,7 +226,7 @@ def _given(options: dict[str, Any]) -> "Given":
 
 
 def _refuse_unreadable(paths: tuple[str, ...]) -> None:
-    """Raise UserError for paths that do not exist, before a job waits in a queue."""
+    """Raise UserError for paths that do not exist, so that no job is submitted to read them."""
     names = [path for path in paths if path != "-" and not glob.has_magic(path)]
     missing = [path for path in names if not Path(path).exists()]
     if missing:
@@ -285,7 +289,7 @@ def _bytes_of(log: "Log") -> int:
 
 @contextmanager
 def _temporary_folder() -> "Iterator[Path]":
-    """Yield a temporary folder for the logs of compressed archives; remove it at the end."""
+    """Yield a temporary folder for the logs of compressed archives; remove it after the block."""
     import tempfile
 
     with tempfile.TemporaryDirectory(prefix="teralog-", ignore_cleanup_errors=True) as name:
@@ -310,9 +314,9 @@ def _status() -> "Iterator[Callable[[Path], None]]":
 
 @contextmanager
 def _progress(logs: "Sequence[Log]") -> "Iterator[Callable[[int], None]]":
-    """Show on a terminal how many bytes of the logs were read, and the remaining time.
+    """Show on a terminal how many bytes of the logs have been read, and the remaining time.
 
-    Yields a function; call it after each read with the number of bytes that were read.
+    Yields a function. Call it after each read from a log, with the number of bytes of this read.
     """
     if not sys.stderr.isatty():
         yield lambda count: None

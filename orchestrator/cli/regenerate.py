@@ -164,7 +164,7 @@ def _column_name(text: str) -> tuple[str, str]:
 
 
 def _changes(file: str, made: "Regenerated") -> list[dict[str, Any]]:
-    """Return the cells of a page that would change, one object each."""
+    """Return the cells of a page whose text would change: one JSON object per cell."""
     return [
         {"file": file, "line": line, "column": title, "before": before or None, "after": after}
         for line, title, before, after in made.changes

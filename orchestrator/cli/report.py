@@ -185,7 +185,7 @@ def _file_layout(file: Path, layout: str) -> str | None:
 
 
 def _refuse_full_report(file: Path, store: "CampaignStore") -> None:
-    """Raise UserError if `file` is the full report, which a filtered table would replace."""
+    """Raise UserError if `file` is the full report, because a filtered table would overwrite it."""
     from orchestrator.common.errors import UserError
 
     place = file.resolve()
@@ -197,7 +197,7 @@ def _refuse_full_report(file: Path, store: "CampaignStore") -> None:
 
 
 def _write_file(file: Path, text: str | bytes) -> str:
-    """Write a file that the user named; return a sentence about it."""
+    """Write a report into a file that the user named; return the sentence "wrote FILE"."""
     from orchestrator.common.files import disk_errors, replacing
 
     with disk_errors(file, "give another file"), replacing(file.resolve()) as temporary:
@@ -206,7 +206,10 @@ def _write_file(file: Path, text: str | bytes) -> str:
 
 
 def _of_tables(page: Path, *, as_html: bool) -> None:
-    """Write the tables of a published page as an HTML page, in the same folder as the page."""
+    """Write the tables of a markdown page as an HTML page, in the same folder.
+
+    Raises UsageError if the user gives an option that does not apply to such a page.
+    """
     context = click.get_current_context()
     useless = [
         option.opts[0]
@@ -233,9 +236,10 @@ def _of_tables(page: Path, *, as_html: bool) -> None:
 
 
 def _update(page: Path, campaign: "Campaign", report: "Report") -> str:
-    """Replace the report in the user's page, between the two comments that mark its place.
+    """Replace the report in the user's page, which is between two comments that mark its place.
 
-    Returns a sentence about the page. Raises UserError if the page lacks the comments.
+    Returns a sentence: the page was updated, or was up to date. Raises UserError if the page lacks
+    the comments.
     """
     from orchestrator.common.errors import UserError
     from orchestrator.markdown.document.report_marks import with_report
@@ -283,7 +287,7 @@ def _formatted(
     runs: "Sequence[Collected]",
     layout: str,
 ) -> Any:
-    """Print a report, or return it as text, in one of FORMATS.
+    """Print a report, or return it as text or bytes, in one of FORMATS.
 
     make: `print_table` to print the report, or `table_text` to return it. layout: the format.
     """
@@ -301,10 +305,9 @@ def _formatted(
 
 
 def _print_nodes(campaign: "Campaign", store: "CampaignStore", layout: str) -> None:
-    """Print the table of nodes.
+    """Print a table of nodes with the step times of the runs, grouped by node.
 
-    `report` prints it, not `status`, because the table is a result: it contains the step times of
-    the runs, from their logs, grouped by the node on which they were measured.
+    `report` prints it, not `status`, because the step times are results from the logs of the runs.
     """
     from orchestrator.common.tables import as_records
     from orchestrator.status.slow_nodes import HOW_MADE, node_speeds, node_table

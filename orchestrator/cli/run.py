@@ -124,7 +124,7 @@ def status(
 
 
 def _runs_where(only: str, campaign: "Campaign", store: "CampaignStore") -> set[str]:
-    """Return the ids of the runs that match an expression.
+    """Return the ids of the runs that match an expression of the user, e.g. 'world_size > 8'.
 
     The expression may use the names of the values in report.json.
     """

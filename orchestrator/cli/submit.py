@@ -285,7 +285,7 @@ def _stopped(campaign: "Campaign", *, here: bool = False) -> str:
 def _say_nothing_ended(
     campaign: "Campaign", outcomes: Sequence[str], *, named: bool, missing: bool
 ) -> None:
-    """Print that no run ended in one of `outcomes`.
+    """Print that `retry` starts nothing, because no run ended with one of `outcomes`.
 
     named: whether the user named the runs. missing: whether some runs were never started. If so,
     the message also contains the command that starts them.
@@ -314,7 +314,7 @@ def _finish_submit(
 
 
 def _write_report(campaign: "Campaign", store: "CampaignStore") -> None:
-    """Write the report of a complete campaign; print a message if that is impossible."""
+    """Write the report of a campaign without missing runs; if it cannot be written, print why."""
     from orchestrator.common.errors import UserError
     from orchestrator.report.write import renew_report
 

@@ -1,9 +1,9 @@
 """Check the TFLOPs, MFU, tokens/s and samples/s in a log against its other values.
 
-A claim is a number that the training program printed. It is compared with the same quantity,
-computed from other values in the same step reports or from the configuration. The compared numbers
-are medians over the reports after the warm-up. Programs count FLOPs by different conventions, so
-TFLOPs are contradicted only if no known convention gives them.
+A claim is one of these numbers, printed by the training program. teralog computes the same quantity
+from other values in the same step reports or from the configuration, and compares. The compared
+numbers are medians over the reports after the warm-up. Programs count FLOPs by different
+conventions, so TFLOPs are contradicted only if no known convention gives them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -52,12 +52,15 @@ _LIKE_AN_AVERAGE = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """A number that a log claims, and the number computed from its other values.
+    """A number that a log claims, and the same quantity computed from the log's other values.
 
     quantity: `samples_per_second`, `tokens_per_second`, `tokens_per_second_per_gpu`,
-    `tflops_per_gpu` or `mfu`; an MFU is a fraction of 1. stated: the number in the log. formula:
-    how `computed` was computed, with numbers. contradicted: whether the two numbers differ by more
-    than rounding. note: why they differ, if that is known.
+        `tflops_per_gpu` or `mfu`; an MFU is a fraction of 1.
+    stated: the number in the log.
+    computed: the same quantity, computed by teralog.
+    formula: how `computed` was computed, with numbers.
+    contradicted: whether the two numbers differ by more than rounding can explain.
+    note: a likely reason of the difference; None if unknown.
     """
 
     quantity: str
@@ -72,7 +75,7 @@ class Claim:
         return asdict(self)
 
     def sentence(self) -> str:
-        """Return the contradiction in words."""
+        """Return a sentence for users, with the number in the log and the computed number."""
         unit = _UNITS[self.quantity]
         factor = 100 if self.quantity == "mfu" else 1
         stated, computed = (f"{value * factor:.4g}{unit}" for value in (self.stated, self.computed))
@@ -90,7 +93,11 @@ _UNITS = {
 
 
 def claims(summary: RunSummary, given: Given = NOTHING_GIVEN) -> tuple[Claim, ...]:
-    """Return the claims of a log that can be checked against its other values."""
+    """Return the claims of a log (e.g. its TFLOPs) that can be checked against its other values.
+
+    given: values from the user that the log may lack. The result is empty if several engines print
+    their own samples/s.
+    """
     if summary.engine_samples_per_second is not None:
         return ()  # of single engines, which generate and train in turn
     checked_claims = [claim for claim in _checks(summary, given) if claim is not None]
@@ -156,7 +163,7 @@ def _rate(
     Returns the claim, or None if no report contains the numbers that this check needs.
 
     name: the name of the rate.
-    amount: the work per sequence, e.g. the number of its tokens.
+    amount: the work per sequence: 1 for samples/s, or the number of tokens for tokens/s.
     batch: the global batch size, for reports that do not contain it.
     what: the work of an iteration in words, with `{batch}` in place of the batch size.
     """
@@ -183,8 +190,8 @@ def _rate(
 def _same_work(rows: Sequence[Row], name: str) -> Claim | None:
     """Check a rate in each report against the other reports; return the claim that is most wrong.
 
-    The rate multiplied by the seconds of an iteration is the work of this iteration. The work must
-    be the same for all iterations. Returns None in three cases in which this check is not possible:
+    The rate multiplied by the seconds of an iteration is the work of this iteration. The work
+    should be the same for all iterations. Returns None if this check is not possible:
 
     - the global batch changes, or there are too few reports;
     - the work differs in many reports, e.g. with packed samples;
@@ -216,9 +223,9 @@ def _same_work(rows: Sequence[Row], name: str) -> Claim | None:
 
 
 def _share(rows: Sequence[Row], gpus: int) -> Claim | None:
-    """Check the tokens/s per GPU in a log against the tokens/s of all GPUs together.
+    """Check the tokens/s per GPU in a log against the tokens/s of all GPUs divided by their number.
 
-    Returns the claim, or None if no step report contains both numbers.
+    Returns the claim, or None if no step report contains both rates.
     """
     stating_rows = _stated(rows, "tokens_per_second", "tokens_per_second_per_gpu")
     if not stating_rows:
@@ -234,11 +241,11 @@ def _share(rows: Sequence[Row], gpus: int) -> Claim | None:
 
 
 def _tflops(rows: Sequence[Row], summary: RunSummary, given: Given) -> Claim | None:
-    """Return the claim of TFLOPs, checked with the convention whose result is nearest.
+    """Return the claim of TFLOPs, compared with the convention whose result is nearest to it.
 
     Returns None if a number that this check needs is not known. Also returns None if the claimed
-    TFLOPs are between those of two conventions, because the program may have a convention of its
-    own.
+    TFLOPs are between those of two conventions, and equal to none of them: then the program may
+    have a convention of its own.
     """
     stating_rows = _stated(rows, "reported_tflops_per_gpu", "step_seconds")
     figures = run_figures(summary, given)
@@ -269,7 +276,7 @@ def _tflops(rows: Sequence[Row], summary: RunSummary, given: Given) -> Claim | N
 def _mfu(
     rows: Sequence[Row], summary: RunSummary, config: Mapping[str, str], given: Given
 ) -> Claim | None:
-    """Return the claim of an MFU, checked with the log's TFLOPs and the peak of its GPU.
+    """Return the claim of an MFU, checked with the TFLOPs in the log and the peak of the GPU.
 
     If the log contains the peak by which the program divides, that peak is compared with the GPU's.
     Returns None if a number that this check needs is not known.
@@ -334,9 +341,10 @@ def _claim(
     note: str | None = None,
     relative: float = 0.0,
 ) -> Claim:
-    """Return a claim; it is contradicted if its numbers differ by more than rounding.
+    """Return a claim; it is contradicted if its numbers differ by more than rounding can explain.
 
-    relative: the relative error of `computed`, because the values in the log are rounded.
+    name: the name of the number in step reports, e.g. `reported_mfu`. relative: the relative error
+    of `computed`, because the values in the log are rounded.
     """
     allowed = _ROUNDING[name] + (max(_TOLERANCE, relative)) * computed
     contradicted = abs(stated - computed) > allowed

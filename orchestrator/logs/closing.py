@@ -67,9 +67,10 @@ def closing_lines(
 
 
 def _by_remark(remarks: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Yield each different remark once, after the name of its run.
+    """Yield one line for each different remark: the run's name, and then the remark.
 
-    If several runs have the same remark, it comes after their number and the name of the first one.
+    If several runs have the same remark, the line begins with their number and the first name, e.g.
+    "3 runs, e.g. a.out".
 
     remarks: pairs of a run's name and a remark about that run.
     """
@@ -82,7 +83,10 @@ def _by_remark(remarks: Iterable[tuple[str, str]]) -> Iterator[str]:
 
 
 def _warmups(summaries: Sequence[RunSummary]) -> Iterator[str]:
-    """Yield a sentence for each warm-up: how it was chosen, and how many reports it leaves out."""
+    """Yield a phrase for each warm-up, e.g. "warm-up 5 (10 reports left out)".
+
+    If the warm-up is from a campaign, the phrase also names this campaign.
+    """
     alike: dict[tuple[str, bool], list[RunSummary]] = {}
     for summary in summaries:
         by_campaign = summary.warmup_source is not None

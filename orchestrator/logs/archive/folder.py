@@ -1,4 +1,4 @@
-"""The layout of the folder with the shards and jobs of an archive of logs.
+"""The layout of the folder in which `teralog parse --on-slurm` keeps its shards and jobs.
 
 <work>/<reader>/shards/<shard>/shard.pickle   the shard's logs, and how to read them
 <work>/<reader>/shards/<shard>/result.pickle  the content of these logs, once all are read
@@ -7,8 +7,8 @@
 <work>/<reader>/jobs/<name>/<index>.log       what the task printed
 <work>/<reader>/jobs/<name>/job.json          the array's id, and its shards in order
 
-<work> is the folder that the user gives, <reader> and <shard> are the names of a `Reader` and a
-`Shard`.
+A shard is a group of logs that one Slurm task reads. <work> is the folder that the user gives.
+<reader> is the name of a `Reader`, the settings for reading logs. <shard> is the name of a `Shard`.
 """
 
 import os
@@ -27,7 +27,7 @@ from orchestrator.store.record_files import read_record, write_record
 
 @dataclass(frozen=True, slots=True)
 class ShardFolder:
-    """The folder of one shard; the module's docstring lists its files."""
+    """The folder of one shard, with shard.pickle and result.pickle."""
 
     path: Path
 
@@ -37,17 +37,17 @@ class ShardFolder:
         return self.path / "result.pickle"
 
     def save(self, reader: Reader, shard: Shard) -> None:
-        """Write the shard, i.e. which logs to read, and the settings for reading them."""
+        """Write shard.pickle: the logs of the shard, and the settings for reading them."""
         self.path.mkdir(parents=True, exist_ok=True)
         _write(self.path / "shard.pickle", (reader, shard))
 
     def load(self) -> tuple[Reader, Shard]:
-        """Return the settings for reading logs, and the shard, i.e. which logs to read."""
+        """Return what shard.pickle contains: the settings for reading logs, and the shard."""
         reader, shard = _read(self.path / "shard.pickle")
         return reader, shard
 
     def save_result(self, contents: Sequence[LogContent]) -> None:
-        """Write the content of the shard's logs, one item per log; write all of it or nothing."""
+        """Write the content of the shard's logs, one item per log; write all items or none."""
         _write(self.result, list(contents))
 
     def load_result(self) -> list[LogContent]:
@@ -58,7 +58,7 @@ class ShardFolder:
 
 @dataclass(frozen=True, slots=True)
 class ShardJob:
-    """A submitted job array: the names of its shards in the order of its tasks."""
+    """A submitted job array: its id, and the names of its shards in the order of its tasks."""
 
     job_id: str
     shards: tuple[str, ...]
@@ -66,7 +66,7 @@ class ShardJob:
 
 @dataclass(frozen=True, slots=True)
 class WorkFolder:
-    """The folder with the shards and jobs of one `Reader`, i.e. of the same reading settings."""
+    """The folder of the shards and jobs that were made with the same settings for reading logs."""
 
     path: Path
 
@@ -75,7 +75,7 @@ class WorkFolder:
         return ShardFolder(self.path / "shards" / name)
 
     def shards(self) -> Iterator[Shard]:
-        """Yield the shards that are recorded in the folder."""
+        """Yield the shards of which the folder contains a shard.pickle."""
         for file in sorted(self.path.glob("shards/*/shard.pickle")):
             yield ShardFolder(file.parent).load()[1]
 
@@ -95,18 +95,21 @@ class WorkFolder:
         write_record(self.path / "jobs" / name / "job.json", job)
 
     def jobs(self) -> Iterator[tuple[str, ShardJob]]:
-        """Yield the arrays that Slurm has accepted, by name."""
+        """Yield the job arrays that Slurm has accepted, each after the name of its folder."""
         for file in sorted(self.path.glob("jobs/*/job.json")):
             if (job := read_record(file, ShardJob)) is not None:
                 yield file.parent.name, job
 
     def log(self, job_name: str, index: int) -> Path:
-        """Return the path of the file with a task's output."""
+        """Return the path of the file that contains what a task of a job array printed.
+
+        index: the task's index in the array.
+        """
         return self.path / "jobs" / job_name / f"{index}.log"
 
 
 def work_folder(work: Path, reader: Reader) -> WorkFolder:
-    """Create and return the work folder of a reader.
+    """Create and return the folder in `work` for shards and jobs with the given reading settings.
 
     If `work` is new, other users cannot open it. Raises UserError if the path contains a backslash,
     which sbatch does not accept.

@@ -39,9 +39,9 @@ def read_shard(folder: ShardFolder) -> None:
 def _require_same_files(shard: Shard, contents: Sequence[LogContent]) -> None:
     """Raise RuntimeError if a log cannot be read because this node lacks some of the log's files.
 
-    A file is lacking if it existed when the shard was made, and does not exist here.
+    A file is lacking if it existed when the shard was made, and does not exist on this node.
 
-    contents: the content of each log in the shard, or the error that reading the log raised.
+    contents: for each log of the shard, its content or the error that reading it raised.
     """
     for log, content in zip(shard.logs, contents, strict=True):
         now = stamped(log.log)

@@ -1,7 +1,7 @@
-"""Read an archive of logs with Slurm jobs: one array, with a task per shard.
+"""Read an archive of logs with Slurm jobs: a job array with one task per shard of the logs.
 
-Reading a shard twice gives the same result, so repetition does no harm. Submitted jobs are recorded
-only so that a later call waits for them instead of submitting again.
+If a shard is read twice, both results are equal, so a repetition does no harm. Submitted jobs are
+recorded only so that a later call waits for these jobs instead of submitting new ones.
 """
 
 import secrets
@@ -49,11 +49,11 @@ def read_on_slurm(
     count: int,
     tell: Callable[[str], None],
 ) -> list[LogContent]:
-    """Return the content of each log. Tasks of Slurm jobs read the logs, in about `count` shards.
+    """Return the content of each log; tasks of Slurm jobs read the logs, in about `count` shards.
 
     Results in `work` from an earlier call are used. If jobs of an earlier call still run, this call
-    waits for them. Raises UserError with the number of each shard that has no result after its task
-    has ended. The results of the other shards are kept.
+    waits for them. Raises UserError with the number of each shard that has no result although its
+    task has ended. The results of the other shards are kept.
 
     work: the folder for shards and results.
     tell: a function that is called with sentences about the progress.
@@ -102,10 +102,10 @@ def _refuse_streams(logs: Sequence[Log]) -> None:
 
 
 def _going_on(folder: WorkFolder) -> dict[str, Task]:
-    """Return the tasks that have not ended, by the names of their shards.
+    """Return the tasks of earlier job arrays that have not ended, by the names of their shards.
 
-    Shards that have a result are left out. If Slurm's answer is incomplete and gives no state for a
-    task, the task counts as not ended.
+    Tasks whose shard has a result are left out. If Slurm's answer is incomplete and gives no state
+    for a task, the task counts as not ended.
     """
     tasks = {
         shard: Task(f"{job.job_id}_{index}", folder.log(name, index))
@@ -131,8 +131,8 @@ def _submit(
 ) -> Iterator[str]:
     """Submit job arrays that read `shards`; yield a sentence for each array.
 
-    tasks: a mapping to which the new tasks are added, by the name of the shard. Raises UserError if
-    sbatch refuses an array.
+    tasks: a mapping from names of shards to tasks; the new tasks are added to it. Raises UserError
+    if sbatch refuses an array.
     """
     if not shards:
         return
@@ -168,7 +168,10 @@ def _wait(
     tasks: Mapping[str, Task],
     tell: Callable[[str], None],
 ) -> None:
-    """Wait until each shard has a result. Raises UserError if a shard will never have one."""
+    """Wait until each shard has a result or its task has ended.
+
+    Raises UserError if a task has ended and its shard still has no result after 15 seconds.
+    """
     waiting = dict(enumerate(shards, start=1))
     ended: dict[int, tuple[str, float]] = {}
     failed: dict[int, str] = {}
@@ -214,7 +217,7 @@ def _wait(
 def _ends(answer: SlurmAnswer, task_ids: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Yield the id and the final state of each task that has ended, according to Slurm's answer.
 
-    A task that a complete answer does not contain has ended, too.
+    If a complete answer does not contain a task, the task has ended, too.
     """
     for task in task_ids:
         state = answer.states.get(task)

@@ -44,13 +44,17 @@ class Reader:
 
     @property
     def name(self) -> str:
-        """A name that is unique to these settings."""
+        """A text that is different for different settings; it is used as the name of a folder."""
         return _fingerprint(str(self).encode(errors="surrogateescape"))
 
 
 @dataclass(frozen=True, slots=True)
 class StampedLog:
-    """The logs of one run, with their sizes and modification times at one moment."""
+    """The files of one log, with their sizes and modification times when the log was found.
+
+    path: the log itself. errors: the file with the errors of the same run, or None. stamps: size
+    and modification time of each file; None for a missing file. streams: the metrics files.
+    """
 
     path: Path
     errors: Path | None
@@ -59,12 +63,12 @@ class StampedLog:
 
     @property
     def bytes(self) -> int:
-        """The size of the logs on disk, in bytes."""
+        """The size of the log's files on disk, in bytes."""
         return sum(stamp[0] for stamp in self.stamps if stamp)
 
     @property
     def log(self) -> Log:
-        """The logs to read."""
+        """The log without sizes and times."""
         return Log(self.path, self.errors, streams=self.streams)
 
 
@@ -76,17 +80,17 @@ class Shard:
 
     @property
     def name(self) -> str:
-        """A name that is unique to these logs and their current sizes and times."""
+        """A text that changes with the shard's logs, their sizes and times; used as a folder's name."""
         return _fingerprint(str(self).encode(errors="surrogateescape"))
 
     @property
     def bytes(self) -> int:
-        """The size of the logs on disk, in bytes."""
+        """The size of all files of the shard's logs on disk, in bytes."""
         return sum(log.bytes for log in self.logs)
 
 
 def code_fingerprint() -> str:
-    """Return a fingerprint of the source files that read logs."""
+    """Return a hash of the source files that read logs; it changes if the code changes."""
     texts = (path.read_bytes() for pattern in _CODE for path in sorted(ROOT.glob(pattern)))
     return _fingerprint(version().encode(), *texts)
 
@@ -108,8 +112,8 @@ def in_shards(
 ) -> Iterator[Shard]:
     """Yield about `count` shards of similar size, which together contain each log once.
 
-    earlier: shards that are used again if all their logs are among `logs`. The other logs form new
-    shards.
+    earlier: shards of an earlier call. A shard is used again if all its logs are among `logs`, and
+    none of them is in a shard already used. The other logs form new shards.
     """
     left = dict.fromkeys(logs)
     for shard in earlier:
@@ -124,7 +128,8 @@ def in_shards(
 def _balanced(logs: Sequence[StampedLog], count: int) -> Iterator[Shard]:
     """Divide logs into at most `count` shards of similar size.
 
-    The largest log comes first, and each log goes to the shard that is the smallest so far.
+    The logs are assigned one by one, from the largest to the smallest. Each log goes to the shard
+    that is the smallest so far.
     """
     members: list[list[int]] = [[] for _ in range(min(count, len(logs)))]
     filled = [0] * len(members)
