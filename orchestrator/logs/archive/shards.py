@@ -44,7 +44,7 @@ class Reader:
 
     @property
     def name(self) -> str:
-        """A text that is different for different settings; it is used as the name of a folder."""
+        """The name of the folder for these settings; it changes if a setting changes."""
         return _fingerprint(str(self).encode(errors="surrogateescape"))
 
 
@@ -80,7 +80,7 @@ class Shard:
 
     @property
     def name(self) -> str:
-        """A text that changes with the shard's logs, their sizes and times; used as a folder's name."""
+        """The name of the shard's folder; it changes if a log's path, size or time changes."""
         return _fingerprint(str(self).encode(errors="surrogateescape"))
 
     @property
