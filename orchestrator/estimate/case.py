@@ -45,10 +45,10 @@ Of = TypeVar("Of", bound=Labelled)
 
 
 def distinct(values: Sequence[Of], key: Callable[[Of], Hashable]) -> list[Of]:
-    """Return the first value of each group of values for which `key` returns the same.
+    """Return the values without duplicates, in the order of their first occurrence.
 
-    The groups have the order of their first values. The label of a first value also shows how many
-    other values its group has, e.g. `ddp and 6 more`.
+    Two values are duplicates if `key` returns the same result for both. The first of them remains.
+    Its label then also shows how many duplicates were left out, e.g. `ddp and 6 more`.
     """
     groups: dict[Hashable, list[Of]] = {}
     for value in values:
@@ -60,7 +60,7 @@ def distinct(values: Sequence[Of], key: Callable[[Of], Hashable]) -> list[Of]:
 
 
 def first_label(labels: Sequence[str]) -> str:
-    """Return the first label and how many others there are: `ddp and 6 more`."""
+    """Return the first label, and how many labels follow it, e.g. `ddp and 6 more`."""
     first, *more = labels
     return f"{first} and {len(more)} more" if more else first
 
@@ -90,7 +90,7 @@ class Case:
 
     @property
     def iteration(self) -> Iteration | None:
-        """The values that determine the FLOPs of an iteration.
+        """The model, batch and recomputation of an iteration, from which its FLOPs are counted.
 
         None if the global batch size is unknown.
         """
@@ -230,10 +230,10 @@ def _read(values: Mapping[str, Any]) -> Model:
 
 
 def _known_targets(targets: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the parts of a model that get LoRA adapters.
+    """Return the names of the parts of a model that get LoRA adapters, e.g. `query`.
 
-    These are query and value (Hu et al. 2021) if the user names none. Raises UserError if a part is
-    not known.
+    If the user names none, these are `query` and `value` (Hu et al. 2021). Raises UserError for an
+    unknown name.
     """
     for target in targets:
         if target not in ADAPTER_TARGETS:
@@ -251,10 +251,10 @@ def model_label(values: Mapping[str, Any]) -> str | None:
 
 
 def given_shape(values: Mapping[str, Any]) -> ModelShape | None:
-    """Return the model that is given by name or by file, without sizes from other options.
+    """Return the model that the options give by name or by file; ignore options for its sizes.
 
-    Returns None if neither is given. Raises UserError if several are given, or if there is no such
-    model.
+    Returns None if the options contain neither a name nor a file. Raises UserError if they contain
+    more than one of them, or if the named model or file does not exist.
     """
     described = _described(values, {})
     if described is not None:

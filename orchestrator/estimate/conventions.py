@@ -1,4 +1,4 @@
-"""Show how other programs count the FLOPs of the same run, side by side, and why they differ."""
+"""Compare how several programs count the FLOPs of the same run, and explain the differences."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -30,7 +30,7 @@ class _Row:
 
     @property
     def difference(self) -> float | None:
-        """By how many percent the program's FLOPs exceed the exact model FLOPs; None if unknown."""
+        """Percent by which the program's FLOPs exceed the exact model FLOPs; None if unknown."""
         if self.count.flops is None:
             return None
         return 100 * (self.count.flops / self.exact_model_flops - 1)
@@ -76,7 +76,11 @@ _OPTIONAL = {"tflops_per_gpu", "percent_of_peak"}
 
 
 def conventions_table(cases: Sequence[Case], step_seconds: float | None) -> Table:
-    """Return one row per case and convention. Raises UserError if no global batch is known."""
+    """Return a table of FLOPs, with one row per case and convention (a program's way to count).
+
+    step_seconds: the seconds of an iteration; None if unknown. Raises UserError if no case has a
+    global batch size.
+    """
     return _table(_distinct_rows(cases, step_seconds), several=len(cases) > 1)
 
 
@@ -94,7 +98,7 @@ def _table(rows: Sequence[_Row], *, several: bool) -> Table:
 
 
 def conventions_text(cases: Sequence[Case], step_seconds: float | None) -> str:
-    """Return `conventions_table`, and below it why each row differs from the exact FLOPs."""
+    """Return `conventions_table` as text, and why each count differs from the exact FLOPs."""
     rows = _distinct_rows(cases, step_seconds)
     table = fitted_text(_table(rows, several=len(cases) > 1), terminal_width())
     several = len({row.case.label for row in rows}) > 1

@@ -34,7 +34,10 @@ class Suggestion:
 
 
 def suggestion_lines(run: Run, cluster: Cluster, warmup: Warmup) -> list[str]:
-    """Return the changes for a run that had too little memory, as lines for the user."""
+    """Return lines for the user with changed settings for a run that had too little memory.
+
+    If no settings can be suggested, the lines give the reason.
+    """
     own, room = run_forecast(run, cluster), capacity(run, cluster)
     if own is None or room is None:
         what = "the memory that the run needs" if own is None else "the memory that a rank has"
@@ -106,7 +109,7 @@ def _tried(
 
 
 def with_settings(run: Run, settings: Settings) -> Run:
-    """Return the run with other values of some parameters, and the same global batch size."""
+    """Return a copy of the run with changed parameters, but with the same global batch size."""
 
     def changed(part: Any) -> Any:
         names = {field.name for field in fields(part)} & settings.keys()

@@ -34,8 +34,9 @@ _SHORT = Style(digits=3)
 class MemoryEstimate:
     """The forecast of one run, and the memory available to a rank.
 
-    rooms: the memory that a rank can use; several values if its GPU is sold with several memory
-    sizes, and none if it is not known. unknown: why the memory of the named GPU is not known.
+    rooms: the memory that a rank can use. It has several values if the GPU is sold with several
+    memory sizes. It is empty if the memory is not known.
+    unknown: why the memory is not known, although the user named a GPU; otherwise None.
     """
 
     label: str
@@ -45,10 +46,10 @@ class MemoryEstimate:
 
     @property
     def verdicts(self) -> list[str]:
-        """Whether the run fits into memory: `yes`, `maybe` or `no`.
+        """Whether the run fits into memory, as a list of texts: `yes`, `maybe` or `no`.
 
-        If the GPU is sold with several memory sizes, and the verdicts for these sizes differ, there
-        is one text per size, e.g. `no with 40 GiB`. The list is empty if no size is known.
+        The list has one text if the verdict is the same for every possible memory size of the GPU.
+        Otherwise it has a text per size, e.g. `no with 40 GiB`. It is empty if no size is known.
         """
         verdicts = [str(fits(self.forecast, room)) for room in self.rooms]
         if len({*verdicts}) < 2:
@@ -142,9 +143,9 @@ def _gpu_rooms(name: str) -> tuple[Capacity, ...]:
 
 
 def estimates_table(estimates: Sequence[MemoryEstimate]) -> Table:
-    """Return the table of several estimates; for a single estimate, the table of its parts.
+    """Return a table of several estimates; for a single estimate, a table of its parts.
 
-    Runs that need the same memory share a row.
+    A part is one use of memory, e.g. the weights. Runs that need the same memory share a row.
     """
     if len(estimates) > 1:
         return make_table(
@@ -154,9 +155,10 @@ def estimates_table(estimates: Sequence[MemoryEstimate]) -> Table:
 
 
 def estimates_text(estimates: Sequence[MemoryEstimate]) -> str:
-    """Return the table of several estimates, and below it the parts of each different estimate.
+    """Return the table of several estimates as text, and below it the parts of each estimate.
 
-    Equal estimates appear once. For a single estimate, there is only the table of its parts.
+    A part is one use of memory, e.g. the weights. Equal estimates appear once. For a single
+    estimate, the text has only the table of its parts.
     """
     table = (
         [fitted_text(estimates_table(estimates), terminal_width())] if len(estimates) > 1 else []

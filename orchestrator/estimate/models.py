@@ -49,10 +49,11 @@ def models_table() -> Table:
 
 
 def parts_table(model: Model) -> Table:
-    """Return a table with a row for each part of a model.
+    """Return a table with a row for each part of a model, e.g. for its query matrices.
 
-    A row has the part's parameters, and its FLOPs for one sequence, forward and backward. Its last
-    cell shows how the forward FLOPs are computed or, without FLOPs, the parameters.
+    A row has the part's parameters, and its FLOPs for one sequence, forward and backward. The last
+    column shows how the forward FLOPs are computed. If a part has no FLOPs, it shows how the
+    parameters are computed.
     """
     terms = {term.part: term for term in count_flops(model, sequences=1).terms}
 

@@ -70,8 +70,8 @@ _SIZES: tuple[Column[Case], ...] = (
 def parameters_table(cases: Sequence[Case]) -> Table:
     """Return a table with the number of parameters of the model in each case.
 
-    Cases with equal models share a row. For a single case, the table has a row for each part of the
-    model instead.
+    Cases with equal models share a row. For a single case, the table has instead a row for each
+    part of its model, e.g. the embedding.
     """
     if len(cases) == 1:
         return make_table(_PARTS, _parts(cases[0]))
@@ -132,7 +132,11 @@ def _described_parts(model: Model) -> list[_Part]:
 
 
 def _described_sentences(case: Case) -> Iterator[str]:
-    """Yield the sums of a described model: all, active and trained parameters."""
+    """Yield sentences with the numbers of all, active and trained parameters of a described model.
+
+    Active parameters are those that a token uses. If all are active, or all are trained, there is
+    no sentence about that.
+    """
     model = description(case.model, case.padded_vocab_size)
     yield f"{case.parameters:,} parameters = {case.parameters / 1e9:.4g} * 10**9"
     active, trained = active_parameters(model), trained_parameters(model)
@@ -181,7 +185,7 @@ def _letters(formula: str, symbols: Mapping[str, int]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Count:
-    """The FLOPs of an iteration by one convention, and numbers computed from them.
+    """The FLOPs of an iteration by one convention, and the speed and utilization from them.
 
     Unknown numbers are None.
     """
@@ -233,7 +237,7 @@ def flops_table(cases: Sequence[Case], step_seconds: float | None) -> Table:
 
 
 def flops_text(cases: Sequence[Case], step_seconds: float | None) -> str:
-    """Return `flops_table`, the GPU peaks that it uses, and how each number is computed."""
+    """Return as text: `flops_table`, the peaks of the GPUs, and how each number is computed."""
     table = flops_table(cases, step_seconds)
     shown = {column.name for column in _SPEEDS} & {*table.names}
     peaks = dict.fromkeys(_peak_sentence(case) for case in cases) if shown else ()

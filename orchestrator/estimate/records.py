@@ -1,4 +1,4 @@
-"""Estimates as JSON: check the options of `teralog estimate` by name, and build its records."""
+"""Check the options of `teralog estimate`, and return estimates as objects for JSON."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -93,12 +93,14 @@ def durations(
     tflops_per_gpu: float | None,
     step_seconds: float | None,
 ) -> list[Duration]:
-    """Return how long each training takes, computed in every way that the given values allow.
+    """Return how long each training takes, in each of two ways for which there are values.
 
-    One way uses `tokens` and `tflops_per_gpu`, with BigScience's count of FLOPs. The other way uses
-    `step_seconds`, the seconds of an iteration. Raises UserError if the values suffice for neither
-    way, or if only one of `tokens` and `tflops_per_gpu` is given. Also raises it if a training
-    lacks a value that a way needs, e.g. its number of iterations.
+    - From `tokens` and `tflops_per_gpu`, the speed of a GPU with BigScience's count of FLOPs.
+    - From `step_seconds`, the seconds of an iteration.
+
+    Raises UserError if there are values for neither way, or only one of `tokens` and
+    `tflops_per_gpu`. Also raises UserError if a training lacks a value, e.g. its number of
+    iterations.
     """
     if (tokens is None) != (tflops_per_gpu is None):
         raise UserError("--tokens and --tflops-per-gpu: give both, or neither")

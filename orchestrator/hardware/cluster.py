@@ -248,7 +248,7 @@ class Cluster:
 
     @property
     def script_python(self) -> str:
-        """The Python that job scripts of runs call."""
+        """The path or the command of the Python that runs' job scripts call."""
         return self.python or (sys.executable if self.container is None else "python3")
 
     @property
@@ -308,7 +308,7 @@ def load_cluster(name: str, folder: Path) -> Cluster:
 
 
 def unset_paths(cluster: Cluster) -> Iterator[str]:
-    """Yield a sentence for each environment variable in a profile's paths that is not set.
+    """Yield a sentence for each unset environment variable in the paths of a profile.
 
     Only the paths that job scripts contain are checked.
     """
@@ -338,7 +338,7 @@ def _path(written: str | None, folder: Path) -> str | None:
 
 
 def _is_path(python: str | None) -> bool:
-    """Return whether a Python is given as a path; otherwise it is a command on a job's PATH."""
+    """Return whether `python` of a profile is a path, and neither None nor a command."""
     return python is not None and ("/" in python or python.startswith(("~", "$")))
 
 

@@ -106,14 +106,18 @@ def located(container: Container, folder: Path) -> Container:
 
 
 def unset_in_container(container: Container) -> Iterator[str]:
-    """Yield a sentence for each environment variable in a container's paths that is not set."""
+    """Yield a sentence for each unset environment variable in the paths of a container."""
     yield from unset_in("container.image", container.image)
     for mount in container.mounts or ():
         yield from unset_in("container.mounts", mount.partition(":")[0])
 
 
 def _mount(mount: str, folder: Path) -> str:
-    """Return a mount with its source and its target, both absolute."""
+    """Return a mount as SOURCE:TARGET, with an absolute source.
+
+    The target may be followed by `:ro` or `:rw`. A mount without a target gets the path of its
+    source.
+    """
     source, _, target = mount.partition(":")
     source = _absolute(source, folder)
     return f"{source}:{target or source}"

@@ -110,7 +110,10 @@ def free_line_problem(command: str, line: str) -> str | None:
 
 
 def checked_lines(command: str) -> AfterValidator:
-    """Return a validator that checks whether options may be added to a command."""
+    """Return a validator of a list of options that users add to a command.
+
+    command: `sbatch` or `srun`. The validator raises ValueError if an option is not valid.
+    """
 
     def check(lines: list[str]) -> list[str]:
         problems = [problem for line in lines if (problem := free_line_problem(command, line))]
@@ -178,10 +181,11 @@ def _record() -> Mapping[str, Mapping[str, str]]:
 
 @cache
 def _site_options(command: str) -> Mapping[str, str]:
-    """Return the options that `COMMAND --help` lists on this machine, each with `optional`.
+    """Return the names of the options that `COMMAND --help` lists on this machine.
 
-    Here `optional` means that an option may have a value, because the help is not read for that.
-    Returns an empty mapping if the command is missing or does not answer in time.
+    Each name is a key with the value `optional`: the option may have a value. (The help is not
+    examined to find out whether it does.) The result is empty if the command is missing or too
+    slow.
     """
     try:
         done = subprocess.run(

@@ -81,7 +81,7 @@ _CAPACITY = "gpu_memory_gib"
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A number with its source, or None with the reason why it is not known."""
+    """A number and its source. If the number is not known, it is None, and the reason is given."""
 
     value: float | None
     explanation: str
@@ -90,8 +90,8 @@ class Figure:
 def peak_tflops(name: str, precision: str, *, instead: str = _PEAK) -> Figure:
     """Return the peak, in TFLOP/s and without sparsity, of the GPU called `name`.
 
-    precision: one of PRECISIONS. If the peak is not known, the result contains the reason. instead:
-    the option that this reason suggests to users who know the peak.
+    precision: one of PRECISIONS. instead: the option with which a user can give the peak. If the
+    peak is not known, the result has the reason, and tells the user to give this option.
     """
     gpus = matching(name)
     if not gpus:
@@ -124,7 +124,7 @@ def memory_sizes_gib(name: str) -> list[int]:
 
 
 def _sizes(gpu: Gpu, name: str) -> tuple[int, ...]:
-    """Return the memory sizes of a GPU as sold; if `name` contains one, only that size."""
+    """Return the memory sizes of a GPU in GiB, as sold; if `name` has one, only that size."""
     named = [int(match["gib"]) for word in _words(name) if (match := _MEMORY.fullmatch(word))]
     return tuple(size for size in gpu.memory_gib if size in named) or gpu.memory_gib
 
@@ -142,7 +142,7 @@ def matching(name: str) -> list[Gpu]:
 def lacks_bf16(name: str) -> bool:
     """Return whether the GPU called `name` cannot compute in bf16.
 
-    Only the model in the name matters, e.g. `V100`, not the form factor or the memory size.
+    Only the GPU's model matters, e.g. `V100`, not the form factor or the memory size in its name.
     """
     gpus = _of_model(name)
     return bool(gpus) and not any("bf16" in gpu.peak_tflops for gpu in gpus)
@@ -151,8 +151,8 @@ def lacks_bf16(name: str) -> bool:
 def compute_capability(name: str) -> Capability | None:
     """Return the compute capability of the GPU called `name`, or None if it is unknown.
 
-    Only the model in the name matters. If the name may mean several GPUs, the result is the highest
-    of their compute capabilities.
+    Only the GPU's model matters, not the form factor or the memory size in its name. If the name
+    may mean several GPUs, the result is the highest of their compute capabilities.
     """
     capabilities = (gpu.compute_capability for gpu in _of_model(name))
     return max((capability for capability in capabilities if capability is not None), default=None)

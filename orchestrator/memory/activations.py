@@ -24,9 +24,9 @@ def kept(rank: Rank) -> Size:
     """Return the memory of activations kept for backward passes that have not run yet.
 
     Full recomputation keeps the input of each layer, sbh (Korthikanti et al. 2022, section 5), or
-    of every `checkpoint_num_layers`-th layer. If these inputs are offloaded to the host, two of
-    them are still on the GPU: one on its way to the host, and one on its way back. With a pipeline,
-    a rank also keeps the output of its stage.
+    of every `checkpoint_num_layers`-th layer. If these inputs are offloaded to the host, up to two
+    of them are still on the GPU: one on its way to the host, and one on its way back. With a
+    pipeline, the high end also includes the output of the rank's stage.
     """
     placement, layers = rank.placement, rank.layers
     layer, scores = _layer_activations(rank), _scores(rank)
@@ -138,10 +138,10 @@ def _described_activations(rank: Rank, model: "Model") -> Range:
 def _mlp_activations(rank: Rank) -> Range:
     """Return how much an MLP or experts keep for the backward pass, as multiples of sbh elements.
 
-    An MLP keeps 2f/h, or 3f/h to 4f/h if it is gated. For experts, f is the width of all experts
-    that a token uses. In addition, each token is copied to its top_k experts. For each of these
-    experts, the copies keep 1 to 4 times sbh elements. Ranks whose experts get more tokens than
-    others keep up to twice as much.
+    An MLP keeps 2f/h, or 3f/h to 4f/h if it is gated. Experts keep as much, where f is the width of
+    all experts that a token uses. They also keep copies of each token: 1 to 4 per expert that the
+    token uses (top_k experts). A rank whose experts get more tokens than others keeps up to twice
+    as much.
     """
     model, experts = rank.model, rank.placement.experts
     each: Range = (3, 4) if model.gated_mlp else (2, 2)
@@ -156,9 +156,11 @@ def _mlp_activations(rank: Rank) -> Range:
 
 
 def _scores(rank: Rank) -> Range:
-    """Return the bytes of a layer's attention scores: softmax, and dropout's output and mask.
+    """Return the bytes of a layer's attention scores: softmax, and the dropout's output and mask.
 
-    These are 2as²b elements and as²b bytes, divided by t; a fused kernel keeps none of them.
+    The softmax and the output have 2as²b elements in all, the mask has as²b bytes; each is divided
+    by t. A fused kernel keeps none of them. If it is not known whether the kernel is fused, the low
+    end is 0.
     """
     elements = rank.tokens * rank.model.seq_length * rank.model.num_attention_heads
     size = elements * (2 * rank.placement.activation_bytes + 1) / rank.tensor_parallel_size
@@ -167,18 +169,18 @@ def _scores(rank: Rank) -> Range:
 
 
 def _in_flight(rank: Rank) -> Range:
-    """Return how many micro-batches wait for their backward pass when memory is at its peak.
+    """Return how many micro-batches have activations in memory when memory is at its peak.
 
-    In the 1F1B schedule (Narayanan et al. 2021), stage i of p (i from 0) begins with p - i forward
-    passes. It begins with fewer if there are fewer micro-batches. With v virtual stages, it begins
-    with 2(p - i - 1) + (v - 1)p + 1 passes, each through a v-th of its layers, so the result is a
-    fraction. Source: section 2.2 of the paper, and
-    forward_backward_pipelining_with_interleaving of Megatron core.
+    These micro-batches wait for their backward pass. In the 1F1B schedule (Narayanan et al. 2021),
+    stage i of p (i from 0) begins with p - i forward passes. It begins with fewer if there are
+    fewer micro-batches. With v virtual stages, it begins with 2(p - i - 1) + (v - 1)p + 1 passes,
+    each through a v-th of its layers, so the result is a fraction. Source: section 2.2 of the
+    paper, and forward_backward_pipelining_with_interleaving of Megatron core.
 
-    With m micro-batches, the low end is m - 1 or less. The reason: all gradients exist only when
-    the first backward pass has ended. This pass has freed the activations of one micro-batch. If m
-    is small, no further micro-batch has started by then. Logs of 2021 show this: with 4
-    micro-batches, the stages with 3 and with 4 in flight have the same peak.
+    With m micro-batches, the low end is m - 1 or less, but at least 1. The reason: all gradients
+    exist only when the first backward pass has ended. This pass has freed the activations of one
+    micro-batch. If m is small, no further micro-batch has started by then. Logs of 2021 show this:
+    with 4 micro-batches, the stages that begin with 3 and with 4 forward passes have the same peak.
     """
     count = rank.run.num_microbatches or 1
     stages, chunks = rank.run.parallelism.pipeline_parallel_size, rank.placement.virtual_stages

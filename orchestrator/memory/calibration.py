@@ -14,8 +14,8 @@ _MARGIN = 0.05
 class Measured:
     """The forecast of a finished run, and the memory peak in its log in GiB.
 
-    whole_process: whether the peak includes all memory of a process without a GPU. Otherwise it
-    includes only the memory of torch's allocator.
+    whole_process: True if the run had no GPU, and the peak is that of the whole process. False if
+    the peak is that of the memory in torch's allocator.
     """
 
     framework: str
@@ -25,9 +25,9 @@ class Measured:
 
     @property
     def ratio(self) -> float:
-        """The logged peak divided by the middle of the forecast: the mean of its low and high end.
+        """The logged peak divided by the middle of the forecast, which is the mean of its two ends.
 
-        If the peak includes only the memory of torch's allocator, so does the forecast used here.
+        If the peak is that of torch's allocator, the forecast for torch's allocator is used.
         """
         expected = self.forecast if self.whole_process else self.forecast.tensors
         return self.peak_gib / expected.middle_gib
@@ -37,9 +37,11 @@ class Measured:
 class Calibration:
     """How far the logged peaks of finished runs were from their forecasts.
 
-    runs: the number of finished runs. lowest, highest: the lowest and the highest ratio of a logged
-    peak to the middle of the run's forecast. whole_process: whether the peaks include all memory of
-    a process without a GPU. Otherwise they include only the memory of torch's allocator.
+    runs: the number of finished runs.
+    lowest, highest: the lowest and the highest ratio of a run's logged peak to the middle of its
+        forecast.
+    whole_process: True if the runs had no GPU, and the peaks are those of whole processes. False if
+        the peaks are those of the memory in torch's allocator.
     """
 
     runs: int
@@ -48,14 +50,14 @@ class Calibration:
     whole_process: bool
 
     def apply(self, forecast: MemoryForecast) -> MemoryForecast:
-        """Return the forecast with corrected low and high ends, and a further part `calibration`.
+        """Return the forecast with corrected low and high ends, and with a part `calibration`.
 
         If `whole_process` is true, the new low end is the forecast's middle times the lowest ratio,
         minus 5 %. The new high end is the middle times the highest ratio, plus 5 %.
 
-        If `whole_process` is false, the ratios are about the memory of torch's allocator. So these
-        formulas are applied to `forecast.tensors`. The low end of `forecast` then changes by as
-        many GiB as that of `forecast.tensors`, and so does the high end.
+        If `whole_process` is false, the new ends of `forecast.tensors`, the memory in torch's
+        allocator, are computed in this way. Each end of the whole forecast then changes by as many
+        GiB as the same end of `forecast.tensors`.
         """
         expected = forecast if self.whole_process else forecast.tensors
         low = expected.middle_gib * self.lowest * (1 - _MARGIN) - expected.low_gib

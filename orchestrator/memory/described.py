@@ -40,7 +40,7 @@ def stage_of(model: Model, parallelism: Parallelism, stage: int) -> Model:
 
 
 def dense_parameters(model: Model, parallelism: Parallelism, stage: int) -> int:
-    """Return how many parameters a rank has without routed experts, before ZeRO divides them."""
+    """Return how many parameters a rank has before ZeRO, not counting routed experts."""
     tensor, last = parallelism.tensor_parallel_size, parallelism.pipeline_parallel_size - 1
     held = stage_of(model, parallelism, stage)
     total = 0
@@ -94,11 +94,13 @@ def has_unusual_layers(model: Model) -> bool:
 
 
 def kept_per_token(layers: tuple[Layer, ...], hidden_size: int) -> tuple[float, float, float]:
-    """Return how many elements per token a layer keeps for its backward pass.
+    """Return how many elements per token a layer keeps for its backward pass, as three numbers.
 
-    The result is the mean over `layers`, as three numbers. The first is for the inputs and outputs
-    of norms, which are whole on each rank unless sequences are split. The second and the third are
-    the least and the most for the values that tensor parallelism splits.
+    Each number is the mean over `layers`.
+
+    - The inputs and outputs of norms, which are whole on each rank unless sequences are split.
+    - The least number of other elements, which tensor parallelism splits.
+    - The most of these other elements.
     """
     norms = sum(2 * layer.norms for layer in layers) * hidden_size
     mixers = [_of_mixer(layer.mixer) for layer in layers]
@@ -109,9 +111,9 @@ def kept_per_token(layers: tuple[Layer, ...], hidden_size: int) -> tuple[float, 
 
 
 def _of_mixer(mixer: Mixer | None) -> tuple[float, float]:
-    """Return how many elements per token a mixer keeps for its backward pass: least and most.
+    """Return the least and the most elements per token that a mixer keeps for its backward pass.
 
-    The elements are the inputs and outputs of the mixer's matrix products. The most includes copies
+    These are the inputs and outputs of the mixer's matrix products. The most also includes copies
     that some kernels make.
     """
     match mixer:
@@ -138,12 +140,10 @@ def _of_mixer(mixer: Mixer | None) -> tuple[float, float]:
 
 
 def _of_mlp(mlp: Mlp | Experts | None, hidden_size: int) -> tuple[float, float]:
-    """Return how many elements per token an MLP or experts keep for the backward pass.
+    """Return the least and the most elements per token that an MLP or experts keep for backward.
 
-    The result is the least and the most.
-
-    For experts, the copies of tokens that are sent to them are included. A rank whose experts get
-    more tokens than others keeps up to twice as much.
+    For experts, the numbers include the copies of tokens that are sent to experts. A rank whose
+    experts get more tokens than others keeps up to twice as much.
     """
     if mlp is None:
         return 0.0, 0.0

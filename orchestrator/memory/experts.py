@@ -46,11 +46,10 @@ class ExpertPlacement:
         return self._matrices(model, self.width) * self.number // (self.ranks * self.tensor_ranks)
 
     def beyond_mlp(self, model: ModelShape, tensor_parallel_size: int) -> int:
-        """Return the parameters of a router and a shared expert minus those of a dense MLP.
+        """Return by how much a layer with experts exceeds a layer with a dense MLP, in parameters.
 
-        All are the parameters on one rank. The MLP is that of a layer without experts. If a layer
-        with experts was first counted with this MLP, adding the result corrects the count. The
-        result is negative for most models.
+        Counted are the router and the shared expert, minus the dense MLP; routed experts are not
+        counted. All numbers are for one rank. The result is negative for most models.
         """
         dense = self._matrices(model, model.ffn_width)
         if model.biases == "all":

@@ -102,10 +102,10 @@ def forecast(run: Run, placement: Placement, *, gpu: bool = True) -> MemoryForec
 
 
 def _of_description(placement: Placement, run: Run) -> Placement:
-    """Add to the placement what the description of the run's model shows.
+    """Return the placement with what the description of the run's model adds.
 
-    These are the experts, and whether some layers keep an unknown amount of activations. If the
-    model has no description, the placement is returned unchanged.
+    Added are the model's experts, and whether some layers keep an unknown amount of activations. If
+    the model has no description, the placement is returned unchanged.
     """
     model = run.model.described if run.model is not None else None
     if model is None:
@@ -121,11 +121,13 @@ def _of_description(placement: Placement, run: Run) -> Placement:
 
 
 def _in_host(placement: Placement, parameters: int) -> Placement:
-    """Change the placement for a rank without a GPU: all of its tensors are in the host's memory.
+    """Return the placement for a rank without a GPU.
 
-    So nothing is offloaded. A communication bucket is counted with at most as many elements as the
-    model has parameters, because the operating system provides no memory for elements that are
-    never used.
+    Nothing is offloaded, because all tensors are in the host's memory already.
+
+    parameters: the number of parameters of the model. A buffer for gradients counts with at most
+    this many elements, because the operating system provides no memory for elements that are never
+    used.
     """
     return replace(
         placement,
