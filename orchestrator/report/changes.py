@@ -16,7 +16,7 @@ from orchestrator.run.model import Run
 
 
 def with_changes(table: Table, runs: Sequence[Run]) -> Table:
-    """Return the table of `runs`, with the difference from the run's partner added to its cells.
+    """Return the table of `runs`; add to a run's cells how they differ from its partner's cells.
 
     The cells of a run stay as they are if its partner has no row in the table.
     """

@@ -33,7 +33,13 @@ def report_json(campaign: Campaign, report: Report, runs: Sequence[Collected]) -
 
 
 def _record(group: Configuration, rows: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """Return a configuration as a JSON object: its runs, and the numbers of the completed runs."""
+    """Return a configuration as a JSON object.
+
+    It contains the ids of the runs, and medians and ranges over the completed runs, or else over
+    all runs.
+
+    rows: the values of each run, by its id.
+    """
     measured = [rows[run.planned.run_id] for run in group.measured]
     numbers = {name: [row.get(name) for row in measured] for name in _COMBINED}
     return {

@@ -168,7 +168,7 @@ def _end_in_log(run: Collected) -> str:
 
 
 def _of_steps(campaign: Campaign, runs: Sequence[Collected]) -> Iterator[str]:
-    """Yield sentences about how the table's numbers were computed, e.g. without which warm-up."""
+    """Yield parts of the line below the table, e.g. how numbers were computed."""
     there = common_names(runs)
     described = any(_is_described(run) for run in runs)
     for name, sentence in _MADE_BY.items():

@@ -95,7 +95,7 @@ def _is_known(cell: Cell) -> bool:
 
 
 def _rank(cell: Cell) -> tuple[bool, float, str]:
-    """Return a sort key for a cell: numbers first, then texts."""
+    """Return a sort key for a cell, by which numbers come before texts."""
     return (True, 0, cell) if isinstance(cell, str) else (False, cell or 0, "")
 
 

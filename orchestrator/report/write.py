@@ -29,9 +29,10 @@ def write_report(
     *,
     as_html: bool = False,
 ) -> str:
-    """Write report.md, report.csv and report.json, optionally report.html; return a sentence.
+    """Write report.md, report.csv and report.json, optionally report.html.
 
-    Raises UserError if a file cannot be written.
+    Returns a sentence with the names of the files. Raises UserError if a file cannot be written.
+    gone: labels of runs that were measured and are no longer in the campaign file.
     """
     for name, text in _texts(campaign, report, runs, gone).items():
         store.write(name, text)

@@ -79,7 +79,10 @@ def _changes_below(title: str, columns: Sequence[_Cells]) -> Iterator[TableFindi
 
 
 def _numbers_of(cells: _Cells) -> list[tuple[int, Printed]]:
-    """Return line and number of every cell that contains a number other than 0."""
+    """Return the line and the number of each cell with only a number, or a number and a change.
+
+    Cells with the number 0 are left out.
+    """
     numbers = ((row.line, plain_number(text)) for row, text in cells)
     return [(line, number) for line, number in numbers if number and number.value]
 
@@ -140,7 +143,10 @@ def read_change(text: str, title: str = "") -> StatedChange | None:
 
 
 def plain_number(text: str) -> Printed | None:
-    """Return the number of a cell that contains only a number, or a number and a change."""
+    """Return the number of a cell that contains only a number, or a number and a change.
+
+    Returns None for any other cell.
+    """
     plain = _text(text)
     match = _PLAIN.fullmatch(plain) or _CELL.fullmatch(plain)
     return printed_number(match["value"]) if match else None
@@ -165,11 +171,11 @@ class Misfit:
 
 
 def misfits(change: StatedChange, other: Printed) -> list[Misfit]:
-    """Return the contradictions between a change and `other`, to which the change may refer.
+    """Compare a stated change with the change from `other` to the cell's number.
 
-    There is at most one contradiction for the difference, and one for the percentage. Integers are
-    taken as exact, because readers compute with them; decimals are rounded values. The cell's
-    number and `other` must not be 0.
+    Returns one contradiction if the stated difference is wrong, and one if the stated percentage is
+    wrong. Integers are taken as exact, because readers compute with them; decimals are rounded
+    values. The cell's number and `other` must not be 0.
     """
     value = change.value
     parts = [(change.difference, "", _difference)] if change.difference else []
@@ -233,10 +239,10 @@ def _origins(change: StatedChange) -> Iterator[NumberRange]:
 
 
 def fitting(change: StatedChange) -> Printed | None:
-    """Compute the number to which a change refers, from the cell's number and the difference.
+    """Compute the number from which a change was computed: the cell's number minus the difference.
 
-    Returns None if the percentage contradicts the difference, if one of the two is missing, or if
-    the computed number is not above 0.
+    Returns None if the percentage does not follow from the computed number, if the cell lacks the
+    difference or the percentage, or if the computed number is not above 0.
     """
     if change.difference is None or change.percent is None:
         return None
@@ -247,8 +253,8 @@ def fitting(change: StatedChange) -> Printed | None:
 def nearest(candidates: Sequence[tuple[int, Printed]], line: int) -> tuple[int, Printed] | None:
     """Return the candidate on the nearest line above `line`, or else on the nearest line below it.
 
-    Returns None without a candidate on another line. candidates: line numbers with printed
-    numbers, in the order of the lines.
+    candidates: pairs of a line number and the number printed on that line, sorted by line. Returns
+    None if there is no candidate on another line.
     """
     at = bisect_left(candidates, line, key=lambda each: each[0])
     others = [*candidates[max(at - 1, 0) : at], *candidates[at : at + 2]]

@@ -7,7 +7,7 @@ from orchestrator.markdown.meaning.benchmark_rows import BenchmarkRow
 
 
 class FindingKind(StrEnum):
-    """The type of a finding: which quantity of the table it is about."""
+    """The type of a finding, e.g. `model-size` or `tflops-above-peak`."""
 
     GLOBAL_BATCH_SIZE = "global-batch-size"
     WORLD_SIZE = "world-size"
@@ -40,7 +40,7 @@ class TableFinding:
 def finding(
     row: BenchmarkRow, kind: FindingKind, message: str, *, last_digit_only: bool = False
 ) -> TableFinding:
-    """Return a finding in a row; its sentence is the row's name and the message."""
+    """Return a finding about a row; its sentence consists of the row's name and `message`."""
     return TableFinding(
         line=row.line,
         kind=kind,

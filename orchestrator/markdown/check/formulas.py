@@ -28,7 +28,11 @@ _GIBI = Fraction(2**30, 10**9)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rated:
-    """A row for which the FLOPs, divided by the parameters and the sequences, can be computed."""
+    """A row for which FLOPs / (parameters · sequences) can be computed.
+
+    work: the sequences per second and GPU; multiplied by the sequence length if the table has a
+    column of sequence lengths.
+    """
 
     row: BenchmarkRow
     tflops: RowNumber
@@ -42,9 +46,10 @@ class _Rated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Agreement:
-    """The FLOPs per parameter and sequence on which most rows agree.
+    """The value on which most rows agree: FLOPs / (parameters · sequences).
 
     rows: how many rows agree.
+    flops: the range of the value.
     exact_size: True if the rows agree when each printed model size is taken as exact. False if they
         agree only when a model may have any size that rounds to its printed size.
     sizes: the model sizes of the rows that agree.
@@ -56,7 +61,7 @@ class _Agreement:
     sizes: frozenset[Fraction]
 
     def tells_of(self, size: Fraction) -> bool:
-        """Return whether a row with this model size must have the same FLOPs as agreeing rows.
+        """Return whether a row with this model size must have the value on which most rows agree.
 
         This is so in two cases. First: the size is between the smallest and the largest of `sizes`.
         Second: `exact_size` is true, and `sizes` has many values, which differ by a large factor.
@@ -69,12 +74,12 @@ class _Agreement:
 
 
 def tflops_unlike_the_others(tables: Sequence[BenchmarkTable]) -> Iterator[TableFinding]:
-    """Find rows whose FLOPs per parameter and sequence differ from those of most rows.
+    """Find rows whose FLOPs / (parameters · sequences) differ from those of most rows.
 
-    These FLOPs are computed from TFLOPs, model size, speed and number of GPUs. A row is compared
-    with its table. If the table is small and its rows do not agree, the row is compared with the
-    whole page. A teralog report is left out: its exact formula distinguishes models and
-    recomputation.
+    This value is computed from TFLOPs, model size, speed and number of GPUs. A row is compared
+    with the other rows of its table. If the table is small and its rows do not agree, the row is
+    compared with all rows of the page. Tables written by `teralog report` are not checked: their
+    exact formula gives other values for other models and with recomputation.
     """
     rated = [_rated(table) for table in tables if not is_ours(table.columns.titles)]
     page = _agreement([row for rows in rated for row in rows])
@@ -105,7 +110,7 @@ def _rated(table: BenchmarkTable) -> list[_Rated]:
 
 
 def _agreement(rows: Sequence[_Rated]) -> _Agreement | None:
-    """Return the FLOPs per parameter and sequence on which most rows agree.
+    """Return the FLOPs / (parameters · sequences) on which most rows agree.
 
     Returns None if most rows do not agree, or if there are too few rows.
     """

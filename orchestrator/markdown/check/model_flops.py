@@ -1,4 +1,7 @@
-"""Check the TFLOP/s of published models: by the models' descriptions, and by comparing rows."""
+"""Check the TFLOP/s of rows that name their model.
+
+They are compared with the description of the model, and with other rows of the same model.
+"""
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
@@ -34,7 +37,12 @@ _GIGA = 10**9
 
 
 def named_model_flops(tables: Sequence[BenchmarkTable]) -> Iterator[TableFinding]:
-    """Find TFLOP/s that contradict tokens/s and model of the row, or other rows of the model."""
+    """Find rows whose TFLOP/s contradict their tokens/s.
+
+    TFLOP/s divided by tokens/s are the FLOPs per token. They are compared with the FLOPs per token
+    of the published model that the row names. Rows without a contradiction are then compared with
+    each other, if they name the same model.
+    """
     rated = rated_rows(tables)
     keys = keys_of_page(rated)
     right: dict[Group, Way] = {}
@@ -59,9 +67,9 @@ def named_model_flops(tables: Sequence[BenchmarkTable]) -> Iterator[TableFinding
 
 
 def _unequal(rows: Sequence[RatedRow]) -> Iterator[TableFinding]:
-    """Yield a finding for each row whose FLOPs per token differ from those of most rows.
+    """Yield a finding for each row whose FLOPs per token differ from the most common value.
 
-    rows: the rows of one model.
+    rows: rows that should have equal FLOPs per token, because they name the same model.
     """
     count, common = common_flops(rows)
     half = SLACK / 2
@@ -105,11 +113,13 @@ def _recomputes_only(way: Way) -> bool:
 
 
 def _explanations(model: NamedModel, odd: Sequence[RatedRow], keys: Keys) -> dict[int, Way]:
-    """Return for each row with a wrong number a way to count FLOPs that explains this number.
+    """Find out how the wrong TFLOP/s of rows may have been computed.
 
-    The keys of the result are the rows' lines. Rows that no way explains are left out. Of several
-    known ways, the one that explains most rows is chosen. If several ways explain the same number
-    of rows, the one with the fewest differences from the model's description is chosen.
+    Returns a way to count FLOPs for the line of each row; rows that no way explains are left out.
+    Of several known ways, the one that explains most rows is chosen. If several ways explain the
+    same number of rows, the one with the fewest differences from the model's description is chosen.
+
+    odd: the rows with wrong TFLOP/s. keys: the attention keys that the page counts.
     """
     explained: dict[int, Way] = {}
     left = list(odd)
@@ -133,10 +143,11 @@ def _explanations(model: NamedModel, odd: Sequence[RatedRow], keys: Keys) -> dic
 
 
 def _distance(model: NamedModel, rows: Sequence[RatedRow], way: Way) -> float | None:
-    """Return how much the FLOPs per token of a way differ from the rows' FLOPs per token.
+    """Return how far `way` is from the rows that it explains: the mean relative difference.
 
-    Only rows that the way explains are compared, up to rounding and a small tolerance. The result
-    is the mean of their relative differences, or None if there are no such rows.
+    The difference of a row is between its FLOPs per token and those that `way` gives. A way
+    explains a row if the two are equal, except for rounding and a small tolerance. Returns None if
+    the way explains no row.
     """
     distances = [
         abs(float(rated_row.flops.middle) / flops_per_token(model, rated_row.seq_length, way) - 1)

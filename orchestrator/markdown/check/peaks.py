@@ -33,9 +33,10 @@ _PEAKS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Usual:
-    """The usual TFLOPs of a GPU in training.
+    """The usual range of a GPU's TFLOPs in training.
 
-    mistuned: a run with fewer TFLOPs is slow. too_high: more TFLOPs are a mistake.
+    mistuned: the low end; a run with fewer TFLOPs is slow. too_high: the high end; a page with more
+    TFLOPs contains a mistake.
     """
 
     mistuned: float

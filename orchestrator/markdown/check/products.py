@@ -71,9 +71,10 @@ def _product(
     """Yield a finding if the product of the known factors contradicts the printed total.
 
     If all factors are known, the product must be equal to the total. If some are unknown, the
-    product must divide the total.
+    total must be a multiple of the product.
 
-    whole: the meaning of the total. explanation: a text that is added to the finding's message.
+    whole: the meaning of the column with the total. explanation: a text that is added to the
+    finding's message.
     """
     total = row.numbers.get(whole)
     given_factors = [factor for factor in factors if factor]
@@ -96,9 +97,12 @@ def _product(
 
 
 def _lowered_stages(world: RowNumber | None, *factors: RowNumber | None) -> str:
-    """Return a sentence on how Megatron-LM 2 reduces a pipeline size that is too large, or "".
+    """Return a sentence on how Megatron-LM 2 reduces a pipeline size that is too large.
 
-    Its parser takes min(pipeline size, world size // tensor size). Later parsers refuse such sizes.
+    Megatron-LM 2 takes min(pipeline size, world size // tensor size). Later versions refuse such
+    sizes. Returns "" if this does not explain the row.
+
+    world: the number of GPUs. factors: the tensor, pipeline and data-parallel size, and others.
     """
     tensor, pipeline, data_parallel, *others = factors
     if world is None or tensor is None or pipeline is None or others:
@@ -116,8 +120,8 @@ def _lowered_stages(world: RowNumber | None, *factors: RowNumber | None) -> str:
 def _data_parallel_size(row: BenchmarkRow) -> RowNumber | None:
     """Compute the data-parallel size of a row: GPUs / (tensor size · pipeline size).
 
-    Returns None if one of these sizes is unknown, if the result is not an integer, or if the row
-    has nodes or other kinds of parallelism.
+    Returns None if one of these sizes is unknown, if the result is not an integer, if the row gives
+    the number of nodes, or if the table has other kinds of parallelism.
     """
     world, tensor, pipeline = (
         row.numbers.get(meaning)
@@ -143,5 +147,8 @@ def _data_parallel_size(row: BenchmarkRow) -> RowNumber | None:
 
 @lru_cache
 def _is_parted_further(titles: tuple[str, ...]) -> bool:
-    """Return whether a table has other kinds of parallelism than tensor, pipeline and data."""
+    """Return whether a table has a column for another kind of parallelism, e.g. expert or context.
+
+    The usual kinds are tensor, pipeline and data parallelism.
+    """
     return any(map(_OTHER_PARALLELISM.fullmatch, titles))

@@ -24,7 +24,7 @@ _OTHER_MODELS = re.compile(
 
 
 def tells_of_other_models(data: bytes) -> bool:
-    """Return whether a page may contain models that are not GPTs."""
+    """Return whether a page contains a word about models other than GPTs, e.g. `llama` or `MoE`."""
     return _OTHER_MODELS.search(data) is not None
 
 

@@ -31,10 +31,11 @@ _SPEEDS = (Meaning.TFLOPS_PER_GPU, Meaning.MODEL_TFLOPS_PER_GPU)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Share:
-    """A utilization of a row, the row's TFLOPs, and the peak that follows from both.
+    """The MFU or HFU of a row, the row's TFLOPs, and the GPU's peak that follows from both.
 
-    accepted: the range of peaks that agree with this row. It is wider than `peak` if the TFLOPs may
-    count other FLOPs than the utilization.
+    share: the MFU or HFU. peak: the TFLOPs divided by `share`. accepted: the range of peaks that do
+    not contradict this row. It is wider than `peak` if recomputation may be counted in only one of
+    the two numbers.
     """
 
     row: BenchmarkRow
@@ -45,7 +46,7 @@ class _Share:
 
 
 def utilizations(table: BenchmarkTable, gpus: Sequence[Gpu] = ()) -> Iterator[TableFinding]:
-    """Find utilizations above 100 %, and those that do not follow from the row's TFLOPs.
+    """Find an MFU or HFU that is above 100 %, or that does not follow from the row's TFLOPs.
 
     gpus: the GPUs that the user gives. A GPU that is named only in the page's text is not used.
     """
@@ -90,9 +91,11 @@ def _share(row: BenchmarkRow, meaning: Meaning) -> _Share | None:
 
 
 def _unequal(shares: Sequence[_Share]) -> Iterator[TableFinding]:
-    """Yield a finding for each row that implies another peak than most rows of the same GPU.
+    """Yield a finding for each row that implies another peak than most of the rows do.
 
     The implied peak is the row's TFLOPs divided by its MFU or HFU.
+
+    shares: the numbers of rows with the same GPU.
     """
     if not shares:
         return

@@ -248,9 +248,10 @@ def _span(text: str | None) -> int:
 
 
 def _grid(rows: Sequence[_Row]) -> list[list[tuple[_Cell, bool]]] | None:
-    """Return the cells of each row by column, including cells that begin in a row above.
+    """Return for each row a list with one cell per column.
 
-    Returns None if there are too many cells.
+    A cell that spans several rows or columns is in the list once for each of them. Each cell comes
+    with a bool: whether it spans several. Returns None if there are too many cells.
     """
     above: dict[int, tuple[_Cell, int]] = {}
     grid = []
@@ -294,9 +295,9 @@ def _title_rows(rows: Sequence[_Row]) -> int:
 
 
 def _header(rows: Sequence[HtmlRow]) -> HtmlRow:
-    """Return one row of titles, made from all rows of titles of a table.
+    """Combine a table's rows of titles into one row.
 
-    In each column, the title is the last cell from the top that is not empty.
+    The title of a column is its lowest cell that is not empty.
     """
     width = max((len(row.cells) for row in rows), default=0)
     lowest = []

@@ -241,7 +241,10 @@ def _next_line(data: bytes, position: int) -> int:
 
 
 def _end(data: bytes, match: "re.Match[bytes]") -> int:
-    """Return the end of code, a comment or raw HTML; if it is not closed, the document's end."""
+    """Return the offset at which code, a comment or raw HTML ends.
+
+    If it is not closed, it ends at the end of the document.
+    """
     fence, raw = match["fence"], match["raw"]
     if fence:
         closing = rb"^[ \t>]*+%b{%d,}+[ \t]*+\r?$" % (re.escape(fence[:1]), len(fence))

@@ -366,10 +366,10 @@ class BenchmarkRow:
         return tuple(pace for pace in paces if kinds[pace[0], pace[1].per_gpu] == 1)
 
     def _number(self, column: TableColumn) -> RowNumber | None:
-        """Return the number of the cell in a column.
+        """Return the number in the row's cell of a column.
 
-        Returns None if the cell has no exact number, if the number is 0, or if the column's meaning
-        is one of those that no check uses.
+        Returns None if the cell has no exact number (e.g. `~5`), if the number is 0, or if no check
+        uses numbers of this kind of column.
         """
         text, meaning = self.text(column), column.meaning
         printed: Printed | None = None
@@ -391,9 +391,12 @@ class BenchmarkRow:
         return RowNumber(title=plain(column.title), text=plain(text), printed=printed)
 
     def _noted(self, printed: Mapping[Meaning, RowNumber]) -> Iterator[tuple[Meaning, RowNumber]]:
-        """Yield the numbers of notes, each with its meaning, if the table has no column for it.
+        """Yield the numbers that the page's notes give for this row, each with its meaning.
 
-        printed: the numbers in the row's cells; the value of a note may be one of them.
+        Numbers for which the table has a column are left out. A note may also say that a size is
+        equal to the number in another column. Then this number is taken from `printed`.
+
+        printed: the numbers in the row's cells, by meaning.
         """
         for meaning, note in self.columns.notes.items():
             value = note.value
@@ -426,7 +429,11 @@ class BenchmarkRow:
         )
 
     def _pace_column(self) -> TableColumn:
-        """Return the first column with a time or a rate that is not blank in this row."""
+        """Return the first column of times or rates whose cell is not blank in this row.
+
+        If all these cells are blank, return the first column of times or rates. Raises
+        NotInTableError if the table has no such column.
+        """
         columns = self.columns.by_meaning.get(Meaning.PACE, ())
         if len(columns) < 2:
             return self.columns.column(Meaning.PACE)
@@ -510,9 +517,10 @@ def _paced(raw: bytes, unit: Unit | None) -> Pace:
 
 
 def _share_in(text: str, title: str) -> Printed | None:
-    """Return the fraction of one in a cell: 0.41 for `0.41`, 0.412 for `41.2 %` or `41.2`.
+    """Return a cell's MFU or HFU as a fraction: 0.41 for `0.41`, 0.412 for `41.2 %` or `41.2`.
 
-    A number above 2 without a percent sign is taken as percent.
+    A number is taken as percent if the cell has a percent sign, if the column's title says percent,
+    or if the number is above 2. Returns None if the cell contains no such number.
     """
     match = _SHARE.fullmatch(plain(text))
     printed = printed_number(text) if match else None

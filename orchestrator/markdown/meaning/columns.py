@@ -194,7 +194,7 @@ def read_columns(
 
 
 def _as_given(column: TableColumn, name: str | None) -> TableColumn:
-    """Return a column with the meaning that the user gives it, or unchanged."""
+    """Return a column with the meaning that the user gives it; unchanged if the user gives none."""
     if name is None:
         return column
     if name in _PACES:

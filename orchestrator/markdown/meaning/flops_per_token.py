@@ -33,10 +33,14 @@ _USUAL: Keys = "window"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RatedRow:
-    """A row with a model, TFLOP/s per GPU and tokens/s per GPU.
+    """A row that names its model, and whose FLOPs per token can be computed.
 
-    tokens: tokens/s per GPU. rate: the printed number from which `tokens` was computed. flops:
-    FLOPs per token, computed from both.
+    group: the same for all rows that should have equal FLOPs per token.
+    model: the published model; None if the named model is unknown.
+    tflops: TFLOP/s per GPU.
+    rate: the printed number from which `tokens` was computed.
+    tokens: tokens/s per GPU.
+    flops: FLOPs per token: `tflops` divided by `tokens`.
     """
 
     row: BenchmarkRow
@@ -59,7 +63,7 @@ class RatedRow:
 
 
 def rated_rows(tables: Iterable[BenchmarkTable]) -> list[RatedRow]:
-    """Return the rows with a published model from which FLOPs per token can be computed."""
+    """Return the rows that name a model, and from which FLOPs per token can be computed."""
     return [rated for table in tables for row in table.rows if (rated := rated_row(row))]
 
 
@@ -89,9 +93,9 @@ def rated_row(row: BenchmarkRow) -> RatedRow | None:
 def tokens_per_second_per_gpu(row: BenchmarkRow) -> tuple[RowNumber, NumberRange] | None:
     """Return a row's printed speed, and the range of tokens/s per GPU that follows from it.
 
-    Returns None if the speed or a needed size is unknown. Some programs first round the sequences
-    per second of all GPUs to a whole number, and then compute tokens/s per GPU from it. If the
-    printed tokens/s per GPU may have been computed so, the range includes this rounding.
+    Returns None if the speed or a needed size is unknown. Some programs round the sequences per
+    second of all GPUs to a whole number before they compute tokens/s per GPU. If the printed
+    tokens/s per GPU may be such a number, the range includes this rounding.
     """
     length, world = (row.numbers.get(each) for each in (Meaning.SEQ_LENGTH, Meaning.WORLD_SIZE))
     batch = row.numbers.get(Meaning.GLOBAL_BATCH_SIZE)
@@ -131,10 +135,12 @@ def keys_of_page(rated: Sequence[RatedRow]) -> Keys:
 
 
 def ways_of_page(rated: Sequence[RatedRow], keys: Keys | None = None) -> Mapping[Group, Way]:
-    """Return for each model of a page a way to count the FLOPs of all parts of the model.
+    """Return how to count the FLOPs of each published model on a page.
 
-    keys: which attention keys count; None for the keys that most rows of the page count. A layer of
-    multi-token prediction is counted if the FLOPs then agree with more rows of the page.
+    The keys of the result are the `group` of the rows. All parts of a model are counted. A layer of
+    multi-token prediction is counted only if more rows then agree with the model's FLOPs per token.
+
+    keys: which attention keys count; None for the keys that most rows of the page count.
     """
     keys = keys or keys_of_page(rated)
     ways = {}
@@ -149,7 +155,10 @@ def ways_of_page(rated: Sequence[RatedRow], keys: Keys | None = None) -> Mapping
 
 
 def fits_way(rated_row: RatedRow, way: Way, slack: Fraction = SLACK) -> bool:
-    """Return whether this way to count gives the FLOPs per token of a row, except for rounding."""
+    """Return whether this way to count FLOPs gives the FLOPs per token of a row.
+
+    Rounding is allowed, and a relative difference of up to `slack`.
+    """
     if rated_row.model is None:
         return False
     flops = Fraction(flops_per_token(rated_row.model, rated_row.seq_length, way))
@@ -157,7 +166,7 @@ def fits_way(rated_row: RatedRow, way: Way, slack: Fraction = SLACK) -> bool:
 
 
 def common_flops(rated: Sequence[RatedRow]) -> tuple[int, NumberRange]:
-    """Return how many rows agree on their FLOPs per token at most, and the range of these FLOPs.
+    """Return the largest number of rows that agree on their FLOPs per token, and the agreed range.
 
     Rows agree if the FLOPs that follow from their printed, rounded numbers may be equal. At least
     one row is required.
@@ -170,8 +179,9 @@ def common_flops(rated: Sequence[RatedRow]) -> tuple[int, NumberRange]:
 
 
 def group_of(row: BenchmarkRow, seq_length: int) -> Group | None:
-    """Return a key that is the same for all rows that should have equal FLOPs per token.
+    """Return a key that is equal for all rows that should have equal FLOPs per token.
 
+    It consists of the model's name, the sequence length, and whether only adapters are trained.
     Returns None if the row names no model.
     """
     name = row.model_name

@@ -37,7 +37,7 @@ class JoinedColumn:
     """A column: its title, its meaning, and its cell in every row.
 
     texts: as printed; empty if the row's table has no such column. values: for sorting; a number if
-    the cell contains a number, None if it is empty or a dash.
+    the cell contains a number, None if the cell is empty or a dash, otherwise its text.
     """
 
     title: str

@@ -42,9 +42,9 @@ SIZES = frozenset(
 class Note(NamedTuple):
     """A size that a note gives for all rows of a table.
 
-    value: the size as a number; or the meaning of a column, so that the size of each row is the
-    row's number in this column. line: the note's line on the page; None if an option gives the
-    size.
+    line: the note's line on the page; None if the size is from the settings.
+    value: the size; or a meaning, if the size of each row is the number in the column with this
+        meaning.
     """
 
     line: int | None
@@ -53,8 +53,10 @@ class Note(NamedTuple):
 
 
 class Section(NamedTuple):
-    """The content below one heading: its first line, and its list items.
+    """A heading of a page, and the sizes in the list items below it.
 
+    line: the line of the heading.
+    sizes: the sizes that the list items give, by meaning.
     headings: this heading and those above it, from the highest level to its own.
     """
 
@@ -88,9 +90,9 @@ _PRODUCT = {Meaning.MICRO_BATCH_SIZE, Meaning.DATA_PARALLEL_SIZE}
 
 
 def as_notes(constants: Mapping[Meaning, int]) -> dict[Meaning, Note]:
-    """Convert sizes that apply to all rows, by meaning, to notes.
+    """Convert sizes from the settings to notes; these notes have no line.
 
-    These notes have no line, because they are not on the page.
+    constants: the sizes, by meaning.
     """
     return {meaning: Note(None, meaning, value) for meaning, value in constants.items()}
 

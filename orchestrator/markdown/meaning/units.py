@@ -18,9 +18,10 @@ class Quantity(StrEnum):
 
 
 class Unit(NamedTuple):
-    """A unit.
+    """The unit of a printed number, e.g. `ms` or `tokens/s/GPU`.
 
-    scale: the factor from the number to the quantity. per_gpu: whether the quantity is of one GPU.
+    scale: the number times `scale` is the quantity, e.g. in seconds. per_gpu: whether the quantity
+    is of one GPU.
     """
 
     quantity: Quantity

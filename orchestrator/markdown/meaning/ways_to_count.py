@@ -45,13 +45,15 @@ _KEYS_IN_WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A way in which a program's count of FLOPs differs from a model's description.
+    """One difference between a program's count of FLOPs and the FLOPs of a model's description.
 
-    words: the end of a sentence that begins with "a formula that". change: returns the model that
-    the program assumes. counts: returns whether the program counts a term. adds: returns the FLOPs
-    per token that the program counts in addition. frozen: whether the gradients of weights are not
-    counted. recomputes: whether layers run forward a second time. one_backward: whether the
-    backward pass costs as much as the forward pass, not twice as much.
+    words: the end of a sentence that begins with "a formula that".
+    change: returns the model that the program assumes, e.g. one without attention windows.
+    counts: returns whether the program counts a term.
+    adds: returns FLOPs per token that the program adds to its count.
+    frozen: whether the gradients of weights are not counted.
+    recomputes: whether layers run forward a second time.
+    one_backward: whether the backward pass costs as much as the forward pass, not twice as much.
     """
 
     words: str
@@ -201,9 +203,12 @@ def honest_ways(named: NamedModel, keys: Keys) -> tuple[Way, ...]:
 
 
 def other_ways(named: NamedModel, keys: Keys) -> tuple[Way, ...]:
-    """Return ways that differ from the model's description, the fewest differences first.
+    """Return the ways to count FLOPs, except those that count all parts of the model with `keys`.
 
-    keys: the attention keys that the page counts; ways with these keys come first.
+    The ways with the fewest differences from the model's description come first. Of these, the ways
+    with the attention keys `keys` come first.
+
+    keys: the attention keys that the page counts.
     """
     order = (keys, *(other_keys for other_keys in COUNTED_KEYS if other_keys != keys))
     return tuple(
@@ -218,7 +223,7 @@ def other_ways(named: NamedModel, keys: Keys) -> tuple[Way, ...]:
 
 @cache
 def flops_per_token(named: NamedModel, seq_length: int, way: Way) -> float:
-    """Return the model FLOPs per token that a way of counting gives."""
+    """Return the FLOPs per token of a model, counted in this way."""
     described = _described(named, seq_length, way.predicting)
     model = described
     for difference in way.differences:

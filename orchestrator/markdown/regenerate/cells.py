@@ -17,7 +17,8 @@ _DIGIT = re.compile(rb"[0-9]")
 class Form(NamedTuple):
     """The format of a number.
 
-    scale: 100 for percent, otherwise 1. sign: the text after the number, "%" or nothing.
+    decimals: how many decimals. commas: whether commas separate thousands. scale: 100 for percent,
+    otherwise 1. sign: the text after the number, "%" or nothing.
     """
 
     decimals: int
@@ -48,8 +49,10 @@ class NumberInCell(NamedTuple):
     def form(self, is_share: bool, in_percent: bool) -> Form:
         """Return the format of the number.
 
-        A fraction of one is shown in percent if its cell has `%` or its column's title says
-        percent. Raises NotUnderstoodError if neither does and the number is more than 1.
+        is_share: whether the number is a fraction of one, e.g. an MFU. in_percent: whether the
+        column's title says percent. A fraction is written in percent if the title says so or the
+        cell has `%`. Raises NotUnderstoodError if a number above 1 should be a fraction, but is
+        not in percent.
         """
         decimals = len(self.text.partition(".")[2])
         percent = is_share and (in_percent or self.has_percent)

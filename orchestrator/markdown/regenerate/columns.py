@@ -120,7 +120,8 @@ def _flops(row: BenchmarkRow, settings: PageSettings, factor: int) -> int:
 def _raise_all(row: BenchmarkRow, settings: PageSettings) -> None:
     """Raise NotUnderstoodError with all problems of a row, not only the first one.
 
-    If the table has no suitable column for some numbers, raise NotInTableError with these problems.
+    If the table lacks a column for some numbers, or has several columns for one of them, raise
+    NotInTableError with only these problems.
     """
     readers: list[Callable[[], float]] = [row.parameters]
     if settings.formula is Formula.NARAYANAN:

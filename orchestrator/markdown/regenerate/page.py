@@ -60,9 +60,9 @@ class Regenerated:
 def regenerate(data: bytes, options: PageSettings, add: Sequence[str] = ()) -> Regenerated:
     """Return a page whose TFLOPs columns, and the columns of `add`, are computed again.
 
-    add: keys of COMPUTED. A column that a table lacks is inserted after the times or the TFLOPs.
-    The page's comments take precedence over `options`, and `options` over the page's prose. Raises
-    UserError with all problems, each with its line.
+    add: names of columns, e.g. `mfu`. If a table lacks such a column, it is inserted after the last
+    column of TFLOPs, times or rates. The page's comments take precedence over `options`, and
+    `options` over the page's prose. Raises UserError with all problems, each with its line.
     """
     document = read_document(data)
     rated = _rated_rows(data)
@@ -91,7 +91,7 @@ def regenerate(data: bytes, options: PageSettings, add: Sequence[str] = ()) -> R
 
 
 def _rated_rows(data: bytes) -> list[RatedRow]:
-    """Return the page's rows of published models from which FLOPs per token can be computed.
+    """Return the page's rows that name a model, and whose FLOPs per token can be computed.
 
     Returns no rows if a comment of the page contains an invalid setting.
     """

@@ -79,9 +79,10 @@ def regenerate_table(
     add: Sequence[str],
     headings: tuple[str, ...] = (),
 ) -> RegeneratedTable:
-    """Return the edits of a table. Raises UserError if the peak of a GPU is needed and unknown.
+    """Compute the TFLOPs columns of a table, and the columns of `add`; return the changes.
 
-    headings: those above the table, which may name the model of its rows.
+    headings: those above the table, which may name the model of its rows. Raises UserError if the
+    peak of a GPU is needed and unknown.
     """
     line = table.header.line
     constants = as_notes(settings.constants)
@@ -223,7 +224,7 @@ def _regenerate_column(
 ) -> None:
     """Add the changes of one column's cells to `made`, the changes of the whole table.
 
-    number: the index of the column's value in each result.
+    number: the index of the column's value in the `values` of each result.
     """
     for row, values in results:
         if column.index >= len(row.raw_cells):
@@ -247,9 +248,9 @@ def _regenerate_column(
 
 
 def _last_column(columns: BenchmarkColumns) -> int:
-    """Return the index of the column after which new columns are inserted.
+    """Return the index of the last column of TFLOPs, times or rates.
 
-    It is the last column of TFLOPs; without one, the last column of times or rates.
+    New columns are inserted after this column.
     """
     return max(
         column.index

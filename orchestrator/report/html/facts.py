@@ -36,7 +36,10 @@ class Facts:
 def campaign_facts(
     campaign: Campaign, runs: Sequence[Collected], tflops: Sequence[float | None]
 ) -> Facts:
-    """Return the facts of a campaign's runs; `tflops` is the report's column of TFLOPs."""
+    """Return the values of a campaign's runs for the plots.
+
+    tflops: the report's column of TFLOPs per GPU, one value per run.
+    """
     groups = configurations(runs)
     place = {run_id: at for at, group in enumerate(groups) for run_id in group.run_ids}
     return Facts(

@@ -184,7 +184,10 @@ def _memory_of(campaign: Campaign) -> str:
 
 
 def _reached(report: Report) -> dict[str, tuple[str, tuple[Any, ...]]]:
-    """Return the title and the cells of each column that has a plot, by the column's name."""
+    """Return the title and the cells of the columns of TFLOPs and MFU, which have plots.
+
+    The keys of the result are the names of the columns.
+    """
     table = report.table
     # A framework may have TFLOPs of its own, as those of a phase.
     return {

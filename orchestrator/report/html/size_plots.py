@@ -185,6 +185,6 @@ def _scaling(
 
 
 def _level(x: Sequence[float | None], y: float) -> tuple[Point, ...]:
-    """Return the two ends of a horizontal line over the range of `x`."""
+    """Return the ends of a horizontal line at height `y`, from the lowest to the highest `x`."""
     values = [value for value in x if value is not None]
     return ((min(values), y), (max(values), y))

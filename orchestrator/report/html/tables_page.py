@@ -1,4 +1,4 @@
-"""Build the data of the HTML page of published tables, and of each row."""
+"""Build the data of the HTML page of published tables, and of the view of each row."""
 
 import re
 from collections import Counter
@@ -40,9 +40,10 @@ _PLOTTED = (Meaning.TFLOPS_PER_GPU, Meaning.MFU)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowDetail:
-    """One row: its position, its contradictions, and its other values on the page.
+    """The data for the view of one row.
 
-    outside_sizes: sizes that the page gives outside the table, by their names on the page.
+    run_id: the number of the row's line. place: file and line. findings: the contradictions in the
+    row. outside_sizes: sizes that the page gives outside the table, by their names on the page.
     """
 
     run_id: str
@@ -54,7 +55,10 @@ class RowDetail:
 def make_details(
     file: str, tables: JoinedTables, findings: Sequence[TableFinding]
 ) -> Iterator[RowDetail]:
-    """Yield the details of each row; `findings` are those of `teralog check-tables`."""
+    """Yield the data for the view of each row.
+
+    findings: the contradictions that `teralog check-tables` finds on the page.
+    """
     by_line = _by_line(findings)
     for row in tables.rows:
         yield RowDetail(
@@ -154,7 +158,7 @@ def _is_measured(column: JoinedColumn) -> bool:
 
 
 def _endings(tables: JoinedTables) -> list[str]:
-    """Return the outcome that each row states; empty if the row has no cell for it."""
+    """Return the outcome that each row states, e.g. `completed`; empty if it states none."""
     outcomes = [column.values for column in tables.columns if column.meaning is Meaning.OUTCOME]
     return [
         next((str(values[place]) for values in outcomes if values[place] is not None), "")
@@ -183,7 +187,7 @@ def _best(tables: JoinedTables) -> int | None:
 
 
 def _facts(tables: JoinedTables) -> Facts:
-    """Return the facts of rows; each row counts as a separate configuration."""
+    """Return the values of rows for the plots; each row counts as a separate configuration."""
     names, count = _names(tables.columns), len(tables.rows)
     unknown = (None,) * count
     return Facts(
