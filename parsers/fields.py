@@ -24,15 +24,19 @@ def parse_number(text: str) -> float | None:
 
 
 def finite(text: str | None) -> float | None:
-    """Convert a text that matches NUMBER to a finite number; None for nan, inf and None."""
+    """Convert a text that matches NUMBER to a finite number.
+
+    Returns None for nan, for inf, for a number that is too large for a float, and if `text` is
+    None.
+    """
     value = math.nan if text is None else float(text)
     return value if math.isfinite(value) else None
 
 
 def parse_json(text: str) -> object:
-    """Parse a text as JSON, and return its value; None for other text.
+    """Parse a text as JSON, and return its value; None if the text is not JSON.
 
-    A number in it that is too large for a float becomes None.
+    In the value, a number that is too large for a float is None.
     """
     try:
         return json.loads(text, parse_float=parse_number)
@@ -57,7 +61,7 @@ def finite_json(value: object) -> float | None:
 
 
 def json_numbers(values: Mapping[str, object]) -> dict[str, float]:
-    """Return those values of a JSON object that are numbers, including nan and inf."""
+    """Return the entries of a JSON object whose values are numbers, including nan and inf."""
     numbers = ((name, json_float(value)) for name, value in values.items())
     return {name: number for name, number in numbers if number is not None}
 
@@ -75,10 +79,10 @@ _QUOTED = re.compile(LABELS + r"\s*(?:#|\++ )")
 
 
 def is_quoted(text: str) -> bool:
-    """Return whether a text is a script's comment, or a command printed by `set -x`.
+    """Return whether a text is a comment in a script, or a command printed by `set -x`.
 
-    A step report within such a text must not count: no program printed it.
-    For example `# iteration 1/ 10 | …`.
+    If such a text looks like a step report, e.g. `# iteration 1/ 10 | …`, the report must not
+    count, because no training program printed it.
     """
     return ("#" in text or "+ " in text) and _QUOTED.match(text) is not None
 
@@ -86,7 +90,7 @@ def is_quoted(text: str) -> bool:
 def line_parts(line: str) -> Iterator[str]:
     """Split a line at its carriage returns, which progress bars write, and yield the pieces.
 
-    These pieces are left out: empty ones, a script's comments, and commands printed by `set -x`.
+    Empty pieces, comments of scripts, and commands printed by `set -x` are left out.
     """
     for part in line.split("\r"):
         if part and not is_quoted(part):

@@ -72,10 +72,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossReport:
-    """A report of the training that contains no iteration, only an epoch.
+    """A report of the training that does not contain the iteration number, only an epoch.
 
     epoch: with decimals, e.g. 0.31. loss: may be nan or inf. learning_rate, grad_norm: as printed.
-    The other fields are those of `Step`.
+    The other fields have the same meaning as in `Step`.
     """
 
     epoch: float
@@ -106,7 +106,7 @@ class SkippedStep:
 
 
 class UsageSource(StrEnum):
-    """The program that reports memory or how busy a GPU is."""
+    """The names of the programs that report memory, or how busy a GPU is."""
 
     TORCH = "torch"  # its allocator, of one process
     DEEPSPEED = "deepspeed"  # likewise, and the node's memory
@@ -222,7 +222,10 @@ for _kind in get_args(Record):
 
 
 class OutcomeKind(StrEnum):
-    """How a run ended according to its log. A failed run may have usable numbers, too."""
+    """The ways in which a run can end, according to its log alone.
+
+    A failed run may have usable numbers, too.
+    """
 
     COMPLETED = "completed"
     GPU_OUT_OF_MEMORY = "gpu_out_of_memory"
@@ -241,12 +244,13 @@ class OutcomeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How a run ended, and the line that shows it.
+    """How a run ended, and the line of the log that shows it.
 
-    line: its number, the first being 1; None if lines were not counted. offset: byte at which it
-    starts. text: the line without rank prefix, progress bar and colours; None if no line shows it.
-    requested_gib: the size of the allocation that failed, if a message about memory contains it.
-    source: the name of the log with that line, if the run has several logs.
+    line: the number of this line, the first being 1; None if lines were not counted. offset: the
+    byte at which the line starts. text: the line without rank prefix, progress bar and colours;
+    None if no line shows how the run ended. requested_gib: the size of the allocation that failed,
+    if a message about memory contains it. source: the name of the log that contains the line, if
+    the run has several logs.
     """
 
     kind: OutcomeKind

@@ -75,11 +75,11 @@ def _parse(offset: int, text: str) -> Iterator[RunTotals | Timers]:
 
 
 def _quantity(line: re.Match[str] | None, unit: str, exponent: int = 0) -> float | None:
-    """Convert the number on a line to its base unit, and multiply it by 10**exponent.
+    """Return the number on a line in the base unit `unit`, multiplied by 10**exponent.
 
-    For example, `2 ms` gives 0.002 with the unit `s` and the exponent 0. unit: the base unit.
-    Returns None if the line is missing, if the printed unit is not `unit` with or without a known
-    prefix, and for nan or inf.
+    For example, `2 ms` gives 0.002 with the unit `s` and the exponent 0. Returns None if `line` is
+    None, if the number is nan or inf, or if the printed unit is not `unit`, with or without a known
+    prefix such as `m`.
     """
     if line is None:
         return None

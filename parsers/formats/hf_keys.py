@@ -1,4 +1,4 @@
-"""Keys that tools based on Hugging Face's Trainer add to its reports, in any log or file.
+"""Read keys that tools based on Hugging Face's Trainer add to the Trainer's reports.
 
 These facts are from the sources of axolotl, ms-swift, LLaMA-Factory and TRL of 2025 and 2026:
 
@@ -10,8 +10,8 @@ These facts are from the sources of axolotl, ms-swift, LLaMA-Factory and TRL of 
   read.
 
 The time since the start is computed from two printed numbers. It is used only if the log also
-prints it in whole seconds and both agree. They do not agree in a launch that continued from a
-checkpoint, because its step number includes earlier launches.
+prints it in whole seconds and both times agree. They do not agree in a launch that continued from a
+checkpoint, because its step number includes the steps of earlier launches.
 """
 
 import math
@@ -61,10 +61,11 @@ def step_of(text: object) -> tuple[int, int] | None:
 def integration_fields(
     numbers: Mapping[str, float], elapsed: object, step: int | None
 ) -> dict[str, Any]:
-    """Return the fields of a Step from keys that tools based on Hugging Face's Trainer add.
+    """Return the values of Step's fields that tools based on Hugging Face's Trainer report.
 
-    numbers: the numbers of a report, by key. elapsed: the time since the start, as text. step: the
-    step number of the report; None if it is not known.
+    numbers: the numbers of a report, by the report's key. elapsed: the time since the start, as
+    text.
+    step: the step number of the report; None if it is not known.
     """
     fields: dict[str, Any] = {}
     for key, name in NUMBERS.items():
@@ -84,8 +85,9 @@ def integration_fields(
 def _since_start(numbers: Mapping[str, float], step: int | None) -> float | None:
     """Return the seconds since the start of the launch; None if they cannot be computed.
 
-    They are computed from the step and ms-swift's `train_speed`, or from LLaMA-Factory's tokens and
-    `throughput`. Both rates are means since the start.
+    numbers: the numbers of a report, by key. The time is the step number times ms-swift's seconds
+    per step, or divided by its steps per second. For LLaMA-Factory, it is all tokens divided by the
+    tokens per second. These rates are means since the start.
     """
     per_step = numbers.get("train_speed(s/it)", 0.0)
     rate = numbers.get("train_speed(iter/s)", 0.0)

@@ -79,7 +79,7 @@ _DURATION = re.compile(
 
 
 def dictionaries(text: str) -> Iterator[tuple[dict[str, str], re.Match[str]]]:
-    """Yield each dictionary in a text: its numbers as printed, by key, and its match object."""
+    """Yield for each dictionary in a text: its numbers as printed, by key, and its match object."""
     for dictionary in _DICTIONARY.finditer(text):
         yield {item["name"]: item["value"] for item in _ITEM.finditer(dictionary[0])}, dictionary
 
@@ -214,7 +214,10 @@ def _parse(offset: int, text: str) -> Iterator[Step | LossReport]:
 
 
 def _exact_numbers(values: Mapping[str, str]) -> dict[str, float]:
-    """Return the finite numbers of a report, except token counts rounded to few digits."""
+    """Return the finite numbers of a report by key, without counts of tokens that were rounded.
+
+    A count of tokens was rounded if it is not printed as an integer.
+    """
     numbers = ((name, finite(text)) for name, text in values.items())
     return {
         name: number
@@ -224,10 +227,10 @@ def _exact_numbers(values: Mapping[str, str]) -> dict[str, float]:
 
 
 def _goes_on(before: re.Match[str] | None, behind: re.Match[str]) -> bool:
-    """Return whether the progress bars before and after a report can be the same bar.
+    """Return whether the progress bars before and after a report may be two states of one bar.
 
-    before, behind: the two bars; `before` is None if there is none. The same bar has the same
-    number of steps, and its step never decreases.
+    before, behind: the bars before and after the report; `before` is None if there is none. Two
+    states of one bar have the same number of steps, and the step does not decrease.
     """
     step, steps = int(behind["step"]), int(behind["steps"])
     if not 0 < step <= steps:

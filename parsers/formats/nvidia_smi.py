@@ -102,11 +102,11 @@ def _dmon_row(header: str) -> _Row | None:
 
 
 def _row(names: list[str], cells: dict[str, str], other: str, separator: str) -> _Row | None:
-    """Return a parser of rows with these columns; None if a column occurs twice.
+    """Return a function that parses rows with these columns; None if a column occurs twice.
 
-    names: the names of the columns. cells: for each known column, a regular expression for its
-    cells. other: the expression for the cells of unknown columns. separator: the expression between
-    two cells.
+    names: the names of the columns, in order. cells: by the name of each known column, a regular
+    expression for its cells. other: the regular expression for cells of all other columns.
+    separator: the regular expression for the text between two cells.
     """
     if len(set(names)) < len(names):
         return None

@@ -222,8 +222,10 @@ def setting_format(
 ) -> LogFormat:
     """Return a format whose records are settings.
 
-    Its lines are never counted as reports that could not be parsed. only: a pattern that each line
-    must match, too; a line with a terminal's codes need not match it.
+    Its lines are not counted as reports that could not be parsed. parse: takes the offset and the
+    text of a line. anchors: byte strings; each line contains at least one. only: a pattern that
+    each line must match, too, unless it contains a terminal's escape codes. following: how many
+    further lines `parse` gets with a line.
     """
     pattern = None if only is None else re.compile(only + rb"|\x1b")
     return LogFormat(

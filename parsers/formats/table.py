@@ -46,9 +46,9 @@ from parsers.scan.reader import AnyFormat, LogFormat
 
 
 def _reported_as(log_format: LogFormat, report: str) -> LogFormat:
-    """Return a copy of a format in which `report` is the pattern of a line that is a report.
+    """Return a copy of a format in which only lines that match `report` count as reports.
 
-    Other formats have the same anchors. Without the pattern, their lines would also count as
+    Other formats have the same anchors. Without this pattern, their lines would also count as
     reports of this format.
     """
     return replace(log_format, report=re.compile(report))

@@ -1,8 +1,9 @@
-"""Read many lines of one declaration at once, as columns.
+"""Read many lines of a declared format at once, as columns.
 
-Lines of one log differ only in their numbers. So one line is read field by field. It gives a
-pattern for the lines after it: the same text with any other numbers, and a regular expression for
-each field. Lines that do not match the pattern are read one by one.
+Lines of one log differ only in their numbers. So teralog reads one line field by field, and makes a
+pattern from it for the lines after it. The pattern contains the text of the line, with any numbers
+in place of its numbers, and a regular expression for each field. Lines that do not match the
+pattern are read one by one.
 """
 
 import re
@@ -57,7 +58,7 @@ class Example:
 
 
 class LinePattern:
-    """A pattern that reads lines that differ from an example only in their numbers."""
+    """A pattern for lines that differ from an example line only in their numbers."""
 
     def __init__(
         self,
@@ -65,19 +66,19 @@ class LinePattern:
         names: Sequence[str],
         converts: Sequence[Callable[[Sequence[str]], Sequence[Any]]],
     ) -> None:
-        """Compile the pattern.
+        """Compile the regular expression `pattern`, which must match a whole line.
 
-        pattern: a regular expression for a whole line, with a group for each of `names`. converts:
-        for each group, makes a column from the group's texts, or raises ValueError.
+        names: the names of the groups in `pattern`, in order. converts: for each group, a function
+        that makes a column of values from the group's texts, or raises ValueError.
         """
         self.names, self.converts = names, converts
         self._pattern = re.compile(pattern, re.MULTILINE)
 
     def columns(self, text: str, count: int) -> dict[str, Sequence[Any]] | None:
-        """Return the columns of the first lines, up to a line that does not match the pattern.
+        """Read the lines of `text` up to the first line that does not match; return their columns.
 
-        Returns None if the first line does not match, or if a value cannot be converted. count: how
-        many lines the text has.
+        count: how many lines `text` has. Returns None if the first line does not match, or if a
+        value cannot be converted.
         """
         if not self._pattern.match(text):
             return None
@@ -98,7 +99,7 @@ class LinePattern:
 
 
 def example_pattern(example: Example) -> LinePattern:
-    """Return a pattern for lines that differ from an example only in numbers.
+    """Return a pattern for lines that differ from an example line only in their numbers.
 
     Raises ValueError if fields of the example overlap.
     """
@@ -128,7 +129,7 @@ def _counts(texts: Sequence[str]) -> Sequence[int]:
 
 
 def _alike(text: str) -> str:
-    """Return a regular expression for this text with any numbers in place of its numbers."""
+    """Return a regular expression that matches `text`, also with other numbers in it."""
     pieces, place = [], 0
     for variable in _VARIABLE.finditer(text):
         pieces.append(re.escape(text[place : variable.start()]))
@@ -139,7 +140,7 @@ def _alike(text: str) -> str:
 
 
 class LinePatterns:
-    """The patterns of recently read lines. Several threads may use it."""
+    """The patterns that were made from recently read lines. Several threads may use this object."""
 
     def __init__(self) -> None:
         """Begin without any patterns."""
@@ -152,12 +153,13 @@ class LinePatterns:
         make: Callable[[str], LinePattern | None],
         is_all: Callable[[Container[str], str], bool] = lambda names, text: True,
     ) -> dict[str, Sequence[Any]] | None:
-        """Return the columns of the first lines in a text; None if no pattern reads the first line.
+        """Read the first lines of `text` with one pattern; return their columns.
 
-        count: how many lines the text has.
+        Returns None if no pattern reads the first line.
+        count: how many lines `text` has.
         make: takes a line, and returns a pattern that matches it, or None.
-        is_all: takes the names of the columns that a pattern has read, and the text. Returns
-        whether the text contains no other field. If it returns False, the columns are not used.
+        is_all: takes the columns that a pattern has read, by name, and `text`. Returns whether
+        `text` contains no field without a column. If it returns False, the columns are not used.
         """
         for pattern in self._patterns.values():
             if (columns := pattern.columns(text, count)) and is_all(columns, text):

@@ -110,9 +110,10 @@ def line_format(declaration: Declaration) -> LogFormat:
 
 @dataclass(frozen=True, slots=True)
 class DeclarationReader:
-    """A callable that reads the lines of a declaration.
+    """A callable that reads the lines of a declared format.
 
-    It is a class, because a closure cannot be sent to another process.
+    It is a class and not a function within a function, because the latter cannot be sent to another
+    process.
     """
 
     declaration: Declaration
@@ -123,10 +124,12 @@ class DeclarationReader:
     line_patterns: LinePatterns = field(default_factory=LinePatterns)
 
     def read_lines(self, offsets: Sequence[int], text: str) -> StepBlock | None:
-        """Return the steps of the first lines as columns. These lines differ only in their numbers.
+        """Return the steps of the first lines of `text`, as columns.
 
-        Returns None if the lines must be read one by one. text: the lines. offsets: for each line,
-        the byte of the log at which it starts.
+        The columns contain the lines up to the first line that differs from them in more than
+        numbers.
+        offsets: for each line, the byte of the log at which it starts. Returns None if the lines
+        must be read one by one.
         """
         text = text.replace("\r\n", "\n")
         if "\r" in text or "#" in text or "+ " in text or self.never.search(text):
@@ -144,7 +147,7 @@ class DeclarationReader:
         return StepBlock({**columns, "offset": array("q", offsets[:count])})
 
     def _is_all(self, names: Container[str], text: str) -> bool:
-        """Return whether `names` contains every declared field that occurs in the text."""
+        """Return whether `names` contains every declared field that occurs in `text`."""
         return not any(
             field.name not in names and pattern.search(text) for field, pattern in self.patterns
         )
@@ -226,9 +229,10 @@ class DeclarationReader:
 
 
 def _spread_interval(values: dict[str, Any]) -> None:
-    """Replace the time of several steps by the mean time of one step, in place.
+    """Replace the time of several steps in `values` by the mean time of one step, in place.
 
-    The number of these steps is their time multiplied by the steps per second on the same line.
+    `values` contains the fields of one report. The number of steps is their time multiplied by the
+    steps per second that the report contains.
     """
     seconds = values.pop("interval_seconds", None)
     rate = values.pop("steps_per_second", None)
@@ -258,7 +262,10 @@ def _value(field: Field, match: re.Match[str]) -> float | int | None:
 
 
 def _is_too_large(number: float, text: str) -> bool:
-    """Return whether a number became infinite because the printed one is too large for a float."""
+    """Return whether a printed number is finite, but too large for a float.
+
+    text: the printed number. number: the float that Python made from it, which may be infinite.
+    """
     return math.isinf(number) and not text.lower().endswith("inf")
 
 
@@ -293,10 +300,10 @@ def _column(field: Field, factor: float, texts: Sequence[str]) -> Sequence[float
 
 
 def _spread_intervals(columns: dict[str, Sequence[Any]]) -> None:
-    """Replace the times of several steps by the mean times of one step, in place.
+    """Replace the times of several steps in `columns` by the mean times of one step, in place.
 
-    columns: the values of the reports by field, as columns. `_spread_interval` does the same for
-    one report.
+    columns: by the name of each field, its values in several reports. In each report, the number of
+    steps is their time multiplied by the steps per second.
     """
     names = [name for name in ("interval_seconds", "steps_per_second") if name in columns]
     texts = zip(*(columns.pop(name) for name in names), strict=True)
@@ -307,10 +314,10 @@ def _spread_intervals(columns: dict[str, Sequence[Any]]) -> None:
 
 
 def _only(declaration: Declaration) -> re.Pattern[bytes] | None:
-    """Return a pattern that matches every line except those that the declaration's `never` matches.
+    """Return a pattern that rejects only the lines that the declaration's `never` matches.
 
-    A line with a carriage return or with a terminal's code always matches. Returns None if the
-    declaration has no `never`.
+    Returns None if the declaration has no `never`. The pattern also matches every line with a
+    carriage return or with a terminal's escape code.
     """
     if declaration.never == _NEVER:
         return None

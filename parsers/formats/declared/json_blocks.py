@@ -1,8 +1,8 @@
 """Read many lines of JSON at once, as columns.
 
-The objects of one log differ only in their numbers, and in the digits within their strings. So a
-pattern is made from one line and used for the lines after it. It is used only if it reads the same
-values from the first line as the reader of single lines does.
+The objects of one log differ only in their numbers, and in the digits within their strings. So
+teralog makes a pattern from one line, and reads the lines after it with this pattern. The pattern
+is used only if it reads the same values from its own line as the reader of single lines does.
 """
 
 import math
@@ -30,10 +30,10 @@ Keys = Mapping[str, tuple[str, float]]
 def json_pattern(
     line: str, keys: Keys, parse: Callable[[int, str], Iterator[Record]]
 ) -> LinePattern | None:
-    """Return a pattern for lines like this one; None if no pattern can read it.
+    """Return a pattern for lines that differ from `line` only in digits; None if impossible.
 
-    line: without its newline. keys: for each key to read, the field of Step and the divisor that
-    converts the value to the field's unit. parse: the reader of single lines.
+    line: without its newline. keys: for each JSON key to read, the field of Step, and the divisor
+    that converts the value to the field's unit. parse: the reader of single lines.
     """
     read = [*parse(0, line)]
     if len(read) != 1 or not isinstance(step := read[0], Step) or "{" not in line:
@@ -66,7 +66,7 @@ def json_pattern(
 
 
 def _alike(text: str) -> str:
-    """Return a regular expression for this text with any digits in place of its digits."""
+    """Return a regular expression that matches `text`, also with other digits in it."""
     return "[0-9]+".join(map(re.escape, _DIGITS.split(text)))
 
 
@@ -75,9 +75,10 @@ def _texts(texts: Sequence[str]) -> Sequence[str]:
 
 
 def _column(name: str, divisor: float, texts: Sequence[str]) -> Sequence[Any]:
-    """Return the numbers of a column.
+    """Convert the texts of one field in several lines to numbers in the field's unit.
 
-    Raises ValueError if one is not finite, or if an iteration number is negative or too large.
+    name: the field of Step. divisor: converts a number to the field's unit. Raises ValueError if a
+    number is not finite, or if an iteration number is negative or too large.
     """
     numbers = array("d", map(float, texts))
     if not math.isfinite(sum(numbers)):

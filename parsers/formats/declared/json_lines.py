@@ -94,19 +94,22 @@ class JsonLines:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _ObjectReader:
-    """A callable that reads the lines of a format.
+    """A callable that reads the lines of a format with one JSON object per report.
 
-    It is a class, because a closure cannot be sent to another process.
+    It is a class and not a function within a function, because the latter cannot be sent to another
+    process.
     """
 
     declared: JsonLines
     line_patterns: LinePatterns = field(default_factory=LinePatterns)
 
     def read_lines(self, offsets: Sequence[int], text: str) -> StepBlock | None:
-        """Return the steps of the lines at the beginning of `text` as columns.
+        """Return the steps of the first lines of `text`, as columns.
 
-        The result ends before the first line that differs in more than digits. Returns None if the
-        lines must be read one by one. offsets: for each line, its first byte in the log.
+        The columns contain the lines up to the first line that differs from them in more than
+        digits.
+        offsets: for each line, the byte of the log at which it starts. Returns None if the lines
+        must be read one by one.
         """
         keys = {"step": ("iteration", 1.0), **self.declared.fields}
         make = partial(json_pattern, keys=keys, parse=self)

@@ -39,7 +39,10 @@ def parse_value(text: str) -> float:
 
 
 def measured(text: str) -> float | None:
-    """Return a printed number; None for nan and inf. Raises ValueError for other text."""
+    """Convert a printed number to a float; return None for nan and inf.
+
+    Raises ValueError if `text` is not a number.
+    """
     value = parse_value(text)
     return value if math.isfinite(value) else None
 
@@ -50,7 +53,10 @@ def _scaled(text: str, *, divisor: float) -> float | None:
 
 
 def parse_count(text: str) -> int:
-    """Return an integer of at least 0. Raises ValueError for other text."""
+    """Convert a printed count of at least 0 to an integer, e.g. `512` or the rounded `1.02K`.
+
+    Raises ValueError for other text.
+    """
     if _COUNT.fullmatch(text):
         return int(text)
     value = parse_value(text)
@@ -60,9 +66,9 @@ def parse_count(text: str) -> int:
 
 
 def _milliseconds(text: str) -> float | None:
-    """Convert milliseconds to seconds.
+    """Convert a printed number of milliseconds to seconds.
 
-    The result for a plain number is the float nearest to the printed value.
+    If `text` has only digits and a point, the result is the float nearest to the exact value.
     """
     if not _DECIMAL.issuperset(text):
         return _scaled(text, divisor=1e3)
@@ -130,7 +136,7 @@ Fields = dict[str, tuple[str, Callable[[str], float | None]]]
 
 
 def _spelt(fields: Fields) -> Fields:
-    """Return `fields`, also with underscores instead of spaces in their names."""
+    """Return `fields` with two spellings of each name: with spaces, and with underscores."""
     return {name.replace(" ", "_"): field for name, field in fields.items()} | fields
 
 
@@ -220,9 +226,10 @@ def step_values(fields: Fields, closed: Mapping[str, str]) -> dict[str, Any]:
 
 
 def is_mended(names: Collection[str]) -> bool:
-    """Return whether a report has both a time in milliseconds and samples per second.
+    """Return whether `_mend_rate` must check a report.
 
-    `_mend_rate` must check such a report. names: the names of the report's fields.
+    It must if the report has both a time in milliseconds and samples per second. names: the names
+    of the report's fields.
     """
     return "elapsed time per iteration (ms)" in names and "samples per second" in names
 
@@ -230,8 +237,8 @@ def is_mended(names: Collection[str]) -> bool:
 def _mend_rate(values: dict[str, Any]) -> None:
     """Correct a rate that was printed in samples per millisecond instead of samples per second.
 
-    `values` is changed in place. Such a rate equals a thousandth of the global batch size divided
-    by the step time. It is printed with three decimals.
+    values: the fields of a report; changed in place. The rate is wrong if it equals a thousandth of
+    the global batch size divided by the step time, up to the rounding to three decimals.
     """
     rate, seconds = values["samples_per_second"], values["step_seconds"]
     if rate and seconds and (samples := values.get("global_batch_size")):

@@ -126,9 +126,10 @@ def _parse(dialect: _Dialect, layouts: KnownLayouts, offset: int, line: str) -> 
 def _parse_lines(
     dialect: _Dialect, layouts: KnownLayouts, offsets: Sequence[int], text: str
 ) -> StepBlock | None:
-    """Return the steps of the first lines as columns; None if the lines must be parsed one by one.
+    """Return the steps of the first lines of a text, as columns.
 
-    These lines have the same fields. offsets: the byte of the log at which each line starts.
+    The columns contain the lines up to the first line with other fields. offsets: for each line,
+    the byte of the log at which it starts. Returns None if the lines must be parsed one by one.
     """
     columns = layouts.read_lines(text, len(offsets))
     if not columns:
@@ -139,7 +140,7 @@ def _parse_lines(
 
 
 def _reports(dialect: _Dialect, text: str) -> Iterator[tuple[dict[str, Any], str]]:
-    """Yield for each whole report of a text the values of a Step, and the text after its header."""
+    """Yield for each whole report: the values for a Step, and the text after the header."""
     # The text before the first header; then for each header its groups and the text after it.
     before, *rest = dialect.header.split(text)
     for iteration, iterations, report in zip(rest[::3], rest[1::3], rest[2::3], strict=True):
@@ -160,7 +161,7 @@ def _reports(dialect: _Dialect, text: str) -> Iterator[tuple[dict[str, Any], str
 
 
 def _timestamp(lead: str) -> str | None:
-    """Return the time directly before a header, in ISO 8601."""
+    """Return the time in the text before a report, in ISO 8601; None if it contains no time."""
     if not lead.strip():
         return None
     for pattern in _TIMESTAMPS:

@@ -44,10 +44,10 @@ def _parse(offset: int, line: str) -> Iterator[Usage]:
 
 
 def _is_whole(report: re.Match[str]) -> bool:
-    """Return whether the last number of a memory report is complete.
+    """Return whether the last number of a memory report was printed completely.
 
-    It is complete if a bar (`|`) follows, or if it has all decimals that the program's version
-    prints.
+    It was if a bar (`|`) follows. Without a bar, the number must have the form that the program's
+    version prints: two decimals, or an exact number of bytes divided by 2**20.
     """
     if report["more"]:
         return True

@@ -66,7 +66,7 @@ def _parse_line(offset: int, line: str) -> Iterator[Timers]:
 
 
 def _parse_block(offset: int, text: str) -> Iterator[Timers]:
-    """Yield the timers below a title as one record, up to the first line without a timer."""
+    """Yield one record with the timers below a title line, up to the first line without a timer."""
     first, *below = text.split("\n")
     if not (title := _title(_ACROSS, first)):
         return
@@ -87,11 +87,11 @@ def _rows(line: str) -> list[tuple[str, str]]:
 
 
 def _parse_ranks(offset: int, text: str) -> Iterator[Timers]:
-    """Yield the timers below a title as one record, each timer with the time of its slowest rank.
+    """Yield one record with the timers below a title line, each with the time of its slowest rank.
 
-    Each timer is a name and, below the name, one line per rank. The last line may be torn, or lines
-    of more ranks may be missing after it. So the last line is not read, and a timer is used only if
-    another line follows the lines of its ranks.
+    Each timer is a line with its name, and below it one line per rank. The log may end within a
+    line, or before the lines of all ranks. So the last line of the text is not read, and a timer is
+    used only if another line follows the lines of its ranks.
     """
     first, *below = text.split("\n")[:-1] or [text]
     if not _title(_ALL_RANKS, first):
