@@ -47,10 +47,10 @@ _OFF = frozenset({"", "0", "[0]", "[1]", "1", "False", "false", "None", "none"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """Values from the user that logs may lack; None if not given. A log's values take precedence.
+    """Values from the user that are used if a log does not contain them; None if not given.
 
-    model: the name of a model. shape: the sizes of the model with that name. sizes: other sizes
-    that the user gave, by the names of ModelShape's fields.
+    model: the name of a model, or the path of its config.json. shape: the sizes of this model.
+    sizes: single sizes that the user gave, by the names of ModelShape's fields.
     """
 
     global_batch_size: int | None = None
@@ -72,14 +72,19 @@ NOTHING_GIVEN = Given()
 class Figures:
     """Numbers computed from a log and its configuration; None if an input is unknown.
 
-    gpus: the number of ranks. parameters: the parameters of the whole model, counted from its
-    sizes, or else as the log states. tflops_per_gpu: FLOPs of the exact matrix products, recomputed
-    ones included, divided by the median step time and by the ranks, in 10**12 per second. If the
-    global batch changes during the run, the mean time for a global batch replaces the median step
-    time. None if it is unknown whether layers are recomputed. model_tflops_per_gpu: the same
-    without recomputation. mfu: model_tflops_per_gpu divided by the GPU's dense peak. lacking: the
-    options that the user must give to get TFLOPs. uncounted: why no option can give TFLOPs.
-    no_peak: why there is no MFU although there are TFLOPs.
+    gpus: the number of ranks.
+    parameters: the parameters of the whole model, counted from its sizes if they are known, or else
+        as the log states.
+    recomputed: whether the forward pass of the layers runs twice.
+    tflops_per_gpu: FLOPs of the exact matrix products of an iteration, recomputed ones included,
+        divided by the median step time and by the number of ranks, in 10**12 per second. If the
+        global batch changes during the run, the mean time for a global batch replaces the median
+        step time. None if it is unknown whether layers are recomputed.
+    model_tflops_per_gpu: the same without recomputation.
+    mfu: model_tflops_per_gpu divided by the GPU's dense peak.
+    lacking: the options that the user must give to get TFLOPs.
+    uncounted: the reason why no option can give TFLOPs.
+    no_peak: the reason why there is no MFU although there are TFLOPs.
     """
 
     gpus: int | None = None
@@ -94,7 +99,7 @@ class Figures:
     no_peak: str | None = None
 
     def record(self) -> dict[str, Any]:
-        """Return the figures as a JSON object."""
+        """Return the figures as a JSON object, without `lacking`, `uncounted` and `no_peak`."""
         return {name: value for name, value in asdict(self).items() if name not in _REASONS}
 
 
@@ -103,7 +108,10 @@ FIGURE_NAMES = tuple(Figures().record())
 
 
 def run_figures(summary: RunSummary, given: Given = NOTHING_GIVEN) -> Figures:
-    """Return the figures of a run; values of its log take precedence over given values."""
+    """Return the figures of a run, e.g. its TFLOPs and MFU.
+
+    given: values from the user; a value in the log takes precedence.
+    """
     config = stated_config(summary)
     gpus = summary.world_size or given.world_size
     batch = summary.global_batch_size
@@ -162,10 +170,10 @@ def run_figures(summary: RunSummary, given: Given = NOTHING_GIVEN) -> Figures:
 def counted_flops(summary: RunSummary, given: Given = NOTHING_GIVEN) -> Mapping[str, float]:
     """Return the FLOPs of an iteration by each convention; the keys are the conventions' titles.
 
-    Some conventions count recomputation. If the log shows that layers are recomputed, their FLOPs
-    include it, and their titles end with `, recomputed`. If the log does not show whether layers
-    are recomputed, the result contains the FLOPs with and without it. The result is empty if the
-    FLOPs are unknown.
+    Some conventions count recomputed layers twice. If the log or the user states that layers are
+    recomputed, the titles of these conventions end with `, recomputed`. If it is unknown whether
+    layers are recomputed, the result contains both FLOPs, with and without recomputation. The
+    result is empty if the model or its global batch is unknown.
     """
     figures = run_figures(summary, given)
     config = stated_config(summary)
@@ -188,10 +196,10 @@ def counted_flops(summary: RunSummary, given: Given = NOTHING_GIVEN) -> Mapping[
 
 
 def with_tokens(summary: RunSummary, given: Given) -> RunSummary:
-    """Return the summary with tokens per second added, if that is possible.
+    """Return the summary of a run with tokens per second added, if they can be computed.
 
-    It is possible if the log has samples per second, and the user gave the sequence length. Tokens
-    per second that the summary already has are not changed.
+    They are samples per second, from the log, times the sequence length that the user gave. If the
+    summary already has tokens per second, they are not changed.
     """
     length = given.sizes.get("seq_length") or (
         None if given.shape is None else given.shape.seq_length
@@ -203,9 +211,10 @@ def with_tokens(summary: RunSummary, given: Given) -> RunSummary:
 
 
 def stated_config(summary: RunSummary) -> Mapping[str, str]:
-    """Return the configuration that a log states.
+    """Return the configuration of the run, as its log states it.
 
-    It includes the GPU's name and the precision, even if the log gives them in another place.
+    It includes the GPU's name and the precision, even if the log gives them outside of the
+    configuration.
     """
     reported = {"precision": summary.precision}
     if summary.device != "cpu":
@@ -223,7 +232,7 @@ def stated_sizes(config: Mapping[str, str]) -> dict[str, int]:
 def contradicts_preset(config: Mapping[str, str], given: Given) -> bool:
     """Return whether a log contradicts the model that the user chose by name.
 
-    It does if the log states another number of layers or another hidden size than this model has.
+    It does if the log states another number of layers or another hidden size than the model has.
     """
     if given.shape is None:
         return False
@@ -235,10 +244,11 @@ def contradicts_preset(config: Mapping[str, str], given: Given) -> bool:
 def _shape(
     config: Mapping[str, str], given: Given
 ) -> tuple[ModelShape | None, tuple[str, ...], str | None]:
-    """Return the model of a log, the options that are missing to describe it, and a reason.
+    """Return three values: the model of a log, the options that are missing, and a reason.
 
-    The model is None if it cannot be described. The reason states why no option would help; it is
-    None if options would help, or if the model is known.
+    The model is None if its description is incomplete. Then either the user can complete it with
+    the missing options; or no option helps, and the reason states why. Otherwise, the reason is
+    None.
     """
     fits = given.shape is not None and not contradicts_preset(config, given)
     if fits and given.shape is not None and given.shape.described is not None:
@@ -292,7 +302,7 @@ def _needs_description(config: Mapping[str, str]) -> bool:
 def _shape_of_arguments(
     config: Mapping[str, str], given: Given
 ) -> tuple[ModelShape | None, tuple[str, ...], str | None]:
-    """Return the model that Megatron's arguments in a log describe: three values.
+    """Return the model that Megatron's arguments in a log describe, in the form of `_shape`.
 
     The first value is the model, or None if it cannot be described. The second value is always
     empty, because no option helps. The third value is the reason why the model cannot be described,
@@ -316,7 +326,7 @@ def _shape_of_arguments(
 def _with_stated_length(model: Model, config: Mapping[str, str], given: Given) -> ModelShape:
     """Return the shape of a described model, with the sequence length that the log states.
 
-    If the log states none, the user's sequence length is used, or else that of the model.
+    If the log states no length, the length is the user's, or else the model's own.
     """
     length = whole(config.get("seq_length")) or given.sizes.get("seq_length") or model.seq_length
     return described_shape(replace(model, seq_length=length))
@@ -350,7 +360,7 @@ def _variants(config: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _vocabulary(config: Mapping[str, str], shape: ModelShape, given: Given) -> int:
-    """Return the padded vocabulary size in the log, or else compute it as Megatron does."""
+    """Return the padded vocabulary size in the log, or else pad the vocabulary as Megatron does."""
     stated = whole(config.get("padded_vocab_size"))
     if stated:
         return stated
@@ -361,9 +371,9 @@ def _vocabulary(config: Mapping[str, str], shape: ModelShape, given: Given) -> i
 
 
 def stated_recomputation(config: Mapping[str, str]) -> bool | None:
-    """Return whether a log states that the forward pass of the layers runs twice.
+    """Return whether a log states that layers are recomputed: their forward pass runs twice.
 
-    Returns None if the log does not show it. Recomputing only parts of layers counts as no.
+    Returns None if the log does not show it. If only parts of layers are recomputed, returns False.
     """
     granularity = config.get("recompute_granularity")
     if granularity is not None:

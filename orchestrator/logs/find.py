@@ -29,11 +29,12 @@ _NO_LOG = (
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """A log, and the file with the errors of the same run if there is one.
+    """A log, with the other files of the same run.
 
-    named: whether the user named the log itself, and not its folder. streams: metrics files (JSON)
-    of the same run, in the log's folder or in folders below it. A metrics file is left out if a
-    folder nearer to it has a log.
+    errors: the file with the run's errors, e.g. a.err next to a.out; None if there is none.
+    named: whether the user named the log itself, and not its folder or archive.
+    streams: metrics files (JSON) of the run, in the log's folder or in folders below it. A metrics
+        file is left out if a folder nearer to it has a log.
     """
 
     path: Path | LogSlice
@@ -49,7 +50,7 @@ class Log:
 
 @dataclass(frozen=True, slots=True)
 class FoundLogs:
-    """The logs in order, each once, and a sentence for each path that has a problem."""
+    """The logs that were found, each once, and a sentence for each path that has a problem."""
 
     logs: tuple[Log, ...]
     problems: tuple[str, ...]
@@ -60,9 +61,9 @@ def find_logs(
 ) -> FoundLogs:
     """Return the logs at paths: files, folders with everything below, globs, and `-` for stdin.
 
-    In a folder or a tar archive, only files that have a log's name and are not hidden are read.
-    unpack_into: a folder for the logs of compressed archives. tell: called with each archive before
-    it is read, because that may take long.
+    From a folder or a tar archive, takes only files that have a log's name and are not hidden.
+    unpack_into: a folder for the logs of compressed archives. tell: called with the path of each
+    archive before the archive is read, because that may take long.
     """
     # True for a file that the user named, false for a file in a folder.
     files: dict[Path, bool] = {}
@@ -114,12 +115,15 @@ def _logs_below(folder: Path) -> Iterator[Path]:
 
 
 def is_log_name(name: str) -> bool:
-    """Return whether a file has the name of a log, and is not hidden."""
+    """Return whether a file name is that of a log, e.g. `train.log.gz`, and is not hidden."""
     return _LOG.search(name) is not None and not name.startswith(".")
 
 
 def _paired_members(members: Sequence[LogSlice]) -> Iterator[Log]:
-    """Yield an archive's logs; the output and the errors of one run form one log."""
+    """Yield the logs of an archive. The output file and the error file of a run form one log.
+
+    members: the files in the archive that have a log's name.
+    """
     by_name = {member.name: member for member in sorted(members, key=lambda member: member.name)}
     errors = {
         str(output): member
@@ -139,12 +143,12 @@ def _paired(files: dict[Path, bool]) -> Iterator[Log]:
 
 
 def _with_streams(logs: Sequence[Log]) -> Iterator[Log]:
-    """Yield logs, each with the metrics files that may be of the same run.
+    """Yield logs, each with the metrics files that probably belong to the same run.
 
-    A metrics file belongs to the log in the same folder, or in the nearest folder above it that has
-    logs. If that folder has several logs, the metrics file becomes a log of its own. A training
-    saves its state with every checkpoint; only the last state is used, because it contains the
-    others.
+    A metrics file belongs to the log in the same folder, or else in the nearest folder above that
+    has logs. If that folder has several logs, the metrics file becomes a log of its own. A training
+    saves a `trainer_state.json` with every checkpoint. Only the last is used, because it contains
+    the content of the earlier ones.
     """
     consoles: dict[PurePath, list[Log]] = {}
     for log in logs:
@@ -166,9 +170,10 @@ def _with_streams(logs: Sequence[Log]) -> Iterator[Log]:
 
 
 def _last_states(logs: Sequence[Log]) -> Iterator[Log]:
-    """Yield the metrics files; of the states that a training saved, yield only the last one.
+    """Yield the metrics files among logs; of the saved states of a training, yield only the last.
 
-    A state is a `trainer_state.json`. If the user names a state, it is always included.
+    A state is a `trainer_state.json`, which is saved with a checkpoint. If the user names a state,
+    it is always yielded.
     """
     states: dict[PurePath, list[tuple[float, Log]]] = {}
     for log in logs:

@@ -1,4 +1,4 @@
-"""Give short names to the runs of logs."""
+"""Name the runs of logs by the paths of the logs, as short as possible."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,10 +16,10 @@ def log_name(summary: RunSummary) -> str:
 
 
 def shortly_named(summaries: Sequence[RunSummary]) -> list[RunSummary]:
-    """Return the runs with short names: the last parts of their logs' paths.
+    """Return the runs with short names: the last parts of their logs' paths, e.g. `job1/a.out`.
 
-    All names have the same number of parts: as few as possible, so that different paths have
-    different names.
+    All names have the same number of parts. This number is as small as possible, so that different
+    logs still have different names.
     """
     paths = {summary.path: PurePath(summary.path).parts for summary in summaries}
     longest = max(map(len, paths.values()), default=1)

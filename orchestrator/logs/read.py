@@ -1,4 +1,4 @@
-"""Read logs without a campaign, and report those that contain no training."""
+"""Read logs without a campaign, and report which of them contain no training output."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -27,9 +27,9 @@ LogContent = list[RunSummary] | OSError
 
 @dataclass(frozen=True, slots=True)
 class ReadLogs:
-    """The content of logs, run by run, and a sentence for each problem.
+    """The summaries of all runs in logs, and a sentence for each problem.
 
-    silent: how many logs in folders and archives contain no run.
+    silent: how many logs from folders and archives contain no run.
     """
 
     summaries: tuple[RunSummary, ...]
@@ -45,13 +45,14 @@ def read_logs(
     global_batch_size: int | None = None,
     tell: Callable[[int], None] = lambda count: None,
 ) -> ReadLogs:
-    """Return the content of logs.
+    """Return the summaries of the runs in logs, and the problems of the logs.
 
     warmup: the warm-up for all logs. If it is None, a log in a campaign's results folder is read
-    with the campaign's warm-up. All other logs get a default warm-up, which usually ends with the
-    first step report. keep_skipped: whether reports with skipped updates count in the results.
-    global_batch_size: used for logs that do not contain it. tell: called after each read with the
-    number of bytes that were read.
+        with the campaign's warm-up. All other logs get a default warm-up, which usually ends with
+        the first step report.
+    keep_skipped: whether reports with skipped updates count in the results.
+    global_batch_size: used for logs that do not contain it.
+    tell: called after each read with the number of bytes that were read.
     """
     contents = summaries_of(
         logs, warmup, keep_skipped=keep_skipped, global_batch_size=global_batch_size, tell=tell
@@ -68,7 +69,7 @@ def summaries_of(
     processes: int | None = None,
     tell: Callable[[int], None] = lambda count: None,
 ) -> Iterator[LogContent]:
-    """Yield the content of each log.
+    """Yield the content of each log: the summaries of its runs, or the error that reading raised.
 
     warmup: the warm-up for all logs; None for the warm-up of each log's campaign, or a default.
     keep_skipped: whether reports with skipped updates count in the results.
@@ -87,12 +88,14 @@ def summaries_of(
 
 
 def gather_logs(logs: Sequence[Log], contents: Iterable[LogContent]) -> ReadLogs:
-    """Return the content of all logs together, in the order of the logs.
+    """Return the runs of all logs, in the order of the logs, and the problems of the logs.
 
-    contents: the content of each log, or the error that reading it raised. A log that cannot be
-    read, that the user named and that contains no run, or that contains only lines which look like
-    step reports but could not be parsed, is a problem. Other files in a folder may be of another
-    kind. If they contain no run, they are a problem only if no log contains a run.
+    contents: the content of each log, or the error that reading it raised.
+
+    These are problems: a log that cannot be read; a log that the user named and that contains no
+    run; a log that contains no run, but lines that look like step reports and could not be parsed.
+    Other files from a folder may be no logs at all. If they contain no run, this is a problem only
+    if no log contains a run.
     """
     summaries: list[RunSummary] = []
     problems: list[str] = []

@@ -1,4 +1,4 @@
-"""Find how to read a log in a results folder: with the warm-up of the log's campaign."""
+"""Read what a results folder records about the run of a log, e.g. the campaign's warm-up."""
 
 import os
 import re
@@ -34,7 +34,9 @@ _SETTINGS = (
 class RecordedReading:
     """The content of run.json and campaign.json that helps to read the log of a run.
 
-    config: sizes and settings of the run, with the names that logs give them.
+    campaign: the campaign's name. warmup: the campaign's warm-up. configured: the run's number of
+    iterations and global batch size. config: other sizes and settings of the run, with the names
+    that logs give them.
     """
 
     campaign: str
@@ -44,9 +46,10 @@ class RecordedReading:
 
 
 def record_files(log: Path | str) -> tuple[Path, ...]:
-    """Return the files that decide how a log is read: run.json and campaign.json.
+    """Return the two files that decide how a log in a results folder is read.
 
-    They need not exist. A log outside a results folder has no such files.
+    These are the run.json of the log's run and the campaign.json of its campaign. They need not
+    exist. For a log outside a results folder, the result is empty.
     """
     match = _IN_RESULTS.fullmatch(os.path.abspath(log))  # noqa: PTH100  (removes `..`, too)
     if match is None:

@@ -50,9 +50,9 @@ def time_remarks(summary: RunSummary) -> Iterator[str]:
 
 
 def figure_remarks(summary: RunSummary, figures: Figures) -> Iterator[str]:
-    """Yield a sentence on how TFLOPs were computed.
+    """Yield a sentence if TFLOPs were computed from samples/s, or if TFLOPs or MFU are missing.
 
-    If a run with a step time has no TFLOPs or no MFU, yield the reason.
+    The sentence states the reason. Nothing is yielded for a run without a speed.
     """
     if summary.step_seconds.mean is None and summary.samples_per_second is None:
         return
@@ -77,7 +77,7 @@ def contradicted_claims(summary: RunSummary, given: Given) -> Iterator[str]:
 
 
 def unused_options(summary: RunSummary, given: Given) -> Iterator[str]:
-    """Yield a sentence for each option that is ignored because the log states another value."""
+    """Yield a sentence for each option of the user that is ignored: the log has another value."""
     config = stated_config(summary)
     wanted = {
         "world_size": given.world_size,

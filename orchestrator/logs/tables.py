@@ -26,7 +26,10 @@ _FORMATS_SHOWN = 1
 def human_table(
     summaries: Sequence[RunSummary], given: Given = NOTHING_GIVEN, *, steps: bool
 ) -> Table:
-    """Return a row per run, or per step report; columns without any value are left out."""
+    """Return the table for people: a row per run, or per step report.
+
+    Columns without any value are left out. steps: whether there is a row per step report.
+    """
     summaries = shortly_named(summaries)
     if steps:
         return _without_empty(rows_table(summaries, steps=True))
@@ -37,23 +40,23 @@ def human_table(
 def rows_table(
     summaries: Sequence[RunSummary], given: Given = NOTHING_GIVEN, *, steps: bool
 ) -> Table:
-    """Return a table with a row per run, or per step report.
+    """Return the table for files such as CSV: a row per run, or per step report.
 
-    The column titles are the result of the function `names`, even if the table has no rows.
+    The column titles are the names that `names` returns, even if the table has no rows.
     """
     columns = [Column(name, name, partial(_value, name), EXACT) for name in names(steps=steps)]
     return make_table(columns, rows(summaries, given, steps=steps))
 
 
 def names(*, steps: bool) -> tuple[str, ...]:
-    """Return the keys that each row of `rows` has, in order."""
+    """Return the keys of each row that `rows` returns, in order."""
     return STEP_NAMES if steps else (*RUN_NAMES, *FIGURE_NAMES)
 
 
 def rows(
     summaries: Sequence[RunSummary], given: Given = NOTHING_GIVEN, *, steps: bool
 ) -> list[Row]:
-    """Return a flat row per run, or per step report: a mapping from names to values.
+    """Return a row per run, or per step report: a mapping from names to plain values.
 
     The names are those of `parsers.summary.rows`. The row of a run also has the run's figures, e.g.
     its TFLOPs.
@@ -69,7 +72,7 @@ def rows(
 def json_objects(
     summaries: Sequence[RunSummary], given: Given = NOTHING_GIVEN, *, steps: bool
 ) -> list[Row]:
-    """Return a JSON object per run, or per step report; nan and inf become texts."""
+    """Return a JSON object per run, or per step report; the numbers nan and inf become texts."""
     objects = (
         rows(summaries, steps=True)
         if steps

@@ -1,4 +1,4 @@
-"""List the logs in a tar archive, compressed or not, without writing each to a separate file."""
+"""Find the logs in a tar archive, compressed or not, without writing a file for each log."""
 
 import io
 import os
@@ -28,10 +28,11 @@ def is_tar(path: Path) -> bool:
 def tar_members(
     path: Path, unpack_into: Path, is_log: Callable[[str], bool]
 ) -> tuple[list[LogSlice], str | None]:
-    """Return an archive's logs by name, and a sentence if it cannot be read completely.
+    """Return an archive's logs, and a sentence if the archive cannot be read completely, else None.
 
-    The logs are slices of the archive. In a compressed archive, they are slices of a file in
-    `unpack_into` that contains only the logs. If a member occurs twice, the last one counts.
+    A log is returned as a slice of the archive: a file, an offset and a size. From a compressed
+    archive, the logs are first written into one file in `unpack_into`, and are slices of that file.
+    If the archive contains a name twice, the last member counts.
     """
     logs: dict[str, LogSlice] = {}
     notes: list[str] = []
@@ -49,7 +50,7 @@ def tar_members(
 
 
 def _members(path: Path, is_log: Callable[[str], bool]) -> tuple[dict[str, LogSlice], list[str]]:
-    """Return the logs in an uncompressed archive, and the archive's problems."""
+    """Return the logs in an uncompressed archive by name, and the archive's problems as phrases."""
     logs: dict[str, LogSlice] = {}
     try:
         with tarfile.open(path, mode="r:") as archive:
@@ -69,10 +70,10 @@ def _unpacked(
 ) -> tuple[dict[str, LogSlice], list[str]]:
     """Write the logs of a compressed archive into one file in the folder `unpack_into`.
 
-    Returns the logs by name, and the archive's problems. Raises OSError if the archive cannot be
-    read.
+    Returns the logs by name, and the archive's problems as phrases. Raises OSError if the archive
+    cannot be read.
 
-    read: writes the next decompressed bytes into a buffer, and returns how many.
+    read: writes the next decompressed bytes into a buffer, and returns their number.
     is_log: returns whether a file name is the name of a log.
     """
     logs: dict[str, LogSlice] = {}
@@ -102,7 +103,11 @@ def _unpacked(
 
 
 def _log_name(path: Path, member: tarfile.TarInfo, is_log: Callable[[str], bool]) -> str | None:
-    """Return the name of an archive's member; None if the member is hidden or not a log."""
+    """Return `archive:member`, the name of a log in an archive.
+
+    Returns None if the member is hidden, is no regular file, is stored as a sparse file, or has no
+    log's name.
+    """
     name = PurePosixPath(member.name)
     hidden = any(part.startswith(".") for part in name.parts if part not in {".", ".."})
     if hidden or not member.isreg() or member.issparse() or not is_log(name.name):
@@ -111,7 +116,7 @@ def _log_name(path: Path, member: tarfile.TarInfo, is_log: Callable[[str], bool]
 
 
 def _copy(read: Callable[[int], bytes], file: io.FileIO, count: int) -> None:
-    """Copy `count` bytes to `file`, or all remaining bytes if they are fewer.
+    """Copy the next `count` bytes to `file`, or fewer bytes if `read` returns no more.
 
     Raises _NoRoomError if the bytes cannot be written.
     """
@@ -125,11 +130,11 @@ def _copy(read: Callable[[int], bytes], file: io.FileIO, count: int) -> None:
 
 
 class _NoRoomError(Exception):
-    """The disk is too full to unpack a log."""
+    """Raised if a log cannot be written, e.g. because the disk is full."""
 
 
 class _Stream(io.RawIOBase):
-    """A stream for tarfile, with the decompressed bytes of an archive."""
+    """A readable binary stream for tarfile; it contains the decompressed bytes of an archive."""
 
     def __init__(self, read: Read) -> None:
         self._read = read

@@ -1,4 +1,4 @@
-"""List the lines of logs that look like step reports and could not be parsed."""
+"""List the lines of logs that look like step reports but could not be parsed."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
