@@ -112,10 +112,10 @@ def launch_signs(candidate: Candidate) -> Sequence[tuple[LaunchSign | None, Cand
 
 
 class LaunchDetector:
-    """Separates the launches of one log.
+    """Decides which lines of one log begin another launch.
 
-    progress: whether training has advanced since the launch began. ended: whether a line has shown
-    the end of the launch.
+    progress: whether training has advanced since the current launch began.
+    ended: whether a line has shown the end of the current launch.
     """
 
     def __init__(self) -> None:
@@ -127,7 +127,8 @@ class LaunchDetector:
     def begins_another(self, sign: LaunchSign) -> bool:
         """Return whether a sign begins another launch.
 
-        If it does, the detector is reset for that launch. The sign is remembered in either case.
+        If it does, the signs of the previous launch are forgotten. In either case, the detector
+        remembers this sign.
         """
         another = self._is_another(sign)
         if another:
@@ -138,7 +139,7 @@ class LaunchDetector:
         return another
 
     def restart(self) -> None:
-        """Reset the detector for the next launch."""
+        """Forget the current launch, because the next one begins."""
         self.progress = self.ended = self._set_up = False
         self._once.clear()
 

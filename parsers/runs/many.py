@@ -50,7 +50,8 @@ def read_each(
 ) -> Iterator[Read[T]]:
     """Yield each log with the result of `digest` for its runs, in the order of the logs.
 
-    A log that cannot be read is returned with its error.
+    For a log that cannot be read, the OSError replaces the result.
+    logs: paths; a tuple of paths is the output of a run with its error log or metrics streams.
     digest: takes the runs of a log. Other processes call it, so it must be a function of a module
     and return plain values, because only these can be sent to another process.
     processes: the number of these processes, by default one per processor.
@@ -86,9 +87,9 @@ def read_each(
 
 @dataclass(slots=True)
 class _Left:
-    """Calls `tell` with the numbers of bytes that were read of one log, up to a total of `size`.
+    """Reports how much of one log was read: calls `tell` with numbers of bytes.
 
-    size: how many bytes may still be reported.
+    size: how many bytes may still be reported; further bytes are not.
     """
 
     size: int

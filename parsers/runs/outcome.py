@@ -65,23 +65,23 @@ _OUT_OF_MEMORY = (OutcomeKind.GPU_OUT_OF_MEMORY, OutcomeKind.HOST_OUT_OF_MEMORY)
 
 
 class EndDetector:
-    """Collects the messages about the end of one run, and decides the outcome by their weights.
+    """Collects the messages that show how one run ended, and decides its outcome.
 
     The message with the lowest weight wins, wherever it is in the log.
     """
 
     def __init__(self) -> None:
-        """Begin with a run whose lines were not read yet."""
+        """Start without any messages."""
         self.first: dict[Weight, Outcome] = {}
         self._steps_since = 0
         self._diverged: Candidate | None = None  # the line of the last loss, if it is nan or inf
         self._introduced: tuple[int, Introduction] | None = None  # where such a line ends
 
     def read(self, candidate: Candidate) -> bool:
-        """Process a line; return whether it shows an end.
+        """Process a line of the log; return whether the line shows that the run has ended.
 
-        A line without any of END_ANCHORS never shows an end. A traceback in a thread does not
-        count, because the run may continue.
+        A line without any of END_ANCHORS never shows an end. Nor does an exception that ended only
+        a thread, because the run may continue.
         """
         is_end = False
         for weight, outcome in self._evidence(candidate):
@@ -91,9 +91,9 @@ class EndDetector:
         return is_end
 
     def read_step(self, step: Step, candidate: Candidate) -> None:
-        """Process a step of the run and its line.
+        """Process a step report and the line that contains it.
 
-        If it is the last planned step, the run is complete.
+        If the report is about the last planned step, the run is complete.
         """
         # Megatron counts losses of nan and inf, and prints none.
         not_finite = step.loss is None and step.nan_iterations
@@ -103,16 +103,21 @@ class EndDetector:
             self.first.setdefault(Weight.FINISHED, _outcome(OutcomeKind.COMPLETED, candidate, line))
 
     def read_loss(self, loss: float | None, candidate: Candidate) -> None:
-        """Process the loss of a report and its line.
+        """Process the loss of a report, and the line that contains it.
 
-        A report shows that the run goes on after earlier errors. loss: None if the report has none.
+        Reports show that the run continues. After one report, an exception in a thread is
+        forgotten; after more than 100, all earlier messages are. loss: None if the report has none.
         """
         self._goes_on(1)
         if loss is not None:
             self._diverged = None if math.isfinite(loss) else candidate
 
     def read_sound_steps(self, count: int, *, with_loss: bool) -> None:
-        """Process `count` steps that are not the last of the run and whose losses are finite."""
+        """Process `count` step reports that do not show an end of the run.
+
+        None of them is about the last planned step, or has a loss of nan or inf.
+        with_loss: whether the reports contain losses.
+        """
         self._goes_on(count)
         if with_loss:
             self._diverged = None
@@ -126,12 +131,13 @@ class EndDetector:
     def outcome(self) -> Outcome | None:
         """Return the outcome of the run; None if no line shows an end.
 
-        The message with the lowest weight decides, as in `common_outcome`.
+        The message with the lowest weight decides. If it reports that the run completed, or if
+        there is no message, a last loss of nan or inf decides instead.
         """
         return common_outcome((None, self))
 
     def diverged(self) -> Outcome | None:
-        """Return the outcome shown by the last loss, if it is nan or inf."""
+        """Return the outcome NAN_LOSS if the last loss is nan or inf, otherwise None."""
         if not (candidate := self._diverged):
             return None
         return _outcome(OutcomeKind.NAN_LOSS, candidate, decode(candidate.line))
@@ -194,11 +200,12 @@ def _anchored(anchors: tuple[bytes, ...]) -> tuple[Sign, ...]:
 
 
 def common_outcome(*logs: tuple[str | None, EndDetector]) -> Outcome | None:
-    """Return the outcome of a run with several logs, each given as its name and its detector.
+    """Return the outcome of one run whose output is in several logs.
 
-    The message with the lowest weight decides. If it reports that the run completed, or if there is
-    no message, a last loss of nan or inf decides instead. Returns None if no log shows that the run
-    ended.
+    logs: the name of each log, and the detector that has collected the messages in this log. Among
+    the messages of all logs, the one with the lowest weight decides. If it reports that the run
+    completed, or if there is no message, a last loss of nan or inf decides instead. Returns None if
+    no log shows that the run ended.
     """
     weighted = [
         (weight, dataclasses.replace(outcome, source=name))
@@ -238,7 +245,7 @@ def read_outcome(
 
 
 def _last_ends(log: LogPath, bounds: Bounds, count_lines: bool) -> EndDetector:
-    """Return a detector that has read the whole log, and so knows how the log's last run ended."""
+    """Read a whole log; return the detector with the messages about the end of its last run."""
     detector, launches = EndDetector(), LaunchDetector()
     wanted = Wanted(dict.fromkeys(LAUNCH_ANCHORS, 0) | END_ANCHORS)
     with open_source(log) as source:

@@ -26,10 +26,13 @@ class Weight(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """A message about the end of a run: the anchor that its lines contain, and its meaning.
+    """A message that shows how a run ended.
 
-    explained_by: weights; if a line with one of these weights came before, this message is only a
-    consequence of that line.
+    kind: how the run ended.
+    anchor: bytes that each line with the message contains.
+    pattern: a regular expression that matches the message.
+    explained_by: weights. If a message with one of these weights came before, it explains this
+    message, which then gets the weight AFTERMATH.
     """
 
     kind: OutcomeKind

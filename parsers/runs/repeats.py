@@ -11,10 +11,10 @@ _comparable = attrgetter(*(name for name in STEP_FIELDS if name != "offset"))
 
 
 class Reported:
-    """The steps of one format that a launch has reported so far."""
+    """The step reports of one launch, in one format, that were read so far."""
 
     def __init__(self) -> None:
-        """Begin without any steps."""
+        """Start without step reports."""
         self._by_iteration: dict[int, Step] = {}
         self._later: list[Step | StepBlock] = []
         self._rising: list[Step | StepBlock] = []
@@ -22,18 +22,18 @@ class Reported:
         self._highest = -1
 
     def add(self, step: Step) -> None:
-        """Add a step to those that the launch has reported so far."""
+        """Add a step report."""
         self._later.append(step)
         if step.iteration > self._highest:
             self._add_rising(step)
             self._highest = step.iteration
 
     def add_block(self, block: StepBlock) -> bool:
-        """Add a block of steps at once; return False if the caller must add them one by one.
+        """Add a block of step reports at once; return False if the caller must add them one by one.
 
-        The iterations of the steps must rise. The block can be added at once if all of them are
-        higher than those of all earlier steps, or if each step was reported before, e.g. by another
-        rank.
+        The iterations within the block must rise. The block can be added at once if its iterations
+        are all higher than those added before, or if each of its reports is a copy of an earlier
+        report, e.g. by another rank.
         """
         iterations = block.columns["iteration"]
         if iterations[0] > self._highest:
@@ -48,7 +48,7 @@ class Reported:
         self._joined = None
 
     def _holds_copies(self, block: StepBlock) -> bool:
-        """Return whether each step of a block was reported before, e.g. by another rank."""
+        """Return whether each report of a block copies an earlier one, e.g. by another rank."""
         if self._joined is None:
             self._joined = joined_steps(self._rising)
             self._rising = [self._joined]
@@ -61,9 +61,9 @@ class Reported:
         )
 
     def begins_anew(self, step: Step) -> bool:
-        """Return whether a step shows that another launch has begun: iterations start over.
+        """Return whether a step report belongs to another launch, because iterations start over.
 
-        A copy of an earlier report, e.g. by another rank, does not show this.
+        A copy of an earlier report, e.g. by another rank, does not belong to another launch.
         """
         if step.iteration >= self._highest:
             return False

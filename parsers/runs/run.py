@@ -14,9 +14,10 @@ class RunSegment:
     """One launch of a run: the bytes from `begin` to `end` of its log, and their content.
 
     resumed_from: the iteration of the checkpoint from which the launch continued, if the log shows
-    it. outcome: how the launch ended; None if a program still writes the log and no line shows an
-    end. ends: all signs of its end in this log, to be weighed against the signs in a second log of
-    the run.
+    it.
+    outcome: how the launch ended; None if a program still writes the log and no line shows an end.
+    ends: all messages about the end of the launch in this log. If the run has a second log, the
+    outcome is decided from the messages of both logs.
     """
 
     begin: int
@@ -34,7 +35,7 @@ class RunSegment:
 
     @property
     def step_columns(self) -> StepBlock:
-        """The steps as columns, which takes a fraction of the time that single steps take."""
+        """The same steps as `steps`, but as columns, which are much faster to make."""
         if not self._merged:
             self._merged.append(merged_steps(self.records, resumed_from=self.resumed_from))
         return self._merged[0]
@@ -59,7 +60,7 @@ class LogRun:
     formats: the names of these records' formats.
     not_understood: how many lines looked like a report but could not be parsed, by the name of the
     format.
-    notes: problems of the log, as ends of sentences that begin with its path.
+    notes: the problems of the log, e.g. "is empty". With the path in front, each is a sentence.
     """
 
     path: str

@@ -67,7 +67,7 @@ class RunSplitter:
     """Receives the lines of one log in order, and returns the log's runs."""
 
     def __init__(self, begin: int = 0) -> None:
-        """Begin at a byte of a log."""
+        """Start at the byte `begin` of a log."""
         self._detector = LaunchDetector()
         self._launches = [_Launch(begin)]
         # The offset at which a script began to print after a launch: it may be the next launch's.
@@ -97,7 +97,7 @@ class RunSplitter:
         """Return the runs of a log that ends at byte `end`.
 
         complete: whether no program writes the log any more; then a run without an end is
-        TRUNCATED.
+        TRUNCATED. notes: the problems of the log, e.g. "is empty".
         """
         runs: list[list[_Launch]] = []
         segments: dict[int, RunSegment] = {}
@@ -129,9 +129,10 @@ class RunSplitter:
         ]
 
     def _begin(self, offset: int) -> None:
-        """Begin another launch at a byte of the log.
+        """Begin another launch at the byte `offset` of the log.
 
-        Settings that the script of this launch printed before that byte are moved to the launch.
+        The script that starts the launch may have printed settings before this byte. These settings
+        are moved from the previous launch to the new one.
         """
         before, launch = self._launches[-1], _Launch(offset)
         if self._echoed_from is not None:
@@ -224,9 +225,9 @@ class RunSplitter:
         self._launches[-1].ends.read_loss(report.loss, candidate)
 
     def _read_block(self, candidate: Candidate, block: StepBlock, log_format: AnyFormat) -> None:
-        """Add a block of steps to the launch: all at once if they certainly continue it.
+        """Add a block of step reports to the current launch.
 
-        Otherwise the steps are added one by one.
+        The reports are added one by one, unless it is certain that all belong to this launch.
         """
         launch = self._launches[-1]
         is_counted = _is_counted(log_format)
@@ -258,7 +259,8 @@ def _is_counted(log_format: AnyFormat) -> bool:
 def _all_parts(launch: _Launch) -> list[Part]:
     """Return the records of a launch, including the steps on lines without an iteration number.
 
-    Those steps are numbered from 1. They are left out if another program prints iteration numbers.
+    Steps on such lines are numbered from 1. They are left out if other lines of the launch have
+    iteration numbers.
     """
     numbered = any(isinstance(part, Step | StepBlock) for part in launch.parts)
     if numbered or not launch.counted_steps:
@@ -294,7 +296,7 @@ def _segment(launch: _Launch, end: int, *, complete: bool) -> RunSegment:
 
 
 def _trains_anew(report: LossReport, reported: dict[float, LossReport]) -> bool:
-    """Return whether a report begins a new training: its epoch is not above all earlier epochs.
+    """Return whether a loss report begins a new training, because epochs start over.
 
     A copy of an earlier report, e.g. by another rank, does not begin one. reported: the earlier
     reports, by epoch.
@@ -306,7 +308,7 @@ def _trains_anew(report: LossReport, reported: dict[float, LossReport]) -> bool:
 
 
 def _goes_on(before: RunSegment, segment: RunSegment) -> bool:
-    """Return whether a launch is a restart of the run of the previous launch."""
+    """Return whether the launch `segment` continues the run of the launch `before`."""
     if before.outcome is None or before.outcome.kind is OutcomeKind.COMPLETED:
         return False
     steps, steps_before = segment.step_columns, before.step_columns

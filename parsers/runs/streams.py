@@ -32,7 +32,7 @@ def is_stream(name: str) -> bool:
 def with_stream(
     console: LogPath, runs: Sequence[LogRun], streamed: Sequence[LogRun]
 ) -> list[LogRun]:
-    """Return the runs of a console log; the matching run also has the contents of a stream.
+    """Return the runs of a console log, with the records of a stream added to the matching run.
 
     If no run matches the stream, or several do, the stream's own runs are added at the end.
     """

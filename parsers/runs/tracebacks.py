@@ -50,7 +50,10 @@ INTRODUCTION_ANCHORS = tuple(text.encode() for text in _INTRODUCTIONS)
 
 
 def split_label(text: str) -> tuple[str, str]:
-    """Return a line's label with its rank ("" if there is none), and the rest of the line."""
+    """Split a line into its label, which names the rank, node or process, and the text after it.
+
+    The label, e.g. `[rank1]:`, is "" if the line has none. A time before the label is left out.
+    """
     time = _TIME.match(text)
     begin = time.end() if time else 0
     label = _LABEL.match(text, begin)

@@ -33,8 +33,8 @@ class AnchorSearch:
     ) -> None:
         """Prepare the search. An anchor is a non-empty byte string without a newline.
 
-        only: patterns for anchors that are common words; such an anchor counts only on a line that
-        matches.
+        only: for anchors that are common words, a pattern. Such an anchor counts only on a line
+        that also matches its pattern.
         """
         self.anchors = tuple(dict.fromkeys(anchors))
         self._only = [
@@ -66,6 +66,7 @@ class AnchorSearch:
     ) -> Iterator[AnchoredLine]:
         r"""Yield the lines of `buffer[begin:end]` that contain an anchor, in order, each once.
 
+        Of each line, yields its beginning and its end in the buffer, and its anchors.
         begin: the beginning of a line; a line ends at \n. view: a memoryview of the buffer.
         """
         line_begin = line_end = begin
@@ -90,7 +91,7 @@ class AnchorSearch:
             yield line
 
     def places(self, view: memoryview) -> list[int]:
-        """Return where anchors begin in a buffer, in order.
+        """Return the positions in a buffer at which anchors begin, in order.
 
         If anchors overlap, only the first of these is returned.
         """
@@ -106,10 +107,10 @@ class AnchorSearch:
     def _line(
         self, buffer: bytes | bytearray, begin: int, end: int, bits: int, hidden: int
     ) -> AnchoredLine | None:
-        """Return where a line begins and ends, and its anchors; None if no anchor counts on it.
+        """Return a line's beginning, its end and its anchors; None if no anchor counts on the line.
 
-        bits: the anchors found on the line. hidden: the anchors that the matches may hide. Each
-        anchor is one bit.
+        bits: the anchors that the search has found on the line. hidden: the anchors that may also
+        be on the line, because the found anchors can hide them. Each anchor is one bit.
         """
         if hidden := hidden & ~bits:
             for number in _numbers(hidden):
@@ -139,7 +140,10 @@ _position = itemgetter(1)
 def anchor_search(
     anchors: tuple[bytes, ...], only: tuple[tuple[bytes, re.Pattern[bytes]], ...] = ()
 ) -> AnchorSearch:
-    """Return a search from a cache; to prepare one takes longer than to search a small log."""
+    """Return a search for these anchors, from a cache if it was prepared before.
+
+    To prepare a search takes longer than to search a small log.
+    """
     return AnchorSearch(anchors, dict(only))
 
 

@@ -22,7 +22,7 @@ _Several = dict[str, Any]
 
 
 class Pass:
-    """One pass over a log; iterate over it to get its candidates in order. Raises OSError.
+    """One pass over a log; iterate over it to get the candidate lines in order. Raises OSError.
 
     position: after the pass, the offset at which a later pass can continue. within_line: whether
     that offset is within a line that is too long to be returned. newlines: the number of newlines,
@@ -189,9 +189,9 @@ class Pass:
     def _batch(
         self, window: Window, lines: Sequence[AnchoredLine]
     ) -> Generator[tuple[_Several | None, AnchoredLine], None, int]:
-        """Parse the first lines, and yield their records together with the first line.
+        """Parse the first of these lines together; yield all their records, and the first line.
 
-        Returns the number of these lines. If they cannot be parsed together, yields None and the
+        Returns how many lines were parsed. If none can be parsed in this way, yields None and the
         first line, and returns 1.
         """
         reader = self._wanted.read_lines(lines[0][2])
@@ -207,7 +207,7 @@ class Pass:
     def _block(
         self, window: Window, lines: Sequence[AnchoredLine], read: ReadColumns
     ) -> StepBlock | None:
-        """Return the steps of the first lines as columns; None if no columns can be read."""
+        """Return the steps of the first of these lines as columns; None if this is not possible."""
         text = self._text(window, lines)
         return read([window.offset + begin for begin, _, _ in lines], text) if text else None
 

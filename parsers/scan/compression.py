@@ -105,7 +105,7 @@ MAGIC_BYTES = max(len(magic) for magic, _ in _MEMBERS)
 
 
 def compression(head: bytes) -> _Member | None:
-    """Return the compression method of bytes that begin with `head`; None if they are plain."""
+    """Return the decompressor of bytes that begin with `head`; None if they are not compressed."""
     return next((member for magic, member in _MEMBERS if head.startswith(magic)), None)
 
 
@@ -114,8 +114,10 @@ def decompressed(
 ) -> Iterator[bytes]:
     """Yield the decompressed bytes of a file.
 
-    member: makes a decompressor for each compressed part of the file. read: reads compressed bytes
-    into a buffer. notes: gets a sentence if the bytes are damaged or end too early.
+    member: makes a decompressor for each compressed part of the file.
+    read: reads compressed bytes into a buffer.
+    notes: a list to which a text such as "is cut off: ..." is added, if the bytes are damaged or
+    end too early.
     """
     pieces = _pieces(read, member.input_bytes)
     data = next(pieces, b"")

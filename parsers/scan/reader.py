@@ -100,9 +100,10 @@ AnyFormat = LogFormat | TableFormat
 
 
 class ReadLine(NamedTuple):
-    """A line with an anchor, and the records of each of its formats.
+    """A line with an anchor, and what the formats read from it.
 
-    It may also stand for several lines that were read together.
+    candidate: the line; or several lines that were read together.
+    readings: for each format with an anchor on the line, the records that it found.
     """
 
     candidate: Candidate
@@ -117,7 +118,7 @@ class _OpenTable:
 
 
 class LineReader:
-    """Parses the lines of a log with the formats that have an anchor on them.
+    """Parses the lines of a log that contain an anchor of a format, with this format.
 
     headers: the header text of each table whose rows are being read, by the table's name.
     """
@@ -149,9 +150,9 @@ class LineReader:
         self.wanted = Wanted(self._anchors(), self._read_lines, self._only())
 
     def read(self, candidates: Iterator[Candidate]) -> Iterator[ReadLine]:
-        """Parse the candidates of a pass, and yield each with its records.
+        """Parse candidate lines, and yield each with its records.
 
-        The pass must search for `wanted`.
+        candidates: from a `Pass` that searches for the anchors in `wanted` of this reader.
         """
         for candidate in candidates:
             if candidate.batch is not None:
@@ -243,7 +244,7 @@ class LineReader:
         return LineBatch(readings, len(lines))
 
     def _only(self) -> dict[bytes, re.Pattern[bytes]]:
-        """Return by anchor the pattern that a line must also match for the anchor to count.
+        """Return for some anchors a pattern: the anchor counts only on lines that match it.
 
         It is the pattern `only` of the format with this anchor. Anchors of formats without `only`,
         and anchors that several formats use, are left out.
@@ -261,10 +262,10 @@ class LineReader:
     def _read_tables(
         self, candidate: Candidate, text: str, headed: list[TableFormat]
     ) -> Iterator[tuple[AnyFormat, list[Record]]]:
-        """Yield each open table that has rows on a line, with these rows as records.
+        """Yield the records of the rows on a line, each time with their table.
 
-        A table is open after its header was read.
-        headed: tables whose header is on this line; the line contains no rows of these tables.
+        Only open tables are read. A table is open after its header was read.
+        headed: tables whose header is on this line. The line is not read as a row of these tables.
         """
         before = set(self._open)
         for table in headed:

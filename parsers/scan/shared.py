@@ -43,8 +43,10 @@ class _Packed(NamedTuple):
 class _Part(NamedTuple):
     """The content of a part of the file.
 
-    changed: the line that opens a table, if there is one; what follows it was not read. newlines:
-    how many newlines the part has. position: the offset at which the search ended.
+    lines: the lines with their records.
+    changed: the line with the header of a table, if there is one; the lines after it were not read.
+    newlines: how many newlines the part has. position: the offset at which the search ended. Both
+    are 0 if there is a line `changed`.
     """
 
     lines: list[_Packed]
@@ -55,7 +57,11 @@ class _Part(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedFile:
-    """A file, and how to read it; the arguments are those of `LineReader` and `Pass`."""
+    """A file, and how to read it.
+
+    path: the path of the file. formats, more_anchors: as in `LineReader`.
+    bounds, begin, count_lines: as in `Pass`.
+    """
 
     path: str
     formats: Sequence[AnyFormat]
@@ -115,8 +121,9 @@ class SharedPass:
     ) -> None:
         """Begin a pass over the first `size` bytes, or more if the file grows meanwhile.
 
-        pool: processes in which `prepare` was called with the file. most_pending: how many parts
-        are read ahead. tell: as in `Pass`.
+        pool: processes in which `prepare` was called with the file.
+        most_pending: how many parts are read ahead.
+        tell: called again and again, with the number of bytes that were read since its last call.
         """
         self._file, self._size, self._pool, self._tell = file, size, pool, tell
         self._most_pending, self._part_bytes = most_pending, part_bytes
@@ -201,12 +208,19 @@ def prepare(file: SharedFile) -> None:
 
 
 def read_part(start: int, stop: int | None) -> _Part:
-    """Read a part of the file that was prepared last. Raises OSError."""
+    """Read a part of the file that was given to `prepare`. Raises OSError.
+
+    start, stop: as in `PartReader.read`.
+    """
     return _prepared[0].read(start, stop)
 
 
 def is_worth_sharing(source: Source, begin: int, processes: int) -> bool:
-    """Return whether several processes would read a log faster than one."""
+    """Return whether several processes should share the reading of a log, because that is faster.
+
+    They should if the log is a plain file of which more than WORTH_SHARING_BYTES are to be read.
+    A daemon process always reads alone.
+    """
     size = source.size
     return (
         processes > 1

@@ -50,8 +50,8 @@ class Source:
     name: the log's name.
     descriptor: the file descriptor of a plain file, which can be read at any position; None for any
     other source.
-    notes: a text for each problem of the bytes, e.g. "is cut off": with the log's name in front, it
-    is a sentence. The list is complete after all bytes were read.
+    notes: the problems found in the bytes, e.g. "is cut off: ..."; with the log's name in front,
+    each is a sentence. The list is complete after all bytes were read.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Source:
         return None if self.descriptor is None else os.fstat(self.descriptor).st_size
 
     def read_from(self, offset: int) -> Read:
-        """Return a function that reads the log from a byte on.
+        """Return a function that reads the log from the byte `offset` on.
 
         Several such functions can be used at the same time only if the source is a plain file.
         """
@@ -130,9 +130,9 @@ def name_of(path: LogPath) -> str:
 
 @contextmanager
 def open_source(path: LogPath) -> Iterator[Source]:
-    """Open a log: a path, a slice, `-` for standard input, or a binary stream, which stays open.
+    """Open a log for a `with` block: a path, a slice, `-` for standard input, or a binary stream.
 
-    Raises OSError.
+    A binary stream stays open after the block. Raises OSError.
     """
     if path == STANDARD_INPUT:
         if sys.stdin is None:
@@ -195,7 +195,7 @@ def _source(name: str, read: Read, file: int | None) -> Source:
 
 
 def _chained(pieces: Iterator[bytes], then: Read | None = None) -> Read:
-    """Return a function that reads the bytes of `pieces`, and then calls `then` for further bytes.
+    """Return a function that reads the bytes of `pieces`, and after these the bytes from `then`.
 
     Without `then`, the end of `pieces` is the end of the bytes.
     """

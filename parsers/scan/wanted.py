@@ -10,9 +10,10 @@ from parsers.steps.blocks import StepBlock
 
 
 class LineBatch(NamedTuple):
-    """The records of some consecutive lines, parsed one by one and passed on together.
+    """The records of some consecutive lines that were parsed one by one.
 
-    readings: the formats with their records, in the order of the lines. lines: the number of lines.
+    readings: the records, with their formats, in the order of the lines. lines: the number of
+    lines.
     """
 
     readings: Sequence[tuple[Any, Sequence[Record]]]
@@ -71,11 +72,11 @@ class Wanted:
         read_lines: Callable[[tuple[bytes, ...]], ReadLines | None] = lambda _: None,
         only: Mapping[bytes, re.Pattern[bytes]] | None = None,
     ) -> None:
-        """Prepare the search.
+        """Prepare the search for `anchors`, each with its number of following lines.
 
-        read_lines: takes the anchors of lines, and returns the functions that read many such lines
-        at once, or None. only: for some anchors, a pattern that a line must match for the anchor to
-        count.
+        read_lines: takes the anchors on a line. Returns functions that read many lines with these
+        anchors at once; None if such lines are read one by one.
+        only: for some anchors, a pattern. Such an anchor counts only on a line that matches.
         """
         self._read_lines, self._only = read_lines, only or {}
         self.change(anchors)
@@ -89,7 +90,10 @@ class Wanted:
         self._known_readers: dict[tuple[bytes, ...], ReadLines | None] = {}
 
     def read_lines(self, anchors: tuple[bytes, ...]) -> ReadLines | None:
-        """Return the functions that read many lines with these anchors at once, or None."""
+        """Return functions that read many lines with these anchors at once.
+
+        Returns None if such lines are read one by one.
+        """
         if anchors not in self._known_readers:
             self._known_readers[anchors] = self._read_lines(anchors)
         return self._known_readers[anchors]

@@ -109,7 +109,11 @@ class Window:
 
     @property
     def next_line(self) -> int:
-        """The offset in the log after the used lines, or within a line that is too long."""
+        """The offset in the log from which the search continues.
+
+        It is the byte after the searched lines. If a line that is too long follows them, it is the
+        end of the buffer's bytes, within this line.
+        """
         return self.offset + (self.filled if self.within_line else self.used)
 
     def end_of_following(self, end: int, count: int, *, hold: bool) -> int | None:
@@ -168,7 +172,7 @@ class Window:
         return min(self._bounds.chunk_bytes, max(left, _OVERRUN_BYTES))
 
     def _drop(self, count: int) -> None:
-        """Remove the first bytes from the buffer."""
+        """Remove the first `count` bytes from the buffer."""
         self.view[: self.filled - count] = self.view[count : self.filled]
         self.filled -= count
         self.offset += count
