@@ -29,18 +29,21 @@ class Place:
 
     @classmethod
     def of(cls, job_id: str) -> "Place":
-        """Parse a place as Slurm writes it: `7`, or `7_3`."""
+        """Parse the id of a job, e.g. `7`, or of a task of an array, e.g. `7_3`."""
         job, _, index = job_id.partition("_")
         return cls(job, int(index) if index else None)
 
     @property
     def text(self) -> str:
-        """The place as Slurm writes it."""
+        """The id in Slurm's notation: e.g. `7` for a job, or `7_3` for a task of an array."""
         return self.job_id if self.index is None else f"{self.job_id}_{self.index}"
 
 
 def directives(text: str) -> tuple[str, ...]:
-    """Return the #SBATCH lines of a script, except those that describe only this run."""
+    """Return the #SBATCH lines of a script, without those for the job's name, comment and output.
+
+    These three differ from run to run. All other lines must be equal within an array.
+    """
     lines = []
     for line in text.splitlines():
         # sbatch reads no further than the first line of shell.
@@ -60,9 +63,10 @@ def batches(
 ) -> Iterator[list[Script]]:
     """Group the scripts that one call of sbatch can submit; yield each group.
 
-    The scripts of a group request the same resources. Their runs wait for runs of the same job, or
-    for no run. A group has at most `max_array_size` scripts, or one script if `arrays` is false.
-    places: the places of the runs that other runs wait for, by run id.
+    All scripts of a group request the same resources. Their runs wait for tasks of one earlier
+    job, or none of them waits. A group has at most `max_array_size` scripts, or one script if
+    `arrays` is false.
+    places: the job or array task of each run that other runs wait for, by run id.
     """
     groups: dict[tuple[str | None, tuple[str, ...]], list[Script]] = {}
     for script in scripts:

@@ -59,9 +59,11 @@ _DAEMON_IS_AWAY = (
 
 @dataclass(frozen=True, slots=True)
 class SlurmAnswer:
-    """Slurm's answer about jobs: their states by id, and the commands that gave no answer.
+    """Slurm's answer about jobs.
 
+    states: the states of the jobs, by job id.
     names: the names of the jobs in the answer.
+    silences: a problem for each command that gave no answer.
     complete: whether a job without a state in this answer is unknown to Slurm. If false, Slurm may
     know the job.
     """
@@ -76,8 +78,9 @@ class SlurmAnswer:
 class Patience:
     """The time limit of queries to Slurm, and the daemons of Slurm that gave no answer.
 
-    seconds: the time limit of one query. silent: for each daemon that gave no answer, the problem
-    and a time (of `time.monotonic`) until which teralog does not ask this daemon again.
+    seconds: the time limit of one query.
+    silent: by the name of a daemon that gave no answer, a pair: the time (of `time.monotonic`)
+    until which teralog does not ask this daemon again, and the problem.
     """
 
     seconds: float = QUERY_SECONDS

@@ -71,11 +71,13 @@ class ScriptExecutor(SlurmExecutor):
         return self._submit_command("").job_id
 
     def accepted(self, script: str, runs: int) -> "tuple[int, RefusedError | None]":
-        """Return how many tasks of an array Slurm accepts now, without submitting anything.
+        """Test how large an array Slurm accepts now; submit nothing.
 
-        The second item of the result is Slurm's refusal of the whole array; None if it accepts all.
-        runs: the number of tasks of the array. Only limits on submitted jobs are tested. Slurm may
-        still refuse the array for another reason when it is submitted.
+        Returns a pair: how many of the array's tasks Slurm accepts, and the error with which Slurm
+        refused the whole array (None if it accepts all tasks).
+        runs: the number of tasks of the whole array.
+        Only limits on submitted jobs are tested. Slurm may still refuse the array for another
+        reason when it is submitted.
         """
         with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".sh") as file:
             file.write(script)

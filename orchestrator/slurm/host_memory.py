@@ -42,7 +42,10 @@ def read_used_gib(lines: Iterable[str]) -> float | None:
 
 
 def asked_memory(script: str) -> str | None:
-    """Return the memory per node that a job script requests; None if it requests no memory."""
+    """Return the memory per node that a job script requests with --mem, as written there, e.g. 64G.
+
+    Returns None if the script has no such line.
+    """
     requests = re.findall(r"^#SBATCH --mem=(\S+)", script, re.MULTILINE)
     return requests[-1] if requests else None
 

@@ -38,7 +38,10 @@ class Node:
     memory_mib: int
 
     def cores_of(self, tasks: int, cpus_per_task: int) -> int:
-        """Return how many cores are needed for `tasks` tasks with `cpus_per_task` CPUs each."""
+        """Return how many whole cores `tasks` tasks need, with `cpus_per_task` CPUs each.
+
+        Tasks share a core only if each task needs fewer CPUs than a core has.
+        """
         if cpus_per_task < self.cpus_per_core:
             return _divide_up(tasks * cpus_per_task, self.cpus_per_core)
         return tasks * _divide_up(cpus_per_task, self.cpus_per_core)

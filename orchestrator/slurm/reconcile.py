@@ -10,9 +10,10 @@ _MAY_RUN_AGAIN = frozenset({"BOOT_FAIL", "NODE_FAIL", "PREEMPTED", "REQUEUED", "
 
 
 def spread(states: Mapping[str, JobState], job_ids: Iterable[str]) -> dict[str, JobState]:
-    """Return the states, and for each array task without a state the state of its whole array.
+    """Return `states`, and give each array task without a state the state of its whole array.
 
     For example, if an array is cancelled, Slurm prints one line for all tasks that never started.
+    Each of these tasks gets the state of this line.
     job_ids: the ids of the jobs and array tasks whose states are wanted.
     """
     true_states = dict(states)
@@ -26,9 +27,10 @@ def spread(states: Mapping[str, JobState], job_ids: Iterable[str]) -> dict[str, 
 def doubtful(state: JobState | None) -> bool:
     """Return whether squeue may have a newer state of a job than accounting (sacct).
 
-    This is possible in these cases:
-    - accounting has no state of the job, or the job has not ended;
-    - the job may have been requeued since;
+    state: the job's state from accounting; None if accounting has no state.
+    squeue may have a newer state in these cases:
+    - accounting has no state, or the job has not ended;
+    - the job ended with a state after which Slurm may have requeued it, e.g. NODE_FAIL;
     - sacct printed one state for all waiting tasks of an array. Some of these tasks may run
       already. Or the array may have been cancelled, which accounting records some seconds later.
     """
@@ -38,9 +40,10 @@ def doubtful(state: JobState | None) -> bool:
 def reconcile(
     accounted: Mapping[str, JobState], queue: Mapping[str, JobState] | None, job_ids: Iterable[str]
 ) -> dict[str, JobState]:
-    """Return the newest state of each job from the answers of accounting and squeue.
+    """Return the newest state of each job, by job id, from the answers of accounting and squeue.
 
-    queue: None if squeue gave no answer. job_ids: the jobs about which squeue was asked.
+    accounted: the states from accounting. queue: the states from squeue; None if squeue gave no
+    answer. job_ids: the jobs about which squeue was asked.
     """
     states = dict(accounted)
     for job_id in job_ids:

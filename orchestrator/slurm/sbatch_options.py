@@ -32,9 +32,10 @@ def sbatch_options(
     indices: Sequence[int] = (),
     after: str | None = None,
 ) -> list[str]:
-    """Return sbatch's options for a script, or for an array with `indices`.
+    """Return sbatch's options for one script, or for an array of them.
 
     output: the log's path, with sbatch's placeholders. folder: the script's working directory.
+    indices: the indices of the array's tasks; empty for a single job.
     after: sbatch's dependency on the job that must complete first; if that job fails, Slurm cancels
     this one.
     """
@@ -61,11 +62,11 @@ def sbatch_options(
 
 
 def dependency(before: Sequence[Place]) -> str | None:
-    """Return sbatch's --dependency for a batch of runs; None without a dependency.
+    """Return sbatch's --dependency for a batch of runs; None if the runs wait for no other run.
 
-    before: for each run of the batch, the job (and the task in an array) of the run that must
-    complete first. If the batch has several runs, these are tasks of one earlier array. Each task
-    of the batch then depends on the task with the same index in that array.
+    before: for each run of the batch, the job or array task that must complete first. If the batch
+    has several runs, they wait for tasks of one earlier array: each task of the batch waits for the
+    task with the same index in that array.
     """
     if not before:
         return None

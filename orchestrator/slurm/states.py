@@ -116,10 +116,10 @@ def _each(job_ids: str | None, job: JobState) -> dict[str, JobState]:
 
 
 def _only_what_was(job: JobState, status: str | None) -> JobState:
-    """Remove expected times from a state; for an ended job, add the exit code and the signal.
+    """Replace the times that squeue only expects, and set the exit code and signal of an ended job.
 
-    The expected start of a waiting job becomes `expected_start`. status: squeue's number that
-    contains the exit code and the signal, encoded as for wait(2).
+    The start of a waiting job becomes `expected_start`; an expected end becomes None.
+    status: squeue's number that contains the exit code and the signal, encoded as for wait(2).
     """
     if job.word in WAITING:
         return replace(job, started_at=None, ended_at=None, expected_start=job.started_at)

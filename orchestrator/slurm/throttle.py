@@ -45,6 +45,7 @@ class Throttle:
 def throttle_after(most: int | None, queued: list[str]) -> Throttle:
     """Return the throttle for new jobs of a campaign that has queued jobs already.
 
+    The queued jobs are the current group, so new jobs join them or wait for them.
     most: how many runs may run at once; None for no limit. queued: the job or task ids of the
     queued runs.
     """

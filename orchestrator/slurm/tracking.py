@@ -58,7 +58,10 @@ _GONE = "gone from its array"
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """The last attempt of a run: it has an intent (to submit it to Slurm), but no recorded end."""
+    """An open attempt: the last attempt of a run on Slurm, whose end is not recorded yet.
+
+    intent: the recorded plan to submit the attempt.
+    """
 
     run_id: str
     attempt: Attempt
@@ -78,7 +81,7 @@ class Synced:
 
 
 def open_attempts(runs: Iterable[PlannedRun], store: CampaignStore) -> Iterator[Open]:
-    """Yield the attempts whose final state is not known yet."""
+    """Yield each run's last attempt if it was planned for Slurm and has no recorded end."""
     for planned in runs:
         last = open_attempt(planned.run_id, store.run(planned.run_id).attempts())
         if last is not None:
@@ -86,19 +89,25 @@ def open_attempts(runs: Iterable[PlannedRun], store: CampaignStore) -> Iterator[
 
 
 def open_attempt(run_id: str, attempts: Sequence[Attempt]) -> Open | None:
-    """Return a run's last attempt if it has an intent, but no recorded end; otherwise None."""
+    """Return a run's last attempt if it is open: planned for Slurm, without a recorded end.
+
+    Returns None for any other run.
+    """
     if not attempts or attempts[-1].ended is not None or attempts[-1].intent is None:
         return None
     return Open(run_id, attempts[-1], attempts[-1].intent)
 
 
 def queued_attempts(runs: Iterable[PlannedRun], store: CampaignStore) -> list[Open]:
-    """Return the attempts without a recorded end, except those whose job Slurm no longer knows."""
+    """Return the attempts on Slurm without a recorded end, if Slurm may still know their jobs."""
     return [last for last in open_attempts(runs, store) if last.attempt.slurm_state != UNKNOWN]
 
 
 def job_ids(opened: Sequence[Open], store: CampaignStore) -> dict[str, Open]:
-    """Return the open attempts for which a job is recorded, by the job's id."""
+    """Return the attempts for which a job is recorded, by job id.
+
+    opened: attempts on Slurm whose end is not recorded yet.
+    """
     attempts_by_job: dict[str, Open] = {}
     for name, members in _by_batch(opened).items():
         jobs = store.batch(name).jobs()
@@ -208,10 +217,11 @@ def _has_started(attempt: Attempt) -> bool:
 
 
 def _own_record(job: Open, job_id: str) -> JobState | None:
-    """Return the end that an attempt's job recorded itself, or None without a recorded end.
+    """Return the final state of an attempt from the exit code that its job recorded.
 
-    Also returns None if a signal ended the job script: the record does not show whether the reason
-    was the time limit, memory, or a user.
+    Returns None if no end is recorded for the job with this id. Also returns None if a signal
+    ended the job script: the record does not show whether the reason was the time limit, memory, or
+    a user.
     """
     record = job_record(job.attempt.folder)
     if record is None or record.job_id != job_id or record.ended_at is None:
@@ -258,9 +268,10 @@ def record_job_state(attempt: Attempt, state: JobState) -> str | None:
 
 
 def _with_earlier_starts(attempt: Attempt, state: JobState) -> JobState:
-    """Return `state` with the restarts, and their seconds, of the attempt's record, if it has more.
+    """Return `state`, with the number of restarts from the attempt's record if that is larger.
 
-    Accounting may report too few: if a job is requeued before accounting has recorded its first
+    Then the time that the job ran before its last start is also taken from the record. Accounting
+    may report too few restarts: if a job is requeued before accounting has recorded its first
     start, accounting never reports this start.
     """
     before = attempt.job
@@ -270,9 +281,9 @@ def _with_earlier_starts(attempt: Attempt, state: JobState) -> JobState:
 
 
 def _with_own_exit_code(attempt: Attempt, state: JobState) -> JobState:
-    """Return the state with the exit code that the job recorded, if sacct's is 128 less.
+    """Return `state` with the exit code that the job recorded, if sacct's exit code is 128 less.
 
-    A signal that ends a script makes the exit code 128 or more. sacct prints e.g. 10 for 138.
+    If a signal ends a script, its exit code is 128 or more, e.g. 138. sacct prints it as 10.
     """
     record = job_record(attempt.folder)
     if record is None or record.job_id != state.job_id or record.exit_code is None:
@@ -329,8 +340,10 @@ def _record_unknown(attempt: Attempt, job_id: str) -> str | None:
 def _adopt(opened: Sequence[Open], store: CampaignStore, refusals: list[str]) -> Iterator[str]:
     """Find the jobs of batches of runs that have no receipt, and write the receipts.
 
-    A receipt records the job of a batch of runs. If Slurm gives no answer, yields the reason and
-    stops. refusals: gets the reason if a receipt cannot be written to the disk.
+    A receipt records the job of a batch of runs. If Slurm gives no answer, this function yields the
+    reason and stops.
+    opened: the attempts without a recorded end. refusals: a list to which the reason is added if a
+    receipt cannot be written to the disk.
     """
     for name, members in _by_batch(opened).items():
         folder = store.batch(name)

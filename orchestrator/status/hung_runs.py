@@ -61,12 +61,12 @@ class HungRun:
 
 
 def is_hung(silent_seconds: float, seconds_per_report: float | None) -> bool:
-    """Return whether a run hangs, given for how long its log has not grown.
+    """Return whether a run hangs: whether its log has been silent for too long.
 
-    A run hangs if this is more than a minute, and more than ten times `seconds_per_report`.
+    The limit is one minute, or ten times `seconds_per_report` if that is longer.
 
-    seconds_per_report: the usual time between two step reports; None if the run has not reported a
-    step time, so that it does not count as hung.
+    seconds_per_report: the usual time between two step reports. If it is None, because the run has
+    not reported a step time, the run does not hang.
     """
     if seconds_per_report is None:
         return False

@@ -36,7 +36,7 @@ class KnownCampaign:
 
     @property
     def other_name(self) -> str | None:
-        """The name of the campaign if it differs from that of the file, otherwise None."""
+        """The campaign's name; None if the file has the same name (without its suffix)."""
         return None if self.file and self.file.stem == self.name else self.name
 
     @property

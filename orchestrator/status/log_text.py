@@ -52,7 +52,10 @@ def read_from(log: Path, offset: int = 0) -> Iterator[bytes]:
 
 
 def last_lines(log: Path, lines: int) -> int:
-    """Return the byte at which the last `lines` lines of a log begin; 0 if it has fewer lines."""
+    """Return the offset in bytes at which the last `lines` lines of a log begin.
+
+    Returns 0 if the log has fewer lines.
+    """
     with log.open("rb") as file:
         # The last byte, usually a newline, ends the last line.
         end = file.seek(0, os.SEEK_END) - 1

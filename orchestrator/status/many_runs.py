@@ -79,7 +79,7 @@ def _words(status: RunStatus, hung: Mapping[str, HungRun]) -> frozenset[str]:
 
 
 def configuration_label(status: RunStatus) -> str:
-    """Return the label of a run without its repeat."""
+    """Return a run's label without the number of its repeat: the label of its configuration."""
     return without_repeat(status.planned.label)
 
 
@@ -107,9 +107,11 @@ def waiting_lines(statuses: Sequence[RunStatus]) -> list[str]:
 
 
 def _configurations(statuses: Sequence[RunStatus]) -> list[str]:
-    """Return a list of one table, with a row per configuration.
+    """Return the text of a table with a row per configuration, as a list with this one text.
 
-    Returns an empty list if each configuration has a single run.
+    The list is empty if each configuration has a single run. At most `MOST_ROWS` configurations
+    have a row; a line below the table counts the others. Configurations whose runs are in different
+    states are preferred.
     """
     members: dict[str, list[RunStatus]] = {}
     for status in statuses:

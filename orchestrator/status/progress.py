@@ -25,11 +25,12 @@ class Progress:
     """How far a run has come since its job's last start, and its speed; unknown values are None.
 
     iteration: the last reported iteration. iterations: how many iterations the run will have.
-    step_seconds: the median step time after the warm-up. tflops_per_gpu: hardware TFLOPs at this
-    median step time, computed as in the campaign's report. times: the median and the deviation of
-    the step times, to compare runs. report_seconds: the usual time between two step reports.
-    overflowed: whether there is no step time because each report after the warm-up includes a
-    skipped update.
+    step_seconds: the median step time after the warm-up.
+    tflops_per_gpu: hardware TFLOPs at this median step time, computed as in the campaign's report.
+    times: the median and the median absolute deviation of the step times, to compare runs.
+    report_seconds: the usual time between two step reports.
+    overflowed: whether each report after the warm-up includes a skipped update. Then no step time
+    is known.
     """
 
     iteration: int | None = None
@@ -98,7 +99,10 @@ def report_seconds(reports: RunReports) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class LogSoFar:
-    """The records of a log since its job's last start, and the position read so far."""
+    """The part of a growing log that was read: the records since its job's last start.
+
+    state: where the next call of `read_on` continues to read.
+    """
 
     records: tuple[Record, ...] = ()
     state: ReadState | None = None
@@ -110,7 +114,8 @@ def read_on(log: Path, planned: PlannedRun, before: LogSoFar, *, complete: bool)
     The records are those since the last start of the run's job. If the log was cut short or
     replaced, it is read again from the start. Raises OSError if it cannot be read.
 
-    before: what an earlier call returned. complete: whether no process writes to the log any more.
+    before: the result of the previous call; `LogSoFar()` for the first call.
+    complete: whether no process writes to the log any more.
     """
     formats = (*FRAMEWORKS[planned.run.framework].log.formats, STARTS_AGAIN)
     appended = read_appended(log, formats, before.state, complete=complete)

@@ -27,7 +27,7 @@ class FileClock:
     """The clock of the file server that stores the logs; it may differ from this machine's."""
 
     def __init__(self, folder: Path) -> None:
-        """Prepare the clock; at its first use it creates an unnamed file in this folder."""
+        """Store the folder in which `now` creates a temporary file once, to read the clock."""
         self._folder = folder
         self._offset: float | None = None
         self._is_read = False
@@ -59,10 +59,10 @@ def find_hung_runs(
     clock: FileClock,
     seconds_per_report: Callable[[RunStatus], float | None],
 ) -> dict[str, HungRun]:
-    """Return the runs that hang, by id.
+    """Return the runs that hang, by run id.
 
-    seconds_per_report: returns the usual time between step reports of a run, or None. It is called
-    only for runs whose logs have not grown for `LEAST_SECONDS`.
+    seconds_per_report: a function that returns the usual time between step reports of a run, or
+    None. It is called only for runs whose logs have not grown for `LEAST_SECONDS`.
     """
     running = [status for status in statuses if status.state == RUNNING and status.outcome is None]
     written: dict[str, float] = {}
@@ -98,7 +98,10 @@ def find_hung_runs(
 def campaign_hung_runs(
     campaign: Campaign, store: CampaignStore, statuses: Sequence[RunStatus]
 ) -> dict[str, HungRun]:
-    """Return the runs of a campaign that hang, by id; only the logs of silent runs are read."""
+    """Return the runs of a campaign that hang, by run id.
+
+    A log is read only if it has not grown for `LEAST_SECONDS`.
+    """
 
     def seconds_per_report(status: RunStatus) -> float | None:
         run = status.planned.run

@@ -38,8 +38,9 @@ class NodeSpeed:
 class _Compared:
     """A run's step time, and how much its step times vary, both relative to the run's siblings.
 
-    ratio: the run's median step time, divided by that of its siblings. deviation: the median
-    absolute deviation of the run's step times, also divided by the siblings' median step time.
+    ratio: the run's median step time, divided by the siblings' median step time.
+    deviation: the median absolute deviation of the run's step times, also divided by the siblings'
+    median step time.
     """
 
     ratio: float
@@ -103,14 +104,14 @@ def _compared(runs: Mapping[str, TimedRun]) -> dict[str, _Compared]:
 
 
 def _is_slow(node: str, ratios: Mapping[str, float], within: float) -> bool:
-    """Return whether a node's ratio is high: above 1.25, and far above the other nodes' ratios.
+    """Return whether a node's ratio is above 1.25, and far above the other nodes' ratios.
 
-    A ratio compares the runs on a node with their siblings: the higher, the slower. The second
-    condition alone is not enough. If one run is slow, its siblings look fast in comparison, so
-    their nodes have low ratios. Compared with these nodes, a normal node would look slow.
+    A ratio compares the runs on a node with their siblings: the higher, the slower. Being far
+    above the other ratios is not enough: if one run is slow, its siblings look fast in comparison,
+    so their nodes have low ratios. Next to these nodes, a normal node would look slow.
 
-    ratios: the ratio of each node. within: how much the step times of a single run usually vary,
-    relative to the step times of its siblings.
+    ratios: the ratio of each node.
+    within: how much the step times of one run usually vary, relative to its siblings' step time.
     """
     others = [ratio for other, ratio in ratios.items() if other != node]
     own = ratios.get(node)

@@ -49,7 +49,10 @@ class StepTimes:
 
     @classmethod
     def of(cls, seconds: Sequence[float]) -> "StepTimes | None":
-        """Return the median and deviation of step times; None if they are too few or invalid."""
+        """Return the median and the median absolute deviation of step times.
+
+        Returns None for fewer than `LEAST_REPORTS` times, or if the median is 0.
+        """
         if len(seconds) < LEAST_REPORTS or not (median := statistics.median(seconds)):
             return None
         return cls(median, deviation(seconds))
@@ -59,10 +62,11 @@ class StepTimes:
 class TimedRun:
     """A run, its nodes, and its step times.
 
-    kind: a key that is equal for runs that differ only in `repeat`; these are compared with each
-    other. node_list: the nodes in Slurm's notation; the host's name for a local run. times: step
-    times of the last attempt. earlier: step times of earlier attempts. elsewhere: step times of the
-    same run in other campaigns. Unknown values are None, or are left out of lists.
+    kind: a key that is equal for runs that differ only in `repeat`; such runs are compared.
+    node_list: the nodes in Slurm's notation; the host's name for a local run.
+    times: step times of the last attempt. earlier: step times of earlier attempts.
+    elsewhere: step times of the same run in other campaigns.
+    Unknown values are None, or are left out of lists.
     """
 
     label: str
@@ -96,7 +100,7 @@ class SlowRun:
 
     @property
     def slower(self) -> str:
-        """How much slower the run is, in words."""
+        """The ratio as text: a number and a multiplication sign."""
         return f"{shown(self.ratio, _SHORT)} {_TIMES}"
 
     def __str__(self) -> str:
@@ -138,7 +142,7 @@ def stands_out(value: float, others: Sequence[float], least_deviation: float = 0
     deviations above their median. The standard deviation is estimated as 1.4826 times the median
     absolute deviation of the other values.
 
-    least_deviation: replaces this median absolute deviation if it is smaller than that.
+    least_deviation: used in place of this median absolute deviation if it is larger.
     """
     usual = statistics.median(others)
     spread = _STANDARD * max(deviation(others), least_deviation)
@@ -146,7 +150,10 @@ def stands_out(value: float, others: Sequence[float], least_deviation: float = 0
 
 
 def siblings(runs: Mapping[str, TimedRun]) -> dict[str, list[StepTimes]]:
-    """Return the known step times of each run's siblings, by the run's id."""
+    """Return the known step times of each run's siblings, by the run's id.
+
+    Siblings are runs that differ only in `repeat`.
+    """
     kinds: dict[str, list[str]] = {}
     for identity, run in runs.items():
         kinds.setdefault(run.kind, []).append(identity)
@@ -161,7 +168,11 @@ def siblings(runs: Mapping[str, TimedRun]) -> dict[str, list[StepTimes]]:
 
 
 def slow_runs(runs: Mapping[str, TimedRun]) -> dict[str, SlowRun]:
-    """Return the slow runs of a campaign, by the runs' ids."""
+    """Return the slow runs of a campaign, by the runs' ids.
+
+    A run is compared with its siblings. If it is not slow next to them, it is compared with its own
+    earlier attempts, and then with the same run in earlier campaigns.
+    """
     alike = siblings(runs)
     candidates = {
         identity: _slow(run, alike[identity], "siblings")

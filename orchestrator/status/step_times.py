@@ -30,8 +30,8 @@ def timed_runs(
 ) -> dict[str, TimedRun]:
     """Return the runs of a campaign with their step times, by id.
 
-    Only logs that can be compared with others are read: those of runs with siblings, of runs with
-    several attempts, and of runs that other campaigns have too.
+    A run's log is read only if there is something to compare it with: a run that differs only in
+    `repeat`, another attempt of the run, or the same run in another campaign.
     """
     kinds = [kind_of(status.planned.run) for status in statuses]
     alike, earlier_runs = Counter(kinds), EarlierRuns(campaign, store)
@@ -61,7 +61,12 @@ def timed_run(
     earlier: Sequence[StepTimes | None] = (),
     elsewhere: Sequence[StepTimes] = (),
 ) -> TimedRun:
-    """Return a run with its step times, also of earlier attempts and of other campaigns."""
+    """Combine a run's status and its step times into a TimedRun.
+
+    kind: a key that is equal for runs that differ only in `repeat`.
+    times: step times of the last attempt. earlier: step times of earlier attempts.
+    elsewhere: step times of the same run in other campaigns.
+    """
     return TimedRun(
         label=status.planned.label,
         kind=kind,
@@ -73,15 +78,15 @@ def timed_run(
 
 
 class EarlierRuns:
-    """Runs of this campaign that other campaigns in the same results folder measured, too.
+    """The step times that other campaigns in the same results folder measured for the same runs.
 
-    Each log of such a run is read only once.
+    Each log is read only once.
     """
 
     def __init__(self, campaign: Campaign, store: CampaignStore) -> None:
-        """Find the runs of `campaign` that other campaigns in the same results folder have, too.
+        """Find the runs of `campaign` that other campaigns in the same results folder have too.
 
-        For a rehearsal there are no such runs, because a rehearsal measures nothing.
+        If `campaign` is a rehearsal, no run is searched for, because a rehearsal measures nothing.
         """
         self._warmup = campaign.warmup
         self._found: dict[str, list[tuple[PlannedRun, CampaignStore]]] = {}
@@ -123,7 +128,10 @@ def attempt_times(
 
 
 def _attempts(store: CampaignStore, run_id: str) -> list[Attempt]:
-    """Return the attempts of a run in another campaign; none if one of its files is damaged."""
+    """Return the attempts of a run in another campaign.
+
+    Returns an empty list if a file of an attempt is damaged.
+    """
     with suppress(UserError):
         return store.run(run_id).attempts()
     return []

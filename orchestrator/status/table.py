@@ -41,7 +41,7 @@ class RunStatus:
 
     @property
     def unsuccessful(self) -> bool:
-        """Whether the run has ended without completing."""
+        """Whether the run has ended without completing; False for a run that was given up."""
         return self.outcome not in (None, RunOutcome.COMPLETED, RunOutcome.GIVEN_UP)
 
     @property
@@ -214,9 +214,10 @@ def word(status: RunStatus) -> str:
 
 
 def totals(statuses: Sequence[RunStatus], gone: Sequence[str]) -> str:
-    """Return one line: how many runs are in each state, and how many left the campaign file.
+    """Return one line: how many runs are in each state, and the GPU-hours used.
 
-    gone: labels of started runs that are no longer in the campaign file.
+    The GPU-hours are left out if no run has a state from Slurm.
+    gone: labels of started runs that are no longer in the campaign file; the line has their number.
     """
     parts = [f"{count} {what}" for what, count in Counter(map(word, statuses)).items()]
     if gone:
@@ -226,9 +227,10 @@ def totals(statuses: Sequence[RunStatus], gone: Sequence[str]) -> str:
 
 
 def _hours(statuses: Sequence[RunStatus]) -> str:
-    """Return the last part of the totals: the GPU-hours used, and the GPU-hours requested.
+    """Return the end of the line of totals, e.g. `; 3 of 12 GPU-hours used`.
 
-    The text is empty if Slurm was not asked about any run, e.g. for runs on this machine.
+    The second number is what all runs together requested. The text is empty if no run has a state
+    from Slurm, e.g. for runs on this machine.
     """
     if not any(status.job for status in statuses):
         return ""

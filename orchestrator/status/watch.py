@@ -37,8 +37,9 @@ class WatchedRun:
 class Look:
     """A snapshot of a campaign.
 
-    notes: a sentence for each piece of information that is missing. under_way: whether any run is
-    active or waiting.
+    notes: sentences about problems, e.g. a log that cannot be read, and about runs that were
+    cancelled or requeued.
+    under_way: whether any run is active or waiting.
     """
 
     runs: tuple[WatchedRun, ...]
@@ -80,8 +81,9 @@ def looks(
     interval_seconds: float,
     act: Callable[[Look], Sequence[str]] = lambda look: (),
 ) -> Iterator[Look]:
-    """Yield a snapshot of the campaign after each interval, until no run is active or waiting.
+    """Yield a snapshot of the campaign at once, and then one after each interval.
 
+    Stops when no run is active or waiting any more.
     act: called with each snapshot, e.g. to cancel hung runs; the texts that it returns are added to
     the notes of this snapshot and of all later ones.
     """
@@ -97,7 +99,7 @@ def looks(
 
 
 class Watch:
-    """The state of a watched campaign, which is kept from one snapshot to the next."""
+    """Takes snapshots of a campaign, and keeps what was read for the next snapshot."""
 
     def __init__(self, campaign: Campaign, store: CampaignStore) -> None:
         """Start to watch a campaign; nothing is read yet."""
@@ -147,7 +149,10 @@ class Watch:
         return time.monotonic() - self._asked_at >= ASK_SECONDS
 
     def _read_records(self, planned: PlannedRun) -> None:
-        """Read the status of a run, unless the run has ended and was not started again."""
+        """Read the status of a run and keep it, unless the kept status cannot have changed.
+
+        It cannot have changed if the run has ended and has no new attempt.
+        """
         earlier = self._statuses.get(planned.run_id)
         number = self._store.run(planned.run_id).next_number
         ended = earlier is not None and earlier.attempts and earlier.attempts[-1].ended

@@ -44,12 +44,13 @@ def show_live(looks: Iterable[Look]) -> Look | None:
 def show_plain(looks: Iterable[Look], say: Say, complain: Say) -> Look | None:
     """Print the runs that changed in each snapshot, and return the last snapshot.
 
-    Returns None without a snapshot. The first table contains all runs. Later tables contain
+    Returns None if there was no snapshot. The first table contains all runs. Later tables contain
     only changed runs; but when no run is active or waiting any more, the last table contains all
     runs again. If no run changed, no table is printed.
 
-    say: prints a table. complain: prints a note; called with all notes of a snapshot if they are
-    not those of the previous snapshot.
+    say: prints a table.
+    complain: prints one note. It is called for each note of a snapshot, but not if the previous
+    snapshot had the same notes.
     """
     before: dict[str, WatchedRun] = {}
     notes: tuple[str, ...] = ()
@@ -87,7 +88,7 @@ def picture(look: Look, console: "Console") -> "RenderableType":
 
 
 def _runs_lines(look: Look, width: int, room: int) -> list["Text"]:
-    """Return lines for as many runs as fit, and a line with the number of the others."""
+    """Return at most `room` lines: a table of the runs that fit, and a line about the others."""
     from rich.text import Text
 
     count = max(room, 1)

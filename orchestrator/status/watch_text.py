@@ -138,7 +138,10 @@ def chosen(runs: Sequence[WatchedRun], room: int) -> list[WatchedRun]:
 
 
 def others_text(runs: Sequence[WatchedRun], shown_runs: Sequence[WatchedRun]) -> str | None:
-    """Return how many runs are hidden, and their states; None if all are shown."""
+    """Return a line with the number and the states of the runs that are not shown.
+
+    Returns None if all runs are shown.
+    """
     counts = Counter(word(run.status) for run in runs)
     counts.subtract(word(run.status) for run in shown_runs)
     parts = [f"{count} {what}" for what, count in counts.items() if count]

@@ -115,14 +115,17 @@ class CampaignStore:
                     yield BatchFolder(path.parent)
 
     def shared_intent(self, intent: Intent) -> AbstractContextManager[Path]:
-        """Provide a file that contains an intent, until the `with` block ends.
+        """Provide a temporary file that contains an intent, until the `with` block ends.
 
-        All attempts that are claimed with this intent share the file.
+        All attempts that are created with this intent share the file.
         """
         return passing_text(self.path / "intent.json", json_text(asdict(intent)))
 
     def new_batch(self, batch: RunBatch, script: str) -> BatchFolder | None:
-        """Make the folder of a batch of runs; return None if that batch of runs was withdrawn."""
+        """Create the folder of a batch of runs: record, script, and for an array links to attempts.
+
+        Returns None if that batch of runs was withdrawn.
+        """
         folder = self.batch(batch.name)
         texts = {"batch.json": json_text(asdict(batch)), folder.script.name: script}
         links = {
@@ -133,7 +136,7 @@ class CampaignStore:
         return folder if claim_folder(folder.path, texts, links) else None
 
     def run_record(self, planned: PlannedRun, campaign: Campaign) -> dict[str, str]:
-        """Return a mapping from the file name `run.json` to the text of a run's run.json."""
+        """Return a mapping with one item: the name run.json, and the text of a run's run.json."""
         record = {
             "run_id": planned.run_id,
             "label": planned.label,
@@ -176,10 +179,10 @@ class CampaignStore:
         return 0.0
 
     def run_folders(self, without: Collection[str] = ()) -> list[RunFolder]:
-        """Return all folders in the campaign's folder as run folders, in the order of their names.
+        """Return a RunFolder for each subfolder of the campaign's folder, sorted by name.
 
-        Some of them may not belong to a run, because only the names are read. without: the ids of
-        runs to leave out.
+        A subfolder may not belong to a run, e.g. `submissions`: only the names are read.
+        without: the ids of runs to leave out.
         """
         try:
             with os.scandir(self.path) as entries:

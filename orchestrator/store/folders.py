@@ -229,7 +229,7 @@ class RunFolder:
         log: str | None = None,
         written: Path | None = None,
     ) -> bool:
-        """Create the attempt with this number; return False if another process has created it.
+        """Create the folder of attempt `number`; return False if another process has created it.
 
         record: the attempt's intent or end.
         script: the text of the attempt's job.sh.
@@ -250,12 +250,14 @@ class RunFolder:
         return self.standing()[0]
 
     def standing(self) -> tuple[str, list[Attempt]]:
-        """Return the state of the last attempt, and all attempts.
+        """Return a pair: the state of the run's last attempt, and a list of all attempts.
 
-        Without attempts, the state is NOT_STARTED. If the end of the last attempt is recorded, it
-        is the recorded state. Otherwise it is, on Slurm, the state that Slurm reported last. On
-        this machine it is RUNNING if a supervisor holds the run's lock. If no supervisor holds the
-        lock, the supervisor was killed or the machine went down, so the state is INTERRUPTED.
+        The state is:
+        - NOT_STARTED if there are no attempts;
+        - the recorded state if the end of the last attempt is recorded;
+        - on Slurm: the state that Slurm reported last;
+        - on this machine: RUNNING if a supervisor holds the run's lock, otherwise INTERRUPTED,
+          because the supervisor was killed or the machine went down.
         """
         attempts = self.attempts()
         if not attempts:

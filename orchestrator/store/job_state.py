@@ -42,11 +42,12 @@ class JobState:
     state: as Slurm prints it, e.g. "CANCELLED by 1000"; UNKNOWN if Slurm no longer knows the job.
     by: the command that reported the state (sacct, squeue, scontrol or sbatch), "job.json" if the
     job recorded its own end, or "nobody" for UNKNOWN.
-    nodes: the node list as Slurm prints it. seconds: how long the job ran after its last start;
-    None until it has ended. restarts: how often the job was requeued and ran again.
-    earlier_seconds: how long it ran before its last start. of_rest: whether Slurm reported the
-    state for all waiting tasks of an array together. expected_start: when Slurm expects to start a
-    job that waits.
+    nodes: the node list as Slurm prints it.
+    seconds: how long the job ran after its last start; None until it has ended.
+    restarts: how often the job was requeued and ran again.
+    earlier_seconds: how long the job ran before its last start.
+    of_rest: whether Slurm reported one state for all waiting tasks of an array together.
+    expected_start: when Slurm expects to start a job that waits.
     Files slurm.json of version 1 lack name, exit_code, signal, ended_at, seconds and of_rest.
     """
 
@@ -78,7 +79,7 @@ class JobState:
 
     @property
     def only_waits(self) -> bool:
-        """Whether the job has never started, and Slurm reports only that it waits, and why."""
+        """Whether the job has never started, and Slurm reports only a reason why it waits."""
         minimal = JobState(self.job_id, self.state, self.by, self.name, self.reason)
         return self.word == "PENDING" and replace(self, of_rest=False) == minimal
 

@@ -25,9 +25,10 @@ _TOLD_OTHERWISE = DERIVED | {"model"}
 def recorded_run(record: Mapping[str, Any]) -> Run | None:
     """Return the run that a run.json describes; None if this version cannot build the same run.
 
-    There are two such cases: this version does not know the framework of the run; or the run that
-    it builds has another id, e.g. because it does not know a parameter in the record. If a newer
-    parameter is missing in the record, the parameter has its default.
+    There are two such cases:
+    - this version does not know the framework of the run;
+    - the run that it builds has another id, e.g. because it does not know a recorded parameter.
+    A parameter that the record lacks, because it was added later, gets its default.
     """
     name = record.get("framework")
     if name not in FRAMEWORKS:
@@ -54,7 +55,7 @@ def recorded_run(record: Mapping[str, Any]) -> Run | None:
 
 
 def _clock(seconds: int) -> str:
-    """Format seconds as a time limit of a campaign file."""
+    """Format a number of seconds as a time limit in a campaign file: minutes:seconds."""
     return f"{seconds // 60}:{seconds % 60}"
 
 

@@ -38,8 +38,9 @@ SUBMIT = "submit-"
 class Position:
     """The place of a run in the order of starts: its allocation, its block, and its number.
 
-    allocation: the id of a Slurm job; outside Slurm, `SUBMIT` and the id of the submit.
-    place: the run's number, from 1, in the order of starts; within its block if it has one.
+    allocation: the id of a Slurm job; outside Slurm, `submit-` followed by the id of the submit.
+    place: the run's number in the order of starts, from 1. If the order has blocks, the numbers
+    begin at 1 in each block.
     block: the number of the block in an interleaved order; None in any other order.
     """
 
@@ -52,7 +53,7 @@ class Position:
 class Started:
     """The supervisor of an attempt, its start time (UTC, ISO 8601), and its devices.
 
-    token: every process of the attempt has it in its environment variable TERALOG_ATTEMPT.
+    token: the value of the environment variable TERALOG_ATTEMPT in every process of the attempt.
     allocation, place, block: those of the attempt's `Position`.
     cores: the number of this machine's CPU cores, which its runs share. None if ranks run on GPUs,
     or in an allocation, in which the run has its cores for itself.
@@ -134,7 +135,7 @@ class Attempt:
     def allocation(self) -> str | None:
         """The id of the attempt's Slurm job or allocation; None if unknown.
 
-        For an attempt outside Slurm, `SUBMIT` and the id of the submit that started it.
+        For an attempt outside Slurm, `submit-` followed by the id of the submit that started it.
         """
         if self.started is not None:
             return self.started.allocation
@@ -149,7 +150,10 @@ class Attempt:
 
     @property
     def nodes(self) -> str | None:
-        """The nodes of the attempt: nodes of a cluster, or the machine that started it."""
+        """The nodes on which the attempt ran, in Slurm's notation; None if unknown.
+
+        Outside Slurm, the machine that started the attempt.
+        """
         if self.started is None:
             return self.job.nodes if self.job else None
         if not self.in_allocation:

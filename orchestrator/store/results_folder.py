@@ -44,8 +44,10 @@ def results_folder(folder: Path) -> Path:
 def elsewhere(name: str, run_ids: Iterable[str], used: Path, folder: Path) -> list[Elsewhere]:
     """Return the folders with started runs of a campaign, outside the results folder `used`.
 
-    The search begins at the folder of the campaign's file, as in `results_folder`, and also at the
-    current directory, where an earlier version of teralog wrote results.
+    The search covers the folders named `results` in `folder`, in the current directory, and in the
+    parents of both, up to the root of the repository or the home directory. An earlier version of
+    teralog wrote results in the current directory.
+    name: the campaign's name. run_ids: the ids of its runs. folder: the folder of its file.
     """
     near = (*_existing(folder), *_existing(Path.cwd()))
     folders = dict.fromkeys(results for results in near if results.resolve() != used.resolve())
@@ -68,7 +70,10 @@ def _existing(folder: Path) -> Iterator[Path]:
 
 
 def _searched(folder: Path) -> list[Path]:
-    """Return a folder and those of its parents in the same repository or home directory."""
+    """Return a folder and its parents, up to the root of the git repository or the home directory.
+
+    Outside both, only the folder itself is returned.
+    """
     upwards = [folder, *folder.parents]
     repositories = (parent for parent in upwards if os.path.exists(parent / ".git"))  # noqa: PTH110
     last = next(repositories, None)
