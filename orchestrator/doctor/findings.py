@@ -39,8 +39,9 @@ NVIDIA_SMI = ("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")
 class Finding:
     """The result of one check of this machine.
 
-    found: the version, path or name of what was checked; None if it is missing. remedy: what to
-    type; None if the result is `ok`. optional: whether teralog works without it.
+    found: the version, path or name of the checked thing; None if it is missing.
+    remedy: what the user can type or change; None if the result is `ok`.
+    optional: whether teralog works without the checked thing.
     """
 
     topic: str
@@ -68,9 +69,9 @@ COLUMNS: tuple[Column[Finding], ...] = (
 
 
 def finding_table(findings: Sequence[Finding]) -> Table:
-    """Return the findings as a table.
+    """Return the findings as a table, one row per finding.
 
-    If the row before has the same topic and the same remedy, the remedy is shown as `as above`.
+    If two rows in succession have the same topic and remedy, the second row shows `as above`.
     """
     shown = [
         replace(finding, remedy="as above")
@@ -94,7 +95,10 @@ _PROBLEM_COLUMNS: tuple[Column[list[Finding]], ...] = (
 
 
 def problem_table(findings: Sequence[Finding]) -> Table:
-    """Return the missing or wrong items, one row per remedy; required ones first."""
+    """Return a table of what is missing or wrong, with required items before optional ones.
+
+    Findings with the same topic and the same remedy share one row.
+    """
     groups: dict[tuple[str, bool, str], list[Finding]] = {}
     for finding in findings:
         if not finding.ok:
@@ -106,7 +110,7 @@ def problem_table(findings: Sequence[Finding]) -> Table:
 
 
 def findings_summary(findings: Sequence[Finding]) -> str:
-    """Return one line: the number of checks by result."""
+    """Return one line with the number of checks, and how many of them had each result."""
     states = Counter(_state(finding) for finding in findings)
     counts = ", ".join(f"{count} {state.replace(', ', ' but ')}" for state, count in states.items())
     return f"{counted(len(findings), 'check')}: {counts}"

@@ -24,7 +24,8 @@ DISTRIBUTION = "teralog"
 class Needed:
     """A package that teralog requires.
 
-    extra: the extra that requires it; None if teralog always requires it.
+    extra: the optional feature of teralog that requires the package, as in `pip install
+        teralog[EXTRA]`; None if teralog always requires it.
     """
 
     requirement: "Requirement"
@@ -69,10 +70,10 @@ def needed_packages() -> tuple[Needed, ...] | None:
 
 
 def _asked_for(requirement: "Requirement", extras: list[str]) -> Needed | None:
-    """Return the package that a requirement names, with the first extra that requires it.
+    """Return the package that a requirement names, and the first extra that requires the package.
 
-    The extra is None if teralog always requires the package. Returns None if the package is not
-    required on this machine, e.g. with this version of Python.
+    The extra is None if teralog always requires the package. Returns None in place of the package
+    if this machine does not need it, e.g. because of its version of Python.
     """
     marker = requirement.marker
     for extra in (None, *extras):
@@ -111,8 +112,9 @@ class Clash:
 def clashes(package: str, others: Iterable[str]) -> Iterator[Clash]:
     """Yield a clash for each file or distribution that replaces one of teralog's packages.
 
-    If the package is missing from teralog's installation, also yield a clash. package: the name of
-    teralog's package. others: the other distributions that clash with it.
+    Also yields a clash if the package is missing from teralog's installation.
+    package: the name of the package.
+    others: the other distributions that install a package of this name.
     """
     for other in others:
         name = other.split(" ", maxsplit=1)[0]

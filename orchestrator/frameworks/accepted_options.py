@@ -16,13 +16,13 @@ from orchestrator.run.model import Run
 
 
 def accepted_options(run: Run, paths: Mapping[str, str]) -> Record | None:
-    """Return the options that a run's program accepts; None if no record of them exists.
+    """Return the options that a run's program accepts; None if they are not known.
 
-    The options are read from the program's source in the user's checkout, if it is on this machine.
-    Otherwise they are read from the file that `options_record` names, or from a record that is part
-    of teralog. teralog has no records of users' own scripts. paths: the absolute paths of the
-    user's files and folders, by the option that names them. Raises UserError if the file of
-    `options_record` cannot be read.
+    The options are read from the program's source in the user's checkout, if possible. Otherwise
+    they are read from the file that the user gave as `options_record`, or from a record of a
+    release that is part of teralog. teralog has no records of users' own scripts.
+    paths: the absolute paths of the user's files and folders, by the parameter that names them.
+    Raises UserError if the file of `options_record` cannot be read.
     """
     start = FRAMEWORKS[run.framework].start
     program = start.own_program(paths)
@@ -61,7 +61,10 @@ def argument_findings(run: Run, paths: Mapping[str, str]) -> tuple[list[str], li
 
 
 def _model_options(run: Run) -> list[str]:
-    """Return the names of the options that build the run's model; empty if no option does."""
+    """Return the names of the options that build the run's model.
+
+    The list is empty if no option builds the model, or if the program cannot build the model.
+    """
     try:
         groups = FRAMEWORKS[run.framework].model.arguments(run)
     except UserError:

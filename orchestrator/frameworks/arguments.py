@@ -1,4 +1,4 @@
-"""Lists of arguments in campaign files, and the recorded options that programs accept."""
+"""Read lists of arguments in campaign files, and teralog's records of programs' options."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -18,9 +18,9 @@ Given = Mapping[str, Sequence[str]]
 
 
 def given(arguments: Sequence[str]) -> Given:
-    """Return each option of a list of arguments with its values.
+    """Return the values of each option in a list of arguments, by option.
 
-    If an option is repeated, its last values count.
+    If an option is repeated, its last values count. Values before the first option are left out.
     """
     return {option: values for option, values in given_options(arguments) if option is not None}
 
@@ -45,7 +45,10 @@ def _one(options: Given, option: str, read: Callable[[str], Number]) -> Number |
 
 @cache
 def known_program(record: str) -> dict[str, Any]:
-    """Return the record of a training program: its name, its source, the options it accepts."""
+    """Return teralog's own record of a training program: its name, source and accepted options.
+
+    record: the name of the record's file, without `.json`.
+    """
     text = (files("orchestrator.frameworks") / "known_options" / f"{record}.json").read_text(
         encoding="utf-8"
     )

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Logged:
-    """A run and the content of its log, from which a framework computes its own measures."""
+    """A run with the records and the summary of its log.
+
+    A framework computes its own columns of a report from this value.
+    """
 
     run: Run
     records: Sequence[Record]
@@ -30,8 +33,8 @@ class Partner:
     """The run with which a report compares another run of the campaign, and the compared columns.
 
     Both runs have the same parameters, except that the partner has the value `base` for `option`.
-    columns: the name of each compared column, and whether its cells show the difference in addition
-    to the percentage.
+    columns: by the name of each compared column, whether its cells show the difference between the
+        two runs in addition to the change in percent.
     """
 
     option: str
@@ -40,22 +43,23 @@ class Partner:
 
 
 def framework_on_gpus(run: Run) -> str:
-    """Return the framework's name as text, for `Checks.needs_gpus`.
+    """Return `framework NAME`, as the setting because of which a run needs GPUs.
 
-    Frameworks that train only on GPUs use this function.
+    Frameworks that train only on GPUs use this function as their `Checks.needs_gpus`.
     """
     return f"framework {run.framework}"
 
 
 @dataclass(frozen=True, slots=True)
 class Checks:
-    """The problems and warnings of a framework.
+    """Functions that check a run of a framework before it starts.
 
-    problems: yield one sentence for each reason why a run is impossible.
+    problems: yield one sentence for each reason why the run is impossible.
     warnings: yield one sentence for each valid but unusual setting.
-    unknown_keys: yield one sentence for each key that the program's recorded version does not know.
-    needs_gpus: return the setting because of which a run needs GPUs, as text; None if the run can
-        train on CPUs. An example is `framework_on_gpus`.
+    unknown_keys: yield one sentence for each key in the run's DeepSpeed configuration that the
+        recorded version of DeepSpeed does not know.
+    needs_gpus: return the setting because of which the run needs GPUs, as text; None if the run can
+        train on CPUs.
     needs_capability: yield each setting that only newer GPUs support, as text, with the lowest
         compute capability of these GPUs.
     """
@@ -143,16 +147,16 @@ def any_model(run: Run) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class ModelUse:
-    """How a framework uses a model.
+    """How a framework uses the model of a run.
 
-    needed: whether every run must have a model's sizes.
+    needed: whether every run must give the sizes of a model.
     vocab_size_multiple: the program pads the vocabulary to a multiple of this number times the
         tensor-parallel size.
-    placement: return where the program keeps states and activations, for the memory forecast; None
-        if that is not known.
-    problems: yield why the program cannot build the model of a run.
-    arguments: return the program's arguments that build the model, each option with its values;
-        empty if the job script's template contains these arguments.
+    placement: return how the program places states and activations on the ranks, for the memory
+        forecast; None if that is not known.
+    problems: yield each reason why the program cannot build the model.
+    arguments: return the arguments that make the program build the model, each option with its
+        values; empty if the template of the job script contains these arguments.
     """
 
     needed: bool = True
@@ -167,13 +171,13 @@ class OwnColumns:
     """The columns and facts that a framework adds to a campaign's report.
 
     chosen: columns that show the run's options.
-    measures: columns that are computed from the log. If one has the name of a column that all
-        frameworks have, it replaces that column.
+    measures: columns that are computed from the log. If such a column has the same name as a column
+        of all frameworks, it replaces that column.
     measured_by: a phrase that says how `measures` are measured, for the line under the table.
-    partner: with which other run of the campaign the report compares a run, and in which columns;
-        None if it compares none.
-    unreckoned: return the further arguments of a run that change sizes or FLOPs, although teralog
-        does not count their effect.
+    partner: which other run of the campaign the report compares with a run, and in which columns;
+        None if the report compares no runs.
+    unreckoned: return the further arguments of a run that change sizes or FLOPs, but whose effect
+        teralog does not count.
     """
 
     chosen: tuple[Column[Run], ...] = ()
@@ -214,8 +218,9 @@ class Framework:
     def divided(self, given: Parallelism, world_size: int, options: Any) -> Parallelism:
         """Return how the program really divides the model.
 
-        If this division differs from the requested one, the field `asked` of the returned value
-        contains the requested one.
+        If the program changes the requested parallel sizes, the field `asked` of the result
+        contains the requested ones.
+        given: the requested parallel sizes.
         """
         split = self.split(given, world_size, options)
         return split if split == given else replace(split, asked=given)

@@ -9,7 +9,7 @@ _DEFAULT = Training()
 
 
 def unsplit(run: Run) -> Iterator[str]:
-    """Yield a problem if a run splits the model or sequences, but its program cannot split them."""
+    """Yield problems if a run splits layers or sequences, for a program that can split neither."""
     tensor, pipeline = run.parallelism.tensor_parallel_size, run.parallelism.pipeline_parallel_size
     if tensor * pipeline > 1:
         yield (
@@ -20,7 +20,7 @@ def unsplit(run: Run) -> Iterator[str]:
 
 
 def whole_sequences(run: Run) -> Iterator[str]:
-    """Yield a problem if a run splits sequences, but its program cannot split them."""
+    """Yield a problem if a run splits sequences, for a program that cannot split them."""
     if (context := run.parallelism.context_parallel_size) > 1:
         yield (
             f"framework {run.framework} cannot split sequences: context_parallel_size={context} "
@@ -29,9 +29,9 @@ def whole_sequences(run: Run) -> Iterator[str]:
 
 
 def unaccumulated(run: Run) -> Iterator[str]:
-    """Yield a problem if a run has several micro-batches per step, but its program trains only one.
+    """Yield a problem if a run has several micro-batches per step.
 
-    Such a program updates the weights after each micro-batch.
+    For programs that update the weights after each micro-batch.
     """
     if (run.num_microbatches or 1) > 1:
         yield (
@@ -42,9 +42,9 @@ def unaccumulated(run: Run) -> Iterator[str]:
 
 
 def unheard(run: Run, *names: str) -> Iterator[str]:
-    """Yield a problem for each of the parameters `names` that has another value than its default.
+    """Yield a problem for each parameter that the user changed, but that the program cannot set.
 
-    The run's program cannot set these parameters.
+    names: the parameters of the run that the program cannot set.
     """
     for name in names:
         value = getattr(run.training, name)

@@ -19,7 +19,7 @@ from orchestrator.hardware.machine import cores, visible_gpus
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """Devices lent to a run, and the file descriptors that hold their locks."""
+    """Devices lent to a run, and the file descriptors that keep their lock files locked."""
 
     devices: tuple[str, ...]
     descriptors: tuple[int, ...]
@@ -35,7 +35,12 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Devices:
-    """The devices of this machine: `kind` is "gpu" or "core"."""
+    """The devices of this machine that runs may use.
+
+    kind: "gpu" or "core".
+    names: the GPUs or cores, e.g. their numbers.
+    folder: the folder of the lock files.
+    """
 
     kind: str
     names: tuple[str, ...]
@@ -88,7 +93,7 @@ class Devices:
 
 
 def this_machines_devices(*, gpus_wanted: bool = True) -> Devices:
-    """Return this machine's GPUs if it has any and `gpus_wanted` is set; otherwise its cores.
+    """Return this machine's GPUs; its cores if it has no GPU or if `gpus_wanted` is false.
 
     The lock files are in a folder of the user.
     """

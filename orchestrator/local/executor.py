@@ -2,9 +2,9 @@
 
 submitit's own local jobs have no queue, share the same GPUs, and are identified only by their pid.
 Their children continue to run when the job is cancelled. So `RunExecutor` starts the task process
-itself, under an id from teralog. It passes two things to the process: the locks of its devices, and
-a lifeline. The lifeline is a pipe that closes when the submit ends. `run_all` and `supervise`
-handle queueing, limits and ends.
+itself, under an id from teralog. It passes two things to the process. First: the locks of the
+devices that the attempt uses. Second: a lifeline, i.e. a pipe that closes when the submit ends.
+`run_all` and `supervise` handle the queue, the limits and the end of runs.
 """
 
 import os
@@ -90,8 +90,8 @@ class Places(Protocol):
 class Refusal:
     """Why a run is not started.
 
-    why: the reason, as the end of a sentence. of_all: whether the reason also applies to all other
-    waiting runs.
+    why: the reason, as the end of a sentence.
+    of_all: whether the reason applies to all waiting runs, not only to this run.
     """
 
     why: str
@@ -114,7 +114,8 @@ class Event:
 class Waiting:
     """A run that waits to be started.
 
-    attempts: the number of its earlier attempts. position: its place in the order of starts.
+    attempts: how many attempts of the run existed when it began to wait.
+    position: the place of the run in the order of starts.
     """
 
     planned: PlannedRun
@@ -182,15 +183,16 @@ def run_all(
     slots: int | None,
     tell: Callable[[Event], None],
 ) -> dict[str, str]:
-    """Run all of `runs` in order, as many at once as places and `slots` allow.
+    """Run all of `runs` in order, as many at once as `places` and `slots` allow.
 
-    places: the resources for runs. slots: the largest number of runs at the same time; None for no
-    limit. A run of a series waits for the runs before it, and is given up if one of them fails.
-    `tell` is called at every start and end. It is also called once if other submits use so many
-    devices that no run can start.
+    places: the resources for runs.
+    slots: the largest number of runs at the same time; None for no limit.
+    tell: called with each start and end of a run. Also called once if other submits use so many
+        devices that no run can start.
 
-    When this function ends, by a return, an exception or a signal, it stops all its runs. Returns
-    the reason for each run that the places refused to start, by run id.
+    A run of a series waits for the runs before it, and is given up if one of them fails. If this
+    function ends by an exception or a signal, it stops all its runs. If `places` refuses runs,
+    returns the reason for each run that was therefore not started, by run id.
     """
     waiting = list(runs)
     running: list[_Job] = []
@@ -241,11 +243,11 @@ def _start_what_fits(
     slots: int | None,
     tell: Callable[[Event], None],
 ) -> Waiting | None:
-    """Start runs from `waiting` while devices are free, and move them to `running`.
+    """Start waiting runs while devices are free, and move them to `running`.
 
-    Returns the first run that must wait for devices, or None. If `places` refuses a run, the run is
-    moved to `left`, with the reason. If the reason applies to all runs, or if runs start in blocks,
-    all waiting runs are moved to `left`.
+    Returns the first run that must wait for devices; None if no run must. If `places` refuses a
+    run, the run is moved from `waiting` to `left`, with the reason. All waiting runs are moved if
+    the reason applies to all runs, or if runs start in blocks.
     """
     while slots is None or len(running) < slots:
         first = _first_ready(waiting, running, left)
@@ -279,7 +281,8 @@ def _first_ready(
 ) -> Waiting | None:
     """Return the first waiting run that does not have to wait for another run of its series.
 
-    Returns None if there is no such run. left: the ids of runs that are not started.
+    Returns None if there is no such run.
+    left: the ids of runs that will not be started.
     """
     unended = {run.planned.run_id for run in waiting} | {run.planned.run_id for run in running}
     unended.update(left)
@@ -293,9 +296,9 @@ def _first_ready(
 def _try_start(waiting: Waiting, places: Places) -> _Job | str | None:
     """Start an attempt of a run and return its job.
 
-    Returns None if too few devices are free, or if another process holds the lock of the run. If
-    another process has ended the run since it began to wait, e.g. `cancel`, the function starts
-    nothing and returns the run's state.
+    Returns None if too few devices are free, or if another process holds the lock of the run. A
+    waiting run may already have ended, e.g. by `cancel`. Then nothing is started, and the result is
+    the state of the run.
     """
     lease = places.lease(waiting.planned.run, waiting.folder.script)
     if lease is None:
@@ -378,9 +381,10 @@ def close_abandoned_run(folder: RunFolder) -> None:
 
 
 def cancel_local_run(folder: RunFolder) -> str:
-    """End a run, or mark it so that no submit starts it; return its state.
+    """Cancel a run, and return its state afterwards.
 
-    A run that has ended is not changed. Raises UserError if the run does not end in time.
+    A running run is stopped. A run that is not running is marked so that no submit starts it. A run
+    that has ended is not changed. Raises UserError if the run does not end in time.
     """
     deadline = time.monotonic() + END_SECONDS
     signalled = False

@@ -11,8 +11,9 @@ from orchestrator.common import locks
 class Neighbours:
     """Registers a run on this machine, and counts how many other runs are active at the same time.
 
-    `most` is the largest count so far. Each run holds the lock of its own file. When the run's
-    supervisor ends, the kernel frees the lock.
+    presence: the file that registers the run. The run's supervisor keeps it locked. When the
+        supervisor ends, the kernel frees the lock.
+    most: the largest number of other active runs so far.
     """
 
     presence: Path
@@ -34,7 +35,7 @@ class Neighbours:
         return cls(presence, descriptor)
 
     def look(self) -> None:
-        """Count the other runs that are active now, and raise `most` if there are more than before.
+        """Count the other runs that are active now, and raise `most` if the count is higher.
 
         Also remove the files of runs whose supervisor was killed.
         """
@@ -52,6 +53,6 @@ class Neighbours:
         self.most = max(self.most, others)
 
     def leave(self) -> None:
-        """Remove the run from the folder of locks."""
+        """Remove the file that registers the run."""
         self.presence.unlink(missing_ok=True)
         os.close(self.descriptor)

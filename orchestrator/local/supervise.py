@@ -45,11 +45,12 @@ _LAST_BYTES = 2**14
 class Order:
     """The attempt that a supervisor must start, with its settings.
 
-    attempt: the folder of the attempt, for the log. environment: additions to the environment.
-    position: the place of the attempt in the order of starts; None if not given. allocation: the id
-    of the Slurm job on whose nodes the attempt runs; None on this machine. cores: how many cores of
-    this machine the runs share; None if they do not share cores. ranks: how many processes the
-    attempt starts.
+    attempt: the folder of the attempt, for the log.
+    environment: variables to add to the environment.
+    position: the place of the attempt in the order of starts; None if not given.
+    allocation: the id of the Slurm job on whose nodes the attempt runs; None on this machine.
+    cores: how many cores of this machine the runs share; None if they do not share cores.
+    ranks: how many processes the attempt starts.
     """
 
     script: Path
@@ -119,7 +120,10 @@ def supervise(order: Order) -> None:
 
 
 def _end_of_allocation(order: Order) -> str | None:
-    """Return a run's state if its log shows that its Slurm allocation ended; None otherwise."""
+    """Return an attempt's state if the end of its Slurm allocation interrupted it; None otherwise.
+
+    Slurm's answer decides. If Slurm gives no clear answer, the last lines of the log decide.
+    """
     from orchestrator.slurm.allocation_end import interrupted_by_end
 
     with (order.attempt / "output.log").open("rb") as log:

@@ -18,21 +18,28 @@ class Summary:
     """The numbers of one run; absent values are None.
 
     reports: how many step reports are averaged: those after the warm-up, without skipped updates.
-    skipped_reports: how many more reports after the warm-up include a skipped update.
-    step_seconds_mean, _median, _spread: of the averaged reports; the spread is the sample standard
-    deviation. If no report contains a time, the mean is computed from the samples per second that
-    the program prints for the whole run. It then includes the warm-up.
+    skipped_reports: how many reports after the warm-up are not averaged, because they include a
+        skipped update.
+    step_seconds_mean, step_seconds_median, step_seconds_spread: mean, median and sample standard
+        deviation of the step times in the averaged reports. If no report contains a time, the mean
+        is computed from the samples per second that the program prints for the whole run. This mean
+        includes the warm-up.
     tflops_per_gpu: hardware FLOPs per second, at the median step time; at the mean if there is no
-    median. model_tflops_per_gpu: the same with model FLOPs.
-    samples_per_second: of the last report after the warm-up. running_samples_per_second: the mean
-    that the program itself computes (DeepSpeed); otherwise the global batch divided by the mean
-    step time.
-    memory_allocated_gib: of the last report. max_memory_allocated_gib: the highest reported.
-    final_loss: of the last iteration; may be nan or inf, as in the log.
-    parameters_logged: the program's own count of the model's parameters. The column `parameters` of
-    a campaign's report is different: teralog computes it from the sizes of the model.
+        median.
+    model_tflops_per_gpu: model FLOPs per second, at the same step time.
+    samples_per_second: from the last report after the warm-up.
+    running_samples_per_second: the mean rate that the program itself computes (DeepSpeed);
+        otherwise the global batch divided by the mean step time.
+    memory_allocated_gib: from the last report.
+    max_memory_allocated_gib: the highest value in the log.
+    final_loss: the loss of the last iteration; may be nan or inf, as in the log.
+    parameters_logged: the model's number of parameters, as the program reports it. The column
+        `parameters` of a campaign's report is different: teralog computes it from the sizes of the
+        model.
     device: the GPU's name, or `cpu`, as the program reports it.
-    device_memory_gib, gpu_utilization_percent: sampled during the training; see `gpu_samples`.
+    device_memory_gib: the highest memory use of one GPU, from samples by nvidia-smi.
+    gpu_utilization_percent: the median use of the GPUs in these samples, without those before a
+        GPU's first busy sample and after its last busy sample.
     """
 
     reports: int = 0
@@ -62,7 +69,8 @@ def configured(run: Run) -> Configured:
 def record_reports(run: Run, records: Iterable[Record], warmup: Warmup) -> RunReports:
     """Return the step reports in `records`, and which of them count in averages.
 
-    The records are those of one launch. Reports of the warm-up and skipped reports do not count.
+    records: the records of one launch.
+    Step reports in the warm-up, and those with a skipped update, do not count.
     """
     return RunReports((launch_reports(merged_steps(records), warmup, configured(run)),))
 
@@ -73,9 +81,10 @@ def summarise_records(
     reports: RunReports,
     samples: GpuSamples | None = None,
 ) -> Summary:
-    """Return the numbers of a run; a number is None if the records do not contain what it needs.
+    """Return the numbers of a run; a number is None if it cannot be computed from the log.
 
-    reports: the step reports in `records`. samples: the GPU samples of the run, if there are any.
+    reports: the step reports in `records`.
+    samples: the samples of the run's GPUs; None if there are none.
     """
     totals = [record for record in records if isinstance(record, RunTotals)]
     batch = run.batch.global_batch_size

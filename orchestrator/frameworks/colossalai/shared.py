@@ -1,9 +1,10 @@
 """Options, checks and numbers that ColossalAI's two RLHF benchmarks share.
 
-The benchmarks train an actor and a critic by PPO, and keep a frozen copy of each of the two models.
-An episode has two phases: it generates experience, token by token, and then learns from it. Batch
-sizes are per GPU. The benchmarks print the rate of each phase, which leaves out the first episode.
-They print no step times. The formulas for the FLOPs of a GPT's iteration do not apply to them.
+The benchmarks train an actor and a critic by PPO, and keep a frozen copy of each of these two
+models. An episode has two phases: the program first generates experience, token by token, and then
+learns from this experience. Batch sizes are per GPU. For each phase, the benchmarks print a rate
+over all episodes except the first. They print no step times. The formulas for the FLOPs of a GPT's
+iteration do not apply to them.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -80,7 +81,7 @@ class ColossalaiOptions:
 
 
 def experience_batch_size(run: Run) -> int:
-    """Return how many prompts a GPU processes at once when generating experience."""
+    """Return how many prompts a GPU processes at a time in the phase that generates experience."""
     given: int | None = run.options.experience_batch_size
     return run.batch.micro_batch_size if given is None else given
 
@@ -102,7 +103,7 @@ def steps_on_cpu(run: Run) -> bool:
 def problems(models: Mapping[str, ModelShape]) -> Callable[[Run], Iterator[str]]:
     """Return a function that yields each reason why a run of one benchmark is impossible.
 
-    models: the models that the benchmark can train, by name.
+    models: the sizes of the models that the benchmark can train, by the model's name.
     """
 
     def found(run: Run) -> Iterator[str]:
@@ -172,10 +173,11 @@ def _totals(logged: Logged, phase: str) -> RunTotals | None:
 
 
 def samples_per_second_per_gpu(logged: Logged, phase: str) -> float | None:
-    """Return the samples per second and GPU of a phase, from a run's log; None if it has none.
+    """Return the samples per second per GPU of a phase; None if the log has no such rate.
 
-    phase: generating experience, or learning from it. Since version 0.3.0 the program prints the
-    rate of all GPUs together. This function divides that rate by the number of GPUs.
+    phase: `make_experience` (the program generates experience) or `learn` (it learns from this).
+    Since version 0.3.0 the program prints the rate of all GPUs together. This function divides that
+    rate by the number of GPUs.
     """
     totals = _totals(logged, phase)
     if totals is None or totals.samples_per_second is None:
@@ -186,7 +188,7 @@ def samples_per_second_per_gpu(logged: Logged, phase: str) -> float | None:
 def claimed_tflops_per_gpu(logged: Logged, phase: str) -> float | None:
     """Return the TFLOPs per GPU that the program prints for a phase; None if the log has none.
 
-    phase: generating experience, or learning from it.
+    phase: `make_experience` (the program generates experience) or `learn` (it learns from this).
     """
     totals = _totals(logged, phase)
     return None if totals is None else totals.tflops_per_gpu

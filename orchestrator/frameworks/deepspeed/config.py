@@ -17,7 +17,9 @@ def deepspeed_config(
     offload_param: str,
     extra: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return the configuration of a run, with `extra` merged into it, section by section.
+    """Return DeepSpeed's configuration for a program that lets DeepSpeed make the optimizer.
+
+    extra: the user's own settings. They are merged into the configuration, section by section.
 
     `steps_per_print` 1 and `log_level` "info" make DeepSpeed print its throughput line at every
     step. Without `log_level` "info", DeepSpeed 0.17.6 and later versions do not print this line.
@@ -51,8 +53,9 @@ def program_config(
 ) -> dict[str, Any]:
     """Return the DeepSpeed configuration for a program that makes its own optimizer.
 
-    The batch sizes, the ZeRO section and the precision come from the run. The program's `usual`
-    settings are merged into them, and then the user's `extra` settings, section by section.
+    The batch sizes, the ZeRO section and the precision come from the run.
+    usual: the settings that the program usually has. They are merged into the configuration first.
+    extra: the user's own settings, which are merged last. Both are merged section by section.
     """
     config: dict[str, Any] = {
         "train_micro_batch_size_per_gpu": run.batch.micro_batch_size,
@@ -74,8 +77,8 @@ def trainer_config(
     """Return the DeepSpeed configuration of a run of Hugging Face's Trainer.
 
     Many values are "auto", because the Trainer refuses values that contradict its own arguments.
-    The Trainer replaces most of them by the values of its arguments. It computes up to three sizes
-    in the ZeRO section from the model's hidden size.
+    The Trainer replaces most "auto" values by the values of its arguments. It computes up to three
+    sizes in the ZeRO section from the model's hidden size.
     """
     zero = _zero_section(run, offload_optimizer, offload_param)
     if run.zero_stage:
@@ -101,10 +104,10 @@ def trainer_config(
 
 
 def trainer_sizes(hidden_size: int) -> dict[str, int]:
-    """Return three sizes that the Trainer computes from the hidden size in place of "auto".
+    """Return the three sizes that the Trainer computes from the hidden size, by their keys.
 
-    They are sizes of the section `zero_optimization`, by key, as numbers of elements. Source:
-    trainer_config_finalize in integrations/deepspeed.py of transformers 5.23.
+    The Trainer puts them in place of "auto" in the section `zero_optimization`. They are numbers of
+    elements. Source: trainer_config_finalize in integrations/deepspeed.py of transformers 5.23.
     """
     return {
         "reduce_bucket_size": hidden_size**2,
@@ -117,8 +120,8 @@ def without_fused_adam(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return a configuration for CPUs, with torch's AdamW in place of DeepSpeed's FusedAdam.
 
     FusedAdam is made for GPUs; on a CPU, it would have to be compiled first. If the optimizer is
-    offloaded or is not Adam or AdamW, nothing is changed, because DeepSpeed then uses another
-    optimizer. The user's own settings of the optimizer stay.
+    offloaded or is not Adam or AdamW, nothing is changed, because DeepSpeed then does not use
+    FusedAdam. The user's own settings of the optimizer are kept.
     """
     kind = str(value_at(config, "optimizer.type")).lower()
     offloaded = value_at(config, "zero_optimization.offload_optimizer.device", absent="none")
@@ -129,10 +132,11 @@ def without_fused_adam(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _optimizer_section(adam: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the configuration's section about the optimizer, which is AdamW.
+    """Return the section `optimizer` of the configuration, with the settings of AdamW.
 
-    If `extra` names an optimizer other than Adam and AdamW, the section contains only the learning
-    rate. The name and the other settings then come from `extra`.
+    adam: the settings of AdamW.
+    extra: the user's own settings. If they name an optimizer other than Adam and AdamW, the section
+        contains only the learning rate. The caller then adds the name and the other settings.
     """
     asked = str(value_at(extra, "optimizer.type", absent="AdamW"))
     if asked.lower() not in _ADAM:

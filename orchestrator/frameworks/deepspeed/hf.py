@@ -137,7 +137,7 @@ def problems(run: Run) -> Iterator[str]:
 
 
 def program(run: Run) -> str:
-    """Return the name of the record of the options that the run's program accepts."""
+    """Return the name of the record that contains the options of the run's program."""
     return {"hf_gpt": "hf-gpt", "run_clm": "hf-run-clm"}[run.options.program]
 
 

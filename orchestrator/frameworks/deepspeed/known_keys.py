@@ -43,12 +43,13 @@ def _unknown_keys(config: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[
 
 
 def renamed_keys(config: Mapping[str, Any], kept: Collection[str] = ()) -> Iterator[str]:
-    """Yield one sentence for each key with an old name that the user must change.
+    """Yield one sentence for each key of a configuration that DeepSpeed has renamed.
 
-    teralog itself renames old keys in a configuration (`with_todays_names`), with two exceptions.
-    First: a parameter of the run sets the same value. Second: the configuration contains both the
-    old and the new name, which DeepSpeed refuses. kept: dotted paths of keys that are not reported,
-    because the program has an old DeepSpeed that needs the old names.
+    For programs with today's DeepSpeed, `with_todays_names` replaces old names before this check.
+    It keeps an old name in two cases. First: a parameter of the run sets the same value. Second:
+    the configuration contains both the old and the new name, which DeepSpeed refuses.
+    kept: dotted paths of keys that are not reported, because the program has an old DeepSpeed that
+        needs the old names.
     """
     yield from _renamed_keys(config, (), kept)
 
@@ -89,7 +90,7 @@ def with_todays_names(config: Mapping[str, Any], path: tuple[str, ...] = ()) -> 
 
 
 def earlier_keys(config: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[str]:
-    """Yield one sentence for each key that today's DeepSpeed no longer has."""
+    """Yield one sentence for each key that only earlier versions of DeepSpeed have."""
     for key, value in config.items():
         where = (*path, key)
         if key in _earlier(path):

@@ -75,9 +75,9 @@ def problems(run: Run) -> Iterator[str]:
 
 
 def placement(run: Run) -> Placement | None:
-    """Return the placement of a run's states, without activations; None without a ZeRO stage.
+    """Return how a run's states are placed on the ranks; None if the run has no ZeRO stage.
 
-    Whether the user's script recomputes activations is not known.
+    The recomputation of activations is left open, because it depends on the user's script.
     """
     placed = zero.placement(run)
     return None if placed is None else replace(placed, recomputation=None)

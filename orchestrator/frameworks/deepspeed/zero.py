@@ -40,10 +40,12 @@ def config_problems(
     filled_in: bool = False,
     kept: Collection[str] = (),
 ) -> Iterator[str]:
-    """Yield settings of a run and its configuration files that DeepSpeed refuses or ignores.
+    """Yield one sentence for each setting of a run that DeepSpeed refuses or ignores.
 
-    filled_in: whether the program fills in "auto" values. kept: dotted paths of keys that keep
-    their old names, because the program has an old DeepSpeed that needs them.
+    files: the run's DeepSpeed configurations, by file name.
+    filled_in: whether the program replaces "auto" in the configuration by its own values.
+    kept: dotted paths of keys that keep their old names, because the program has an old DeepSpeed
+        that needs these names.
     """
     stage = run.zero_stage
     optimizer = getattr(run.options, "offload_optimizer", "none")
@@ -104,7 +106,7 @@ def warnings(run: Run) -> Iterator[str]:
 
 
 def _silent_steps(run: Run) -> Iterator[str]:
-    """Yield settings with which DeepSpeed would report no step of the run."""
+    """Yield one sentence for each setting with which DeepSpeed would print no step of the run."""
     iterations = run.training.train_iters
     for config in config_files(run).values():
         none_with = f"deepspeed: DeepSpeed would report none of the {iterations} steps with"
@@ -137,7 +139,7 @@ def steps_on_cpu(run: Run) -> bool:
 
 
 def placement(run: Run) -> Placement | None:
-    """Return the placement of DeepSpeed's states; None if the run has no ZeRO stage."""
+    """Return how DeepSpeed places the run's states; None if the run has no ZeRO stage."""
     stage = run.zero_stage
     return None if stage is None else config_placement(run, stage, config_files(run)[FILE_NAME])
 
@@ -145,8 +147,8 @@ def placement(run: Run) -> Placement | None:
 def config_placement(run: Run, stage: int, config: Mapping[str, Any]) -> Placement:
     """Return the placement of a run's states under this DeepSpeed configuration.
 
-    Missing values have DeepSpeed's own defaults. Activations are left out, because they depend on
-    the script.
+    If the configuration does not contain a value, DeepSpeed's own default is used. Activations are
+    left out, because they depend on the script.
     """
     usual = states(run.training.precision, stage, config)
     least, most = usual.buckets
@@ -169,8 +171,8 @@ def states(
     """Return the placement of DeepSpeed's weights, gradients and optimizer states.
 
     In bf16 with stage 0 or 1, DeepSpeed uses its BF16_Optimizer if gradients are added up in fp32.
-    With a pipeline, some versions use it even if gradients are not added up in fp32. The result
-    then covers both cases.
+    If a run has a pipeline but does not add up gradients in fp32, only some versions of DeepSpeed
+    use this optimizer. The result then covers both cases, with and without the BF16_Optimizer.
     """
     accumulated = value_at(config, "data_types.grad_accum_dtype")
     in_fp32 = accumulated in ("fp32", "float32", "float")
@@ -186,7 +188,10 @@ def _elements(config: Mapping[str, Any], key: str, default: int) -> int:
 
 
 def offload(run: Run) -> str | None:
-    """Return what is offloaded, and to which device, as the text of a table cell."""
+    """Return what the run offloads and to which device, as text for a table cell.
+
+    Returns None if the run offloads nothing. Example: `optimizer+parameters → cpu`.
+    """
     devices = {
         "optimizer": run.options.offload_optimizer,
         "parameters": run.options.offload_param,

@@ -26,7 +26,7 @@ _BY_SAMPLES = ("--lr-decay-samples", "--lr-warmup-samples", "--rampup-batch-size
 
 
 def problems_of_all(run: Run) -> Iterator[str]:
-    """Yield a problem for each further argument that breaks a rule of every Megatron version."""
+    """Yield a problem for each further argument that breaks a rule of all Megatron versions."""
     options = given(run.options.extra_args)
     least, rate = number(options, "--min-lr"), run.training.learning_rate
     if least is not None and least > rate:
@@ -40,7 +40,10 @@ def problems_of_all(run: Run) -> Iterator[str]:
 
 
 def common_problems(run: Run) -> Iterator[str]:
-    """Yield a problem for each further argument that breaks a rule of Megatron 2 and later."""
+    """Yield a problem for each further argument that breaks a rule of Megatron 2 and later.
+
+    The rules that Megatron 1 has too (`problems_of_all`) are also checked.
+    """
     options = given(run.options.extra_args)
     for option, instead in _NOT_FOR_RUNS.items():
         if option in options:

@@ -48,7 +48,10 @@ class MegatronDeepspeedOptions(MegatronOptions):
 
 
 def checkpointing(run: Run) -> list[str]:
-    """Return the options of the run that change how activation checkpoints are stored."""
+    """Return the names of the run's parameters that are on and change activation checkpointing.
+
+    An example is `partition_activations`.
+    """
     return [name for name in _CHECKPOINTING if getattr(run.options, name)]
 
 
@@ -94,10 +97,10 @@ def version_1_problems(run: Run) -> Iterator[str]:
 
 
 def placed(run: Run, states: Placement) -> Placement:
-    """Return a placement of states, completed with what the run does with its activations.
+    """Return the placement of a run: its states, and what it does with its activations.
 
-    states: the placement of weights, gradients and optimizer states. The program's attention is not
-    fused.
+    states: the placement of weights, gradients and optimizer states.
+    The program does not use fused attention.
     """
     options: MegatronDeepspeedOptions = run.options
     return replace(

@@ -164,7 +164,7 @@ def _layers_and_stages(run: Run) -> tuple[int | None, int]:
 
 
 def program(run: Run) -> str:
-    """Return the record of the options that the run's program accepts."""
+    """Return the name of the record that contains the options of the run's program."""
     return _RECORDS[run.options.branch]
 
 

@@ -156,7 +156,7 @@ def _is_hybrid(run: Run) -> bool:
 
 
 def _selective(run: Run) -> list[str]:
-    """Return the arguments of Megatron core that request selective recomputation."""
+    """Return the further arguments that request selective recomputation; none for Megatron-LM 2."""
     return memory.selective(run) if run.options.is_core else []
 
 
@@ -241,7 +241,7 @@ def unreckoned(run: Run) -> list[str]:
 
 
 def program(run: Run) -> str:
-    """Return the record of the options that the run's program accepts."""
+    """Return the name of the record that contains the options of the run's program."""
     return releases.record_name(run.options.version)
 
 

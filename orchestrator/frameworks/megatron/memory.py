@@ -24,7 +24,7 @@ _USUAL_RECIPES = {"fp8": "delayed", "fp4": "nvfp4"}
 
 
 def needed(run: Run) -> Iterator[tuple[str, Capability]]:
-    """Yield each setting of a Megatron core run that not every GPU supports, as text.
+    """Yield each setting of a Megatron core run that only newer GPUs support, as text.
 
     Each setting comes with the lowest compute capability of the GPUs that support it.
     """
@@ -59,10 +59,10 @@ def selective(run: Run) -> list[str]:
 
 
 def mode(run: Run) -> Recomputation | None:
-    """Return how a Megatron core run recomputes activations, for the memory forecast.
+    """Return which activations a Megatron core run recomputes, for the memory forecast.
 
-    Selective recomputation recomputes only some parts of a layer. The forecast knows it only for
-    attention scores. Returns None if the run selects other parts.
+    Selective recomputation recomputes only some parts of a layer. If these are the attention
+    scores, the forecast can count the effect. Returns None if the run selects other parts.
     """
     if not selective(run):
         return recomputation(run.training.activation_checkpointing)
@@ -92,7 +92,7 @@ _GROWS = (
 
 
 def may_hold_more(run: Run) -> bool:
-    """Return whether arguments may add parts to the model that the forecast does not count."""
+    """Return whether a further argument may add parts to the model that the forecast leaves out."""
     included = {"--num-experts"} if experts(run) else set()
     model = run.model
     if model is not None and model.gated_mlp:
@@ -148,16 +148,15 @@ def _expert_layers(options: Given, count: int) -> tuple[bool, ...] | None:
 
 
 def may_save(run: Run) -> bool:
-    """Return whether a run may need less memory than forecast, because of its arguments."""
+    """Return whether a further argument may lower a run's memory below the forecast."""
     saves = [option for option in _SAVES if option != "--num-experts" or not experts(run)]
     return bool(run.options.gives(*saves, *pipeline.UNEVEN))
 
 
 def warnings(run: Run) -> Iterator[str]:
-    """Yield a warning for each further argument that saves memory without effect on the forecast.
+    """Yield a warning for each further argument whose saving of memory the forecast does not count.
 
-    An argument that `unreckoned` returns is left out, because another warning reports that its
-    effect on sizes or FLOPs is not counted.
+    Arguments that `unreckoned` returns are left out, because another warning covers them.
     """
     other_warnings = shared.unreckoned(run)
     for option in given(run.options.extra_args):

@@ -13,16 +13,17 @@ _RELEASE = re.compile(r"(?:core[-_ ]?)?[vr]?(\d+\.\d+)(?:\.\d+)?(?:rc\d+)?")
 
 
 def checked_version(version: str) -> str:
-    """Return the version unchanged. Raises ValueError if there is no such release."""
+    """Return a version of Megatron unchanged; raise ValueError if Megatron has no such version."""
     record_name(version)
     return version
 
 
 def record_name(version: str) -> str:
-    """Return the name of a version's record of options.
+    """Return the name of the record that contains the options of a version of Megatron.
 
-    If the version has no record, return the name of the nearest release's record. Raises ValueError
-    if the text does not name a release.
+    version: as users write it, e.g. `2`, `core` or `core-0.16`. If this version has no record, the
+        result is the record of the nearest release.
+    Raises ValueError if the text does not name a version.
     """
     if version in ("2", "core"):
         return {"2": "megatron-lm-2.4", "core": "megatron-lm-core-main"}[version]
@@ -60,7 +61,8 @@ _LAYER_PATTERN = (0, 17)
 def hybrid_arguments(groups: Iterable[list[str]], version: str) -> Iterator[list[str]]:
     """Yield the arguments that build a hybrid model, with the option names of one release.
 
-    groups: each option with its values, with the newest option names. version: the release.
+    groups: each option with its values, with the option names of the newest release.
+    version: the release, e.g. `core-0.16`.
     """
     named = _core_number(version) < _LAYER_PATTERN
     for words in groups:
@@ -73,7 +75,7 @@ def hybrid_arguments(groups: Iterable[list[str]], version: str) -> Iterator[list
 def hybrid_problems(letters: Collection[str], version: str) -> Iterator[str]:
     """Yield a problem for each kind of layer that a release cannot build in hybrid models.
 
-    letters: the letters in the pattern of layers, e.g. E for experts.
+    letters: the kinds of layers in the model, as Megatron's letters, e.g. E for experts.
     """
     for letter, (since, layers) in _LAYERS_SINCE.items():
         if letter in letters and _core_number(version) < since:

@@ -125,7 +125,7 @@ class MegatronOptions:
 
 
 def opened(program: str) -> Callable[[Mapping[str, str]], Iterable[str]]:
-    """Return a function that lists the files that a run opens.
+    """Return a function that yields the paths of the files that a run opens.
 
     program: the path of the program in the user's checkout.
     """
@@ -140,9 +140,9 @@ def opened(program: str) -> Callable[[Mapping[str, str]], Iterable[str]]:
 
 
 def program_in(*names: str) -> Callable[[Mapping[str, str]], str | None]:
-    """Return a function that returns the path of the program, or None if there is none.
+    """Return a function that finds the program in the user's checkout.
 
-    The program is the first of `names` that is a file in the checkout.
+    The function returns the path of the first of `names` that is a file there; None if none is.
     """
 
     def program(paths: Mapping[str, str]) -> str | None:
@@ -194,10 +194,10 @@ def checkpoint_problems(run: Run, layers: int, whose: str, fate: str) -> Iterato
 
 
 def megatron_option_problems(run: Run, free: Collection[str] = ()) -> Iterator[str]:
-    """Yield problems of the options that all Megatron frameworks have.
+    """Yield a problem for each wrong use of the options that all Megatron frameworks have.
 
-    free: options of the program that the further arguments may contain, although a parameter of the
-    run could set them.
+    free: options that the further arguments may contain, although a parameter of the run sets the
+        same value.
     """
     options: MegatronOptions = run.options
     if options.checkpoint_num_layers > 1 and not run.training.activation_checkpointing:
@@ -215,7 +215,7 @@ def megatron_option_problems(run: Run, free: Collection[str] = ()) -> Iterator[s
 
 
 def data_problems(run: Run) -> Iterator[str]:
-    """Yield a problem if a run lacks data files, for programs that cannot train on dummy data."""
+    """Yield a problem if a run names no data, for programs that cannot train on dummy data."""
     options: MegatronOptions = run.options
     names = ["vocab_file", "merge_file"]
     if not options.gives(DATA_PATH):

@@ -15,8 +15,10 @@ _NEAR = 0.85
 class FurtherArguments:
     """The arguments that a run passes to its program after all others.
 
-    parameter: the parameter that sets these arguments, e.g. `extra_args`. remedy: for messages,
-    what the user can do if the program of the runs is not the recorded one.
+    parameter: the name of the run's parameter that contains these arguments, e.g. `extra_args`.
+    words: the arguments themselves.
+    remedy: what the user can do if the runs use another release than the recorded one; part of
+        messages.
     """
 
     parameter: str
@@ -25,7 +27,10 @@ class FurtherArguments:
 
 
 def unaccepted(further: FurtherArguments, record: Record) -> Iterator[str]:
-    """Yield a sentence for each argument that contradicts the record of options."""
+    """Yield a sentence for each further argument that the program would refuse.
+
+    record: the options that the program accepts.
+    """
     accepted = {option: {**takes, "required": False} for option, takes in record.options.items()}
     program = record.program if record.own else f"{record.program} (recorded)"
     remedy = None if record.own else further.remedy
@@ -45,9 +50,10 @@ def unaccepted(further: FurtherArguments, record: Record) -> Iterator[str]:
 
 
 def lacking(options: Sequence[str], record: Record, remedy: str) -> Iterator[str]:
-    """Yield a sentence if the program cannot build a run's model.
+    """Yield a sentence if a program lacks options that a run's model needs.
 
-    options: the options that build the model; the record must contain all of them.
+    options: the options that build the model.
+    remedy: what the user can do if the runs use another release than the recorded one.
     """
     unknown = [option for option in dict.fromkeys(options) if option not in record.options]
     if unknown:

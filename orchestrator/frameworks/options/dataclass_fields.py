@@ -1,4 +1,7 @@
-"""Find the options that Megatron's ArgumentGroupFactory makes from the fields of a dataclass."""
+"""Find the options that Megatron's ArgumentGroupFactory makes from the fields of a dataclass.
+
+This class of Megatron adds one option to a parser for each field, except for excluded fields.
+"""
 
 import ast
 from collections.abc import Iterator
@@ -86,9 +89,9 @@ def _name(field: str) -> str:
 
 
 def _type(interpreter: Interpreter, annotation: ast.expr, module: Module) -> Takes:
-    """Return the `type`, `nargs` and `choices` of the option for a field's annotation.
+    """Return the keywords `type`, `nargs` and `choices` of `add_argument` for a field's annotation.
 
-    The result is empty if no rule applies to the annotation.
+    The result is empty if the annotation's form is not supported.
     """
     match annotation:
         case ast.Constant(value=str(text)):

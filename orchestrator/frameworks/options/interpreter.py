@@ -62,9 +62,11 @@ class Interpreter:
     ) -> None:
         """Prepare to follow the modules.
 
-        on_option: called with the names and keywords of each `add_argument` call. on_call: called
-        for each function outside of the checkout that gets a parser, with its name and arguments.
-        options_of: returns the names and keywords of the options that a factory makes.
+        on_option: called with the names and keywords of each `add_argument` call.
+        on_call: called for each function outside of the checkout that gets a parser, with the
+            function's name and arguments.
+        options_of: returns the options that an ArgumentGroupFactory of Megatron makes, as names and
+            keywords.
         """
         self.modules = modules
         self._on_option, self._on_call, self._options_of = on_option, on_call, options_of
@@ -606,8 +608,8 @@ def _factory(arguments: list[Any], keywords: Names) -> Any:
 def _concerns_options(node: ast.FunctionDef | ast.AsyncFunctionDef, values: list[Any]) -> bool:
     """Return whether the interpreter must follow a call of a function.
 
-    It must if the function may add options. It also follows short functions, because these may
-    compute a value of an option.
+    It must if the function may add options to a parser. Functions of at most 5 statements are
+    followed too, because their result may be used in an option.
     """
     if any(value is PARSER for value in values):
         return True

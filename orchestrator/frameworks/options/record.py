@@ -107,9 +107,9 @@ def _hash(path: Path) -> str:
 
 @cache
 def _readers_hash() -> str:
-    """Return a hash of teralog's code that reads sources.
+    """Return a hash of the modules with which teralog reads a program's source.
 
-    It is part of the key of each cache, so that the results of older code are not used again.
+    Names of cached results contain this hash, so that results of older code are not used again.
     """
     parts = (modules, interpreter, dataclass_fields, source)
     return hashlib.sha256(

@@ -128,7 +128,7 @@ def _follow_script(interpreter: Interpreter, script: Module) -> None:
 
 
 class _Collected:
-    """The options found so far while the source is read."""
+    """The options found so far, and whether these are all options, while the source is read."""
 
     def __init__(self) -> None:
         self.options: dict[str, Takes] = {}
@@ -175,9 +175,10 @@ def _takes(keywords: Mapping[str, Any], interpreter: Interpreter) -> Takes:
 
 
 def _values(keywords: Mapping[str, Any], action: Any, interpreter: Interpreter) -> Takes:
-    """Return the property `values` of an option: how many values it takes.
+    """Return `values`, the number of values that an option takes, as a mapping with one key.
 
     The result is empty if the option takes one value.
+    keywords: the arguments of the option's `add_argument` call.
     """
     wanted = keywords.get("nargs")
     if isinstance(wanted, External):
@@ -198,10 +199,10 @@ def _values(keywords: Mapping[str, Any], action: Any, interpreter: Interpreter) 
 
 
 def _converted(keywords: Mapping[str, Any], interpreter: Interpreter) -> Takes:
-    """Return the properties `type` and `choices` of an option, if they are known.
+    """Return the `type` and `choices` of an option's values, as far as they are known.
 
-    They serve to check the values that a user gives to the option. keywords: the arguments of the
-    option's `add_argument` call.
+    teralog uses them to check the values that a user gives to the option.
+    keywords: the arguments of the option's `add_argument` call.
     """
     kind, choices = keywords.get("type"), keywords.get("choices")
     takes: Takes = {}

@@ -67,7 +67,11 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Factory:
-    """An object that makes options from the fields of a dataclass, except those in `exclude`."""
+    """An ArgumentGroupFactory of Megatron, which adds one option for each field of a dataclass.
+
+    fields_of: the dataclass.
+    exclude: the names of fields that become no option.
+    """
 
     fields_of: Class
     exclude: frozenset[str]
