@@ -30,7 +30,7 @@ def hfu(campaign: Campaign, run: Collected) -> float | None:
 
 
 def peaks_told(campaign: Campaign, runs: Sequence[Collected]) -> str:
-    """Return the GPUs' peak TFLOPs and their sources as text, or why the peaks are unknown.
+    """Return a text about the GPUs' peak TFLOPs: their sources, or why the peaks are unknown.
 
     The text is empty if no run has model TFLOPs, because then no peak is needed.
     """

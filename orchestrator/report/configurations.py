@@ -67,9 +67,11 @@ def report_for_people(
 ) -> Report:
     """Return a report for reading: a row for each configuration, with the ids of its runs.
 
-    singly: whether each run has its own row. A row of several runs has the medians of the completed
-    runs, and for one column, usually the TFLOPs, also the lowest and the highest value. by: the
-    columns by which the user sorts; `report` is already sorted by them.
+    A row of several runs has the medians of the completed runs. For one column, usually the TFLOPs,
+    it also has the lowest and the highest value.
+
+    singly: whether each run has its own row.
+    by: the columns by which the user sorts; `report` is already sorted by them.
     """
     ids = short_ids([planned.run_id for planned in campaign.runs])
     groups = configurations(runs)

@@ -23,11 +23,13 @@ def arranged(
 ) -> tuple[Report, list[Collected]]:
     """Choose and sort rows of a report; return the new report and its runs, in the same order.
 
-    only: an expression over the names of report.json; it chooses the runs. by: titles or names of
-    columns, separated by commas, with a hyphen before a column for descending order. Equal rows
-    keep their order, and absent or nan values come last. The columns stay those of the report of
-    all runs. Raises UserError if `only` or `by` contains an unknown name, or if the expression
-    matches no run.
+    only: an expression over the names of report.json, which chooses the runs.
+    by: titles or names of columns, separated by commas, with a hyphen before a column for
+        descending order.
+
+    Equal rows keep their order, and absent or nan values come last. The columns stay those of the
+    report of all runs. Raises UserError if `only` or `by` contains an unknown name, or if the
+    expression matches no run.
     """
     table = report.table
     order = list(range(len(runs)))

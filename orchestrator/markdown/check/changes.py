@@ -36,9 +36,9 @@ _Cells = Sequence[tuple[BenchmarkRow, str]]
 def relative_changes(tables: Sequence[BenchmarkTable]) -> Iterator[TableFinding]:
     """Find stated changes that do not follow from any other row of their column.
 
-    A page does not state to which row a change refers. So a change is accepted if it is right for
-    any row, in any table with a column of the same title. If it is right for none, the finding
-    names the nearest row above.
+    A page does not state from which row a change is computed. So a change is accepted if it is
+    right for any row, in any table with a column of the same title. If it is right for no row, the
+    finding compares it with the nearest row above, or else with the nearest row below.
     """
     columns: dict[str, list[_Cells]] = {}
     for table in tables:
@@ -93,9 +93,12 @@ def _shown(number: Printed) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatedChange:
-    """A number in a cell, and by how much it is above or below a number in another row.
+    """A number in a cell, and the change that the cell states, e.g. `3849(-1754,↓31.3%)`.
 
-    difference, percent: the size of the change, without sign; None if the cell lacks them.
+    The change is relative to a number in another row.
+
+    value: the number, 3849 in the example.
+    difference, percent: the size of the change, without sign; None if the cell lacks it.
     sign: 1 if the cell's number is higher, -1 if it is lower.
     is_of_percents: whether the cell's number is itself a percentage. `percent` may then also mean
         percentage points.
@@ -158,7 +161,7 @@ def _text(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Misfit:
-    """A change that a cell states, and the different change that follows from the numbers.
+    """A wrong difference or percentage in a cell, and the right one, computed from the numbers.
 
     stated: the difference or percentage in the cell. follows: the computed one. last_digit_only:
     whether the rounding of the numbers, or a difference of one in the last digit of `stated`, would
@@ -219,7 +222,7 @@ def follows_from_any(change: StatedChange, numbers: Sequence[Printed]) -> bool:
 
 
 def _origins(change: StatedChange) -> Iterator[NumberRange]:
-    """Yield ranges that together contain every number to which a change may refer.
+    """Yield ranges that contain every number from which the cell may have computed its change.
 
     Each range is slightly too wide, so that rounding excludes no number.
     """

@@ -62,7 +62,7 @@ def named_gpus(data: bytes) -> list[Gpu]:
 
 
 def gpus_called(name: str) -> list[Gpu]:
-    """Return the GPUs that a name may mean. Raises UserError if there is none."""
+    """Return the GPUs that a name may mean: `V100` means two. Raises UserError if there is none."""
     gpus = matching(name)
     if not gpus:
         hint = did_you_mean(name, {gpu.name for gpu in GPUS})

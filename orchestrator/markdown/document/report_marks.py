@@ -35,7 +35,10 @@ class _Mark(NamedTuple):
 
 
 def marks(name: str) -> tuple[str, str]:
-    """Return the two comments between which the report of a campaign is written."""
+    """Return the two comments that enclose the report of a campaign: the first and the last line.
+
+    name: the campaign's name.
+    """
     return f"<!-- teralog report {name} -->", "<!-- end of teralog report -->"
 
 

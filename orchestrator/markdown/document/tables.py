@@ -81,9 +81,8 @@ class MarkdownRow(NamedTuple):
     def raw_cells(self) -> list[bytes]:
         """The bytes of the cells, split as GitHub does: at each pipe that is not escaped.
 
-        If this does not give as many cells as the table has columns, the row is split again, and
-        pipes within `code` are ignored. The second result is used only if it has as many cells as
-        the table has columns.
+        If this gives another number of cells than the table has columns, pipes within `code` are
+        ignored, but only if the number of cells is then right.
         """
         raws = split_cells(self.content)
         if len(raws) != self.columns and b"`" in self.content:
@@ -102,7 +101,7 @@ class MarkdownRow(NamedTuple):
 
 
 def cell_text(raw: bytes) -> str:
-    """Return a cell's text without the blanks around it, and with escaped pipes as pipes."""
+    """Return a cell's text without the blanks around it, and with `|` for each escaped pipe."""
     return raw.decode("utf-8", "replace").strip().replace("\\|", "|")
 
 

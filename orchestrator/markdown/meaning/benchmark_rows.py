@@ -165,10 +165,12 @@ class RowNumber:
 class BenchmarkRow:
     """A row of a benchmark table that is not blank, and the columns of this table.
 
-    source: the row in the document. raw_cells: may be fewer than the columns, or more. ordinal: the
-    row's number in the table, from 1. Every method that returns a number raises
-    NotUnderstoodError if a cell does not contain what its column's title states, and
-    NotInTableError if no column has the number.
+    source: the row in the document.
+    raw_cells: the bytes of the cells; there may be fewer cells than columns, or more.
+    ordinal: the row's number in the table, from 1.
+
+    Every method that returns a number raises NotUnderstoodError if a cell does not contain what
+    its column's title states, and NotInTableError if no column has the number.
     """
 
     columns: BenchmarkColumns

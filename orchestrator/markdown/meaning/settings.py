@@ -37,13 +37,15 @@ class PageSettings:
     """The settings for computing TFLOPs.
 
     factor: the cost of an iteration, in forward passes: 4 if activations are recomputed, else 3.
-    decimals: the decimals of TFLOPs; None keeps the decimals of each cell. gpu, gpu_peak_tflops:
-    the GPU and its peak, for MFU and HFU; the peak takes precedence over the GPU's name. constants:
-    numbers for tables that have no column for them. columns: meanings of columns whose titles do
-    not show the meaning; the keys are the `title_key` of the titles. attention: which attention
-    keys count in published models: all keys, those in a window, or those of the causal mask; None:
-    the keys that most rows of the page count. ways: how to count each published model, according to
-    the rows of the page.
+    decimals: the decimals of TFLOPs; None keeps the decimals of each cell.
+    gpu, gpu_peak_tflops: the GPU and its peak, for MFU and HFU; the peak takes precedence over the
+        GPU's name.
+    constants: numbers for tables that have no column for them.
+    columns: meanings of columns whose titles do not show the meaning; the keys are the `title_key`
+        of the titles.
+    attention: which attention keys count in published models: all keys, those in a window, or those
+        of the causal mask. None: the keys that most rows of the page count.
+    ways: how to count each published model, according to the rows of the page.
     """
 
     formula: Formula = Formula.BIGSCIENCE
@@ -123,7 +125,7 @@ def with_comment(settings: PageSettings, comment: Text, data: bytes) -> PageSett
 
 
 def overridden(options: PageSettings, page: PageSettings) -> Iterator[str]:
-    """Yield a sentence for each option of the user that the page's own settings override."""
+    """Yield the page's settings that replace options of the user, e.g. `factor=3`."""
     default, given, page_values = map(_values, (PageSettings(), options, page))
     for key, value in given.items():
         if value not in {default.get(key), page_values[key]}:

@@ -98,9 +98,10 @@ class ColumnForm:
     blank: Form
 
     def written(self, raw: bytes, value: float) -> bytes:
-        """Replace the number in a cell's bytes by a value, in that number's format.
+        """Return a cell's bytes with `value` in place of the number, in the number's format.
 
-        Raises NotUnderstoodError if the cell does not contain exactly one number.
+        A blank cell is filled. Raises NotUnderstoodError if another cell does not contain exactly
+        one number.
         """
         number = number_in(raw)
         form = number.form(self.is_share, self.in_percent) if number else self.blank

@@ -61,11 +61,14 @@ class PageAttempt:
 class Detail:
     """The data of one run: its settings, its curves and its end.
 
-    ended: whether the run was started and has ended, so that a log is expected. log_line: the line
-    of the log that reports the run's end. warmup: the last warm-up iteration of its first launch.
-    step_seconds: the step times of reports without a skipped update. skipped_seconds: the step
-    times of reports with a skipped update. sizes: every parameter and size. texts: job script and
-    configuration files, by name; None if the page has too many runs to include them.
+    ended: whether the run was started and has ended, so that a log is expected.
+    log_line: the line of the log that reports the run's end.
+    warmup: the last warm-up iteration of the run's first launch.
+    step_seconds: the step times of reports without a skipped update.
+    skipped_seconds: the step times of reports with a skipped update.
+    sizes: every parameter and size.
+    texts: job script and configuration files, by name; None if the page has too many runs to
+        include them.
     """
 
     run_id: str

@@ -56,13 +56,16 @@ class PageRun:
 class Page:
     """The data of an HTML page, without the details of single runs.
 
-    Plots and rows are in the runs' order. noun: the word for a row of the table, e.g. `run`.
-    identity: the word for what identifies a row, `run` or `line`; links contain it. about: the text
-    after the number of rows, e.g. `on cluster jz`. beside: the name of a file with the same tables,
-    which can be read without a browser. best: the index of the median run of the configuration with
-    the most TFLOPs per GPU. curves: whether runs have step times and losses for each iteration.
-    memory_of: a text that explains which memory is meant by forecasts and peaks. gone: labels of
-    runs that were measured and are no longer in the campaign file.
+    Plots and rows are in the runs' order.
+
+    noun: the word for a row of the table, e.g. `run`.
+    identity: the word for what identifies a row, `run` or `line`; links contain it.
+    about: the text after the number of rows, e.g. `on cluster jz`.
+    beside: the name of a file with the same tables, which can be read without a browser.
+    best: the index of the median run of the configuration with the most TFLOPs per GPU.
+    curves: whether runs have step times and losses for each iteration.
+    memory_of: a text that explains which memory is meant by forecasts and peaks.
+    gone: labels of runs that were measured and are no longer in the campaign file.
     """
 
     title: str

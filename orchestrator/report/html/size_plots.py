@@ -29,10 +29,13 @@ Point = tuple[float, float]
 class Plot:
     """A plot of points, one per run, each with `x`, `y` and a group.
 
-    x or y is None if the run lacks the number. Lines join the runs of a group; `note` describes
-    what these runs have in common. ideal: the points of a dotted line, e.g. for a GPU's peak.
+    x, y: the numbers of each run; None if the run lacks the number.
+    group: for each run, the index of its group; lines join the runs of a group.
+    note: what the runs of a group have in common.
+    ideal: the points of a dotted line, e.g. for a GPU's peak.
     failed: for each run, whether it ran out of memory, so that the plot marks it at its `x`; empty
-    if the plot has no such marks. missing: if the plot is empty, the reason.
+        if the plot has no such marks.
+    missing: if the plot is empty, the reason.
     """
 
     title: str
@@ -55,10 +58,11 @@ def size_plots(
 ) -> Iterator[Plot]:
     """Yield plots of each result against each size that varies, and plots of scaling over GPUs.
 
-    rows: the sizes of each run, by name. reached: the results by name: for each result, the title
-    of its column and one number per run. nouns: the word for several rows, e.g. `runs`. crowded:
-    for each run, whether other work shared its machine; such runs are left out of the scaling
-    efficiency.
+    rows: the sizes of each run, by name.
+    reached: the results by name: for each result, the title of its column and one number per run.
+    nouns: the word for several rows, e.g. `runs`.
+    crowded: for each run, whether other work shared its machine; such runs are left out of the
+        scaling efficiency.
     """
     for size, title in (*_SIZES, _MODEL_SIZE):
         x = tuple(row.get(size) for row in rows)
@@ -94,7 +98,7 @@ def micro_batch_plot(
     samples_per_second: Sequence[float | None],
     failed: Sequence[bool],
 ) -> Iterator[Plot]:
-    """Yield the plot of throughput over the micro-batch size, if that varies.
+    """Yield the plot of samples/s against the micro-batch size, if this size varies.
 
     failed: for each run, whether it ran out of memory.
     """
