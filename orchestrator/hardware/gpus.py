@@ -90,8 +90,8 @@ class Figure:
 def peak_tflops(name: str, precision: str, *, instead: str = _PEAK) -> Figure:
     """Return the peak, in TFLOP/s and without sparsity, of the GPU called `name`.
 
-    precision: one of PRECISIONS. instead: the option with which a user can give the peak. If the
-    peak is not known, the result has the reason, and tells the user to give this option.
+    precision: one of PRECISIONS. If the peak is not known, the result has the reason, and asks the
+    user for the option `instead`, with which the user can give the peak.
     """
     gpus = matching(name)
     if not gpus:

@@ -42,10 +42,11 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class MemoryForecast:
-    """The memory of the rank that needs the most; low and high end are sums over the parts.
+    """The memory of the rank that needs the most, as an interval with its parts.
 
-    is_open: whether the model has parts of unknown size, so that the rank may need more than the
-    high end.
+    The low end of the interval is the sum of the parts' low ends; the high end is the sum of their
+    high ends. is_open: whether the rank may need more than the high end, because the model has
+    parts of unknown size.
     """
 
     parts: tuple[Part, ...]
@@ -139,11 +140,13 @@ def _in_host(placement: Placement, parameters: int) -> Placement:
 
 
 def _parts(rank: Rank) -> Iterable[Part]:
-    """Yield the parts of the forecast: the memory of tensors when a rank's memory is at its peak.
+    """Yield the uses of memory by tensors, for the moment when a rank's memory is at its peak.
 
-    The peak may be in the backward pass or in the optimizer's step. In the backward pass, it may be
-    at the logits or at one layer. If two parts never exist at the same time, their sizes are not
-    added. Instead, the second part contains only what exceeds the first part.
+    The peak may be in the backward pass (at the logits, or at one layer) or in the optimizer's
+    step. Memory that is needed at different moments must not be added. So the logits count only as
+    far as they exceed the memory of one layer, and the optimizer's step as far as it exceeds the
+    activations. With a single micro-batch, the low end of the gradients also counts only as far as
+    it exceeds the activations.
     """
     kept, work = activations.kept(rank), activations.layer_work(rank)
     logits, logits_why = activations.logits(rank)

@@ -1,7 +1,7 @@
-"""Describe how a framework stores states and activations on each rank.
+"""Describe how a framework places weights, gradients, optimizer states and activations on ranks.
 
-A value of two numbers is (least, most), because versions of a framework differ and the forecast is
-an interval.
+A value of two numbers is the least and the most, because versions of a framework differ and the
+forecast is an interval.
 """
 
 from dataclasses import dataclass, replace
@@ -77,10 +77,10 @@ def ddp_placement(precision: str) -> Placement:
     """Return the placement of states by torch's DDP with AdamW, with autocast unless in fp32.
 
     Weights, gradients, momentum and variance are fp32, 4 bytes each. DDP copies gradients into
-    buckets, which need as much memory again (`gradient_as_bucket_view` is False by default).
-    Autocast casts each weight once and keeps the result, 2 bytes, for the backward pass. AdamW's
-    `foreach` form, the default on GPUs, needs one more copy of the parameters while it steps
-    (torch.optim's documentation).
+    buckets, which need as much memory as the gradients (`gradient_as_bucket_view` is False by
+    default). Autocast casts each weight once and keeps the result, 2 bytes, for the backward pass.
+    AdamW's `foreach` form, the default on GPUs, needs one more copy of the parameters while it
+    steps (torch.optim's documentation).
     """
     lower = precision != "fp32"
     return Placement(

@@ -21,7 +21,11 @@ NOTHING: Range = (0.0, 0.0)
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """A rank of pipeline stage `stage` (from 0) of a run whose model is known."""
+    """A rank of pipeline stage `stage` (from 0) of a run whose model is known.
+
+    placement: how the framework stores the model's weights, gradients, optimizer states and
+    activations on its ranks.
+    """
 
     run: Run
     model: ModelShape
@@ -108,10 +112,10 @@ class Rank:
         return copies if divided else 1
 
     def expert_shards(self, zero_stage: int) -> int:
-        """Return over how many ranks ZeRO divides the experts' weights, gradients or optimizer.
+        """Return over how many ranks ZeRO divides the experts' states of one kind.
 
-        zero_stage: the stage from which ZeRO divides them: 1 for optimizer states, 2 for gradients,
-        3 for weights. If the run has a lower stage, or no experts, the result is 1.
+        zero_stage: the stage from which ZeRO divides this kind: 1 for optimizer states, 2 for
+        gradients, 3 for weights. If the run has a lower stage, or no experts, the result is 1.
         """
         experts, parallelism = self.placement.experts, self.run.parallelism
         if experts is None or (self.placement.zero_stage or 0) < zero_stage:
@@ -175,10 +179,9 @@ def weights(rank: Rank) -> Size:
 
 
 def gradients(rank: Rank) -> Size:
-    """Return the size of the gradients.
+    """Return the size of a rank's gradients.
 
-    If the optimizer is offloaded, the gradients may already be in the host's memory. The least is
-    then 0.
+    If the optimizer is offloaded, the gradients may be in the host's memory, so the least is 0.
     """
     sizes, why = _states(rank, rank.placement.gradient_bytes, 2)
     if rank.placement.offload_optimizer:
@@ -206,9 +209,11 @@ def step(rank: Rank) -> Size:
 
 
 def gathered_weights(rank: Rank) -> Size:
-    """Return the size of the weights that ZeRO-3 has gathered from other ranks.
+    """Return the size of the weights that ZeRO-3 has gathered from other ranks or from the host.
 
-    The least is the rank's largest matrix. The most is the limit `live_elements` of the placement.
+    The least is the rank's largest matrix. The most is the placement's `live_elements` (ZeRO-3's
+    limit for gathered weights), but at most all weights of the rank. Without ZeRO-3 over several
+    ranks and without offloaded weights, the size is 0.
     """
     if rank.shards(3) == 1 and not rank.placement.offload_parameters:
         return NOTHING, "of ZeRO-3 over several ranks"

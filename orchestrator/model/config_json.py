@@ -15,7 +15,7 @@ from orchestrator.common.errors import UserError
 
 
 class ConfigError(UserError):
-    """The configuration does not describe a model that can be counted."""
+    """Raised if a configuration does not describe a model that teralog can count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +30,11 @@ class Config:
     asked: set[str] = field(default_factory=set)
 
     def get(self, *names: str) -> Any:
-        """Return the value of the first of these keys that has one in the file.
+        """Return the value of a key that has several possible names, e.g. in different families.
 
-        If the file contains none of the keys, return the family's default, or None. If the file
-        contains only null for them, return None even if the family has a default.
+        The result is the value of the first of `names` that has a value in the file. If the file
+        has none of the names, it is the default of the first name that has one, or None. If the
+        file has some of the names, but only with null, it is None, whatever the default.
         """
         self.asked.update(names)
         given = [self.values[name] for name in names if name in self.values]
@@ -43,7 +44,7 @@ class Config:
     def size(self, *names: str) -> int:
         """Return the value of the first of these keys that has a value, in the file or by default.
 
-        Raises ConfigError if there is none, or if it is not an integer of at least 1.
+        Raises ConfigError if no key has a value, or if the value is not an integer of at least 1.
         """
         value = self.get(*names)
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
@@ -73,9 +74,10 @@ class Config:
         return bool(value)
 
     def given_list(self, name: str, length: int) -> list[Any] | None:
-        """Return a list in the file with one item per layer; None if the file lacks the key.
+        """Return the first `length` items of a list in the file, one item per layer.
 
-        Raises ConfigError if the value is not a list, or has fewer than `length` items.
+        Returns None if the file lacks the key. Raises ConfigError if the value is not a list, or
+        has fewer than `length` items.
         """
         self.asked.add(name)
         value = self.values.get(name)

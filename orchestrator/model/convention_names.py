@@ -14,8 +14,8 @@ class Convention:
 
     title: what is counted, and by which program or paper.
     source: the function in another program that counts in this way.
-    counts_recomputation: whether recomputed forward passes count. If they do, the result is
-        hardware FLOPs, which give the HFU. Otherwise it is model FLOPs, which give the MFU.
+    counts_recomputation: whether recomputed forward passes count. If so, the results are hardware
+        FLOPs, which give the HFU. Otherwise they are model FLOPs, which give the MFU.
     assumes: for which models the convention has a formula; empty if for all.
     """
 

@@ -1,8 +1,9 @@
-"""Count the FLOPs of an iteration by other programs' conventions, and explain differences.
+"""Count the FLOPs of an iteration by other programs' conventions, and explain the differences.
 
-A convention is a list of rules. A rule is a function of a model and one of its parts. It yields
-differences between the program's count and the exact count. A difference is a reason, and a number
-of FLOPs of a forward pass. So the differences always add up to the whole difference.
+A convention is a program's way to count. It is described by rules. A rule is a function that gets a
+model and one of its parts. It yields differences: how many more forward FLOPs the program counts
+for the part than the exact count has, each with a reason. The exact count plus all differences is
+the program's count.
 """
 
 from collections import Counter
@@ -30,10 +31,11 @@ class _Counting:
     """How a convention counts any model.
 
     rules: functions that yield how the convention's count of a part differs from the exact count,
-        and why. Without rules, the result is the exact count: hardware FLOPs if the convention
-        counts recomputation, otherwise model FLOPs.
-    all_recomputed: whether recomputation means that all parts run forward again, even the head.
-    unsuited: returns why the convention cannot count a model; None if it can.
+        and why. Without rules, the convention's count is the exact count: hardware FLOPs if the
+        convention counts recomputation, otherwise model FLOPs.
+    all_recomputed: whether, with recomputation, the convention counts a second forward pass of all
+        parts, even of the head.
+    unsuited: a function that returns why the convention cannot count a model; None if it can.
     """
 
     rules: tuple[Rule, ...] = ()
@@ -47,9 +49,9 @@ class ConventionCount:
 
     exact: the exact hardware FLOPs if the convention counts recomputation; otherwise the exact
         model FLOPs.
-    flops: the FLOPs by the convention; None if it cannot count the model.
+    flops: the FLOPs by the convention; None if the convention cannot count the model.
     unsuited: why the convention cannot count the model, or None.
-    deviations: each reason for a difference, with its FLOPs per iteration. Their sum is
+    deviations: the reasons for the difference, each with its FLOPs per iteration. Their sum is
         `flops - exact`.
     """
 
@@ -124,10 +126,10 @@ def _half_of_the_keys(model: Model, part: ModelPart) -> Iterator[Deviation]:
 
 
 def _causal_windows(model: Model, part: ModelPart) -> Iterator[Deviation]:
-    """Yield how a program's count differs from the exact count if it obeys the causal mask.
+    """Yield the difference from the exact FLOPs for programs that count attention causally.
 
-    Without an attention window, the program counts half of all keys. With a window, it counts
-    exactly the keys that each query sees.
+    Without an attention window, such a program counts half of all pairs of a query and a key. With
+    a window, it counts exactly the keys that each query sees.
     """
     if part.pairs and part.window is not None and part.window < model.seq_length:
         seen = 2 * causal_pairs(model.seq_length, part.window, None) * part.multiplications
@@ -169,10 +171,10 @@ def megatron_mamba_flops(mixer: Mamba2, hidden_size: int) -> tuple[int, int]:
 
 
 def _linear_mixers(model: Model, part: ModelPart) -> Iterator[Deviation]:
-    """Yield the differences for all Mamba-2 and gated delta net layers of a model.
+    """Yield the differences from the exact FLOPs in all Mamba-2 and gated delta net layers.
 
-    A rule is called for every part. This rule yields all differences when it is called for the
-    token embedding, and nothing for other parts.
+    Every rule is called once per part of a model. To count each layer only once, this rule yields
+    all its differences when it is called for the token embedding, and nothing for other parts.
     """
     if part.name != "token embedding":
         return
@@ -210,10 +212,12 @@ def _all_keys(model: Model, part: ModelPart) -> Iterator[Deviation]:
 
 
 def _per_parameter(model: Model, part: ModelPart) -> Iterator[Deviation]:
-    """Yield the differences of a program that counts a multiply-add per token and active parameter.
+    """Yield the differences from the exact FLOPs for programs that count active parameters.
 
-    A parameter is active if the token uses it; those of unused experts are not. The program also
-    counts the products of attention.
+    Such a program counts a multiply-add per token and active parameter, and the products of
+    attention. It therefore counts norms and biases, too. Parameters of experts that a token does
+    not use are not active. Other products of activations, e.g. in Mamba-2, are left out, and so are
+    the passes of prediction heads through the model's head.
     """
     if part.kind == "vector":
         yield _VECTORS, 2 * model.seq_length * part.active_parameters
@@ -249,10 +253,10 @@ def _always_gated(model: Model, part: ModelPart) -> Iterator[Deviation]:
 
 
 def _narrow_heads(model: Model, part: ModelPart) -> Iterator[Deviation]:
-    """Yield the differences of a program that does not read the width of a head.
+    """Yield the differences from the exact FLOPs for programs that do not read the width of a head.
 
-    It assumes that the width of a head is the hidden size divided by the number of heads. It also
-    leaves out the output gates of attention.
+    Such a program assumes that a head's width is the hidden size divided by the number of heads. It
+    also leaves out the output gates of attention.
     """
     if part.place != "layers":
         return
@@ -280,10 +284,10 @@ def _embedding_projections(model: Model, part: ModelPart) -> Iterator[Deviation]
 
 
 def _every_parameter(model: Model, part: ModelPart) -> Iterator[Deviation]:
-    """Yield the differences of a program that counts a multiply-add per token and parameter.
+    """Yield the differences from the exact FLOPs for programs that count all parameters.
 
-    Such a program counts the parameters of all experts. It does not count products of two
-    activations, e.g. those of attention.
+    Such a program counts a multiply-add per token and parameter, even for experts that the token
+    does not use. It leaves out products of two activations, e.g. those of attention.
     """
     tokens = 2 * model.seq_length
     if part.kind == "product":

@@ -106,7 +106,7 @@ def looked_up_parameters(model: Model) -> int:
 def multiplying_parameters(model: Model) -> int:
     """Return how many parameters are multiplied with a token or added to it.
 
-    This is N in the approximation of 6N FLOPs per token.
+    In the approximation of 6N FLOPs per token, this number is N.
     """
     return active_parameters(model) - looked_up_parameters(model)
 
@@ -152,11 +152,12 @@ def _term(part: ModelPart, seq_length: int, sequences: int, recomputed: bool, ke
 
 
 def repetitions(part: ModelPart, seq_length: int, keys: Keys) -> int:
-    """Return how many times a part multiplies per sequence: per token, or per pair of tokens.
+    """Return how often a part multiplies in a forward pass over one sequence.
 
-    A part of attention multiplies per pair of a query and a key. keys: which pairs count: all
-    (`full`), the keys in the window of each query (`window`), or only those that the causal mask
-    keeps.
+    A part multiplies once per token. Only the products of attention are once per pair of a query
+    and a key.
+    keys: which pairs count: all pairs (`full`), those in the window of each query (`window`), or
+    only those that the causal mask keeps (`causal`).
     """
     if not part.pairs:
         return -(-seq_length // part.padded_to) * part.padded_to

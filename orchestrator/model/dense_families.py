@@ -22,10 +22,10 @@ from orchestrator.model.description import (
 
 
 def _windows(c: Config, sliding: Callable[[int], bool]) -> list[int | None]:
-    """Return the attention window of each layer; None for a layer that sees all tokens.
+    """Return how many keys each layer's attention sees; None for a layer that sees all tokens.
 
-    If the file has `layer_types`, this list decides which layers have a window. sliding: decides it
-    otherwise; returns whether the layer at an index (from 0) has one.
+    If the file has `layer_types`, this list decides which layers have a window. Otherwise `sliding`
+    decides: a function that returns whether the layer at an index (from 0) has a window.
     """
     window = c.optional_size("sliding_window", "attention_window")
     types = c.given_list("layer_types", c.num_layers)
@@ -41,14 +41,14 @@ def _none(index: int) -> bool:
 
 
 def every_layer(index: int) -> bool:
-    """Return True for each index of a layer, for families in which every layer has a window."""
+    """Return True for any layer index: every layer has an attention window."""
     return True
 
 
 def all_but_every(count: int) -> Callable[[int], bool]:
-    """Return a function that decides, by a layer's index (from 0), whether the layer has a window.
+    """Return a function that returns whether the layer at an index (from 0) has a window.
 
-    It returns False for every `count`-th layer, and True for all other layers.
+    The attention of all layers has a window, except every `count`-th layer.
     """
     return lambda index: (index + 1) % count != 0
 
@@ -115,7 +115,7 @@ def _mlp(c: Config, style: LayerStyle) -> Mlp:
 
 
 def model_of_layers(c: Config, layers: tuple[Layer, ...], style: LayerStyle) -> Model:
-    """Return a model of these layers, with the embeddings and the head that the file describes."""
+    """Return a model with these layers, and with the file's embeddings and head."""
     positions = c.optional_size(
         "max_position_embeddings", "n_positions", "max_seq_len", "n_ctx", "seq_length"
     )
@@ -146,9 +146,9 @@ def _gpt_bigcode(c: Config) -> Model:
 
 
 def with_mixers(model: Model, changed: Callable[[Any], Any]) -> Model:
-    """Return the model with the mixer of each layer replaced.
+    """Return the model with another mixer (e.g. attention) in each layer.
 
-    changed: returns the new mixer, given the old one.
+    changed: a function that gets the old mixer of a layer and returns the new one.
     """
     layers = tuple(replace(layer, mixer=changed(layer.mixer)) for layer in model.layers)
     return replace(model, layers=layers)
@@ -268,7 +268,7 @@ QWEN3 = LayerStyle(mlp_biases=False, windows=True, query_key_norm="head")
 
 
 def qwen_style(c: Config, style: LayerStyle) -> LayerStyle:
-    """Return the style of a Qwen family, with the attention windows that the file describes."""
+    """Return the style of a Qwen family with the attention windows that the file describes."""
     if not c.flag("use_sliding_window"):
         return replace(style, windows=False)
     first = c.get("max_window_layers")

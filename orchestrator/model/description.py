@@ -1,8 +1,8 @@
 """Describe a model as frozen values: its layers, embeddings, head and adapters.
 
-Sizes are numbers of elements. A field is None if the model lacks that part. The defaults are the
-most common choice. A run's identity is computed only from fields that differ from their defaults,
-so a field that a later version adds does not change it.
+Sizes are numbers of elements. A field is None if the model lacks what it describes. The defaults
+are the most common choice. A run's identity is computed only from fields that differ from their
+defaults. So a new field with a default does not change the identity of older runs.
 """
 
 from collections import Counter
@@ -80,7 +80,7 @@ class Mamba2:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatedDeltaNet:
-    """Linear attention with the gated delta rule (Yang et al. 2024), in chunks of tokens."""
+    """Linear attention with the gated delta rule (Yang et al. 2024), computed in chunks."""
 
     key_heads: int
     value_heads: int

@@ -20,9 +20,9 @@ from orchestrator.model.description import Attention, Experts, LatentAttention, 
 
 
 def qwen_mlps(c: Config, *, shared: bool) -> Callable[[int], Mlp | Experts]:
-    """Return a function that gives the MLP or the experts of a Qwen layer, by its index.
+    """Return a function that gives the MLP or the experts of a Qwen layer, by its index from 0.
 
-    shared: whether there is a shared expert.
+    shared: whether layers with experts have a shared expert, which every token uses.
     """
     dense = Mlp(width=c.size("intermediate_size"), gated=True)
     number = c.optional_size("num_experts", "num_local_experts") or 0
@@ -106,11 +106,12 @@ def _deepseek(c: Config, usually: int = 0) -> Model:
 
 
 def _leading_dense(c: Config, usually: int = 0) -> Callable[[int], Mlp | Experts]:
-    """Return a function that returns an MLP for the first layers, and experts for all other layers.
+    """Return a function that gives the MLP or the experts of the layer at an index (from 0).
 
-    Its argument is the index of a layer. The key `first_k_dense_replace` gives the number of first
-    layers. If the file has `mlp_layer_types`, this list decides instead. usually: the number of
-    first layers if the file has neither key.
+    If the file has `mlp_layer_types`, this list decides. Otherwise the first layers have an MLP.
+    The key `first_k_dense_replace` gives their number; without the key, it is `usually`. Of the
+    remaining layers, only those whose index is a multiple of `moe_layer_freq` (1 by default) have
+    experts.
     """
     dense = Mlp(width=c.size("intermediate_size"), gated=True)
     width = c.size("moe_intermediate_size")

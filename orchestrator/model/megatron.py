@@ -77,9 +77,11 @@ class _Arguments:
         return value
 
     def pattern(self, name: str, layers: int) -> list[int] | int | None:
-        """Return the value of an argument about layers: a number, or a list of 0 or 1 per layer.
+        """Return a value that selects layers: a number, or a list with 0 or 1 for each layer.
 
-        An example of a list is `([0]*3+[1]*58)`. Returns None if the argument is not set.
+        A number n means every n-th layer; it depends on the argument whether these layers are
+        selected or left out. An example of a list is `([0]*3+[1]*58)`. Returns None if the argument
+        is not set. Raises ConfigError for other texts, and for too short lists.
         """
         text = self.given(name)
         if text is None:
@@ -93,10 +95,10 @@ class _Arguments:
 
 
 def layers_in_pattern(text: str, layers: int) -> tuple[bool, ...] | None:
-    """Return for each layer whether a pattern marks it, e.g. `2` or `([0]*3+[1]*58)`.
+    """Return for each layer whether a pattern selects it, e.g. `2` or `([0]*3+[1]*58)`.
 
-    A number n marks the first of every n layers. Returns None if the text is neither a number nor a
-    list with an item for each layer.
+    A number n selects the first of every n layers; a list selects the layers at which it has 1.
+    Returns None if the text is neither a number nor a list with an item for each layer.
     """
     if text.isdecimal():
         return tuple(_in_pattern(int(text), index, skips=False) for index in range(layers))
@@ -105,7 +107,7 @@ def layers_in_pattern(text: str, layers: int) -> tuple[bool, ...] | None:
 
 
 def _list_of(text: str) -> list[int] | None:
-    """Return the list that an expression of lists, `+` and `*` describes; None for other texts."""
+    """Return the list that a text like `[0]*3+[1]*58` describes; None for other texts."""
     try:
         return _list_node(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, ValueError, RecursionError):
@@ -197,10 +199,11 @@ def _mixers(a: _Arguments, count: int) -> list[Mixer]:
 
 
 def _in_pattern(frequency: list[int] | int, index: int, *, skips: bool) -> bool:
-    """Return whether a pattern marks the layer at `index` (from 0).
+    """Return whether a pattern selects the layer at `index` (from 0).
 
-    A list has an item per layer. If `skips` is true, a number n marks all layers except every n-th;
-    otherwise it marks the first of every n layers.
+    frequency: a list with 1 for each selected layer and 0 for the others, or a number n. With
+    `skips=False`, n selects the first of every n layers. With `skips=True`, it selects all layers
+    except every n-th.
     """
     if isinstance(frequency, list):
         return bool(frequency[index])

@@ -91,10 +91,10 @@ class ModelPart:
 
     @property
     def counted_factors(self) -> Factors:
-        """The number of equal layers, or of equal norms and biases, that have this part.
+        """The number of layers that have this part; for norms and biases, how often they occur.
 
-        The number is returned with its name, as the first factor of the part's derivation, e.g.
-        `layers 32`. The result is empty if the part is outside of the layers.
+        The result is the first factor of the part's derivation, a name and a number, e.g. `layers
+        32`. It is empty if the part is neither in the layers nor in prediction heads.
         """
         if self.place not in {"layers", "prediction heads"}:
             return ()
@@ -107,7 +107,7 @@ def _value(factors: Factors) -> int:
 
 
 def derivation(factors: Factors) -> str:
-    """Return factors as text, e.g. `layers 32 · hidden 4096 · heads 32`."""
+    """Return a product of named factors as text, e.g. `layers 32 · hidden 4096 · heads 32`."""
     return " · ".join(f"{name} {number}" if name else str(number) for name, number in factors)
 
 
@@ -181,7 +181,7 @@ def _layer_parts(model: Model, layer: Layer, place: Place) -> Iterator[ModelPart
 
 @dataclass(frozen=True, slots=True)
 class _Norm:
-    """Makes the parts for the norms of a model; all norms of a model are of the same type."""
+    """Builds the parts of a model that are norms; all norms of a model have the same type."""
 
     model: Model
 
@@ -387,7 +387,7 @@ def _with_adapter(
     outputs: Factors,
     number: tuple[Factor, Factor] | None = None,
 ) -> Iterator[ModelPart]:
-    """Yield a matrix; if LoRA adapts it, also the adapter's two matrices."""
+    """Yield the part for a matrix; if it has a LoRA adapter, also the adapter's matrices."""
     yield _matrix(model, name, inputs, outputs, number)
     if model.adapters is not None and name in model.adapters.targets:
         rank: Factors = (("rank", model.adapters.rank),)

@@ -27,9 +27,9 @@ _LAYER_KEYS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 
 
 def source_of(key: str) -> dict[str, str]:
-    """Return what `model: key` in a campaign file means: {"preset": key} or {"name": key}.
+    """Return which choice `model: KEY` in a campaign file makes: {"preset": KEY} or {"name": KEY}.
 
-    A name is one that `teralog models` lists. A preset with the same name takes precedence.
+    `name` means a model that `teralog models` lists. A preset with the same name takes precedence.
     """
     if is_preset(key):
         return {"preset": key}
@@ -41,8 +41,9 @@ def source_of(key: str) -> dict[str, str]:
 def chosen_shape(choice: Mapping[str, Any]) -> ModelShape | str:
     """Return the shape of the chosen model, or a sentence about what is wrong with the choice.
 
-    choice: the preset, the name or the config.json of the model, its sizes, and its variants (see
-    the module), by parameter. Raises UserError if there is no such preset or name.
+    choice: parameters and their values: the preset, the name or the config.json of the model, and
+    its sizes and variants. A variant is a parameter that makes a model differ from GPT-2. Raises
+    UserError if there is no such preset or name.
     """
     return _chosen(json.dumps(choice, sort_keys=True))
 
@@ -118,10 +119,10 @@ def _from_sizes(choice: dict[str, Any]) -> ModelShape | str:
 
 
 def _with_variants(shape: ModelShape, more: Mapping[str, int]) -> ModelShape | str:
-    """Return the shape of a model with another size of heads, or with experts in each layer.
+    """Return the shape with another size of heads, or with experts in each layer.
 
-    more: the new values, by parameter, e.g. `head_dim` or `num_experts`. If they are contradictory,
-    return a sentence about the problem.
+    more: values of parameters, e.g. `head_dim` or `num_experts`. If they contradict each other, the
+    result is a sentence about the problem.
     """
     from orchestrator.model.description import Attention, Experts, Mlp
     from orchestrator.run.described import described_shape, description
@@ -155,8 +156,8 @@ def _with_variants(shape: ModelShape, more: Mapping[str, int]) -> ModelShape | s
 def check_source(source: str, key: str) -> None:
     """Raise UserError if no model is called `key`.
 
-    source: `name` if `key` must be a name that `teralog models` lists; `preset` if it may also be
-    the name of a preset.
+    source: where to look. With `name`, only among the names that `teralog models` lists. With
+    `preset`, also among the presets.
     """
     if is_preset(key) and source == "preset":
         return

@@ -18,7 +18,7 @@ from orchestrator.workloads.settings import (
 class Parallelism:
     """How a copy of the model, and each sequence, is split over ranks.
 
-    The three sizes are those with which the program trains.
+    The first three sizes are those with which the program trains.
     contradicted_data_parallel_size: a number of copies that the user gave, although the ranks do
         not form that many copies.
     asked: the sizes that the user gave, if the program trains with other sizes; otherwise None.
@@ -34,7 +34,7 @@ class Parallelism:
     def given(self) -> "Parallelism":
         """The tensor-, pipeline- and context-parallel sizes that the user gave.
 
-        They are on the program's command line, even if the program trains with other sizes.
+        The program's command line contains these sizes, even if the program trains with others.
         """
         return self.asked or self
 
@@ -60,9 +60,9 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """Resources requested from the machine; the time limit does not change a run's identity.
+    """The nodes, GPUs and time that a run requests. The time limit is not part of a run's identity.
 
-    sbatch, srun: further options of these commands, which may change how fast a run is.
+    sbatch, srun: further options for these commands, which may change the speed of a run.
     """
 
     nodes: int = 1
@@ -230,7 +230,7 @@ def sizes(run: Run) -> dict[str, Any]:
 
 
 def _variants(model: ModelShape | None) -> dict[str, Any]:
-    """Return the parameters in which models may differ from GPT-2, with this model's values.
+    """Return the parameters in which models may differ from GPT-2, with the values of `model`.
 
     The names are those in campaign files. A value is None if it is not known.
     """
@@ -277,7 +277,7 @@ class _NoOptions:
 
 @cache
 def size_names() -> frozenset[str]:
-    """Return the names of the chosen and derived sizes that runs of every framework have.
+    """Return the names of the values that runs of every framework have, e.g. `world_size`.
 
     They are the keys of the result of `sizes` for a run without a framework.
     """

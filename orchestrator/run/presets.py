@@ -1,4 +1,4 @@
-"""Model shapes by name, from published tables whose names benchmarks use."""
+"""List model shapes by name: published sizes whose names are used in benchmarks."""
 
 from orchestrator.common.errors import UserError, did_you_mean
 from orchestrator.run.shape import ModelShape
