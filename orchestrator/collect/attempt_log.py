@@ -15,7 +15,7 @@ from parsers.summary.warmup import Warmup
 
 @dataclass(frozen=True, slots=True)
 class AttemptLog:
-    """The records of an attempt's log, since Slurm last started its job.
+    """The records and step reports of an attempt, since Slurm last started its job.
 
     If the job's programs trained several times, each time from the beginning, only the last
     training is kept. A training that continued from a checkpoint has several launches.
@@ -33,10 +33,11 @@ def read_attempt_log(
     *,
     complete: bool,
 ) -> AttemptLog:
-    """Return the records of an attempt's log; empty without an attempt or a log.
+    """Read the log of an attempt; without an attempt or a log, the result is empty.
 
-    configured: the configured iterations and global batch size of the run. complete: whether all
-    programs have finished writing to the log. Raises OSError.
+    configured: the configured iterations and global batch size of the run. warmup: the warm-up that
+    the step reports leave out. complete: whether all programs have finished writing to the log; if
+    not, its last line may be incomplete. Raises OSError.
     """
     if attempt is None or not attempt.log.exists():
         return AttemptLog((), RunReports())

@@ -13,9 +13,10 @@ if TYPE_CHECKING:
 
 
 def calibrations_by(campaign: Campaign, runs: "Sequence[Collected]") -> Calibrations:
-    """Return the calibration of each framework's memory forecasts, by framework.
+    """Return the calibration of memory forecasts for each framework, by the framework's name.
 
-    A calibration compares the forecasts of completed runs with their measured memory.
+    runs: the runs of the campaign. A calibration compares the forecasts of completed runs with
+    their measured memory.
     """
     return calibrations(
         Measured(

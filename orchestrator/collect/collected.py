@@ -23,12 +23,13 @@ from parsers.summary.warmup import Warmup
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """One run, according to its last attempt's log.
+    """One run of a campaign, with the content of its last attempt's log.
 
-    reports: every reported iteration, warm-up included. log: the log's file; None if no attempt was
-    started. log_outcome: the failure message in the log of a failed run. given_up: why the run is
-    not started; None if it is not given up. measures: the values of the columns that the run's
-    framework adds to a report, by name. attempts: the run's starts, oldest first.
+    log_outcome: how the run ended according to its log, with the failure message; None if the log
+    was not needed to decide. reports: all reported iterations, warm-up included. summary: the
+    numbers after the warm-up. log: the log's file; None if there is no log. given_up: why the run
+    is not started; None if it is not given up. measures: the values of the framework's own columns
+    in a report, by name. attempts: the run's attempts, oldest first.
     """
 
     planned: PlannedRun
@@ -57,14 +58,17 @@ class Collected:
 
 
 def collect_campaign(campaign: Campaign, store: CampaignStore) -> list[Collected]:
-    """Return every run of a campaign in the campaign's order, with the content of its log."""
+    """Return each run of a campaign with the content of its log, in the campaign's order."""
     return collect_runs(campaign.runs, campaign.warmup, store)
 
 
 def collect_runs(
     runs: Sequence[PlannedRun], warmup: Warmup, store: CampaignStore
 ) -> list[Collected]:
-    """Return these runs of a campaign in their order, with the content of their logs."""
+    """Return each of these runs of a campaign with the content of its log, in the given order.
+
+    warmup: the warm-up to leave out of the summaries.
+    """
     return [
         _collect_run(planned, ending, warmup)
         for planned, ending in zip(runs, endings(runs, store), strict=True)
@@ -101,9 +105,10 @@ def _collect_run(planned: PlannedRun, ending: Ending, warmup: Warmup) -> Collect
 
 
 def logs_checksum(runs: Sequence[Collected]) -> str | None:
-    """Return 12 hexadecimal digits of a SHA-256 over the logs of `runs`; None without a log.
+    """Return a checksum of the logs of `runs`; None if no run has a log.
 
-    The order of the runs matters.
+    The checksum is the first 12 hexadecimal digits of a SHA-256. It depends on the order of the
+    runs.
     """
     logs = [run.log for run in runs if run.log is not None]
     if not logs:

@@ -13,10 +13,10 @@ from parsers.records import Outcome
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """A run's state, its outcome once it has ended, and the failure message in its log.
+    """How a run ended: its state, its outcome, the failure message in its log, and its attempts.
 
-    attempts: oldest first. given_up: a sentence that names the failed run of the same series,
-    because of which this run is not started; None for other runs.
+    outcome: None if the run has not ended. attempts: oldest first. given_up: if the run is given
+    up, a sentence on which run of its series failed; otherwise None.
     """
 
     state: str
@@ -29,9 +29,10 @@ class Ending:
 def endings(runs: Sequence[PlannedRun], store: CampaignStore) -> list[Ending]:
     """Return the ending of each of `runs`, in their order.
 
-    A run is given up only if it has not started, was interrupted, or was queued and Slurm no longer
-    knows its job. A run that ended on its own keeps its ending. If the failed run starts again, the
-    other runs of its series are no longer given up.
+    A run is given up if a run before it in its series failed. But a run that ended on its own keeps
+    its ending. So only these are given up: runs that have not started, interrupted runs, and runs
+    whose job Slurm no longer knows and whose log does not show how they ended. If the failed run
+    starts again, the other runs of its series are no longer given up.
     """
 
     @cache

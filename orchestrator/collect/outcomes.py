@@ -13,7 +13,10 @@ from parsers.runs.outcome import read_outcome
 
 
 class RunOutcome(StrEnum):
-    """A word of teralog for how a run ended; Slurm's words, in capitals, are states."""
+    """teralog's word for how a run ended.
+
+    Not to be confused with a state, which is Slurm's word, in capitals.
+    """
 
     COMPLETED = "completed"
     FAILED = "failed"
@@ -84,8 +87,9 @@ _BY_LOG = {
 def outcome(state: str, log_outcome: Outcome | None) -> RunOutcome | None:
     """Return a run's outcome; None if the run has not ended.
 
-    The outcome follows from the scheduler's state, with two exceptions that the log decides: why a
-    failed run failed, and how a run ended if Slurm no longer knows its job.
+    state: the scheduler's state, which decides in most cases. log_outcome: how the run ended
+    according to its log. It decides in two cases: a failed run whose log shows that memory ran out
+    has the outcome `oom`; and if Slurm no longer knows the job, only the log shows how it ended.
     """
     word = _BY_STATE.get(state)
     if log_outcome is None:
@@ -94,9 +98,9 @@ def outcome(state: str, log_outcome: Outcome | None) -> RunOutcome | None:
 
 
 def decided_by(state: str, word: RunOutcome | None) -> str | None:
-    """Return the source of a run's outcome: `scheduler` or `log`.
+    """Return whether the state or the log decided a run's outcome: `scheduler` or `log`.
 
-    Returns None if the run has no outcome, or if the outcome is `unknown`.
+    word: the outcome. Returns None if the run has no outcome, or if the outcome is `unknown`.
     """
     if word is None or word == RunOutcome.UNKNOWN:
         return None
@@ -106,9 +110,10 @@ def decided_by(state: str, word: RunOutcome | None) -> str | None:
 def run_outcome(
     folder: RunFolder,
 ) -> tuple[str, RunOutcome | None, Outcome | None, tuple[records.Attempt, ...]]:
-    """Return a run's state, its outcome, the failure message in its log, and its attempts.
+    """Return a run's state, its outcome, the outcome in its log, and its attempts.
 
-    The state is that of the last attempt, or NOT_STARTED. The attempts are in order, oldest first.
+    state: that of the last attempt, or NOT_STARTED. outcome: None if the run has not ended. outcome
+    in the log: with the failure message; None if the log does not matter. attempts: oldest first.
     """
     state, starts = folder.standing()
     log_outcome = _printable(_log_outcome(state, starts[-1])) if starts else None
@@ -122,8 +127,8 @@ def run_outcome(
 def _is_unrehearsed(folder: RunFolder, attempt: records.Attempt) -> bool:
     """Return whether an attempt is a rehearsal that stopped before its end.
 
-    A rehearsal that reaches its end prints a fixed last text. The function searches the log for
-    that text. Returns False if the attempt is not a rehearsal, or if its log cannot be read.
+    A rehearsal that reaches its end prints a fixed last text to the log, and the function searches
+    for this text. Returns False if the attempt is not a rehearsal, or if its log cannot be read.
     """
     if not (folder.path / ORDER_FILE).exists():
         return False
@@ -136,7 +141,7 @@ def _is_unrehearsed(folder: RunFolder, attempt: records.Attempt) -> bool:
 def attempt_outcome(attempt: records.Attempt) -> RunOutcome | None:
     """Return the outcome of one attempt of a run; None if the attempt has not ended.
 
-    The other attempts of the run do not matter.
+    The run's other attempts have no influence on this outcome.
     """
     if attempt.ended is None:
         return None
@@ -166,10 +171,10 @@ def _printable(log_outcome: Outcome | None) -> Outcome | None:
 
 
 def parse_outcomes(text: str) -> tuple[str, ...]:
-    """Return the outcomes in a text such as `timeout,oom`; for an empty text, all failures.
+    """Return the outcomes that `--only` lists, e.g. `timeout,oom`; for an empty text, all failures.
 
-    `unknown` is not a failure, but the text may contain it. Raises UserError for any other word,
-    e.g. `completed`.
+    `unknown` is not among these failures, but a text may list it. Raises UserError for a word that
+    `--only` does not accept, e.g. `completed`.
     """
     words = tuple(word.strip() for word in text.lower().split(",") if word.strip())
     unknown = [word for word in words if word not in UNSUCCESSFUL]

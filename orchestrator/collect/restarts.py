@@ -50,9 +50,9 @@ STARTS_AGAIN = LogFormat(
 
 
 def since_last_start(records: Sequence[Record]) -> Sequence[Record]:
-    """Return the records that a job wrote to its log after Slurm last started the job again.
+    """Return the records that a job wrote to its log after Slurm last started the job.
 
-    Returns all records if Slurm started the job only once.
+    records: all records of the log. They are all returned if Slurm started the job only once.
     """
     for index in range(len(records) - 1, -1, -1):
         record = records[index]

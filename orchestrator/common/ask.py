@@ -14,10 +14,10 @@ TIMEOUT_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The lines that a program printed.
+    """The lines that a program printed to stdout.
 
-    problem: why the lines cannot be used, or None. late: whether the program was killed because it
-    ran out of time.
+    problem: why the program gave no usable answer; None if it gave one. late: whether the program
+    was killed because it ran out of time.
     """
 
     lines: tuple[str, ...] = ()
@@ -41,7 +41,10 @@ def ask(
     timeout_seconds: float = TIMEOUT_SECONDS,
     environment: Mapping[str, str] | None = None,
 ) -> Answer | None:
-    """Run a command until it ends or times out; return None if the program is missing."""
+    """Run a command until it ends or times out; return the lines that it printed.
+
+    Returns None if the command's program is missing.
+    """
     if shutil.which(command[0]) is None:
         return None
     asked = " ".join(command[:2])

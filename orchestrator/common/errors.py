@@ -11,8 +11,8 @@ MAX_LISTED = 20
 class UserError(Exception):
     """One or more mistakes of the user, each a sentence: where, what is wrong, what to try.
 
-    The command line prints the sentences and exits with 1; no other code catches it. A very long
-    value is shortened to its start and end.
+    If no other code handles the error, the command line prints the sentences and exits with 1. In a
+    sentence, very long words are shortened to their start and end.
     """
 
     def __init__(self, *problems: str) -> None:
@@ -21,10 +21,11 @@ class UserError(Exception):
 
 
 def did_you_mean(word: str, names: Iterable[str]) -> str:
-    """Return `; did you mean 'x'?` for the name most similar to `word`.
+    """Return a hint to add to a message about the unknown name `word`, e.g. `; did you mean 'x'?`.
 
-    A name that differs only in upper and lower case is preferred. If no name is similar, returns
-    `; choose one of ...` with all names, or an empty text if there are too many names.
+    The hint contains the most similar of `names`; a name that differs only in upper and lower case
+    is preferred. If none is similar, the hint is `; choose one of ...` with all names, or an empty
+    text if there are none or more than `MAX_LISTED`.
     """
     choices = sorted(names)
     near = [choice for choice in choices if choice.casefold() == word.casefold()]

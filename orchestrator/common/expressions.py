@@ -50,9 +50,9 @@ def compile_expression(text: str, names: Iterable[str]) -> Callable[[Values], bo
     """Return a function that evaluates an expression for the values of a run.
 
     names: the parameters that the expression may contain. Raises UserError if the text is not an
-    expression of the language, or contains a name that is not in `names`. The returned function
-    raises UserError if the values do not fit (a number compared with a text, a division by zero, an
-    integer that is too large for a float).
+    expression of the module's language, or contains another name. The returned function raises
+    UserError if it compares a number with a text, divides by zero, or converts an integer that is
+    too large for a float.
     """
     if len(text) > MAX_LENGTH:
         raise UserError(f"an expression has at most {MAX_LENGTH} characters")
@@ -81,9 +81,9 @@ def compile_expression(text: str, names: Iterable[str]) -> Callable[[Values], bo
 def places_where(option: str, expression: str, rows: Sequence[Values]) -> list[int]:
     """Return the indices, from 0, of the rows for which the user's expression is true.
 
-    option: the command-line option that gave the expression, e.g. `--filter`. The expression may
-    name any value of any row. Raises UserError, with the option's name, if the expression is not
-    valid, does not fit the values, or is true for no row.
+    option: the command-line option with this expression, e.g. `--filter`; errors name it. The
+    expression may contain the name of any value of any row. Raises UserError if the expression is
+    not valid, does not fit the values, or is true for no row.
     """
     try:
         holds = compile_expression(expression, {name for row in rows for name in row})

@@ -73,7 +73,8 @@ def json_text(value: object) -> str:
 def read_json(path: Path) -> dict[str, Any] | None:
     """Return the object in a JSON file, or None if there is no such file.
 
-    Raises UserError if the file is not a JSON object, because then teralog did not write it.
+    Raises UserError if the file cannot be read, or if it does not contain a JSON object. In the
+    second case the file is damaged, because teralog writes only objects.
     """
     try:
         # Without the layers of text and buffers: a status reads several files for each run.
@@ -140,9 +141,9 @@ def claim_folder(
     texts: the content of each file, by name. Every caller must pass different texts, so that a
         caller recognizes its own folder.
     links: the target of each symbolic link, by name.
-    same: for names in `texts`, older files with the same text. If possible, the new file becomes a
-        hard link to the older file, so that the text is not written again. So no program may change
-        these files later.
+    same: for names in `texts`, an existing file with the same text. If possible, the new file is a
+        hard link to the existing file, so that the text is not written again. No program may
+        change either file later, because both would change.
     """
     try:
         _make_whole(folder, texts, links, same)
@@ -224,9 +225,10 @@ def _make_whole(
 
 
 def _linked(source: Path | None, path: str) -> bool:
-    """Create a hard link `path` to the file `source`, which is faster than a copy.
+    """Create a hard link `path` to the file `source`; return whether this succeeded.
 
-    Returns False if the link cannot be made, or if `source` is None.
+    A link is faster than a copy. If `source` is None, there is nothing to link, and the result is
+    False.
     """
     if source is None:
         return False
@@ -239,9 +241,9 @@ def _linked(source: Path | None, path: str) -> bool:
 
 @contextlib.contextmanager
 def passing_text(path: Path, text: str) -> Iterator[Path]:
-    """Provide a temporary file with a text, next to `path`, for the time of a `with` block.
+    """Provide a temporary file that contains a text and exists only during the `with` block.
 
-    The file is synced to the disk, and removed after the block. Raises OSError.
+    The file is in the folder of `path`, and is synced to the disk. Raises OSError.
     """
     temporary = _temporary(path)
     try:
@@ -253,11 +255,11 @@ def passing_text(path: Path, text: str) -> Iterator[Path]:
 
 
 def at_once(function: Callable[[Value], Result], values: Iterable[Value]) -> list[Result]:
-    """Call a function for every value, in parallel; return the results in the order of the values.
+    """Call a function that writes files for every value, in parallel; return the results in order.
 
-    The function writes files. The disk takes milliseconds to sync one file, but it can sync several
-    files at the same time. For a thousand runs, syncing takes most of a command's time. If calls
-    raise exceptions, the first of them is raised after all calls have ended.
+    Parallel calls are faster, because the disk takes milliseconds to sync one file, but can sync
+    several at the same time. For a thousand runs, syncing takes most of a command's time. If calls
+    raise exceptions, that of the first such value is raised after all calls have ended.
     """
     with ThreadPoolExecutor(max_workers=_THREADS) as pool:
         return list(pool.map(function, values))
@@ -274,10 +276,10 @@ ELSEWHERE = "give a folder that you can write to with --results"
 
 @contextmanager
 def disk_errors(path: Path, otherwise: str = ELSEWHERE) -> Iterator[None]:
-    """Turn an OSError in the `with` block into a UserError about `path`.
+    """Turn an OSError in the `with` block into a UserError: `path` cannot be written.
 
-    otherwise: what the user can do about the error; it ends the message. If the disk is full, the
-    message also contains the advice to free space.
+    otherwise: what the user can do about the error, as the end of the message. If the disk is full,
+    the message also suggests to free space.
     """
     try:
         yield

@@ -46,7 +46,11 @@ class FittedTable:
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """A column with the texts of its cells, and the widths that it needs or can have."""
+    """A column of a table as text, with the widths that it can have.
+
+    number: whether the column contains numbers. minor: whether it is left out first if the terminal
+    is too narrow. cut: whether long texts are cut to one line; otherwise they wrap.
+    """
 
     title: str
     name: str
@@ -57,22 +61,25 @@ class _Shown:
 
     @property
     def natural(self) -> int:
-        """The width that the column needs: its longest cell, or the longest word of its title."""
+        """The width at which no cell and no word of the title is broken."""
         return max(map(len, (*self.cells, *_title_words(self.title))))
 
     @property
     def roomy(self) -> int:
-        """The width at which the title takes one line, or two lines if it contains a unit."""
+        """The width at which no cell wraps and the title takes one line; with a unit, two lines."""
         return max(map(len, (*self.cells, *self.title.replace(" (", "\n(").split("\n"))))
 
     @property
     def least(self) -> int:
-        """The smallest width at which the column can be read; below it, the column is left out."""
+        """The smallest readable width: for numbers the natural width, for texts a fixed limit.
+
+        If the natural width of texts is below the limit, it is also their smallest width.
+        """
         return self.natural if self.number else min(self.natural, _LEAST_TEXT)
 
 
 def fitted_text(table: Table, width: int | None, *, wide_option: bool = True) -> str:
-    """Return the lines of a table, fitted into `width`; without a width, the whole table.
+    """Return a table as text in at most `width` characters per line; with None, the whole table.
 
     wide_option: whether the command has the option `--wide`, so that a line may suggest it.
     """
@@ -84,7 +91,10 @@ def fitted_text(table: Table, width: int | None, *, wide_option: bool = True) ->
 
 
 def fitted(table: Table, width: int, *, wide_option: bool = True) -> FittedTable:
-    """Return the table in at most `width` characters per line, as the module describes."""
+    """Fit a table into lines of at most `width` characters, by the rules in the module's docstring.
+
+    wide_option: whether the command has the option `--wide`, so that a line may suggest it.
+    """
     columns = _columns(table)
     # Rows that are all the same still count as several rows.
     first = columns[0] if all(map(_is_same, columns)) else None
@@ -163,9 +173,9 @@ def _lines_of_one(columns: Sequence[_Shown], width: int) -> list[str]:
 
 
 def _with_short_ids(column: _Shown) -> _Shown:
-    """Shorten run ids in a column to a start that is still unique; commands accept it.
+    """Shorten the ids in a column of run ids to starts that are still unique within the column.
 
-    A column of other values is returned unchanged.
+    Commands accept such a start in place of the id. Other columns are returned unchanged.
     """
     if column.name != "run_id":
         return column
@@ -226,7 +236,10 @@ def _title_words(title: str) -> list[str]:
 def _drawn(
     columns: Sequence[_Shown], widths: Sequence[int], count: int
 ) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-    """Return the lines of the titles, with hyphens under them, and for each row its lines."""
+    """Return the lines of the titles, with hyphens as the last line, and the lines of each row.
+
+    columns: the columns to show. widths: their widths. count: the number of rows.
+    """
     pairs = list(zip(columns, widths, strict=True))
     titles = _beside(
         [(_wrapped_title(column.title, wide), wide, column.number) for column, wide in pairs]

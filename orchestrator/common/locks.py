@@ -1,4 +1,4 @@
-"""Lock files with `flock`: a lock ends when the process that holds it ends."""
+"""Lock files with `flock`: a lock ends at the latest when no process that holds it is left."""
 
 import errno
 import fcntl

@@ -19,7 +19,7 @@ Row = TypeVar("Row")
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How to show floats.
+    """How to show floats in a column.
 
     digits: the number of significant digits. exact: whether to leave out trailing zeros.
     """
@@ -51,7 +51,7 @@ class Column(Generic[Row]):
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Titles, names, styles and the cells of every row, as values.
+    """A table: the titles, names and styles of its columns, and the values of its cells, by row.
 
     changes: by row and column, a text shown after the cell, e.g. `(↓31.3%)`. breaks: the indices of
     the rows with a gap above them in markdown and LaTeX. minor: for each column, whether it is left
@@ -82,9 +82,9 @@ def make_table(columns: Sequence[Column[Row]], rows: Sequence[Row]) -> Table:
 
 
 def records_table(records: Sequence[Mapping[str, Any]]) -> Table:
-    """Return the table of all values of JSON records, with full names.
+    """Return a table of JSON records: a row per record, a column per name that any record contains.
 
-    A list or a mapping becomes JSON text.
+    A list or a mapping becomes JSON text. A title is the full name of the value.
     """
     names = tuple(dict.fromkeys(name for record in records for name in record))
     return Table(
@@ -142,7 +142,10 @@ def as_records(table: Table) -> list[dict[str, Any]]:
 
 
 def shown_rows(table: Table) -> list[list[str]]:
-    """Return the cells of every row as text, each followed by its change if it has one."""
+    """Return the cells of every row as text.
+
+    If the table has a change for a cell, e.g. `(↓31.3%)`, it follows the cell's value.
+    """
     return [
         [
             shown(cell, style) + table.changes.get((at, column), "")

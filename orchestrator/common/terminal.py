@@ -17,9 +17,10 @@ def show_wide() -> None:
 
 
 def terminal_width(stream: TextIO | None = None) -> int | None:
-    """Return the number of columns of the terminal; None if the stream is a pipe.
+    """Return the number of characters per line of the terminal; None for tables without a limit.
 
-    The default stream is stdout. Also None if the user asked for whole tables.
+    stream: where the table is printed; stdout by default. There is no limit if the stream is not a
+    terminal, or if the user gave `--wide`.
     """
     # Python has no standard output if it was closed before the start.
     stream = stream or sys.stdout

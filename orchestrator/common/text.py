@@ -21,9 +21,9 @@ _LONG_SENTENCE = 10_000
 
 
 def shortened(sentence: str) -> str:
-    """Shorten very long words, and a very long sentence, to their starts and ends.
+    """Shorten very long words of an error message, and a very long message, to start and end.
 
-    If an error message quoted a value of a megabyte, a reader would not find its other parts: the
+    Otherwise, if a message quoted a megabyte of text, a reader would not find its other parts: the
     place, the problem and the remedy.
     """
     if len(sentence) > _LONG_WORD:
@@ -50,7 +50,7 @@ def counted(number: int, what: str, several: str | None = None) -> str:
 
 
 def natural(text: str) -> list[tuple[int, str]]:
-    """Return a sort key that orders numbers in texts by size: 2 GPUs, 16 GPUs."""
+    """Return a sort key by which numbers in texts are sorted by size: 2 GPUs before 16 GPUs."""
     # Texts and numbers take turns; of two numbers the one with more digits is the larger.
     parts = [part.lstrip("0") for part in re.split(r"([0-9]+)", text)]
     return [(len(part) if place % 2 else 0, part) for place, part in enumerate(parts)]

@@ -17,11 +17,11 @@ def mapping_problems(
     values: Mapping[str, Any],
     belongs: Callable[[str], str | None] = lambda name: None,
 ) -> Iterator[str]:
-    """Yield the problems of a mapping that should have the fields of a dataclass as its keys.
+    """Yield a sentence for each problem of a mapping that should have a dataclass's fields as keys.
 
-    where: the path of the mapping in its file, with which every sentence starts; empty for the top
-    level. kind: the dataclass. belongs: a function that returns a sentence on where an unknown key
-    belongs, or None if it does not know.
+    kind: the dataclass. values: the mapping. where: the path of the mapping in its file, with which
+    every sentence starts; empty for the top level. belongs: a function that, given an unknown key,
+    returns a sentence on where the key belongs, or None if that is not known.
     """
     prefix = f"{where}: " if where else ""
     types = field_types(kind)
@@ -39,7 +39,10 @@ def mapping_problems(
 
 
 def field_problems(where: str, kind: type, name: str, value: Any) -> Iterator[str]:
-    """Yield one sentence for each way in which `value` does not fit the field `name` of `kind`."""
+    """Yield a sentence for each way in which `value` does not fit a field of a dataclass.
+
+    kind: the dataclass. name: the name of the field. where: the path of the value in its file.
+    """
     if value is None:
         yield f"{where}: has no value"
         return

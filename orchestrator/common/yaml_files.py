@@ -55,10 +55,10 @@ class _Loader(_Base):  # type: ignore[misc]
 
 
 def _as_written(node: Any, lists: int = 2) -> Any:
-    """Return a YAML list whose numbers are texts, exactly as the user wrote them.
+    """Return a YAML list in which numbers are replaced by texts, exactly as the user wrote them.
 
-    Lists in the list are converted too: `lists` is the number of levels. Other nodes are returned
-    unchanged.
+    node: the list; other nodes are returned unchanged. lists: the number of levels of nested lists
+    to convert.
     """
     if not isinstance(node, yaml.SequenceNode) or not lists:
         return node

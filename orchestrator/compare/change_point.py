@@ -45,9 +45,9 @@ class Change:
     """The largest change in n numbers.
 
     index: the index of the first number after the change, from 0. difference: the mean after the
-    change minus the mean before it. p_value: the probability that chance produces a change that is
-    at least as clear as this one. exact: true if p_value covers all orders of the numbers, false if
-    it covers a sample of the orders.
+    change minus the mean before it. p_value: the probability that chance produces an equally clear
+    or clearer change. exact: whether p_value was computed from all orders of the numbers; if not,
+    it was computed from a sample of the orders.
     """
 
     n: int
@@ -58,28 +58,29 @@ class Change:
 
     @property
     def is_shown(self) -> bool:
-        """Whether chance is unlikely to produce such a clear change: p_value is at most `LEVEL`."""
+        """Whether the change is significant: p_value is at most `LEVEL`."""
         return self.p_value <= LEVEL
 
 
 def fewest_on_a_side(n: int) -> int | None:
-    """Return how many of n numbers must be on each side of a change for the test to show it.
+    """Return how many of n numbers each side of a change needs, so that it can be significant.
 
-    Suppose that a change has m numbers on one side. Other orders of the n numbers show a change
-    that is as clear as this one, if the same m numbers come first or last. This holds for
-    2 · m! (n - m)! of all n! orders, so the p-value is at least this share. Returns None if the
-    share exceeds `LEVEL` for every m, i.e. if n is less than `FEWEST`.
+    Suppose that a change has m numbers on one side. An order in which the same m numbers come first
+    or last shows an equally clear change. These are 2 · m! (n - m)! of all n! orders, so the
+    p-value is at least this share. Returns None if the share exceeds `LEVEL` for every m, i.e. if n
+    is less than `FEWEST`.
     """
     possible = range(1, n // 2 + 1)
     return next((m for m in possible if 2 / math.comb(n, m) <= LEVEL), None)
 
 
 def find_change(values: Sequence[float], *, draws: int = DRAWS) -> Change | None:
-    """Return the largest change in numbers in order of time; None for fewer than two numbers.
+    """Return the largest change in a series of numbers; None for fewer than two numbers.
 
-    For more than `MAX_EXACT` numbers, the p-value comes from a sample of orders: the given order
-    and `draws` random orders. Such a test errs no more often than a test with all orders (Phipson
-    and Smyth 2010). The random orders have a fixed seed, so equal numbers give equal results.
+    values: the numbers in order of time. For more than `MAX_EXACT` numbers, the p-value comes from
+    a sample of orders: the given order and `draws` random orders. Such a test errs no more often
+    than a test with all orders (Phipson and Smyth 2010). The random orders have a fixed seed, so
+    equal numbers give equal results.
     """
     import numpy as np
 
@@ -101,9 +102,10 @@ def find_change(values: Sequence[float], *, draws: int = DRAWS) -> Change | None
 
 
 def _clearness(rows: "np.ndarray") -> "np.ndarray":
-    """Return |C_k| · sqrt(n/(k(n - k))) for each row, and for each k from 1 to n - 1.
+    """Return how clear a change after the first k numbers is, for each row and each k.
 
-    The module's docstring defines C_k. n is the number of columns.
+    The clearness is |C_k| · sqrt(n/(k(n - k))), as defined in the module's docstring. rows: in each
+    row, the n numbers in another order. The result has a column for each k from 1 to n - 1.
     """
     import numpy as np
 

@@ -1,8 +1,8 @@
 """Find when the runs of one configuration became slower or faster.
 
-Each run counts once, however many steps it has. But runs that shared an allocation also shared its
-speed, so together they count once, as their mean. Everything is computed in logarithms of step
-times, as in `compare`.
+Each run counts once, however many steps it has. But the runs of one allocation shared the speed of
+that allocation, so all of them count once, as their mean. Everything is computed in logarithms of
+step times, as in `compare`.
 """
 
 import math
@@ -23,8 +23,9 @@ _SHORT = Style(digits=2)
 class Turn:
     """The largest change of step times in a history.
 
-    last: the run before the change. first: the run after the change. seconds, seconds_after: the
-    geometric means of the step times before and after the change.
+    change: where the change is, and its p-value. last: the last run before the change. first: the
+    first run after the change. seconds, seconds_after: the geometric means of the step times before
+    and after the change.
     """
 
     change: Change
@@ -60,7 +61,10 @@ class History:
 
 
 def run_history(runs: Sequence[PastRun]) -> History:
-    """Return the history of runs of one configuration, given in order of time."""
+    """Return the history of the runs of one configuration.
+
+    runs: in order of time.
+    """
     timed = [run for run in runs if run.step_seconds]
     units = _units(timed)
     logs = [fmean(math.log(run.step_seconds or 1) for run in unit) for unit in units]
@@ -88,7 +92,8 @@ def _versions(run: PastRun) -> str:
 def history_table(history: History) -> Table:
     """Return a table with a row per run.
 
-    If step times changed, the row of the first run after the change contains the change in %.
+    If the step times changed significantly, the row of the first run after the change contains the
+    change in %.
     """
 
     def change(run: PastRun) -> Cell:
@@ -181,7 +186,7 @@ def _turned(turn: Turn, basis: str) -> str:
 
 
 def _place(history: History, wanted: PastRun) -> int:
-    """Return the index of the run `wanted` in a history, from 0."""
+    """Return the index, from 0, of the run `wanted` among the runs of a history."""
     return next(index for index, run in enumerate(history.runs) if run is wanted)
 
 
@@ -204,9 +209,9 @@ def _basis(history: History) -> str:
 
 
 def _differences(turn: Turn) -> str:
-    """Return a text of the versions and nodes that changed together with the step times.
+    """Return a text of the versions and nodes that differ between the runs next to a change.
 
-    The text compares the last run before the change with the first run after it.
+    These are the last run before the change and the first run after it.
     """
     old, new = turn.last, turn.first
     names = dict.fromkeys((*old.versions, *new.versions))

@@ -108,7 +108,7 @@ def paired_interval(differences: Sequence[float]) -> Interval | None:
 
     Let d_1 to d_n be the differences. Test the assumption that their middle is δ. If it is true,
     each d_i - δ is as likely as its negative, so all 2^n choices of the signs are equally likely.
-    Take a set S of the differences. If the signs of d_i - δ in S change, the sum of all d_i - δ
+    Take a set S of the differences, and change the signs of d_i - δ in S. The sum of all d_i - δ
     does not become smaller if Σ_S (d_i - δ) <= 0, that is, if mean(d_S) <= δ.
 
     On each side, the test may err in k of the 2^n choices. So it rejects δ as too small if at most
@@ -208,27 +208,29 @@ def _means_of(values: Sequence[float], size: int) -> "np.ndarray":
 
 @cache
 def _choices(count: int, size: int) -> "np.ndarray":
-    """Return every way to choose `size` of the indices from 0 to `count` - 1, one row each."""
+    """Return every way to choose `size` of the indices 0 to `count` - 1, as a row of indices."""
     import numpy as np
 
     return np.array(list(combinations(range(count), size)))
 
 
 def _rank_of_pairs(pairs: int) -> int:
-    """Return k: the k-th smallest and the k-th largest mean are the ends in `paired_interval`.
+    """Return the k by which `paired_interval` chooses its ends; 0 for too few pairs.
 
-    For n pairs, k is 2^n/50 rounded up, but at most 2^n/40; 0 for too few pairs. The level of the
-    test is 3.1 % with 6 pairs, and between 4 % and 4.7 % with more pairs. It is highest with 7 and
-    8 pairs. If k were rounded down, the level for 8 pairs would be 3.9 %.
+    The ends are the k-th smallest and the k-th largest mean. For n pairs, k is 2^n/50 rounded up,
+    but at most 2^n/40. The level of the test is 3.1 % with 6 pairs, and between 4 % and 4.7 % with
+    more pairs. It is highest with 7 and 8 pairs. If k were rounded down, the level for 8 pairs
+    would be 3.9 %.
     """
     ways: int = 2**pairs
     return min(math.ceil(ways / CASES_A_SIDE), ways // FEWEST_CASES_A_SIDE)
 
 
 def _ends(apart: "np.ndarray", rank: int) -> Interval:
-    """Return the ends of an interval: the `rank`-th smallest and the `rank`-th largest of `apart`.
+    """Return the `rank`-th smallest and the `rank`-th largest number: the ends of an interval.
 
-    apart: the means of `paired_interval`, or the differences of means of `unpaired_interval`.
+    apart: the numbers. For `paired_interval` they are means of differences, for `unpaired_interval`
+    differences of means.
     """
     import numpy as np
 

@@ -43,12 +43,12 @@ _NO_CHOICE = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredRun:
-    """The values of a run's last attempt that `compare` needs. Unknown values are None.
+    """The values that `compare` needs of a run and of its last attempt. Unknown values are None.
 
     values: every parameter and size by name. step_seconds: the step times of the reports after the
-    warm-up, if the run completed. overflowed: whether there is no step time because each of these
-    reports includes a skipped update. allocation, block, place (in the block), started_at, nodes:
-    from the attempt's record. crowded: what else ran on the machine at the same time.
+    warm-up; empty if the run did not complete. overflowed: whether every report after the warm-up
+    includes a skipped update, so that there is no step time. place: the place in the block. nodes:
+    the names of the nodes. crowded: what else ran on this machine at the same time.
     """
 
     run_id: str
@@ -93,10 +93,11 @@ class MeasuredRun:
 
     @cached_property
     def choices(self) -> dict[str, str]:
-        """The settings of the run, each as JSON text, by name.
+        """The settings that distinguish configurations, each as JSON text, by name.
 
-        Settings that only determine the global batch are left out. So is the seed, because it does
-        not change the amount of computation.
+        The seed is left out, because it does not change the amount of computation. So are the
+        cluster, the repeat and the time limit. Settings that only determine the global batch, and
+        values that follow from other settings, are left out, too.
         """
         chosen = {name: value for name, value in self.values.items() if name not in _NO_CHOICE}
         if "zero_stage" in chosen and "zero_stage" not in option_names(chosen["framework"]):
@@ -108,7 +109,7 @@ class MeasuredRun:
 
     @property
     def what_repeats_share(self) -> tuple[object, ...]:
-        """The settings and the global batch, which are equal for all repeats of a run."""
+        """The settings and the global batch; runs of one configuration have equal ones."""
         return (*sorted(self.choices.items()), self.values.get("global_batch_size"))
 
     @property
@@ -122,7 +123,7 @@ class MeasuredRun:
 
 
 def trouble_lines(runs: Iterable[MeasuredRun]) -> Iterator[str]:
-    """Yield a sentence, with the labels of runs, for each reason why runs have no step time."""
+    """Yield a sentence for each reason why runs have no step time, with the runs' labels."""
     labels: dict[str, list[str]] = {}
     for run in runs:
         if run.trouble is not None:
@@ -142,7 +143,7 @@ def crowded_lines(runs: Iterable[MeasuredRun]) -> Iterator[str]:
 
 
 def measured_runs(campaign: Campaign, store: CampaignStore) -> list[MeasuredRun]:
-    """Return the runs of a campaign, in its order."""
+    """Read what `compare` needs of each run of a campaign; keep the campaign's order."""
     ends = endings(campaign.runs, store)
     return [
         _measured(
@@ -157,11 +158,11 @@ def measured_runs(campaign: Campaign, store: CampaignStore) -> list[MeasuredRun]
 
 
 def recorded_runs(folder: Path, warmup: Warmup) -> list[MeasuredRun]:
-    """Return the runs of a campaign that were started, as its results folder records them.
+    """Return the started runs of a campaign, as its results folder records them.
 
-    warmup: the warm-up to leave out of the step times. The runs are sorted by label, numbers in
-    labels by size, because the folder does not record the order of the file. Raises UserError if
-    the folder has no results of a campaign, or no runs.
+    warmup: the warm-up to leave out of the step times. The runs are sorted by label, because the
+    folder does not record the order of the campaign file; numbers in labels are sorted by size.
+    Raises UserError if the folder has no results of a campaign, or no runs.
     """
     store = CampaignStore(folder)
     records = sorted(started_records(store), key=lambda record: natural(record["label"]))

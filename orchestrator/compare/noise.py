@@ -22,8 +22,9 @@ _SHORT = Style(digits=2)
 class NoiseSource:
     """A source of noise, e.g. the hours of the day, and how much it makes step times vary.
 
-    name, title: its name in JSON and for people. component: the variance that it causes in the
-    logarithms of step times. sentence: what this variance means.
+    name: for JSON. title: for people. component: the variance that the source causes in the
+    logarithms of step times. sentence: what this variance means; if it is unknown, which runs are
+    needed to know it.
     """
 
     name: str
@@ -33,17 +34,17 @@ class NoiseSource:
 
     @property
     def percent(self) -> float | None:
-        """One standard deviation in percent of a step time; None if not known."""
+        """The standard deviation that the source causes, in % of a step time; None if not known."""
         variance = self.component.variance
         return None if variance is None else 100 * math.expm1(math.sqrt(variance))
 
 
 @dataclass(frozen=True, slots=True)
 class NoisePage:
-    """The sources of noise (steps, runs, allocations, repeats, hours, nodes).
+    """The noise of a campaign by source: steps, runs, allocations, repeats, hours, nodes.
 
-    runs: the number of runs with a step time. troubled: the runs without a step time. crowded: a
-    sentence that names the crowded runs, if there are any.
+    runs: the number of runs with a step time. troubled: the runs without a step time. crowded: one
+    sentence that names the crowded runs; empty if there are none.
     """
 
     sources: tuple[NoiseSource, ...]
@@ -61,7 +62,7 @@ class NoisePage:
 
 
 def noise_page(runs: Sequence[MeasuredRun]) -> NoisePage:
-    """Estimate the noise of a campaign from its runs."""
+    """Estimate how much each source of noise makes the step times of these runs vary."""
     timed = [run for run in runs if run.seconds is not None]
     logs = [math.log(run.seconds or 1) for run in timed]
     kinds = [run.what_repeats_share for run in timed]
@@ -154,10 +155,9 @@ def _known(between: Callable[[Sequence[object]], Component], groups: Sequence[ob
 
 
 def _hour(run: MeasuredRun) -> int | None:
-    """Return the hour of the day at which a run started, from 0 to 23.
+    """Return the hour of the day at which a run started, from 0 to 23; None if not known.
 
-    The hour is in this machine's time zone. If the recorded time has no zone, its hour is taken as
-    it is.
+    The hour is in this machine's time zone. A recorded time without a zone is not converted.
     """
     if run.started_at is None:
         return None
@@ -173,12 +173,12 @@ _COLUMNS: tuple[Column[NoiseSource], ...] = (
 
 
 def noise_table(page: NoisePage) -> Table:
-    """Return a table with a row per source of noise, and the degrees of freedom of its estimate."""
+    """Return a table with a row per source of noise: its size in % and its degrees of freedom."""
     return make_table(_COLUMNS, page.sources)
 
 
 def noise_sentences(page: NoisePage) -> Iterator[str]:
-    """Yield a sentence on each source of noise, and how many runs can find a small difference.
+    """Yield a sentence on each source of noise, and one on how many runs find a difference of 5 %.
 
     The last sentences are about the crowded runs and the runs without a step time.
     """

@@ -13,7 +13,7 @@ _BATCHES = ("global_batch_size", "num_microbatches")
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """The runs of one configuration, as one side of a comparison."""
+    """One side of a comparison: the runs of one configuration."""
 
     runs: tuple[MeasuredRun, ...]
 
@@ -68,7 +68,7 @@ class Pairing:
 
 
 def kinds(runs: Sequence[MeasuredRun]) -> list[Kind]:
-    """Return the runs by configuration, in their order."""
+    """Group runs by configuration; return the configurations in the order of their first runs."""
     groups: dict[object, list[MeasuredRun]] = {}
     for run in runs:
         groups.setdefault(run.what_repeats_share, []).append(run)
@@ -76,11 +76,11 @@ def kinds(runs: Sequence[MeasuredRun]) -> list[Kind]:
 
 
 def by_parameter(runs: Sequence[MeasuredRun], name: str) -> tuple[list[Pairing], list[str]]:
-    """Pair runs that differ in the parameter `name`; also return configurations without a partner.
+    """Pair configurations that differ in the parameter `name`, as A and B of a comparison.
 
-    The configurations are returned as labels. The runs of B have the value that comes first in the
-    campaign. Raises UserError if the parameter has only one value, or if no two configurations have
-    equal values of all other parameters.
+    The runs of B have the value that comes first in the campaign. Also returns the labels of the
+    configurations without a partner. Raises UserError if the parameter has only one value, or if no
+    two configurations have equal values of all other parameters.
     """
     groups: dict[str, list[MeasuredRun]] = {}
     for run in runs:
@@ -108,17 +108,17 @@ def by_parameter(runs: Sequence[MeasuredRun], name: str) -> tuple[list[Pairing],
 def matched(
     runs: Sequence[MeasuredRun], others: Sequence[MeasuredRun], asked: str | None = None
 ) -> tuple[list[Pairing], list[str]]:
-    """Pair the configurations of A and B that differ only in settings that may differ.
+    """Pair each configuration of A with the one of B that differs only in settings that may differ.
 
-    Also returns the labels of the configurations without a partner. asked: the name of the setting
-    that may differ, or None. With None, a setting may differ if A and B have no value of it in
-    common. If `asked` is the global batch or the number of micro-batches, these two may differ, and
-    so may the settings that may differ with None. If `asked` is None and each side has only one
-    configuration, the two are a pair, whatever differs.
+    Also returns the labels of the configurations without a partner. runs: the runs of A. others:
+    the runs of B. asked: the setting that may differ. If it is the global batch or the number of
+    micro-batches, both of these may differ, and so may each setting of which A and B have no common
+    value. If it is None, each setting of which A and B have no common value may differ; but if each
+    side has only one configuration, these two are a pair, whatever differs.
 
     Both configurations of a pair must have the same global batch. If that gives no pair at all,
     they must have the same number of micro-batches instead. If both of these sizes may differ,
-    neither is required. Raises UserError if a configuration has several partners.
+    neither must be the same. Raises UserError if a configuration has several partners.
     """
     sides = kinds(runs), kinds(others)
     if asked is None and len(sides[0]) == len(sides[1]) == 1:
@@ -146,10 +146,10 @@ def matched(
 
 
 def _told_apart(pairing: Pairing, name: str) -> Pairing:
-    """Return the pairing with different names for its two sides.
+    """Return the pairing with different names for A and B.
 
-    If both sides have the same name, `name=value` is added to each: the parameter called `name`,
-    and its value on that side.
+    If both have the same name, `name=value` is added to each of the two. The value is that of the
+    parameter `name` on this side.
     """
     if pairing.title != pairing.baseline:
         return pairing
@@ -183,9 +183,9 @@ def _all_partners(
 ) -> list[tuple[Kind, list[Kind]]]:
     """Return each configuration of A with its possible partners in B.
 
-    A partner differs only in settings in `differing`, and has the same global batch. If no
-    configuration then has a partner, equal numbers of micro-batches are required instead of equal
-    global batches. If `differing` contains both sizes, neither is required.
+    A partner differs only in the settings `differing`, and has the same global batch. If no
+    configuration has a partner by this rule, the number of micro-batches must be the same instead
+    of the global batch. If `differing` contains both sizes, neither must be the same.
     """
     alike = [(kind, list(_alike(kind, kinds_of_b, differing))) for kind in kinds_of_a]
     if differing.issuperset(_BATCHES):

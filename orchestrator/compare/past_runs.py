@@ -44,10 +44,10 @@ class PastRun:
 
 @dataclass(frozen=True, slots=True)
 class PastRuns:
-    """The completed runs of a configuration, oldest first, and runs that were not read.
+    """The completed runs of a configuration, oldest first, and the runs that could not be read.
 
-    unknown: runs whose run.json this version cannot read, in the form `campaign/run`. damaged: a
-    sentence for each run with an unreadable file.
+    unknown: runs whose run.json this version of teralog cannot interpret, as `campaign/run`.
+    damaged: a sentence for each run with an unreadable file.
     """
 
     runs: tuple[PastRun, ...]
@@ -56,15 +56,18 @@ class PastRuns:
 
 
 def configuration(run: Run) -> str:
-    """Return the identity of a run without its repeat and its seed."""
+    """Return the identity that a run would have as the first repeat, with seed 0.
+
+    Runs that differ only in their repeat and their seed have the same result.
+    """
     return run_id(replace(run, repeat=1, training=replace(run.training, seed=0)))
 
 
 def past_runs(results: Path, wanted: Run, warmup: Warmup) -> PastRuns:
-    """Return the completed runs of a configuration, in all campaigns of a results folder.
+    """Find the completed runs of a configuration in all campaigns of a results folder.
 
-    wanted: a run of this configuration. warmup: the warm-up to leave out of every run, whatever the
-    campaign files set. Rehearsals are left out.
+    results: the folder. wanted: a run of the configuration. warmup: the warm-up to leave out of
+    every run, whatever the campaign files set. Rehearsals are not returned.
     """
     same = configuration(wanted)
     completed_runs: list[PastRun] = []

@@ -89,9 +89,9 @@ def _pace(row: BenchmarkRow) -> tuple[Quantity, RowNumber] | None:
 
 
 def _differing(kind: Kind, row: BenchmarkRow) -> list[str]:
-    """Return a text for each size that differs between a published row and the runs.
+    """Return a text for each size in a published row that the runs of a configuration do not have.
 
-    Numbers of parameters differ if they are more than 10 % apart.
+    Numbers of parameters count as different if they are more than 10 % apart.
     """
     pairings = []
     for meaning, number in row.numbers.items():
@@ -134,9 +134,10 @@ def _pairing(kind: Kind, file: str, row: BenchmarkRow) -> Pairing:
 
 
 def _seconds(kind: Kind, row: BenchmarkRow) -> float | None:
-    """Return the seconds per step of a row; None if it has no speed.
+    """Return the seconds per step of a published row; None if they are not known.
 
-    If the row has a rate, e.g. tokens per second, the global batch of the runs converts the rate.
+    A rate, e.g. tokens per second, is converted with the global batch of the runs. So the result is
+    also None if the row has a rate, but the runs do not have the sizes to convert it.
     """
     quantity, number = _pace(row) or (None, None)
     if quantity is None or number is None:

@@ -19,12 +19,13 @@ MOST_RUNS = 10**6
 
 
 def more_pairs(differences: Sequence[float]) -> tuple[int | None, bool]:
-    """Return how many more pairs a verdict needs, and whether this number is only a minimum.
+    """Return how many more pairs give a verdict, and whether this number is the minimum.
 
-    differences: the difference of each pair measured so far. Any verdict needs at least 6 pairs.
-    The result is only this minimum if nothing better can be computed: with fewer than two pairs, or
-    if the mean difference is within one standard error of zero. In the latter case, the number is
-    None if there are 6 pairs already. It is also None if it exceeds `MOST_RUNS`.
+    differences: the difference of each pair measured so far. The minimum follows from the rule that
+    any verdict needs at least 6 pairs. It is returned if there are fewer than two pairs, if the
+    mean difference is within one standard error of zero, or if the measured difference needs no
+    more. The number is None if it exceeds `MOST_RUNS`. It is also None if the mean difference is
+    within one standard error of zero and there are 6 pairs already.
     """
     count = len(differences)
     least = next(more for more in range(MOST_RUNS) if pairs_suffice(count + more))
@@ -41,12 +42,12 @@ def more_pairs(differences: Sequence[float]) -> tuple[int | None, bool]:
 def more_units(
     logs: Sequence[float], other_logs: Sequence[float], *, repeatable: bool
 ) -> tuple[int | None, bool]:
-    """Return how many more units each side needs for a verdict, and whether this is only a minimum.
+    """Return how many more units of each side give a verdict, and whether this is the minimum.
 
     logs, other_logs: the logarithm of the speed of each unit of A and of B. A unit is an
-    allocation, or a run outside of known allocations. repeatable: whether B can have more runs; if
-    not, only A gets more units. The number is only a minimum if it is the number that any verdict
-    needs. It is None if it cannot be computed, or if it exceeds `MOST_RUNS`.
+    allocation, or a run whose allocation is not known. repeatable: whether B can have more runs; if
+    not, only A gets more units. The minimum is the number that any verdict needs. The number is
+    None if it cannot be computed, or if it exceeds `MOST_RUNS`.
     """
     sizes = len(logs), len(other_logs)
 
@@ -100,7 +101,7 @@ def runs_to_find(part: float, spread: float) -> int:
 
 
 def _counts() -> Iterator[int]:
-    """Yield integers from 2 on without end; above a hundred, each is 1 % larger than the last."""
+    """Yield the integers from 2 on without end; above 100, skip some, with gaps of 2 % at most."""
     count = 2
     while True:
         yield count
@@ -120,12 +121,12 @@ def _would_tell(difference: float, variance: float, degrees: int) -> bool:
 
 
 def _planned(least: int, would_tell: Callable[[int], bool] | None) -> tuple[int | None, bool]:
-    """Return how many more pairs or units a verdict needs, and whether this is only a minimum.
+    """Return how many more pairs or units give a verdict, and whether this number is the minimum.
 
-    least: how many more any verdict needs. would_tell: a function that returns whether a given
-    number is enough. It is None if the measured difference is within one standard error of zero.
-    Then the result is `least` as a minimum, or None if `least` is 0. The number is also None if it
-    exceeds `MOST_RUNS`.
+    least: the minimum, i.e. how many more any verdict needs. would_tell: a function that returns
+    whether a given number is enough; None if the measured difference is within one standard error
+    of zero. With None, the result is the minimum, or no number (None) if the minimum is 0. The
+    number is also None if it exceeds `MOST_RUNS`.
     """
     if would_tell is None:
         return (least, True) if least else (None, False)

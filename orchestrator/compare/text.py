@@ -24,9 +24,9 @@ _MOST_BLOCKS, _LEAST_PART = 200, 0.001
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Runs of A and of B, and the comparison of their speeds.
+    """A pairing (the runs of A and of B), and the comparison of their speeds.
 
-    per: what the speed counts per second: `steps` or `tokens`.
+    per: the unit of work of the speed: `steps` or `tokens` (per second).
     """
 
     pairing: Pairing
@@ -35,7 +35,7 @@ class Compared:
 
     @property
     def is_measured(self) -> bool:
-        """Whether both sides have a speed."""
+        """Whether A and B both have a run with a speed."""
         return self.comparison.ratio is not None
 
     @property
@@ -45,7 +45,7 @@ class Compared:
 
 
 def compared(pairing: Pairing) -> Compared:
-    """Compare the runs of a pairing.
+    """Compare the speeds of the runs of a pairing.
 
     Speed is in steps per second, or in tokens per second if steps of A and B differ in tokens.
     """
@@ -115,7 +115,11 @@ def all_sentences(comparisons: Sequence[Compared]) -> list[str]:
 
 
 def comparison_sentences(compared: Compared) -> Iterator[str]:
-    """Yield the verdict, its basis, and the runs without a step time."""
+    """Yield the sentences of one comparison.
+
+    They are about the verdict, how reliable it is, how to get one, how A and B differ, the crowded
+    runs, and the runs without a step time.
+    """
     yield _verdict(compared)
     if compared.is_measured:
         yield from _pooled(compared.pairing)
@@ -170,10 +174,7 @@ def _basis(compared: Compared) -> str:
 
 
 def _pooled(pairing: Pairing) -> Iterator[str]:
-    """If the runs have several seeds, yield a sentence with these seeds.
-
-    It reports that these runs are pooled: the comparison counts them as runs of one configuration.
-    """
+    """Yield a sentence if the runs have several seeds, because they count as one configuration."""
     seeds_of_runs = (run.values.get("seed") for run in (*pairing.runs, *pairing.others))
     seeds = sorted({seed for seed in seeds_of_runs if seed is not None})
     if len(seeds) > 1 and pairing.repeatable:
@@ -187,10 +188,10 @@ def _pooled(pairing: Pairing) -> Iterator[str]:
 
 
 def _apart(compared: Compared) -> Iterator[str]:
-    """Yield a sentence if each run of A is faster than each run of B, but there is no verdict.
+    """Yield a sentence if all runs of A are faster, or all are slower, than all runs of B.
 
-    Also yield it if each run of A is slower. The sentence explains that the runs are too few, or in
-    too few allocations. Yields nothing if A or B has fewer than three runs with a step time.
+    Yields nothing if there is a verdict, or if A or B has fewer than three runs with a step time.
+    The sentence explains why there is no verdict: the runs are too few, or in too few allocations.
     """
     a, b = (
         [_timing(run, in_tokens=compared.per == "tokens").speed for run in side if run.seconds]
@@ -242,7 +243,7 @@ def _remedy(compared: Compared) -> Iterator[str]:
 
 
 def _spread(compared: Compared) -> float | None:
-    """Return the standard deviation of the logarithms of speed around the mean of each side.
+    """Return the standard deviation of the logarithms of step times around the mean of each side.
 
     It is pooled over A and B. Returns None if no side has two runs.
     """
@@ -301,10 +302,10 @@ def _remarks(compared: Compared) -> Iterator[str]:
 
 
 def _difference(pairing: Pairing) -> Iterator[str]:
-    """Yield a sentence on the settings in which A and B differ, unless their names already show it.
+    """Yield a sentence on the settings in which A and B differ, unless their names show these.
 
-    If B is a published row, the sentence contains the sizes in the row. If A and B have the same
-    parameters, the sentence reports that.
+    If A and B have the same parameters, the sentence reports that. If B is a published row, the
+    sentence names only the sizes that the row contains.
     """
     if not pairing.repeatable:
         sizes = ", ".join(pairing.stated_sizes) or "no size"
@@ -332,7 +333,7 @@ def _as_text(value: object) -> str:
 
 
 def _place_of_published(compared: Compared) -> str:
-    """Return a sentence on how many runs took longer per step than the published row."""
+    """Return a text on how many runs took longer per step than the published row."""
     seconds = [run.seconds for run in compared.pairing.runs if run.seconds is not None]
     (published,) = (run.seconds or 0 for run in compared.pairing.others)
     slower, count = sum(run > published for run in seconds), len(seconds)

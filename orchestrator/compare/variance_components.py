@@ -1,7 +1,8 @@
 """Split the variation of runs into components of variance, by source.
 
-The logarithm of a run's step time is modelled as a sum. One part is fixed by the configuration. The
-hour, the allocation and the run itself add random parts, each with its own variance.
+The logarithm of a run's step time is modelled as a sum. One part is fixed by the configuration.
+Each factor, e.g. the hour or the allocation, and the run itself add random parts, each with its own
+variance.
 """
 
 from collections.abc import Hashable, Sequence
@@ -84,7 +85,10 @@ def pooled(groups: Sequence[Sequence[float]]) -> Component:
 
 
 def _columns(groups: Sequence[Hashable]) -> "np.ndarray":
-    """Return one column per group, with 1 in the rows of its members."""
+    """Return a matrix of 0 and 1 with a row per run and a column per group.
+
+    An entry is 1 if the run is in the group. groups: the group of each run.
+    """
     import numpy as np
 
     places = {group: index for index, group in enumerate(dict.fromkeys(groups))}

@@ -44,9 +44,9 @@ class Verdict(StrEnum):
 class Timing:
     """The speed of a run, in any unit, and where and when it ran.
 
-    allocation: the allocation of the run. If it is None, i.e. unknown, the run counts separately.
-    block: the number of the block within the allocation. place: the place of the run in its block.
-    A block orders its runs so that drift cancels.
+    allocation: the allocation of the run; None if not known. block: the number of the block within
+    the allocation. place: the place of the run in its block, in which runs are ordered so that
+    drift cancels.
     """
 
     speed: float
@@ -101,7 +101,11 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
-    """The runs of A, or of B, in one block: their mean logarithm of speed, and their mean place."""
+    """The runs of A, or of B, in one block or allocation, as one number of a comparison.
+
+    log_speed: the mean of the logarithms of speed. place: the mean place; None if a place is not
+    known. runs: the number of runs.
+    """
 
     allocation: str | None
     log_speed: float
@@ -203,7 +207,7 @@ def _verdict(interval: Interval | None) -> Verdict:
 
 
 def _grouped(timings: Sequence[Timing], *, by_block: bool) -> list[list[Timing]]:
-    """Return the runs grouped by allocation, or by block of an allocation.
+    """Return the runs grouped by allocation or, with `by_block`, by block within an allocation.
 
     A run whose allocation is not known forms its own group.
     """
@@ -223,7 +227,7 @@ def _unit(runs: Sequence[Timing]) -> _Unit:
 
 
 def _pairs(first: Sequence[Timing], second: Sequence[Timing]) -> list[tuple[_Unit, _Unit]]:
-    """Return the means of A and B in every block that contains both.
+    """Return a pair (A, B) for every block in which both have runs, each side with its mean speed.
 
     The speed that a block's runs share cancels in the difference of the two means. In the order
     A B B A, a drift by d per place also cancels: it moves the mean of A by (0 + 3d)/2 and the mean
