@@ -10,9 +10,11 @@ from orchestrator.common.expressions import compile_expression
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule of `exclude`: its path in the file, its text, and a function that applies it.
+    """A rule of `exclude`, which leaves out runs.
 
-    excludes: returns whether the rule leaves out a run, given the run's parameters by name.
+    where: the path of the rule in the campaign file. text: the rule as text, for messages.
+    excludes: a function that returns whether the rule leaves out a run, given the run's parameters
+    and sizes by name.
     """
 
     where: str

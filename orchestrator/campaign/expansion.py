@@ -26,7 +26,7 @@ Values = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The values of one run, by parameter, before they are checked.
+    """The values of one run, by parameter, as the campaign file gives them.
 
     where: the part of the campaign file that contains the entry, e.g. `include[0]`. inherited: the
     parameters whose values come only from the file's defaults.

@@ -164,8 +164,8 @@ def calibration_lines(calibrations: Calibrations) -> list[str]:
 def plan_totals(campaign: Campaign, states: States = NO_STATES) -> str:
     """Return one line: the number of runs in each state, the GPU-hours to start, and the notes.
 
-    states: as in `plan_table`. A run without a state counts as `to start` or `impossible`. The
-    notes are those of the campaign, e.g. on excluded runs.
+    states: the state of each run that `submit` will not start, by run id. The other runs count as
+    `to start` or `impossible`. The notes are those of the campaign, e.g. on excluded runs.
     """
     words = Counter(_state(planned, states) for planned in campaign.runs)
     hours = sum(

@@ -173,8 +173,8 @@ def _printable(log_outcome: Outcome | None) -> Outcome | None:
 def parse_outcomes(text: str) -> tuple[str, ...]:
     """Return the outcomes that `--only` lists, e.g. `timeout,oom`; for an empty text, all failures.
 
-    `unknown` is not among these failures, but a text may list it. Raises UserError for a word that
-    `--only` does not accept, e.g. `completed`.
+    Failures are all outcomes that `--only` accepts, except `unknown`. Raises UserError for a word
+    that `--only` does not accept, e.g. `completed`.
     """
     words = tuple(word.strip() for word in text.lower().split(",") if word.strip())
     unknown = [word for word in words if word not in UNSUCCESSFUL]

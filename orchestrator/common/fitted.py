@@ -71,9 +71,10 @@ class _Shown:
 
     @property
     def least(self) -> int:
-        """The smallest readable width: for numbers the natural width, for texts a fixed limit.
+        """The smallest width at which the column is readable.
 
-        If the natural width of texts is below the limit, it is also their smallest width.
+        For numbers, this is the natural width. For texts, it is the natural width or `_LEAST_TEXT`,
+        whichever is smaller.
         """
         return self.natural if self.number else min(self.natural, _LEAST_TEXT)
 
