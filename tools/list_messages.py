@@ -1,4 +1,4 @@
-"""List every sentence that a user can see, with its file and line, to be read from top to bottom.
+"""List every sentence that a user of teralog can see, with its file and line.
 
     python tools/list_messages.py                 list all sentences
     python tools/list_messages.py orchestrator    list those of the files under a path
@@ -36,7 +36,7 @@ _PATTERN = re.compile(r"\(\?|\\[bdsSw.|(\[{+*]|\[0-9|\[\^")
 class Message:
     """A text that a user can see.
 
-    line: its line number from 1, or 0 if the text has none.
+    line: the line of the file in which the text begins, the first being 1; 0 for help texts.
     """
 
     file: str
@@ -71,7 +71,7 @@ def help_messages(command: click.Command, name: str) -> Iterator[Message]:
 
 
 def python_messages(source: str) -> Iterator[tuple[int, str]]:
-    """Yield the line and the text of each string literal that is a sentence."""
+    """Yield each string literal of Python source that is a sentence: its line and its text."""
     tree = ast.parse(source)
     left_out = {id(node) for node in (*_docstrings(tree), *_types(tree))}
     for node in ast.walk(tree):
@@ -94,7 +94,7 @@ def template_messages(source: str) -> Iterator[tuple[int, str]]:
 
 
 def script_messages(source: str) -> Iterator[tuple[int, str]]:
-    """Yield the string literals of JavaScript that are sentences."""
+    """Yield each string literal of JavaScript that is a sentence: its line and its text."""
     for number, line in enumerate(source.splitlines(), 1):
         if not line.lstrip().startswith(("//", "*", "/*")):
             for match in _SCRIPT_TEXT.finditer(line):
@@ -152,7 +152,7 @@ def _docstrings(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def _types(tree: ast.AST) -> Iterator[ast.AST]:
-    """Yield the type annotations of arguments and results, whose strings are not messages."""
+    """Yield the nodes of type annotations; strings within them are not messages."""
     for node in ast.walk(tree):
         match node:
             case ast.arg(annotation=kind) | ast.FunctionDef(returns=kind) if kind is not None:
@@ -160,7 +160,10 @@ def _types(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def _text(node: ast.Constant | ast.JoinedStr) -> str | None:
-    """Return the text of a string literal, with placeholders; None if it is not a string."""
+    """Return the text of a string literal; None for a literal that is not a string.
+
+    In an f-string, each value is shown as a placeholder, e.g. `{path}`.
+    """
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else None
     return "".join(_placeholder(part) for part in node.values)

@@ -1,6 +1,7 @@
-"""Build the page about the fields of log formats from the formats' declarations.
+"""Build the page that lists the fields of log formats.
 
-The tool `record_reference` calls this module.
+The fields of declared formats come from their declarations. The tool `record_reference` calls this
+module.
 """
 
 import re
@@ -25,7 +26,7 @@ its value, and the number by which `parse` divides the value.
 
 
 def log_fields() -> str:
-    """Return a page with the fields of each declared format, and the names of other formats."""
+    """Return a page with each declared format and its fields, and the names of other formats."""
     declared = [
         log_format.parse.declaration
         for log_format in DECLARED
@@ -49,9 +50,9 @@ def _row(declaration: Declaration) -> str:
 
 
 def _label(field: Field) -> str:
-    """Return the text that precedes a field's value in a log, marked as code for a table.
+    """Return the text that precedes a field's value in a log, as markdown code for a table.
 
-    If that text has no letters, it is followed by "…" and the text that follows the value.
+    If that text has no letters, the text that follows the value comes after it: `before` … `after`.
     """
     look_behind = re.sub(r"\(\?(?:<?[!=])(?:[^()]|\([^()]*\))*\)", "", field.before)
     before = _words(look_behind)
@@ -64,13 +65,16 @@ def _label(field: Field) -> str:
 
 
 def _words(pattern: str) -> str:
-    """Return a regular expression as readable text, without escapes, as code for a table."""
+    r"""Convert a regular expression to readable text, as markdown code for a table.
+
+    For example, `\.` becomes `.`.
+    """
     text = re.sub(r"\\(.)", r"\1", pattern.replace(" +", " ").replace("(?:", "("))
     return "`" + _escaped(text).strip(" ,") + "`"
 
 
 def _escaped(text: str) -> str:
-    """Return a text with the characters escaped that a table cell of markdown cannot contain."""
+    """Return a text with each `|` escaped, because a `|` would end a cell of a markdown table."""
     return text.replace("|", r"\|")
 
 

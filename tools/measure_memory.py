@@ -1,9 +1,9 @@
 """Measure the memory of tensors while the gpt workload trains, and compare it with the forecast.
 
 A TorchDispatchMode sees every allocation of a tensor, including those of the backward pass and of
-DDP's buckets, and counts it until its storage is freed. The highest sum is what
-`torch.cuda.max_memory_allocated` would report, on any device. Memory that an operation uses
-internally is not seen. Needs the `train` extra and no GPU:
+DDP's buckets. It adds the bytes of the tensor's storage to a sum, and subtracts them when the
+storage is freed. The highest sum is what `torch.cuda.max_memory_allocated` would report, on any
+device. Memory that an operation uses internally is not seen. Needs the `train` extra and no GPU:
 
     python tools/measure_memory.py        prints a table of docs/background/memory-accuracy.md
 """
@@ -75,7 +75,7 @@ class Tally(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        """Run an operation of torch; add the bytes of the tensors that it returns to the sum."""
+        """Run an operation of torch, and call `count` with each tensor that it returns."""
         result = func(*args, **(kwargs or {}))
         for leaf in tree_leaves(result):
             if isinstance(leaf, Tensor):
@@ -83,7 +83,7 @@ class Tally(TorchDispatchMode):
         return result
 
     def count(self, tensor: Tensor) -> None:
-        """Add the bytes of a tensor's storage to the sum, and raise the peak if the sum is higher.
+        """Add the bytes of a tensor's storage to `now`; `peak` becomes `now` if `now` is higher.
 
         A storage that several tensors share is added only once. Tensors on the meta device are not
         counted.
@@ -103,14 +103,19 @@ class Tally(TorchDispatchMode):
         self.peak = max(self.peak, self.now)
 
     def forget(self, key: int) -> None:
-        """Subtract the bytes of a freed storage from the sum. key: the storage's key in `alive`."""
+        """Subtract the bytes of a freed storage from `now`.
+
+        key: identifies the storage in the dictionary `alive`.
+        """
         self.now -= self.alive.pop(key, 0)
 
 
 def measure(settings: Settings) -> None:
     """Train three iterations on this rank; rank 0 prints the bytes of its tensors as JSON.
 
-    rest: the bytes at the end. peak: the most bytes in use at once during the iterations.
+    The keys of the JSON:
+    rest: the bytes in use after the last iteration.
+    peak: the most bytes in use at once during the iterations.
     """
     importlib.import_module("torch._dynamo")  # it cannot be loaded within ZeRO's Init
     device = torch.device("cpu")
@@ -137,9 +142,10 @@ def measure(settings: Settings) -> None:
 
 
 def case(values: dict[str, Any]) -> Run:
-    """Return the run for a row of the table. values: its parameters, e.g. the strategy.
+    """Return the run whose memory a row of the table shows.
 
-    It has two ranks. Under ZeRO its communication buckets are small.
+    values: the parameters of the run, e.g. the strategy. The run has two ranks. Under ZeRO, its
+    communication buckets are small.
     """
     zero = dict(BUCKETS) if values["strategy"] != "ddp" else {}
     if values["strategy"] == "zero3":
@@ -155,7 +161,9 @@ def case(values: dict[str, Any]) -> Run:
 def measured(run: Run, folder: Path) -> dict[str, int]:
     """Train a run; return how many bytes the tensors of its rank 0 use.
 
-    rest: the bytes at the end. peak: the most bytes in use at once.
+    The keys of the result:
+    rest: the bytes in use after the last iteration.
+    peak: the most bytes in use at once.
     """
     names = Settings.__dataclass_fields__
     chosen = {name: value for name, value in sizes(run).items() if name in names}
@@ -181,7 +189,10 @@ def measured(run: Run, folder: Path) -> dict[str, int]:
 
 
 def row(values: dict[str, Any], folder: Path) -> str:
-    """Return the table row of a case: measured and forecast bytes of tensors, in MiB."""
+    """Return the table row for a run: the measured and the forecast memory of tensors, in MiB.
+
+    values: the parameters of the run. folder: gets the run's configuration files.
+    """
     run = case(values)
     placement = FRAMEWORKS[run.framework].model.placement(run)
     expected = placement and forecast(run, placement)

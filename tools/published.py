@@ -1,9 +1,9 @@
-"""Rebuild the markdown of results/published/ from its numbers; part of `make record`.
+"""Write the markdown pages of results/published/ again from their CSV files; part of `make record`.
 
-There is one folder per page. `source.yaml` contains the page's author and the notes for its tables.
-Each CSV file contains the numbers of one table, as the page prints them. The tool writes the same
-tables as markdown, with TFLOPs computed again. It also writes the findings of `teralog
-check-tables` in these tables.
+Each page has a folder. `source.yaml` contains the page's author and the notes for its tables. Each
+CSV file contains the numbers of one table, as the page prints them. The tool writes these tables as
+markdown, with TFLOPs computed again. It also writes the contradictions that `teralog check-tables`
+finds in these tables.
 """
 
 import csv
@@ -79,13 +79,16 @@ class Published:
 
 
 def sources() -> dict[str, dict[str, Any]]:
-    """Return the content of each source.yaml, by the names of the pages' folders."""
+    """Return the content of each page's source.yaml, by the name of the page's folder."""
     files = sorted(PUBLISHED.glob("*/source.yaml"))
     return {file.parent.name: yaml.safe_load(file.read_text()) for file in files}
 
 
 def tables(page: str, source: dict[str, Any]) -> Iterator[Published]:
-    """Yield the tables of a page, in the order of the page."""
+    """Yield the tables of a page, in the order of the page.
+
+    source: the content of the page's source.yaml.
+    """
     general: dict[str, int] = {
         key: source[key] for key in ("seq_length", "factor") if key in source
     }
@@ -110,7 +113,10 @@ def recomputed(table: Published, row: dict[str, str]) -> float | None:
 
 
 def markdown(page: str, source: dict[str, Any]) -> str:
-    """Return the page's tables as markdown."""
+    """Return the markdown of a page, with its tables.
+
+    source: the content of the page's source.yaml.
+    """
     place = f"[{source['title']}]({source['url']})" if "url" in source else source["title"]
     origin = [f"Source: {place}", source.get("organisation"), source["date"], source.get("gpu")]
     parts = [f"# {source['title']}", "; ".join(part for part in origin if part) + "."]
@@ -121,7 +127,7 @@ def markdown(page: str, source: dict[str, Any]) -> str:
 
 
 def findings() -> str:
-    """Return the output of `teralog check-tables --json` for the pages."""
+    """Return the output of `teralog check-tables --json` for all pages in results/published."""
     names = [f"{(PUBLISHED / page).relative_to(ROOT)}.md" for page in sources()]
     before = Path.cwd()
     os.chdir(ROOT)

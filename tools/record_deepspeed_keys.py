@@ -64,9 +64,10 @@ class RecordingDict(dict[str, Any]):
 
 
 def known_keys() -> dict[str, list[str]]:
-    """Return the keys that DeepSpeed knows, by section, including keys that it has removed.
+    """Return the keys that DeepSpeed knows in each section of its configuration.
 
-    A section is named by its dotted path; "" is the top level.
+    The result includes keys that DeepSpeed has removed. The name of a section is its dotted path;
+    "" is the top level.
     """
     from deepspeed.runtime.config import DeepSpeedConfig
 
@@ -82,10 +83,10 @@ def known_keys() -> dict[str, list[str]]:
 
 
 def renamed_keys() -> dict[str, dict[str, str]]:
-    """Return the old and alternative names of DeepSpeed's keys; for each name, the key to use.
+    """Return for each section the old and alternative names of keys; for each name, the key to use.
 
-    The result has one dictionary per section. An alternative name is the name of a pydantic field
-    that has an alias: the alias is the key.
+    If a pydantic field has an alias, the alias is the key, and the field's name is an alternative
+    name.
     """
     from deepspeed.runtime.precision_config import BFLOAT16, BFLOAT16_OLD
 
@@ -97,7 +98,10 @@ def renamed_keys() -> dict[str, dict[str, str]]:
 
 
 def earlier_keys() -> dict[str, list[str]]:
-    """Return the keys, by section, that DeepSpeed has removed, and now refuses or ignores."""
+    """Return for each section the keys that earlier versions of DeepSpeed accepted.
+
+    Today, DeepSpeed refuses or ignores these keys.
+    """
     from deepspeed.runtime.config import _REMOVED_TOP_LEVEL_CONFIG_KEYS, _REMOVED_ZERO_CONFIG_KEYS
 
     removed = {
@@ -118,7 +122,10 @@ def _today(model: Any, name: str) -> str:
 
 
 def _fields(model: Any) -> dict[str, Any]:
-    """Return the fields of a pydantic model by name, and by alias if a field has one."""
+    """Return the fields of a pydantic model by their names; a field with an alias is in it twice.
+
+    Its second key is the alias.
+    """
     return {
         name: field
         for own, field in model.model_fields.items()
@@ -145,7 +152,7 @@ def _validated() -> dict[str, Any]:
 
 
 def main() -> None:
-    """Rewrite the record of DeepSpeed's keys."""
+    """Write the keys that the installed DeepSpeed accepts into their data file."""
     import deepspeed
 
     record = {

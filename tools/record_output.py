@@ -33,7 +33,7 @@ def commands(text: str) -> list[str]:
 
 
 def outputs(text: str) -> list[tuple[str, str]]:
-    """Return each command of a page with the output below it, in order."""
+    """Return each command of a page with the output that the page shows for it, in order."""
     parts = (
         part
         for block in _BLOCK.findall(text)
@@ -44,7 +44,7 @@ def outputs(text: str) -> list[tuple[str, str]]:
 
 
 def run_commands(listed: list[str]) -> Iterator[tuple[str, str]]:
-    """Run the commands; yield each with its output, stdout and stderr together."""
+    """Run commands one after another; yield each with its output, stdout and stderr together."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     # With locks of their own they wait for no runs of other programs.
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as locks:

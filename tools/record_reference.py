@@ -108,7 +108,10 @@ def frameworks() -> str:
 
 
 def commands_page(title: str, commands: Sequence[click.Command]) -> str:
-    """Return a page for some commands; the site inserts their help into it with sphinx-click."""
+    """Return a page about some commands, without the commands' help.
+
+    sphinx-click inserts the help when the site is built.
+    """
     listed = ", ".join(f"`{command.name}`" for command in commands)
     directives = "\n".join(
         f".. click:: {_place(command)}\n   :prog: teralog {command.name}\n   :nested: full\n"
@@ -122,7 +125,7 @@ def commands_page(title: str, commands: Sequence[click.Command]) -> str:
 
 
 def _place(command: click.Command) -> str:
-    """Return the module and the name of a command, in the form that sphinx-click expects."""
+    """Return the name by which sphinx-click finds a command: `module:variable`."""
     module = command.callback.__module__
     names = (name for name, value in vars(sys.modules[module]).items() if value is command)
     return f"{module}:{next(names)}"
@@ -153,7 +156,11 @@ def _wrapped(text: str) -> str:
 
 
 def _table(title: str, kind: type) -> str:
-    """Return a table of the fields of a dataclass: name, values, default and description."""
+    """Return a markdown table with a row per field of a dataclass.
+
+    The columns are the field's name, the values that it accepts, its default, and its meaning.
+    title: the title of the first column.
+    """
     head = f"| {title} | values | default | meaning |\n|---|---|---|---|\n"
     return head + "".join(_rows(kind))
 
@@ -171,7 +178,10 @@ def _rows(kind: type) -> Iterator[str]:
 
 
 def _values(schema: dict[str, Any]) -> str:
-    """Return the values that a key accepts: a list of values, or their type and limits."""
+    """Return a text that lists the values that a key accepts, or their type and limits.
+
+    schema: the JSON schema of the key.
+    """
     if "anyOf" in schema:
         accepted = [option for option in schema["anyOf"] if option.get("type") != "null"]
         return " or ".join(dict.fromkeys(_values(option) for option in accepted))
@@ -186,7 +196,7 @@ def _values(schema: dict[str, Any]) -> str:
 
 
 def _text(value: Any) -> str:
-    """Return a value in the form of a campaign file; return an empty text for None."""
+    """Return a value as a campaign file contains it, marked as code; an empty text for None."""
     if value is None or value is dataclasses.MISSING:
         return ""
     return f"`{value if isinstance(value, str) else json.dumps(value)}`"

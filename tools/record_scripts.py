@@ -31,7 +31,7 @@ TITLE = re.compile(r"^# Campaign (?P<campaign>.+), run (?P<run>\w+): .*$", re.MU
 
 @dataclass(frozen=True)
 class Script:
-    """A rendered job script, with its framework and launcher.
+    """A job script, and the framework and launcher of its run.
 
     Scripts with the same framework and launcher are very similar. So only the first of them is
     recorded whole.
@@ -78,9 +78,9 @@ def recorded(name: str) -> str:
 
 
 def rebuilt(base: str, difference: str) -> str:
-    """Return the script that a base and a recorded difference give together.
+    """Return the script that results from applying a recorded difference to its base script.
 
-    Raises ValueError if the lines that a hunk replaces are not in the base.
+    Raises ValueError if lines that the difference replaces are not in the base.
     """
     head, *hunks = re.split("^@@\n", difference, flags=re.MULTILINE)
     done, rest = "", retitled(base, head.splitlines()[1].removeprefix("+++ "))
@@ -94,9 +94,10 @@ def rebuilt(base: str, difference: str) -> str:
 
 
 def retitled(text: str, title: str) -> str:
-    """Return a script with another title line, and with the campaign and run id of this title.
+    """Return a script with the title line `title`.
 
-    The new campaign and the new run id replace the script's own everywhere.
+    The campaign and the run id in this title replace the script's earlier campaign and run id
+    everywhere in the script.
     """
     old, new = TITLE.search(text), TITLE.search(title)
     for part in ("campaign", "run"):
@@ -105,7 +106,10 @@ def retitled(text: str, title: str) -> str:
 
 
 def difference_from(name: str, base: str, text: str) -> str:
-    """Return the difference of a script from a base script, with as little context as possible."""
+    """Return the difference between the script `base` and the later script `text`.
+
+    name: the name of the base. The difference contains as few unchanged lines as possible.
+    """
     title = TITLE.search(text)[0]
     before = retitled(base, title).splitlines(keepends=True)
     for context in count():

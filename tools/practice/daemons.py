@@ -1,4 +1,4 @@
-"""Start the daemons of a practice cluster, in the order of their dependencies."""
+"""Start the daemons of a practice cluster; each starts after the daemons that it needs."""
 
 import os
 import pwd
@@ -18,7 +18,10 @@ _START_SECONDS = 60
 
 
 class Daemons:
-    """The daemons of one cluster, which run in the foreground as children of this process."""
+    """The daemons of a practice cluster, which run in the foreground.
+
+    They are children of this process.
+    """
 
     def __init__(self, plan: Plan, ports: tuple[int, ...]) -> None:
         self._plan = plan

@@ -8,7 +8,10 @@ from practice.running import Cluster
 
 
 def kill(cluster: Cluster, daemon: str) -> None:
-    """Kill the daemon `slurmctld`, or the slurmd of the node with this name; jobs keep running."""
+    """Kill a daemon of a cluster; jobs keep running.
+
+    daemon: `slurmctld`, or the name of a node, whose slurmd is killed.
+    """
     pid = int((cluster.plan.folder / "run" / f"{daemon}.pid").read_text())
     os.kill(pid, signal.SIGKILL)
     wait_until(lambda: not _lives(pid), lambda: f"{daemon} does not end")

@@ -1,8 +1,9 @@
-"""Keep a practice cluster running: start its daemons, and end all of its processes.
+"""Keep a practice cluster running: start its daemons, and at the end kill all of its processes.
 
 There are two processes, and each cleans up if the other is killed. The outer process waits. The
-daemons are children of the inner process, which also adopts daemons and jobs that go into the
-background. So all processes of the cluster are known, and none has to be searched for by name.
+daemons are children of the inner process. It also adopts daemons and jobs that go into the
+background. So all processes of the cluster are descendants of the inner process, and none has to be
+searched for by name.
 """
 
 import contextlib
@@ -27,9 +28,9 @@ from practice.processes import adopt_orphans, end_descendants, reap, signal_when
 
 
 def order(plan: Plan, *, bound: bool) -> str:
-    """Return the text that `hold` reads: JSON with the plan and `bound`.
+    """Return the text that `hold` reads: JSON with `plan` and `bound`.
 
-    bound: whether the cluster ends with the process that started it.
+    bound: whether the cluster ends when the process that started it ends.
     """
     return json.dumps({"plan": {**asdict(plan), "folder": str(plan.folder)}, "bound": bound})
 
@@ -37,8 +38,8 @@ def order(plan: Plan, *, bound: bool) -> str:
 def hold(text: str) -> NoReturn:
     """Keep a cluster running until SIGTERM or, if `bound` is true, until standard input is closed.
 
-    text: the plan and `bound`, as `order` returns them. SIGUSR1 to the inner process, whose pid is
-    in `holder.pid`, restarts the daemons that have ended.
+    text: the JSON that `order` returns. If the inner process gets SIGUSR1, it starts the daemons
+    again that have ended. The pid of the inner process is in the file `holder.pid`.
 
     Prints one line on stdout when the cluster is ready, or when it cannot start:
     `{"ready": seconds}` or `{"problem": sentence}`.

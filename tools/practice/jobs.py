@@ -10,10 +10,10 @@ from practice.running import Cluster
 
 
 def submit(cluster: Cluster, body: str, *options: str, folder: Path) -> str:
-    """Submit a bash script with these lines from a folder, and return the job's id.
+    """Submit a bash script from a folder, and return the job's id.
 
-    The job writes its output to `ID.out` in that folder. Raises PracticeError, with sbatch's
-    message, if Slurm refuses the job.
+    body: the lines of the script. options: options of sbatch. The job writes its output to `ID.out`
+    in `folder`. Raises PracticeError, with sbatch's message, if Slurm refuses the job.
     """
     script = folder / "job.sh"
     script.write_text(f"#!/bin/bash\n{body}\n")
@@ -24,7 +24,10 @@ def submit(cluster: Cluster, body: str, *options: str, folder: Path) -> str:
 
 
 def state(cluster: Cluster, job: str) -> str:
-    """Return a job's state, e.g. PENDING; for an array, the sorted states of its tasks."""
+    """Return a job's state, e.g. PENDING.
+
+    For an array, returns the different states of its tasks, sorted and separated by spaces.
+    """
     listed = cluster.run(
         "squeue", "--noheader", "--array", "--states=all", f"--jobs={job}", "--format=%T"
     )
@@ -94,7 +97,10 @@ def _update(cluster: Cluster, *words: str) -> None:
 
 
 def clear(cluster: Cluster) -> None:
-    """End all jobs and bring all nodes back to the initial state."""
+    """End all jobs, and wait until all nodes are idle.
+
+    Nodes that are down or drained are resumed.
+    """
     if jobs := cluster.run("squeue", "--noheader", "--format=%A").stdout.split():
         cluster.run("scancel", *jobs)
 

@@ -1,4 +1,4 @@
-"""The packages of the practice cluster: find missing ones, and install them."""
+"""Find and install the Debian packages that a practice cluster needs."""
 
 import os
 import shlex
@@ -43,7 +43,10 @@ install "$@" || { get update; install "$@"; }
 
 
 def missing_packages(*, with_accounting: bool) -> list[str]:
-    """Return the Debian packages that a cluster still needs here."""
+    """Return the Debian packages that a practice cluster needs and this machine lacks.
+
+    with_accounting: whether the cluster runs slurmdbd and MariaDB, which need more packages.
+    """
     needed = {**_PACKAGES, **(_ACCOUNTING_PACKAGES if with_accounting else {})}
     return [package for package, sign in needed.items() if not _is_there(sign)]
 
@@ -80,9 +83,9 @@ def _is_there(sign: str) -> bool:
 
 
 def _as_root() -> list[str] | None:
-    """Return the first words of a command that runs as root; None if that is impossible.
+    """Return words that make apt-get run as root if they precede the command; none for root itself.
 
-    It is impossible if sudo is missing or needs a password, or if apt is missing.
+    Returns None if sudo is missing or needs a password, or if apt-get is missing.
     """
     if shutil.which("apt-get", path=SEARCH_PATH) is None:
         return None

@@ -1,4 +1,4 @@
-"""Define a practice cluster, and the texts of its configuration files."""
+"""Describe a practice cluster, and make the texts of its configuration files."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -123,7 +123,7 @@ def files(plan: Plan, host: Host) -> Mapping[str, str]:
 
 
 def accounts(user: str) -> str:
-    """Return commands for sacctmgr that add the cluster, two QOS, an account and a user."""
+    """Return commands for sacctmgr that add the cluster, two QOS, an account and `user`."""
     return f"""\
 add cluster practice
 add qos dev MaxWall=2:00:00 Flags=DenyOnLimit Priority=100
@@ -239,10 +239,10 @@ StorageLoc=slurm
 
 
 def _hosts(plan: Plan, host: Host) -> str:
-    """Return a hosts file with one loopback address per node, so that programs see different hosts.
+    """Return a hosts file in which each node has its own loopback address.
 
-    Each IPv4 address is also listed in IPv6 form: torch asks for IPv6 addresses, and libnss_wrapper
-    does not convert IPv4 addresses.
+    So programs see the nodes as different hosts. Each IPv4 address is also listed in IPv6 form:
+    torch asks for IPv6 addresses, and libnss_wrapper does not convert IPv4 addresses.
     """
     names = {str(IPv4Address("127.0.1.1") + index): name for index, name in enumerate(plan.nodes)}
     lines = [f"{address} {name}\n::ffff:{address} {name}" for address, name in names.items()]
@@ -265,7 +265,8 @@ end
 def _task_prolog(plan: Plan) -> str:
     """Return the script that Slurm runs before each task of a job.
 
-    It makes programs see the node's name as host name, and find the addresses of other nodes.
+    With it, the programs of a task see the node's name as host name, and find the addresses of
+    other nodes.
     """
     return f"""\
 #!/bin/sh

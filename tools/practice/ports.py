@@ -13,10 +13,11 @@ _PORTS = range(10_000, 20_000)
 
 @contextmanager
 def reserved_ports(count: int) -> Iterator[tuple[int, ...]]:
-    """Yield ports of 127.0.0.1 that no other program, and no other call of this function, gets.
+    """Reserve `count` free ports of 127.0.0.1 for a `with` block, and yield them.
 
-    Each port is bound without SO_REUSEADDR; this fails if another program uses the port. Then the
-    port is opened to programs that listen and set SO_REUSEADDR, e.g. Slurm's daemons.
+    Other programs, and other calls of this function, do not get these ports. Each port is bound
+    without SO_REUSEADDR; this fails if another program uses the port. After that, programs that set
+    SO_REUSEADDR can listen at the port. Slurm's daemons do this.
     """
     with ExitStack() as stack:
         yield tuple(islice(_free_ports(stack), count))

@@ -13,7 +13,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def adopt_orphans() -> None:
-    """Make this process the parent of each descendant that loses its parent, such as a daemon."""
+    """Make this process the new parent of each descendant whose parent ends, e.g. of a daemon."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
@@ -30,7 +30,10 @@ def reap() -> None:
 
 
 def end_descendants() -> None:
-    """Kill all descendants of this process until none is left; first call `adopt_orphans`."""
+    """Kill all descendants of this process, and return when none is left.
+
+    Call `adopt_orphans` before; without it, descendants whose parents have ended are not found.
+    """
     while pids := _descendants():
         for pid in pids:
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -40,7 +43,7 @@ def end_descendants() -> None:
 
 
 def _descendants() -> list[int]:
-    """Return the pids of this process's descendants, including zombies, to be collected."""
+    """Return the pids of this process's descendants, including zombies."""
     children = defaultdict(list)
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():

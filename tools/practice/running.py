@@ -26,8 +26,8 @@ _END_SECONDS = 20
 class Cluster:
     """A running practice cluster.
 
-    process: keeps the cluster running, and ends it when the pipe to its standard input is closed.
-    start_seconds: how long it took until all nodes were idle.
+    process: the process that keeps the cluster running. It ends the cluster when the pipe to its
+    standard input is closed. start_seconds: how long it took until all nodes were idle.
     """
 
     plan: Plan
@@ -36,7 +36,7 @@ class Cluster:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """Return the environment for commands on this cluster: SLURM_CONF, and PATH."""
+        """Return the environment for commands on this cluster, with its SLURM_CONF and PATH."""
         return command_environment(self.plan)
 
     def run(self, *command: str, cwd: Path | None = None) -> "subprocess.CompletedProcess[str]":
@@ -95,7 +95,10 @@ def running(plan: Plan) -> Iterator[Cluster]:
 
 
 def is_up(folder: Path) -> bool:
-    """Return whether a cluster runs in a folder, i.e. a process has locked the folder."""
+    """Return whether a practice cluster is running in a folder.
+
+    A running cluster holds a lock on its folder.
+    """
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except FileNotFoundError:
