@@ -86,7 +86,7 @@ LAUNCH_ANCHORS = tuple(_PATTERNS)
 
 
 def launch_signs(candidate: Candidate) -> Sequence[tuple[LaunchSign | None, Candidate]]:
-    """Return the signs of a launch on a line, each with the text from this sign up to the next one.
+    """Return the launch signs on a line, each with the text from this sign up to the next sign.
 
     If a newline between two runs is missing, one line may contain the end of one run and the start
     of another. So the text before the first sign comes first, with None instead of a sign. A line

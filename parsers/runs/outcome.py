@@ -4,8 +4,9 @@ Failures cause further failures: one rank runs out of memory, the others lose th
 launcher kills the rest and Slurm cancels the step. So each message has a weight. A lower weight
 wins over a higher one, wherever the lines are. Among lines of equal weight the first one wins.
 
-A line that reports the end of training ends a run: the run survived everything before it, and
-everything after it is cleaning up, until a line shows that another run starts in the same log.
+A line that reports the end of training has the lowest weight. The run survived all failures before
+this line. The lines after it belong to the cleaning up, until a line shows that another run starts
+in the same log.
 """
 
 import dataclasses
@@ -237,8 +238,8 @@ def read_outcome(
     """Return the outcome of the run in a log; of the last run, if the log contains several.
 
     While a program still writes the log, pass `complete=False`. A half-written last line is then
-    not read, and None means that the run has not ended. A complete log without an end is TRUNCATED.
-    count_lines: include the number of the line. Raises OSError.
+    not read, and None means that no line shows an end yet. A complete log without an end is
+    TRUNCATED. count_lines: whether the outcome contains the number of its line. Raises OSError.
     """
     outcome = _last_ends(log, Bounds(complete=complete), count_lines).outcome()
     return outcome or (Outcome(kind=OutcomeKind.TRUNCATED) if complete else None)

@@ -43,10 +43,11 @@ def read_pair(
 ) -> list[LogRun]:
     """Return the runs of an output log and an error log that belong together.
 
-    If each log contains exactly one launch, it is the same launch. The result is then one run with
-    the records of both logs, and its outcome contains the name of the log that shows it. Otherwise
-    the launches cannot be matched, and the runs of the output log are returned before those of the
-    error log. The other arguments are those of `parsers.runs.reading.read`. Raises OSError.
+    If each of the two logs contains exactly one launch, both show the same launch. The result is
+    then one run with the records of both logs, and its outcome contains the name of the log that
+    shows it. Otherwise the launches cannot be matched. The result is then the runs of the output
+    log, and after them those of the error log. The other arguments are those of
+    `parsers.runs.reading.read`. Raises OSError.
     """
     runs = [
         read(

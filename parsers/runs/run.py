@@ -44,7 +44,7 @@ class RunSegment:
     def skipped_steps(self) -> list[SkippedStep]:
         """The steps that were skipped because of an overflow, each once.
 
-        There are none if the program's lines contain only how many were skipped.
+        The list is empty if the program reports only the number of skipped steps.
         """
         return merge_skipped(self.records)
 

@@ -67,9 +67,10 @@ def exception_line(block: bytes) -> tuple[int, int, str] | None:
     Returns the line's offset in the block, how many lines it is below the first, and its text
     without label. Lines of other ranks and of loggers within the traceback are skipped. If
     exceptions are chained, the line of the first exception, the cause, is returned. If the block
-    ends before the exception, the traceback's first line is returned. Returns None if the block
-    does not begin with a traceback, i.e. if its first line has further text at its end, or if no
-    frames come after it.
+    ends before the exception, the traceback's first line is returned.
+
+    Returns None if the block does not begin with a traceback: if its first line has further text at
+    its end, or if other text follows instead of frames.
     """
     lines = io.BytesIO(block)  # gives a line at a time: the first ones are often enough
     header_text = decode(lines.readline()).rstrip()

@@ -46,9 +46,9 @@ class Appended:
     """The records that were added to a log since the last call.
 
     state: the value to pass to the next call.
-    restarted: why the log was read from its beginning again, e.g. `has become shorter; …`; a
-    sentence without its subject, the name of the log. None if reading continued where the last call
-    had stopped, or if this was the first call.
+    restarted: why the log was read from its beginning again, e.g. "has become shorter; ..."; with
+    the log's name in front, it is a sentence. None if reading continued where the last call had
+    stopped, or if this was the first call.
     """
 
     records: tuple[Record, ...]

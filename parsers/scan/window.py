@@ -22,9 +22,10 @@ _OVERRUN_BYTES = 2**16
 class Bounds:
     """How much of a log is in memory, and how long a line may be.
 
-    chunk_bytes: how many bytes are read at a time. line_limit: the longest line that is returned.
-    lookahead_bytes: a report may have further lines up to this far behind its first line; until
-    they are read, the first line stays in memory.
+    chunk_bytes: how many bytes are read at a time.
+    line_limit: the length of the longest line that is returned.
+    lookahead_bytes: up to how many bytes after its first line a report may have further lines. The
+    first line stays in memory until these bytes are read.
     complete: whether a last line without newline is whole.
     """
 

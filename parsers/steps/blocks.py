@@ -89,7 +89,7 @@ class StepBlock:
         )
 
     def only(self, kept: Iterable[bool]) -> "StepBlock":
-        """Return the reports for which the mask is true."""
+        """Return the reports for which `kept`, with a bool per report, is true."""
         which = list(kept)
         return StepBlock(
             {name: [*compress(column, which)] for name, column in self.columns.items()}
@@ -111,8 +111,8 @@ Part = Record | StepBlock
 class Records(Sequence[Record]):
     """The records of a launch, in order.
 
-    Steps that are stored as columns are made when a caller needs them. parts: the records as they
-    are stored: columns of step reports (`StepBlock`), and single records.
+    parts: how the records are stored: step reports as columns (`StepBlock`), all others one by one.
+    A step report in columns becomes a record of its own (`Step`) only when a caller needs it.
     """
 
     def __init__(self, parts: Iterable[Part]) -> None:
@@ -122,7 +122,7 @@ class Records(Sequence[Record]):
 
     @cached_property
     def settings(self) -> list[Setting]:
-        """The settings among the records. A log may have far more settings than other records."""
+        """The settings among the records."""
         return [part for part in self.parts if isinstance(part, Setting)]
 
     @cached_property
@@ -162,7 +162,7 @@ class Records(Sequence[Record]):
 
 
 def record_parts(records: Iterable[Part]) -> Iterable[Part]:
-    """Return the parts of some records: columns of step reports, and single records."""
+    """Return some records as they are stored: columns of step reports, and single records."""
     return records.parts if isinstance(records, Records) else records
 
 

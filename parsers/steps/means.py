@@ -13,10 +13,12 @@ from parsers.steps.blocks import Part, StepBlock, joined_steps
 
 
 def step_means(parts: Sequence[Part], resumed_from: int | None) -> StepBlock:
-    """Return the steps of one launch, each with its `log_interval` if it can be determined.
+    """Return the step reports of one launch, each with its `log_interval` if it is known.
 
-    The interval is the distance to the previous report of the same program, but at most the
-    configured interval, because a report may be missing. `_first_interval` treats the first report.
+    log_interval: over how many iterations the report's time is the mean. It is the distance to the
+    previous report of the same program, but at most the configured interval, because a report may
+    be missing. For the first report, it is computed from the checkpoint's iteration
+    (`resumed_from`), the second report or the configuration.
 
     One line is left out. Since core 0.16, Megatron prints an additional line for the first
     iteration of a launch and does not reset its timer, so that the mean in the next line includes
@@ -62,7 +64,7 @@ def step_means(parts: Sequence[Part], resumed_from: int | None) -> StepBlock:
 def _intervals(
     iterations: Sequence[int], configured: int | None, resumed_from: int | None
 ) -> dict[int, int]:
-    """Return how many iterations each report of one program covers.
+    """Return over how many iterations each report of one program is a mean.
 
     The keys are the iterations of the reports. A report for which the number is not known is left
     out.
@@ -79,11 +81,11 @@ def _intervals(
 def _first_interval(
     iterations: Sequence[int], configured: int | None, resumed_from: int | None
 ) -> int | None:
-    """Return the number of iterations up to the first report; None if it cannot be determined.
+    """Return over how many iterations a launch's first report is a mean; None if not known.
 
-    Programs report at multiples of their interval. So if no checkpoint is known, a first report
-    about iteration n and a second one about 2n show that the launch did not continue from a
-    checkpoint.
+    It is known if the iteration of the checkpoint (`resumed_from`) is known. Otherwise, programs
+    report at multiples of their interval. So a first report about iteration n and a second one
+    about 2n show that the launch did not continue from a checkpoint.
     """
     if not iterations:
         return None

@@ -41,14 +41,14 @@ _NODES_APART_SECONDS = 1.0
 
 
 def merged_steps(records: Iterable[Part], *, resumed_from: int | None = None) -> StepBlock:
-    """Merge all lines of one launch into one step per iteration, in order.
+    """Merge all step reports of one launch into one per iteration, in order.
 
-    If several lines have a value, the first one counts. There is one exception: a line with the
+    If several reports have a value, the first one counts. There is one exception: a line with the
     total number of iterations takes precedence over a line without, because it is the more precise
-    one of Megatron-DeepSpeed's two lines. `means` leaves out Megatron core's additional line of the
-    first iteration, and computes over how many iterations each time is the mean. If some reports
-    cover whole iterations, the times and rates of single engines are dropped. resumed_from: the
-    iteration of the checkpoint from which the launch continued, if known.
+    one of Megatron-DeepSpeed's two lines. Megatron core's additional line for the first iteration
+    is left out. Each report gets the number of iterations over which its time is the mean. If some
+    reports cover whole iterations, the times and rates of single engines are removed.
+    resumed_from: the iteration of the checkpoint from which the launch continued, if known.
     """
     interval = [setting for setting in settings_among(records) if setting.name == "log_interval"]
     means = step_means([*_whole_iterations(reports_among(records)), *interval], resumed_from)
@@ -111,9 +111,9 @@ def merge_skipped(records: Iterable[Part]) -> list[SkippedStep]:
 def merge_totals(records: Iterable[Part]) -> list[RunTotals]:
     """Return the totals of a run that the lines of one launch report, each result once.
 
-    Each node prints the run's result with its own times. So two results count as one if their
-    numbers differ by at most 2 %, and all other values are equal. In a training of less than 50 s,
-    the numbers may differ by more: by 1 s divided by the training's seconds.
+    Each node prints the run's result, with times that it measured itself. So two results count as
+    one if their numbers differ by at most 2 %, and all other values are equal. In a training of
+    less than 50 s, the numbers may differ by more: by 1 s divided by the training's seconds.
     """
     kept: list[RunTotals] = []
     for record in reports_among(records):
@@ -125,8 +125,10 @@ def merge_totals(records: Iterable[Part]) -> list[RunTotals]:
 def merge_settings(records: Iterable[Part]) -> dict[str, str]:
     """Return the configuration that the lines of a run contain: one value per name.
 
-    If a name has several values, the first one from the most reliable source counts. Hosts and GPUs
-    are an exception: their value lists all different values, separated by commas.
+    If a name has several values, the first one from the most reliable source counts: from the
+    program's list of its arguments, or else from its other lines, or else from the script that
+    started it. Hosts and GPUs are an exception: their value lists all different values, separated
+    by commas.
     """
     settings = settings_among(records)
     merged: dict[str, str] = {}

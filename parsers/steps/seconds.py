@@ -30,9 +30,10 @@ _MAGNITUDE = 1e100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepSeconds:
-    """Statistics of n step times, in seconds; absent values are None.
+    """Statistics of step times, in seconds; absent values are None.
 
-    std: the sample standard deviation, i.e. with n - 1 as divisor. first: the first step time.
+    n: the number of step times. std: the sample standard deviation, i.e. with n - 1 as divisor.
+    first: the first step time.
     """
 
     n: int = 0
@@ -67,10 +68,10 @@ def is_sound(value: float) -> bool:
 def step_seconds(
     reported: float | None, batch: int | None, samples_per_second: float | None
 ) -> float | None:
-    """Return the seconds of a step: as reported, or the global batch over the samples per second.
+    """Return the seconds of a step: as reported, or else computed from the samples per second.
 
-    Returns None if neither of the two is known. Also returns None if the result is negative, nan,
-    inf, or extremely large or small.
+    The computed time is the global batch divided by the samples per second. Returns None if there
+    is neither time, or if the time is negative, nan, inf, or extremely large or small.
     """
     seconds = reported
     if seconds is None and batch and samples_per_second:
@@ -79,5 +80,8 @@ def step_seconds(
 
 
 def mean_of(values: Sequence[float]) -> float:
-    """Return the mean of one or more values; if all are equal, exactly that value."""
+    """Return the mean of one or more values, never below the lowest or above the highest.
+
+    So the mean of equal values is exactly this value, without a rounding error.
+    """
     return min(max(statistics.fmean(values), min(values)), max(values))

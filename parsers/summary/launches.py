@@ -45,7 +45,7 @@ class LaunchReports:
     steady: bool
 
     def column(self, name: str) -> Iterator[Any]:
-        """Yield one field of each report that the run's numbers use."""
+        """Yield the field `name` of each report that the run's numbers use."""
         values = self.step_seconds if name == "step_seconds" else self.steps.column(name)
         return compress(values, self.counted)
 
@@ -61,11 +61,11 @@ class RunReports:
         return sum(len(launch.steps) for launch in self.launches)
 
     def column(self, name: str) -> Iterator[Any]:
-        """Yield one field of each report that the run's numbers use."""
+        """Yield the field `name` of each report that the run's numbers use."""
         return chain.from_iterable(launch.column(name) for launch in self.launches)
 
     def every(self, name: str) -> Iterator[Any]:
-        """Yield one field of each report, including the reports of the warm-up."""
+        """Yield the field `name` of each report, including the reports of the warm-up."""
         return chain.from_iterable(launch.steps.column(name) for launch in self.launches)
 
     @property
@@ -107,8 +107,8 @@ class RunReports:
     def statistics(self, totals: Iterable[RunTotals], batch: int | None) -> StepSeconds:
         """Return the statistics of the step times that the run's numbers use.
 
-        If no report has a step time, only the mean is known. It is the mean of the whole run,
-        warm-up included: `batch` divided by the samples per second that the program reports in
+        If no report has a step time, all statistics except the mean are absent. The mean is then
+        that of the whole run, warm-up included: `batch` divided by the samples per second in
         `totals`.
         """
         if seconds := self.seconds:
@@ -126,8 +126,8 @@ def run_reports(
 ) -> RunReports:
     """Return the step reports of a run, and which of them its numbers use.
 
-    The numbers do not use the reports of the warm-up of each launch, and use reports that include a
-    skipped update only with `keep_skipped`.
+    Reports of the warm-up of each launch are not used. Reports that include a skipped update are
+    used only with `keep_skipped`.
     """
     return RunReports(
         tuple(
@@ -202,8 +202,9 @@ def _step_seconds(steps: StepBlock, batch: int | None) -> list[float | None]:
 def _between(iterations: Sequence[int], seconds: Sequence[float | None]) -> list[float | None]:
     """Return for each report the mean seconds per iteration since the previous report.
 
-    The value is None for the first report, and if one of the two times is missing or they do not
-    increase. seconds: for each report, the seconds since the start of the training.
+    seconds: for each report, the seconds since the start of the training. The value is None for the
+    first report. It is also None if a report or the previous one has no seconds, or if the seconds
+    do not increase.
     """
     times: list[float | None] = [None] * len(seconds)
     for at, (before, now) in enumerate(pairwise(zip(iterations, seconds, strict=True)), start=1):

@@ -31,7 +31,8 @@ def run_object(summary: RunSummary) -> Row:
     """Return a run's numbers as the object that `teralog parse --format json` prints.
 
     Memory is in MiB. A `line` counts from 1; an `offset` is the position of the line's first byte.
-    Values of the configuration that are numbers, true or false have that type; all others are text.
+    In the configuration, numbers and true or false are JSON numbers and booleans. All other values
+    are text.
     """
     outcome, warmup = summary.outcome, str(summary.warmup.written or "none")
     return {
@@ -120,7 +121,8 @@ def _shown(path: str) -> str:
 def _typed(name: str, text: str) -> bool | int | float | str:
     """Convert a value of the configuration to a bool or a number if it is one.
 
-    All other values stay text, and so do versions and names.
+    All other values stay text. So does a version, a host, a GPU or an address, even if it looks
+    like a number.
     """
     if text in {"True", "true", "False", "false"}:
         return text in {"True", "true"}

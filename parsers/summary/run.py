@@ -49,7 +49,7 @@ class RunSummary:
     dropped, skipped: how many step reports are left out: as warm-up, and because of a skipped
         update.
     steady: False if the step times never settled.
-    step_seconds: statistics of the counting reports. If there are none, only the mean of the whole
+    step_seconds: statistics of the counting reports. Without step times, only the mean of the whole
         run, if the program reports its samples per second.
     memory_reports: how many reports of memory training programs printed.
     peak_memory_gib: the highest allocated memory in these reports, or else the highest reserved.
@@ -58,8 +58,8 @@ class RunSummary:
         none, the program's own rate for the whole run, or for the run so far.
     tokens_per_second_per_gpu: of the counting reports, or else of reports without an iteration.
     reported_tflops_per_gpu, reported_mfu: of the counting reports, as the program prints them.
-    engine_samples_per_second: the rates of single engines; None unless the other rates are those of
-        whole iterations.
+    engine_samples_per_second: the rate of single engines, i.e. of DeepSpeed's trainers of one model
+        each. None if no other report covers whole iterations.
     global_batch_size, world_size, parameters: the set-up, as the caller or the log states it. The
         batch may also be computed from reports with seconds and samples per second.
     batch_changes: whether the counting reports have several global batch sizes.
@@ -193,10 +193,11 @@ def summarise(
 
 
 def _batch_by_rates(run: LogRun) -> int | None:
-    """Return the sequences per iteration: the step time times the samples per second of a report.
+    """Return the global batch size, computed from the step times and samples per second of a run.
 
-    Both factors are rounded. So the middle half of the products of all reports must differ by less
-    than a quarter from one integer. Returns None if they do not, or if no report has both factors.
+    The product of both is the batch, but both are rounded. So of the products of all reports, the
+    middle half must differ by less than a quarter from one integer, the result. Returns None if
+    they do not, or if no report has both values.
     """
     parts = run.reports
     columns = (step_column(parts, name) for name in ("step_seconds", "samples_per_second"))
@@ -238,8 +239,8 @@ def _samples_per_second(reports: RunReports, batch: int | None) -> float | None:
 def _mean_rate(reports: RunReports, name: str) -> float | None:
     """Return the mean of the reported rate `name`, weighted by the step time of each report.
 
-    If no report has a step time, return the harmonic mean, as if each report covered the same work.
-    Returns None if no report has a usable rate.
+    If no report has a step time, returns the harmonic mean, which is correct if each report covers
+    the same work. Returns None if no report has a usable rate.
     """
     rates = list(reports.column(name))
     timed = [
@@ -257,7 +258,7 @@ def _rate_of_losses(run: LogRun) -> float | None:
     """Return the harmonic mean of the tokens per second and GPU in loss reports.
 
     Loss reports contain no iteration, so iterations of a warm-up cannot be left out. Instead, the
-    first of these rates is left out.
+    first rate is left out.
     """
     rates = (
         report.tokens_per_second_per_gpu for report in run.reports if isinstance(report, LossReport)
@@ -269,9 +270,9 @@ def _rate_of_losses(run: LogRun) -> float | None:
 def _tokens_a_sample(reports: RunReports) -> float | None:
     """Return the sequence length, computed from consumed tokens and samples.
 
-    It is the increase of the tokens divided by the increase of the samples, from the first to the
-    last report that the numbers use. Returns None if one of these reports lacks a count, or if a
-    count does not increase.
+    From the first to the last report that the numbers use, it is the increase of the tokens divided
+    by the increase of the samples. Returns None if one of these two reports lacks a number, or if
+    the tokens or the samples do not increase.
     """
     tokens, samples = reports.column("consumed_tokens"), reports.column("consumed_samples")
     counts = [*zip(tokens, samples, strict=True)]
@@ -283,10 +284,10 @@ def _tokens_a_sample(reports: RunReports) -> float | None:
 
 
 def _engine_rate(run: LogRun) -> float | None:
-    """Return the samples per second of single engines, if other reports cover whole iterations.
+    """Return the mean samples per second of single engines (a harmonic mean).
 
     An engine is DeepSpeed's trainer of one model. An RLHF program has several, e.g. for an actor
-    and a critic.
+    and a critic. Returns None if no other report covers whole iterations.
     """
     whole_iterations = step_column(run.reports, "end_to_end")
     if not any(whole_iterations):

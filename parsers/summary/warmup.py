@@ -35,9 +35,9 @@ _KEPT_AT_LEAST = 5
 
 @dataclass(frozen=True, slots=True)
 class WarmupEnd:
-    """The last iteration of a warm-up.
+    """The end of a warm-up.
 
-    steady: whether a steady state follows it.
+    iteration: the last iteration of the warm-up. steady: whether a steady state follows.
     """
 
     iteration: int
@@ -96,7 +96,7 @@ class Warmup:
     ) -> WarmupEnd:
         """Return the end of the warm-up of a launch.
 
-        iterations: the iterations of its reports, in order; a program may count them from 0.
+        iterations: those of the launch's reports, in order; a program may count them from 0.
         step_seconds: one per report; None if the report has no time. `auto` ignores such reports.
         train_iters: the last iteration of the run; by default that of the last report.
         resumed_from: the iteration of the checkpoint from which the launch continued.
@@ -122,9 +122,8 @@ class Warmup:
 
 
 def _steady_state(step_seconds: Sequence[float | None]) -> tuple[int, bool]:
-    """Return how many of the first reports belong to the warm-up, by the rule MSER-5.
+    """Return how many first reports MSER-5 counts as warm-up, and whether the rest is steady.
 
-    The second item of the result is whether the step times after them are steady.
     step_seconds: the step time of each report. Reports without a time (None) are ignored by the
     rule.
     """
@@ -134,10 +133,10 @@ def _steady_state(step_seconds: Sequence[float | None]) -> tuple[int, bool]:
 
 
 def steady_state(observations: Sequence[float]) -> tuple[int, bool]:
-    """Return how many of the first observations MSER-5 leaves out, at most half of them.
+    """Return how many first observations MSER-5 leaves out, and whether the rest is steady.
 
-    The second item of the result is whether the remaining observations are steady. If there are
-    fewer than 50 observations, they are used singly (MSER) and not as means of five (MSER-5).
+    At most half of the observations are left out. If there are fewer than 50, single observations
+    are used (MSER) and not means of five (MSER-5).
     """
     size = _BATCH if len(observations) >= _BATCH * _FEWEST_BATCHES else 1
     whole = len(observations) // size * size

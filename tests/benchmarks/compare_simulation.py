@@ -48,18 +48,24 @@ def heavy(spread: float) -> Noise:
 
 
 def steady(chance: random.Random) -> Callable[[], float]:
-    """Return a drift: the speed changes by 5 % per run, always in the same direction."""
+    """Return a drift, i.e. a function that returns by how much the speed changes from run to run.
+
+    The change is always the same, 5 % up or 5 % down; which of the two is random.
+    """
     pace = chance.choice((-DRIFT, DRIFT))
     return lambda: pace
 
 
 def wandering(chance: random.Random) -> Callable[[], float]:
-    """Return a drift: the speed goes up or down at random (standard deviation 5 % per run)."""
+    """Return a drift, i.e. a function that returns by how much the speed changes from run to run.
+
+    Each change is random, with a standard deviation of 5 %.
+    """
     return lambda: chance.gauss(0, DRIFT)
 
 
 def still(chance: random.Random) -> Callable[[], float]:
-    """Return a drift of zero: the speed of the cluster stays the same."""
+    """Return a drift, i.e. a function of changes of the speed, whose changes are all 0."""
     return lambda: 0.0
 
 
@@ -92,8 +98,9 @@ def interleaved(
     """Return a design: runs in blocks of A B B A or B A A B.
 
     allocations: if true, each block has its own allocation; if false, all blocks have the same one.
-    drift: a function that returns the changes of the speed from run to run.
-    noise: the noise of a run.
+    drift: makes, for each allocation, a function that returns the change of the speed from run to
+    run.
+    noise: makes the noise of a run.
     """
 
     def make(chance: random.Random, gain: float) -> Sides:
@@ -119,7 +126,7 @@ def apart(
 ) -> Callable[[random.Random, float], Sides]:
     """Return a design: `count` runs of A and `other` runs of B, each in a separate allocation.
 
-    noises: the noise of a run of A, and that of a run of B.
+    noises: the functions that make the noise of a run of A, and of a run of B.
     """
 
     def make(chance: random.Random, gain: float) -> Sides:
@@ -132,7 +139,10 @@ def apart(
 
 
 def in_a_row(count: int) -> Callable[[random.Random, float], Sides]:
-    """Return a design with a common mistake: all runs of A, then all of B, in two allocations."""
+    """Return a design with a common mistake: A and B are in different allocations, not interleaved.
+
+    One allocation has `count` runs of A, another has `count` runs of B.
+    """
 
     def make(chance: random.Random, gain: float) -> Sides:
         sides: Sides = ([], [])
@@ -199,7 +209,7 @@ def share(design: Design, gain: float, trials: int, seed: int = SEED) -> Counter
 
 
 def main() -> None:
-    """Print the share of wrong verdicts and of real differences found, for each design."""
+    """Print for each design how often it is wrong, and how often it finds a real difference."""
     trials = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
     print("| design | wrong, of no difference | finds 5 % | finds 20 % | wrong side |")
     print("|---|--:|--:|--:|--:|")

@@ -30,7 +30,10 @@ def _noise() -> list[str]:
 
 
 def pieces(size: int, lines_per_record: int, seed: int = 0) -> Iterator[bytes]:
-    """Yield a log of about `size` bytes, in pieces of whole lines with one step report each."""
+    """Yield a generated log of about `size` bytes, piece by piece.
+
+    Each piece has `lines_per_record` lines, of which the last is a step report.
+    """
     rng, noise = random.Random(seed), _noise()
     written = iteration = 0
     while written < size:

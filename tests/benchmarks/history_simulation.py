@@ -1,9 +1,9 @@
 """Simulate how often `teralog history` is wrong, and how often it finds a real change.
 
 `python tests/benchmarks/history_simulation.py [TRIALS]` prints the table of
-docs/background/history.md. It makes TRIALS trials without a change. For each change, it makes
-TRIALS / 16 trials. As in `compare_simulation`, runs of one configuration vary by 2 %, and
-allocations by 40 %.
+docs/background/history.md. It makes TRIALS trials without a change of the speed. For each of two
+sizes of a change, it makes TRIALS / 16 trials. As in `compare_simulation`, runs of one
+configuration vary by 2 %, and allocations by 40 %.
 """
 
 import math

@@ -131,12 +131,12 @@ def count_steps(runs: list[LogRun]) -> int:
 
 
 def count_summarised(runs: list[LogRun]) -> int:
-    """Compute the summary of each run of a log; return how many step reports the summaries use."""
+    """Compute the summary of each run of a log; return how many step reports the runs have."""
     return sum(summarise(run, Warmup(rule="first")).reports for run in runs)
 
 
 def count_all(logs: Sequence[Path]) -> int:
-    """Read the logs with several processes, as teralog does; return how many steps they have."""
+    """Read the logs with several processes, as teralog does; return the number of step reports."""
     return sum(count for _, count in read_each(logs, count_steps) if isinstance(count, int))
 
 
@@ -177,8 +177,8 @@ def processor_seconds() -> float:
 def speed(method: Method, size: int, records: int) -> Speed:
     """Run a method once, and return its speed.
 
-    size: the bytes that it reads. records: the step reports that it must read; if it reads another
-    number of them, the program ends with an error.
+    size: the bytes that the method reads. records: the number of step reports that it must read.
+    With another number, the benchmark stops with an error.
     """
     processor, wall = processor_seconds(), time.perf_counter()
     steps = method.run()
@@ -192,7 +192,7 @@ def speed(method: Method, size: int, records: int) -> Speed:
 def measure(
     title: str, size: int, records: int, methods: Sequence[Method], aims: Sequence[Aim], rounds: int
 ) -> None:
-    """Run the methods in turn, and print a table of their speeds, and the aims."""
+    """Run the methods in turn; print a table of speeds, and the factor reached for each aim."""
     print(f"\n{title}: {size / 1e9:.2f} GB, {records:,} records")
     turns = [[speed(method, size, records) for method in methods] for _ in range(rounds)]
     medians = {

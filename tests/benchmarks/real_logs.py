@@ -94,7 +94,10 @@ def program_seconds(command: Sequence[str]) -> float:
 
 
 def reading_seconds(checkout: Path, log: Path, cores: int) -> float:
-    """Return how many seconds the teralog of a checkout takes to read a log, on this many cores."""
+    """Return how many seconds teralog takes to read a log.
+
+    checkout: the source of the teralog to measure. cores: how many cores the reading may use.
+    """
     cores_of_machine = sorted(os.sched_getaffinity(0))[:cores]
     done = subprocess.run(
         [sys.executable, "-c", READ, str(log)],

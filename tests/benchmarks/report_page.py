@@ -82,9 +82,9 @@ def print_duration(what: str) -> Iterator[None]:
 
 
 def build(folder: Path, store: CampaignStore) -> Path:
-    """Write the report of a campaign as markdown and as an HTML page; return the page's path.
+    """Write the report of a campaign as markdown and as an HTML page; return the HTML page's path.
 
-    Prints how long the planning, the reading of logs, the report and the page took.
+    Prints how long it took to plan the campaign, to read its logs, and to make each file.
     """
     with print_duration("campaign planned"):
         campaign = load_campaign(folder / "campaign.yaml")
@@ -101,7 +101,10 @@ def build(folder: Path, store: CampaignStore) -> Path:
 
 
 def renderers() -> float:
-    """Return the processor time, in seconds, that all browsers have used so far to draw pages."""
+    """Return the processor time, in seconds, of the running browser processes that draw pages.
+
+    Only browsers that this benchmark started are counted.
+    """
     total = 0.0
     for process in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.Error):

@@ -165,7 +165,7 @@ def _timed(cluster: Cluster, command: list[str], place: Path) -> Seconds:
 def _counted(cluster: Cluster, command: list[str], place: Path) -> Counter[str]:
     """Run a command, and return how often it calls each of Slurm's commands.
 
-    The command finds scripts of the same names first on its PATH; they count the calls.
+    Scripts with the names of Slurm's commands count the calls. They are first on the PATH.
     """
     folder, ledger = place / "counters", place / "counted"
     folder.mkdir()
