@@ -88,11 +88,11 @@ def campaign_estimates(campaign: Campaign) -> list[MemoryEstimate]:
 
 
 def memory_estimate(values: Mapping[str, Any]) -> MemoryEstimate:
-    """Return the estimate for the options of a command; absent options are None.
+    """Return the estimate for the options of a command, given by name; None means not given.
 
     Without a ZeRO stage, weights, gradients and optimizer states are placed as Megatron places
-    them. With a stage, they are placed as DeepSpeed does with its default buckets. Raises UserError
-    with all missing and contradictory options.
+    them. With a stage, they are placed as DeepSpeed places them if its buckets have the default
+    size. Raises UserError with all missing and contradictory options.
     """
     case = option_case(values)
     run = Run(
@@ -138,7 +138,7 @@ def _run_rooms(run: Run, cluster: Cluster) -> tuple[Capacity, ...]:
 
 
 def _gpu_rooms(name: str) -> tuple[Capacity, ...]:
-    """Return the possible memory sizes of the GPU called `name`."""
+    """Return the memory sizes with which the GPU called `name` is sold; empty if unknown."""
     return tuple(Capacity(size, name) for size in memory_sizes_gib(name))
 
 

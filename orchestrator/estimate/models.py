@@ -1,4 +1,4 @@
-"""Tables of the named models, and of the parts of one model."""
+"""Build the tables of `teralog models`: of all named models, and of the parts of one model."""
 
 from pathlib import Path
 
@@ -88,7 +88,10 @@ def parts_table(model: Model) -> Table:
 
 
 def model_sentences(model: Model) -> list[str]:
-    """Return an empty line, and sentences with a model's parameters and its FLOPs per sequence."""
+    """Return lines for below a table: an empty line, and sentences about the model.
+
+    The sentences give the model's parameters and its FLOPs per sequence.
+    """
     flops = count_flops(model, sequences=1)
     of_tokens = f"{model.seq_length} tokens ({flops.model_per_token / 1e9:,.4g} * 10**9 per token)"
     passes = f"{flops.forward:,} forward, {flops.backward:,} backward"

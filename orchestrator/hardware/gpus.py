@@ -1,8 +1,8 @@
 """Look up GPUs by name: peak TFLOPs, memory and compute capability.
 
-Drivers, programs and people name GPUs differently. If a name may mean several GPUs, it has a value
-only if all of them have the same value. An unknown name has no value, because a utilization
-relative to a guessed peak would look like a measurement.
+Drivers, programs and people name GPUs differently. If a name may mean several GPUs, a look-up
+returns a value only if all of them have the same. For an unknown name it returns no value, because
+a utilization relative to a guessed peak would look like a measurement.
 """
 
 import re
@@ -40,7 +40,7 @@ class Gpu:
 
     @property
     def name(self) -> str:
-        """Model and form factor."""
+        """The GPU's model and form factor, e.g. `V100 SXM2`."""
         return f"{self.model} {self.form_factor}"
 
 

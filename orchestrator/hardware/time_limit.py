@@ -1,4 +1,4 @@
-"""Read time limits in Slurm's and campaign files' forms, and write Slurm's form."""
+"""Convert time limits of campaign files and of Slurm to seconds, and seconds to Slurm's form."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Forecast activations: what a rank keeps for the backward pass, and uses during it.
+"""Forecast the memory of activations, and of other tensors that a backward pass needs.
 
 Letters in this module:
 
@@ -81,7 +81,7 @@ def logits(rank: Rank) -> Size:
     """Return the memory of the logits, their softmax and their gradient, sbV/t elements each.
 
     The low end has all three in the precision of activations. The high end has the logits in this
-    precision, and three tensors of the same shape in fp32.
+    precision, and three tensors of the same shape in fp32. Only the last pipeline stage has logits.
     """
     if not rank.is_last:
         return NOTHING, "on the last pipeline stage"

@@ -87,7 +87,8 @@ def placed_experts(model: Model, *, ranks: int, tensor_ranks: int) -> ExpertPlac
 def has_unusual_layers(model: Model) -> bool:
     """Return whether a layer has a mixer other than plain attention, e.g. Mamba-2.
 
-    The kernels of such mixers decide which activations they keep.
+    How many activations such a mixer keeps depends on its kernels, so a rank may need more than the
+    forecast.
     """
     mixers = (layer.mixer for layer in (*model.layers, *model.prediction_heads))
     return any(not isinstance(mixer, Attention | None) for mixer in mixers)

@@ -58,7 +58,7 @@ class ExpertPlacement:
         return split // tensor_parallel_size + self.number * model.hidden_size
 
     def copies(self, ranks: int) -> int:
-        """Return how many ranks of a pipeline stage have a copy of the same experts.
+        """Return how many ranks of a pipeline stage have a copy of the same expert.
 
         ranks: the number of ranks of the stage.
         """

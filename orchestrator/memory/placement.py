@@ -155,10 +155,12 @@ def megatron_placement(precision: str) -> Placement:
     """Return the placement of states by Megatron-LM with Adam, without a distributed optimizer.
 
     In mixed precision, weights take 2 bytes per parameter, master weights 4, and momentum and
-    variance 8. Two cases are known for gradients. In theoretical_memory_usage.py of Megatron-LM
-    they take 4 bytes in a main buffer, 18 bytes in all. In logs of 2021 they take 2 bytes, and an
-    fp32 copy takes 4 bytes that stay in memory, 20 bytes in all; the backward pass needs 2 more.
-    The result covers both cases.
+    variance 8. For gradients, the result covers two cases:
+
+    - theoretical_memory_usage.py of Megatron-LM counts 4 bytes in a main buffer, so 18 bytes in
+      all.
+    - In logs of 2021, gradients take 2 bytes, and an fp32 copy, which stays in memory, takes 4.
+      That is 20 bytes in all. The backward pass needs 2 more.
     """
     if precision == "fp32":
         return _states(4, (4, 4), (8, 8), (0, 4), None)

@@ -171,8 +171,9 @@ def repetitions(part: ModelPart, seq_length: int, keys: Keys) -> int:
 def causal_pairs(seq_length: int, window: int | None, chunk: int | None) -> int:
     """Return how many pairs of a query and a key the mask of causal attention keeps in a sequence.
 
-    For s tokens these are s(s + 1)/2. With a window of w < s they are w(w + 1)/2 + (s - w)w. Each
-    chunk counts as a separate sequence.
+    For s tokens these are s(s + 1)/2. If a query sees only w < s keys (`window`), these are w(w +
+    1)/2 + (s - w)w. If sequences are cut into chunks of `chunk` tokens, each chunk counts as a
+    separate sequence.
     """
     if chunk is not None and chunk < seq_length:
         whole, rest = divmod(seq_length, chunk)

@@ -19,7 +19,7 @@ def model_of_config(config: Mapping[str, Any], seq_length: int | None = None) ->
 
     seq_length: tokens of a training sequence; None means the longest that the model allows. For a
     model of text and images, the part for text is read. Raises ConfigError if keys are missing or
-    wrong, and for an unknown `model_type`.
+    wrong, if the `model_type` is not known, or if the model has an encoder.
     """
     values = _text_part(config)
     kind = values.get("model_type")

@@ -39,7 +39,10 @@ class NamedModel:
     also: tuple[str, ...] = ()
 
     def model(self, seq_length: int | None = None) -> Model:
-        """Return the model's description, for sequences of `seq_length` or of the usual length."""
+        """Return the model's description.
+
+        seq_length: the number of tokens of a training sequence; None for the usual number.
+        """
         return model_of_config(self.config, seq_length or self.seq_length)
 
 

@@ -307,9 +307,9 @@ def _gated_delta_net(model: Model, mixer: GatedDeltaNet, h: Factor) -> Iterator[
     """Yield the matrices of a gated delta net, and the products of its rule (Yang et al. 2024).
 
     The rule is computed in chunks of c tokens. With keys of size k and values of size v, each token
-    and value head needs three products of c·k: keys with keys, queries with keys, and one with keys
-    that the decay has scaled. It also needs two products of c·v, and three products of k·v with the
-    state: it is read by keys, read by queries, and written.
+    and value head needs three products of c·k: keys with keys, queries with keys, and keys with
+    keys that the decay has scaled. It also needs two products of c·v. Three more products, of k·v,
+    are with the state: one to read it with keys, one to read it with queries, one to write it.
     """
     keys = mixer.key_heads * mixer.key_size
     values: Factors = (("value heads", mixer.value_heads), ("value size", mixer.value_size))

@@ -75,7 +75,10 @@ class ModelShape:
 
     @property
     def is_gpt2(self) -> bool:
-        """Whether the model differs from GPT-2 only in sizes, e.g. its number of layers."""
+        """Whether the model differs from GPT-2 only in sizes, e.g. its number of layers.
+
+        The MLP must be 4 times as wide as the hidden size, and the keys as wide as the hidden size.
+        """
         sizes = (self.num_layers, self.hidden_size, self.num_attention_heads)
         if self.described is not None:
             return False
@@ -84,10 +87,10 @@ class ModelShape:
 
     @property
     def has_gpt2_layers(self) -> bool:
-        """Whether a layer has matrices of the same form as in GPT-2.
+        """Whether the matrices of a layer have the same form as in GPT-2.
 
-        The MLP then has two matrices, 4 times as wide as the hidden size. The keys are as wide as
-        the hidden size.
+        That is the case if the MLP has two matrices, 4 times as wide as the hidden size, and the
+        keys are as wide as the hidden size. It is never the case for a described model.
         """
         if self.described is not None:
             return False
