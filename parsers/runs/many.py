@@ -51,7 +51,8 @@ def read_each(
     """Yield each log with the result of `digest` for its runs, in the order of the logs.
 
     For a log that cannot be read, the OSError replaces the result.
-    logs: paths; a tuple of paths is the output of a run with its error log or metrics streams.
+    logs: paths, or tuples of paths. A tuple has the logs of one run: its output, then its error log
+    and its metrics streams, if it has any.
     digest: takes the runs of a log. Other processes call it, so it must be a function of a module
     and return plain values, because only these can be sent to another process.
     processes: the number of these processes, by default one per processor.

@@ -70,8 +70,8 @@ def step_seconds(
 ) -> float | None:
     """Return the seconds of a step: as reported, or else computed from the samples per second.
 
-    The computed time is the global batch divided by the samples per second. Returns None if there
-    is neither time, or if the time is negative, nan, inf, or extremely large or small.
+    The computed time is the global batch divided by the samples per second. Returns None if neither
+    time is known, or if the time is negative, nan, inf, or extremely large or small.
     """
     seconds = reported
     if seconds is None and batch and samples_per_second:
