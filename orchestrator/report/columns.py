@@ -20,12 +20,12 @@ from orchestrator.run.model import Run
 
 
 def mfu(campaign: Campaign, run: Collected) -> float | None:
-    """Return the model FLOPs utilization, without recomputation; None if it is unknown."""
+    """Return the model FLOPs utilization, without recomputed FLOPs; None if it is unknown."""
     return _of_peak(run.summary.model_tflops_per_gpu, _peak(campaign, run))
 
 
 def hfu(campaign: Campaign, run: Collected) -> float | None:
-    """Return the hardware FLOPs utilization, with recomputed FLOPs; None if `mfu` is None."""
+    """Return the hardware FLOPs utilization, with recomputed FLOPs; None if it is unknown."""
     return _of_peak(run.summary.tflops_per_gpu, _peak(campaign, run))
 
 
@@ -187,7 +187,7 @@ def measured_columns(
 
 
 def common_names(runs: Sequence[Collected]) -> set[str]:
-    """Return the names of measured columns that no framework replaces by a column of its own."""
+    """Return the names of those measured columns that teralog defines and no framework replaces."""
     return {column.name for column in _common(_MEASURED, runs)}
 
 
@@ -254,8 +254,8 @@ def _value_by_name(name: str) -> Callable[[Run], Cell]:
 def sampled_columns(runs: Sequence[Collected]) -> tuple[Column[Collected], ...]:
     """Return the columns of the values that nvidia-smi measured at intervals during the runs.
 
-    Columns without any value are left out. Returns no columns if a framework of these runs has a
-    column for the GPU utilization itself.
+    Columns without any value are left out. Returns no columns if a framework of these runs defines
+    its own column for the GPU utilization.
     """
     if any(
         column is GPU_USE
@@ -278,7 +278,8 @@ def sampled_columns(runs: Sequence[Collected]) -> tuple[Column[Collected], ...]:
 def _utilization(campaign: Campaign, runs: Sequence[Collected]) -> tuple[Column[Collected], ...]:
     """Return the columns of MFU, HFU, and tokens per second and GPU; none if no run has an MFU.
 
-    The HFU has a column only if it differs from the MFU, i.e. if a run recomputes activations.
+    The column of HFU is left out if the HFU of every run is equal to its MFU, i.e. if no run
+    recomputes activations.
     """
     columns: list[Column[Collected]] = [
         Column("MFU %", "mfu_percent", lambda run: _percent(mfu(campaign, run)), _SHORT)

@@ -88,12 +88,12 @@ def make_report(campaign: Campaign, runs: Sequence[Collected], date: str) -> Rep
 
 
 def group_breaks(table: Table, columns: int) -> frozenset[int]:
-    """Return the index of the first row of each group, except of the first group.
+    """Divide the rows of a table into groups; return the index of each group's first row.
 
-    A group consists of adjacent rows with the same value in one column, the column that divides
-    the table. This is the first one of the table's first `columns` columns that fulfils three
-    conditions: it has at least two values, rows with equal values are adjacent, and at least half
-    of the groups have several rows. If no column fulfils them, the table has no groups.
+    The index of the first group is left out. A group consists of adjacent rows with the same value
+    in one column. This column is the first one of the table's first `columns` columns that has at
+    least two values, in which rows with equal values are adjacent, and in which at least half of
+    the groups have several rows. Without such a column, the table has no groups.
     """
     for column in range(columns):
         sizes = Counter(row[column] for row in table.rows)

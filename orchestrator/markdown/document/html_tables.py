@@ -30,10 +30,10 @@ _MOST_CELLS = 100_000
 
 
 class HtmlCell(NamedTuple):
-    """The bytes `raw` between the tags of a cell, without blanks at both ends.
+    """A cell of an HTML table; `raw` is its content, without blanks at both ends.
 
-    begin: the offset of the first byte in the document. is_shared: whether the cell spans several
-    rows or columns.
+    begin: the offset of the content's first byte in the document.
+    is_shared: whether the cell spans several rows or columns.
     """
 
     begin: int
@@ -54,7 +54,7 @@ class HtmlCell(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HtmlRow:
-    """A row: the line and the offset of its tag, and one cell for each column."""
+    """A row of an HTML table: its line, the offset of its tag, and one cell for each column."""
 
     line: int
     begin: int

@@ -41,7 +41,7 @@ _LINES_UP = 500
 
 
 class MarkdownCell(NamedTuple):
-    """The bytes `raw` between two pipes of a row, blanks included.
+    """A cell of a markdown table; `raw` are the bytes between its two pipes, with all blanks.
 
     begin: the offset of the first byte in the document.
     """

@@ -206,8 +206,8 @@ class BenchmarkRow:
     def model_name(self) -> str | None:
         """The model's name from the row's cell for models, or else from the nearest heading.
 
-        Only headings that name a model count. A cell with only a size, e.g. `7b`, is
-        completed by a heading that names the family.
+        Headings without the name of a model are ignored. If a cell contains only a size, e.g. `7b`,
+        the rest of the name is taken from a heading.
         """
         name = self._named(
             Meaning.MODEL, _MODEL_HEADING, lambda text: model_called(text) is not None

@@ -70,9 +70,8 @@ class JoinedTables:
 def join_tables(page: BenchmarkPage) -> JoinedTables:
     """Join the tables of a page into one.
 
-    Columns come in the order in which their titles appear. Two columns that contain the
-    same size but have different titles, such as PP Chunks and GAS, become one column. Its title
-    contains both titles.
+    Columns are in the order in which their titles appear. Two columns that contain the same size
+    under different titles, such as PP Chunks and GAS, become one column with both titles.
     """
     first: dict[_Key, TableColumn] = {}
     titles: dict[_Key, dict[str, None]] = {}

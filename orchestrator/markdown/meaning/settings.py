@@ -141,8 +141,8 @@ def _values(settings: PageSettings) -> dict[str, object]:
 def stated_seq_length(document: Document, data: bytes) -> tuple[int, int] | None:
     """Return the sequence length that the page's prose states, and the first line that states it.
 
-    Returns None if the prose states no length, or several, because it is then not known to which
-    table each belongs.
+    Returns None if the prose states no length. Returns None, too, if the prose states several
+    lengths, because it is not known which length applies to which table.
     """
     begins = [block.begin for block in document.blocks]
     lengths: dict[int, int] = {}

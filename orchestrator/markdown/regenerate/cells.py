@@ -86,9 +86,11 @@ def number_in(raw: bytes) -> NumberInCell | None:
 class ColumnForm:
     """The format of a column's numbers.
 
-    decimals: how many decimals to write; None to write as many as each cell has. blank: the format
-    for cells without a number. is_share: whether the numbers are fractions of one. in_percent:
-    whether the column's title says percent. to_right: whether the column is right-aligned.
+    is_share: whether the numbers are fractions of one.
+    in_percent: whether the column's title says percent.
+    to_right: whether the column is right-aligned.
+    decimals: how many decimals to write; None to write as many as each cell has.
+    blank: the format for cells without a number.
     """
 
     is_share: bool
@@ -129,9 +131,9 @@ def common_form(raws: Iterable[bytes], is_share: bool, in_percent: bool) -> Form
 def exchanged(raw: bytes, begin: int, end: int, new: bytes, *, to_right: bool) -> bytes:
     """Replace the bytes of a cell from `begin` to `end` by `new`; keep its width if possible.
 
-    Blanks are added or removed on the side of the cell that has more blanks. If both sides have
-    equally many, they are added or removed on the left if `to_right` (the column is right-aligned),
-    otherwise on the right. One blank is kept at each pipe that had one.
+    To keep the cell's width, blanks are added or removed on the side that has more blanks. If both
+    sides have equally many, the left side is used if `to_right` (the column is right-aligned),
+    otherwise the right side. One blank is kept at each pipe that had one.
     """
     before, after = raw[:begin], raw[end:]
     grown = len(new) - len(raw[begin:end].decode("utf-8", "replace"))

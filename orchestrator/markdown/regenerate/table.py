@@ -45,10 +45,12 @@ class ChangedCell(NamedTuple):
 class RegeneratedTable:
     """The changes to one table.
 
-    edits: in their order. changes: the cells whose content changed, except those of new columns.
-    rows: how many rows were computed. new_columns: how many columns were added. unclear: rows that
-    look like results but could not be parsed, or the whole table, and why. notes: information for
-    the user that is not an error.
+    edits: the replacements in the page, in their order.
+    changes: the cells whose content changed, except those of new columns.
+    rows: how many rows were computed.
+    new_columns: how many columns were added.
+    unclear: rows that look like results but could not be parsed, or the whole table, and why.
+    notes: information for the user that is not an error.
     """
 
     edits: list[Edit] = field(default_factory=list)
@@ -152,9 +154,11 @@ def _results(
     settings: PageSettings,
     unclear: list[Remark],
 ) -> list[_Result]:
-    """Return the rows that contain a measured number, each with its computed values.
+    """Return the rows that contain a result, each with its computed values.
 
-    The number may be in a column to compute, or in a column of times or rates.
+    A row contains a result if it has a number in a column to compute, or in a column of times or
+    rates.
+
     unclear: gets the rows that cannot be parsed.
     """
     telling = {column.index for _, column in targets if column}

@@ -17,11 +17,14 @@ Box = tuple[float, float, float, float, float]
 class Facts:
     """The values of each run for the plots, in the order of the runs; an unknown value is None.
 
-    labels: the labels of the configurations. configuration: for each run, the index of its
-    configuration in `labels`. tflops: TFLOPs per GPU. peak_gib: the peak memory in the log, in GiB.
+    labels: the labels of the configurations.
+    configuration: for each run, the index of its configuration in `labels`.
+    tflops: TFLOPs per GPU.
+    peak_gib: the peak memory in the log, in GiB.
     forecast: for each part of the memory forecast, its name and the middle of its range in GiB.
     boxes: lowest value, quartiles and highest value of the step times after the warm-up, in
-    seconds. completed: whether the run completed; true for every row of a published table.
+        seconds.
+    completed: whether the run completed; true for every row of a published table.
     """
 
     labels: tuple[str, ...]

@@ -88,11 +88,11 @@ def _grouped(runs: Sequence[Sizes], size: str, equal: Sequence[str]) -> tuple[in
 def efficiencies(
     runs: Sequence[Sizes], of: Sequence[int | None], tflops_per_gpu: Sequence[float | None]
 ) -> tuple[float | None, ...]:
-    """Return each run's TFLOPs per GPU, in percent of those of the smallest runs in its group.
+    """Return the scaling efficiency of each run: its TFLOPs per GPU, in percent of a base.
 
-    The smallest runs are the runs with the fewest GPUs among those whose TFLOPs are known. The
-    median of their TFLOPs is 100 %. The result is None for a run without a group or without TFLOPs,
-    and for a group in which all runs with TFLOPs have the same number of GPUs.
+    The base of a group is the median of the TFLOPs of its smallest runs: those with the fewest GPUs
+    among the runs whose TFLOPs are known. The result is None for a run without a group or without
+    TFLOPs, and for a group in which all runs with TFLOPs have the same number of GPUs.
     """
     reached: dict[int, dict[int, list[float]]] = {}
     for run, group, tflops in zip(runs, of, tflops_per_gpu, strict=True):

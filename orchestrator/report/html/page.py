@@ -37,10 +37,11 @@ class PageColumn:
 class PageRun:
     """A row of the page: the run's cells, and additional data of the run for plots.
 
-    run_id: letters and digits, unique to this run. ended: the outcome; empty if it is not known.
-    values, shown: the cells as values, and as text. memory: three numbers in GiB: the low end of
-    the forecast, the high end of the forecast, and the peak memory in the log; None if one of the
-    three is not known.
+    run_id: letters and digits, unique to this run.
+    ended: the outcome; empty if it is not known.
+    values, shown: the cells as values, and as text.
+    memory: three numbers in GiB: the low end of the forecast, the high end of the forecast, and the
+        peak memory in the log; None if one of the three is not known.
     """
 
     run_id: str

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 class Curve:
     """A curve of a log: the values `y` at the iterations `x`.
 
-    reports: how many step reports contain a value. every: how many consecutive reports are shown as
-    two points, their lowest and their highest value; 1 if each report has its own point.
+    reports: how many step reports contain a value.
+    every: 1 if each report has its own point. Otherwise, how many consecutive reports are shown as
+        two points: their lowest and their highest value.
     not_finite: how many values are nan or inf, which a curve cannot show.
     """
 

@@ -173,7 +173,7 @@ def _numbers(column: JoinedColumn) -> tuple[float | None, ...]:
 def _best(tables: JoinedTables) -> int | None:
     """Return the index of the row with the most TFLOPs; None if the page has no TFLOPs.
 
-    If there are several columns of TFLOPs, the first one counts.
+    If the page has several columns of TFLOPs, only the first one is used.
     """
     names = _names(tables.columns)
     if TFLOPS not in names:
