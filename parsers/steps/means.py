@@ -83,11 +83,12 @@ def _first_interval(
 ) -> int | None:
     """Return over how many iterations a launch's first report is a mean; None if not known.
 
-    iterations: those of the launch's reports. resumed_from: the iteration of the checkpoint from
-    which the launch continued; None if not known. Without it, the answer is
-    known in three cases, because programs report at multiples of their interval: the first report
-    is about iteration 1; the first two are about iterations n and 2n; or the first is about a
-    multiple of the `configured` interval.
+    iterations: those of the launch's reports.
+    resumed_from: the iteration of the checkpoint from which the launch continued, if known.
+
+    Without `resumed_from`, the answer is known in three cases, because programs report at multiples
+    of their interval: the first report is about iteration 1; the first two reports are about
+    iterations n and 2n; or the first is about a multiple of the `configured` interval.
     """
     if not iterations:
         return None
