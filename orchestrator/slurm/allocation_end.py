@@ -51,12 +51,12 @@ def standing(job_id: str) -> Standing:
 
 
 def interrupted_by_end(job_id: str, log: str) -> str | None:
-    """Return the state of a run that the end of its allocation interrupted, e.g. PREEMPTED.
+    """Return the state of a run that was interrupted by the end of its allocation, e.g. PREEMPTED.
 
     Returns None if the allocation has not ended.
-    log: the last lines of the run's log. They decide in two cases: if Slurm gives no answer, and if
-    the allocation has no time left but still runs. Then the allocation counts as ended if the log
-    contains a message of Slurm about its end.
+    log: the last lines of the run's log. They are used only if Slurm gives no answer, or if the
+    allocation has no time left but still runs. In these cases, the allocation counts as ended if
+    the log contains a message of Slurm about its end.
     """
     deadline = time.monotonic() + _SETTLE_SECONDS
     try:

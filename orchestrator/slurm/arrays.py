@@ -22,7 +22,7 @@ class Script:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The id of a run's job and, in an array, the index of its task."""
+    """The id of a run's job; for a task of an array, the array's id and the task's index."""
 
     job_id: str
     index: int | None = None

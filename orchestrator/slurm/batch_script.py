@@ -70,11 +70,13 @@ run=$(sed -n '/^# Campaign /{s/^[^,]*, run //p;q}' job.sh)
 
 
 def batch_script(script: str, batch: Path, attempt: Path | None = None) -> str:
-    """Return the script of a batch of runs that request the same resources as `script`.
+    """Return the script of a batch of runs that request the same resources.
 
-    batch: the folder of the batch of runs. attempt: the folder of the attempt if there is one run;
-    None for an array. For an array, the folder `batch` contains one link per task: its name is the
-    task's index, and its target is the folder of the task's attempt.
+    script: the job script of one of the runs; its #SBATCH lines are used.
+    batch: the folder of the batch of runs.
+    attempt: the folder of the attempt if the batch has a single run; None for an array.
+    For an array, the folder `batch` contains one link per task: its name is the task's index, and
+    its target is the folder of the task's attempt.
     """
     folder = '"$batch/$SLURM_ARRAY_TASK_ID"' if attempt is None else shlex.quote(str(attempt))
     body = _BODY.format(

@@ -113,7 +113,7 @@ def environment() -> dict[str, str]:
 
 
 def without_sbatch_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment without sbatch's variables (SBATCH_...), except SBATCH_ACCOUNT.
+    """Return `environment` without sbatch's variables (SBATCH_...), except SBATCH_ACCOUNT.
 
     If a script names an account, `ScriptExecutor` removes SBATCH_ACCOUNT too.
     """
@@ -125,11 +125,11 @@ def without_sbatch_variables(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def ignored_variables(account: str | None) -> list[str]:
-    """Return a list with a sentence about the SBATCH_ variables that teralog ignores.
+    """Return a list with one sentence about the SBATCH_ variables that teralog ignores.
 
-    The list is empty if no such variable is set. sbatch takes its options first from the command
-    line, then from SBATCH_ variables, and only then from the script. So these variables would
-    replace #SBATCH lines, and teralog removes them.
+    The list is empty if no such variable is set. sbatch prefers its command line to SBATCH_
+    variables, and these variables to the script. So the variables would replace #SBATCH lines, and
+    teralog removes them.
     account: the account in the cluster profile. If the profile has no account, teralog does not
     ignore SBATCH_ACCOUNT.
     """
@@ -146,9 +146,9 @@ def ask_jobs(job_ids: Sequence[str], names: Collection[str] | None = None) -> Sl
     """Return the states of jobs and array tasks from sacct, squeue or scontrol.
 
     squeue is asked if sacct gives no answer or may be out of date. scontrol is asked if squeue
-    fails, e.g. because a site's wrapper refuses squeue's options. names: the names of the wanted
-    jobs. A job with one of `job_ids` but another name is ignored: after a cluster is set up again,
-    job ids begin at 1 again.
+    fails, e.g. because a site's wrapper refuses squeue's options.
+    names: the names of the wanted jobs; None for any name. A job with an id in `job_ids` but
+    another name is ignored: after a cluster is set up again, job ids begin at 1 again.
     """
     if not job_ids:
         return SlurmAnswer({}, frozenset(), (), complete=True)

@@ -51,8 +51,9 @@ def asked_memory(script: str) -> str | None:
 
 
 def memory_line(used_gib: float | None, asked: str | None) -> str:
-    """Return a sentence that suggests how much memory to request, and shows the reason.
+    """Return advice after a job exceeded its host memory: how much memory to request, and why.
 
+    If the job had all memory of its nodes, the advice is to use nodes with more memory.
     used_gib: the measured peak per node. asked: the memory per node that the job requested.
     """
     granted = amount_gib(asked) if asked else None

@@ -47,7 +47,10 @@ _ONE = re.compile(r"[0-9]+(?:_[0-9]+)?")
 
 
 def expand(job_id: str) -> Iterator[str]:
-    """Yield the ids in a combined id such as `7_[0-2,5%4]`; nothing for other text."""
+    """Yield the ids in a combined id, e.g. 7_0, 7_1 and 7_5 for `7_[0-1,5%4]`.
+
+    %4 is the limit on tasks that run at once; it is ignored. Yields nothing for other text.
+    """
     array = _ARRAY.fullmatch(job_id)
     if array is not None:
         yield from (f"{array['job']}_{task}" for task in _tasks(array["tasks"]))

@@ -109,12 +109,15 @@ _ORDINARY = re.compile(
 
 
 def is_ordinary(reason: str) -> bool:
-    """Return whether a job that waits for this reason starts without any action by the user."""
+    """Return whether a job that waits for a reason will start without any action by the user.
+
+    reason: Slurm's word, e.g. Priority.
+    """
     return _ORDINARY.match(reason) is not None
 
 
 def meaning(reason: str) -> str:
-    """Return the meaning of a reason, and what to do."""
+    """Return what one of Slurm's reasons for a waiting job means, and what the user can do."""
     meanings = (text for pattern, text in _MEANINGS if re.match(pattern, reason, re.IGNORECASE))
     return next(meanings, "see JOB REASON CODES in `man squeue`")
 

@@ -176,7 +176,10 @@ def _value(text: str | None) -> str | None:
 
 
 def _exit(text: str | None) -> tuple[int | None, int | None]:
-    """Return the exit code and the signal in a text `code:signal`."""
+    """Parse the exit code and the signal in a text `code:signal`; return them as a pair.
+
+    The signal is None if it is 0. Both are None if the text has another form.
+    """
     code, _, number = (text or "").partition(":")
     if not code.isdecimal():
         return None, None
@@ -184,7 +187,10 @@ def _exit(text: str | None) -> tuple[int | None, int | None]:
 
 
 def _time(text: str | None) -> str | None:
-    """Return a time with its zone; None if the text is not a time."""
+    """Add the zone UTC to a time, e.g. 2026-01-31T12:00:00+00:00.
+
+    Returns None if the text is not a time.
+    """
     return f"{text.strip()}+00:00" if text and _TIME.fullmatch(text.strip()) else None
 
 

@@ -119,7 +119,10 @@ def job_ids(opened: Sequence[Open], store: CampaignStore) -> dict[str, Open]:
 
 
 def refresh(runs: Iterable[PlannedRun], store: CampaignStore) -> list[str]:
-    """Sync with Slurm as `sync` does; return all problems as sentences."""
+    """Ask Slurm about every attempt that has not ended, and record the answers.
+
+    Returns a sentence for each problem.
+    """
     synced = sync(runs, store)
     return [*synced.silences, *synced.unwritten]
 
@@ -243,8 +246,8 @@ def _own_record(job: Open, job_id: str) -> JobState | None:
 def record_job_state(attempt: Attempt, state: JobState) -> str | None:
     """Record the state that Slurm reported for an attempt's job.
 
-    If this state is final, also record the end of the attempt. Returns the reason if a record
-    cannot be written to the disk, otherwise None.
+    If this state is final, also record the end of the attempt. If a record cannot be written to the
+    disk, returns the reason, otherwise None.
     """
     refusal = None
     state = _with_earlier_starts(attempt, state)
@@ -294,10 +297,10 @@ def _with_own_exit_code(attempt: Attempt, state: JobState) -> JobState:
 
 
 def _end(attempt: Attempt, state: JobState) -> str:
-    """Return the state in which an attempt ended: Slurm's state, except in two cases.
+    """Return the state in which an attempt ended: the state from Slurm, except in two cases.
 
-    It is GIVEN_UP if a job on which it depended did not complete. It is TIMEOUT if the job failed
-    because of the signal that Slurm sends before the time limit.
+    The result is GIVEN_UP if a job on which the attempt depended did not complete. It is TIMEOUT if
+    the job failed because of the signal that Slurm sends before the time limit.
     """
     if _given_up(attempt, state):
         return GIVEN_UP
@@ -363,8 +366,8 @@ def recover(runs: Iterable[PlannedRun], store: CampaignStore, *, alone: bool) ->
 
     alone: whether it is certain that this host runs no other `submit`, and no sbatch that another
     `submit` started. If so, all recorded submissions of this host have ended. A submission of
-    another host has ended if it is older than ABANDONED_SECONDS. Returns a sentence for each
-    submission that stays unresolved.
+    another host has ended if it is older than ABANDONED_SECONDS.
+    Returns a sentence for each submission that stays unresolved.
     """
     cancel_withdrawn(store)
     opened = list(open_attempts(runs, store))
@@ -408,7 +411,8 @@ def withdraw(folder: BatchFolder, intent: Intent) -> Receipt:
 def cancel_withdrawn(store: CampaignStore) -> None:
     """Cancel jobs that Slurm accepted after their batches of runs were withdrawn.
 
-    Such a job runs nothing when it starts, but it waits in the queue until then.
+    Such a job runs nothing when it starts, because the script of its batch was renamed. But it
+    would wait in the queue until then.
     """
     names = [folder.path.name for folder in store.withdrawn_batches(WITHDRAWN_SECONDS)]
     with suppress(SilenceError):

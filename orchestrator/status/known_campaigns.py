@@ -94,7 +94,7 @@ _COLUMNS: tuple[Column[KnownCampaign], ...] = (
 
 
 def campaigns_table(campaigns: Sequence[KnownCampaign]) -> Table:
-    """Return a row for each campaign."""
+    """Return a table with a row for each campaign."""
     return make_table(_COLUMNS, campaigns)
 
 

@@ -52,7 +52,7 @@ class RunStatus:
 
     @property
     def job(self) -> JobState | None:
-        """The last state Slurm reported for the last attempt; None if Slurm was not asked."""
+        """The last state that Slurm reported for the last attempt; None without such a report."""
         return self.attempts[-1].job if self.attempts else None
 
     @property
@@ -139,7 +139,7 @@ def local_time(text: str | None) -> str | None:
 
 
 def run_statuses(campaign: Campaign, store: CampaignStore) -> list[RunStatus]:
-    """Return the status of every run of a campaign, in its order."""
+    """Return the status of every run of a campaign, in the campaign's order."""
     return _statuses(campaign.runs, campaign, store)
 
 
@@ -180,7 +180,10 @@ def status_records(
     slow: Mapping[str, SlowRun],
     hung: Mapping[str, HungRun],
 ) -> list[dict[str, Any]]:
-    """Return one JSON object per run; `slow` and `hung` contain the slow and hung runs, by id."""
+    """Return one JSON object per run.
+
+    slow: the slow runs, by run id. hung: the hung runs, by run id.
+    """
     return [
         {
             **_record(status),

@@ -55,7 +55,7 @@ def left_text(run: WatchedRun) -> str | None:
 
 
 def has_nodes(runs: Sequence[WatchedRun]) -> bool:
-    """Return whether the table needs a column with the nodes of the runs."""
+    """Return whether the table needs a column with nodes: for runs on Slurm or on several nodes."""
     return any(run.status.job for run in runs) or len({run.node_list for run in runs} - {None}) > 1
 
 
@@ -81,7 +81,7 @@ _BAR: Column[WatchedRun] = Column(
 
 
 def watch_table(look: Look, runs: Sequence[WatchedRun], *, bars: bool = False) -> Table:
-    """Return the table of some of the runs; `bars` adds a column that draws their progress."""
+    """Return a table with a row for each of `runs`; `bars` adds a column with progress bars."""
     nodes = (_NODES,) if has_nodes(look.runs) else ()
     slow = (_SLOW,) if look.slow else ()
     bar = (_BAR,) if bars else ()
@@ -89,7 +89,7 @@ def watch_table(look: Look, runs: Sequence[WatchedRun], *, bars: bool = False) -
 
 
 def plain_text(look: Look, runs: Sequence[WatchedRun]) -> str:
-    """Return a table of some of the runs, the totals of all, and the lines of `watch_warnings`."""
+    """Return a table of `runs`, then the totals of all runs in the snapshot, and all warnings."""
     table = fitted_text(watch_table(look, runs), terminal_width(), wide_option=False)
     return "\n".join((table, totals(look.statuses, ()), *watch_warnings(look)))
 

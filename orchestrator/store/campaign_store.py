@@ -107,7 +107,10 @@ class CampaignStore:
                 yield from ((batch, jobs[member], *member) for member in gone)
 
     def withdrawn_batches(self, seconds: float) -> Iterator[BatchFolder]:
-        """Yield the folders of the batches of runs that were withdrawn in the last `seconds`."""
+        """Yield the folders of the batches of runs that were withdrawn in the last `seconds`.
+
+        A withdrawn batch has a renamed script, so that none of its jobs can begin.
+        """
         for path in self.path.glob("submissions/*/withdrawn.sh"):
             # A rename keeps the file's modification time, but changes that of its folder.
             with suppress(OSError):
@@ -205,7 +208,7 @@ class CampaignStore:
         return [str(record["label"]) for record in self.run_records(without=run_ids)]
 
     def write(self, name: str, text: str) -> Path:
-        """Write a file that can be derived from others, such as a report, and return its path."""
+        """Write a file that can be derived again, such as a report; return its path."""
         path = self.path / name
         with disk_errors(path), made_folder(self.path):
             write_text(path, text)

@@ -19,7 +19,7 @@ class CancelMark:
 
 @dataclass(frozen=True, slots=True)
 class CancelMarks:
-    """The folder of the marks, one file per mark; it need not exist.
+    """The folder of the marks, one file per mark; the folder need not exist.
 
     A submit ignores the marks that existed when it began, so an old mark has no effect.
     """
@@ -27,7 +27,10 @@ class CancelMarks:
     folder: Path
 
     def leave(self, runs: Iterable[str]) -> str | None:
-        """Write a mark for these runs and return the mark's name; None if it cannot be written."""
+        """Write a mark for the runs with these ids, and return the mark's name.
+
+        Returns None if the mark cannot be written.
+        """
         name = f"{secrets.token_hex(6)}.json"
         try:
             self.folder.mkdir(exist_ok=True)

@@ -89,9 +89,9 @@ def recorded_campaign(
 ) -> tuple[list[PlannedRun], Warmup]:
     """Return the runs that were started in a campaign's folder, and the campaign's warm-up.
 
-    The runs of the last submission come first, in the order of that submission. records: the
-    run.json of the runs; empty to read them here. Raises UserError if no run was started, or if
-    this version cannot read one of them.
+    The runs of the last submission come first, in the order of that submission.
+    records: the run.json of the runs; if empty, they are read from the folder.
+    Raises UserError if no run was started, or if this version cannot build one of the runs.
     """
     made = [(record, recorded_run(record)) for record in records or started_records(store)]
     unknown = [

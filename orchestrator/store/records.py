@@ -93,7 +93,7 @@ class Ended:
 class JobRecord:
     """What a job on Slurm recorded about itself: its id, exit code, and times (UTC, ISO 8601).
 
-    exit_code, ended_at: None until the job script has ended, and for ever if the job was killed.
+    exit_code, ended_at: None until the job script has ended. They stay None if the job was killed.
     """
 
     job_id: str

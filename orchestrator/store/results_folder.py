@@ -32,11 +32,11 @@ def folder_of(file: Path) -> Path:
 
 
 def results_folder(folder: Path) -> Path:
-    """Return the results folder for the campaign files of a folder.
+    """Return the results folder for the campaign files in `folder`.
 
-    This is the nearest folder named `results` in the folder or in its parents. The search ends at
-    the root of the repository, or at the home directory. Outside both, only the folder itself is
-    searched. If there is none, the result is the path of a new one in the folder.
+    This is the nearest folder named `results` in `folder` or in its parents. The search ends at the
+    root of the repository, or at the home directory. Outside both, only `folder` is searched.
+    If no such folder exists, the result is the path of a new one in `folder`; it is not created.
     """
     return next(_existing(folder), folder.resolve() / RESULTS)
 
@@ -62,7 +62,7 @@ def elsewhere(name: str, run_ids: Iterable[str], used: Path, folder: Path) -> li
 
 
 def _existing(folder: Path) -> Iterator[Path]:
-    """Yield the `results` folders of a folder and its parents, nearest first."""
+    """Yield the existing folders named `results` in a folder and its parents, nearest first."""
     for parent in _searched(folder.resolve()):
         # Unlike Path.is_dir, this is false for a folder without permission to read.
         if os.path.isdir(parent / RESULTS):  # noqa: PTH112
