@@ -3,8 +3,8 @@
 The command is `python ask_argparse.py ORDER.json`. ORDER.json describes the runs to check; the last
 line of the output is JSON with the result for each run. The program's file is run until it has
 parsed its arguments. Packages that are neither in the standard library nor in the program's own
-folder are replaced by empty packages. The parsers of ColossalAI's and OneFlow's benchmarks work
-without the real packages.
+folder are replaced by empty packages: the programs of ColossalAI's and OneFlow's benchmarks can
+parse their arguments without the real packages.
 """
 
 from __future__ import annotations
@@ -55,10 +55,11 @@ def _ask(order: asking.ProgramOrder) -> asking.ProgramAnswer:
 
 
 def _answer_of(program: Path, arguments: Sequence[str]) -> dict[str, Any]:
-    """Return what the parser refuses: a JSON object with two keys.
+    """Return what the program's parser refuses, as a JSON object with two keys.
 
-    refusals: the message and the argument of each refusal. unparsed: why the program never parsed
-    its arguments; None if its parser accepted or refused them.
+    refusals: for each refusal, its message and the refused argument.
+    unparsed: the reason why the program never parsed its arguments; None if its parser accepted or
+        refused them.
     """
     refusals: list[asking.ProgramRefusal] = []
     unparsed = None
@@ -103,7 +104,7 @@ def _run_until_parsed(program: Path, arguments: Sequence[str]) -> None:
 
 
 class _Nothing:
-    """Replaces any class, function or value of an empty package."""
+    """Replaces any class, function or value that a program imports from an empty package."""
 
     def __getattr__(self, name: str) -> _Nothing:
         if name.startswith("__") and name.endswith("__"):
@@ -139,7 +140,10 @@ class _EmptyModule(ModuleType):
 
 
 class _EmptyPackages(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Imports empty packages for names outside the standard library and the program's folder."""
+    """Lets Python import an empty package instead of each package that may be missing.
+
+    These are all packages outside the standard library and the program's folder.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -88,7 +88,10 @@ def _ask(order: asking.ProgramOrder) -> asking.ProgramAnswer:
 
 
 def config_answer(config: Mapping[str, Any], world_size: int) -> asking.ProgramAnswer:
-    """Return what DeepSpeed refuses in a configuration; call `be_a_rank` first."""
+    """Return what DeepSpeed refuses in a configuration, and what could not be checked.
+
+    Call `be_a_rank` first.
+    """
     import deepspeed
 
     answer = asking.ProgramAnswer(asked=[f"DeepSpeed {deepspeed.__version__}: DeepSpeedConfig"])
@@ -118,11 +121,13 @@ def config_answer(config: Mapping[str, Any], world_size: int) -> asking.ProgramA
 
 
 def _with_types(some: dict[str, Any], whole: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a part of a configuration, without each section that lost its key `type`.
+    """Return a configuration without the sections whose key `type` was removed.
 
-    some: the part. whole: the whole configuration, which shows whether a section had a `type`. The
-    search for the cause of a refusal removes keys one by one. If it removes the `type` of a
-    section, DeepSpeed would refuse the rest of that section for a new reason.
+    some: the configuration after keys were removed from it. whole: the configuration before.
+
+    The search for the cause of a refusal removes keys one by one. If it removes the `type` of a
+    section, e.g. of the optimizer, DeepSpeed would refuse the rest of this section for a new
+    reason.
     """
 
     def is_kept(key: str, section: Any) -> bool:
@@ -134,7 +139,7 @@ def _with_types(some: dict[str, Any], whole: Mapping[str, Any]) -> dict[str, Any
 
 
 def load() -> None:
-    """Import torch and DeepSpeed for the CPU, and modules that DeepSpeed imports only when needed.
+    """Import torch and DeepSpeed for the CPU, and modules that DeepSpeed itself imports only later.
 
     Raises ImportError if this Python lacks torch or DeepSpeed.
     """
@@ -151,7 +156,8 @@ def load() -> None:
 def be_a_rank(order: asking.ProgramOrder) -> None:
     """Make this process rank 0 of a process group with the run's world size; other ranks are fake.
 
-    Raises CannotAskError if this Python has no torch or DeepSpeed.
+    If torch is too old for fake ranks, no process group is made. Raises CannotAskError if this
+    Python has no torch or DeepSpeed.
     """
     os.environ.update(
         RANK="0",
@@ -174,7 +180,10 @@ def be_a_rank(order: asking.ProgramOrder) -> None:
 
 
 def deepspeed_settings(path: str) -> dict[str, Any]:
-    """Return the JSON object in a file. Raises CannotAskError if it cannot be read."""
+    """Return the DeepSpeed configuration in a JSON file.
+
+    Raises CannotAskError if the file cannot be read as a JSON object.
+    """
     try:
         return dict(json.loads(Path(path).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError) as error:
@@ -201,9 +210,9 @@ def _has_fake_ranks() -> bool:
 
 
 class _Kernels:
-    """Replaces a compiled extension by functions that compute nothing.
+    """Replaces a compiled extension of DeepSpeed; its functions compute nothing.
 
-    Functions that do not belong to an optimizer raise _NeedsGpuError.
+    A function that does not belong to an optimizer raises _NeedsGpuError if it is called.
     """
 
     def __init__(self, builder: str) -> None:
@@ -244,10 +253,12 @@ def _replace_kernels() -> None:
 
 
 def _refusals(config: dict[str, Any], world_size: int, engine: bool) -> dict[str, Any]:
-    """Return what DeepSpeed refuses in a configuration: a JSON object with two keys.
+    """Return what DeepSpeed refuses in a configuration, as a JSON object with two keys.
 
-    refusals: the message and the key of each refusal. not_asked: what could not be checked on this
-    machine, and why. engine: whether to make DeepSpeed's engine and take one step, too.
+    refusals: for each refusal, its message and the refused key. not_asked: what could not be
+    checked on this machine, and why.
+
+    engine: an argument: whether to make DeepSpeed's engine and take one step, too.
     """
     refused: list[asking.ProgramRefusal] = []
     not_asked: list[str] = []
@@ -274,9 +285,9 @@ def _refusals(config: dict[str, Any], world_size: int, engine: bool) -> dict[str
 def _refusals_in(
     error: BaseException, config: Mapping[str, Any]
 ) -> Iterator[asking.ProgramRefusal]:
-    """Yield the refusals of a configuration that an exception of DeepSpeed contains.
+    """Yield the refusals that an exception of DeepSpeed states about a configuration.
 
-    Yields nothing if the cause is this machine, e.g. because it has no GPU.
+    Yields nothing if the exception is about this machine, e.g. because it has no GPU.
     """
     details = getattr(error, "errors", None)
     if callable(details) and hasattr(error, "title"):  # pydantic's ValidationError
@@ -295,9 +306,9 @@ def _refusals_in(
 
 
 def _place(where: tuple[str, ...], title: str, config: Mapping[str, Any]) -> str | None:
-    """Return the dotted path of the key that an error of pydantic is about; None if unknown.
+    """Return the dotted path of the key about which pydantic raised an error; None if unknown.
 
-    where: the path of the key within its section. title: the name of the section's class, which
+    where: the path of the key within its section. title: the name of the section's class; it
     contains the section's name.
     """
     paths = [path for path, _ in leaves_of(config)]
@@ -336,7 +347,7 @@ def _parse(config: dict[str, Any], world_size: int) -> None:
 
 
 def _find_monitors(config: Mapping[str, Any]) -> None:
-    """Raise RuntimeError if a monitor, e.g. wandb, needs a package that this Python lacks."""
+    """Raise RuntimeError if an enabled monitor, e.g. wandb, needs a package that is missing."""
     from deepspeed.monitor import utils
 
     for section, name in _MONITORS.items():
@@ -393,7 +404,7 @@ def _take_a_step(config: dict[str, Any]) -> None:
 
 
 def _optimizer(model: Any, config: Mapping[str, Any]) -> Any:
-    """Return the optimizer that a program makes if its configuration has none."""
+    """Return the optimizer that a program usually makes if DeepSpeed's configuration has none."""
     import torch
 
     zero = config.get("zero_optimization")
@@ -405,9 +416,9 @@ def _optimizer(model: Any, config: Mapping[str, Any]) -> Any:
 
 
 def leaves_of(config: Mapping[str, Any], path: tuple[str, ...] = ()) -> list[Leaf]:
-    """Return the keys of a configuration that have a plain value, each with its path and value.
+    """Return the leaves of a configuration: the keys whose values are not sections with keys.
 
-    A key is not returned itself if its value is a section with keys; the keys in it are.
+    A leaf is a pair: the path of the key, and its value.
     """
     leaves: list[Leaf] = []
     for key, value in config.items():
@@ -419,9 +430,9 @@ def leaves_of(config: Mapping[str, Any], path: tuple[str, ...] = ()) -> list[Lea
 
 
 def with_leaves(leaves: Sequence[Leaf]) -> dict[str, Any]:
-    """Return the configuration that has these values at these paths.
+    """Return the configuration that consists of these leaves.
 
-    leaves: paths and values, in the form that `leaves_of` returns.
+    leaves: pairs of a key's path and its value, as `leaves_of` returns them.
     """
     config: dict[str, Any] = {}
     for path, value in leaves:
@@ -433,7 +444,7 @@ def with_leaves(leaves: Sequence[Leaf]) -> dict[str, Any]:
 
 
 def dotted(leaf: Leaf) -> str:
-    """Return the dotted path of a leaf, e.g. `zero_optimization.stage`."""
+    """Return the path of a leaf (a path and a value) with dots, e.g. `zero_optimization.stage`."""
     return ".".join(leaf[0])
 
 

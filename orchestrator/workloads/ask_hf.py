@@ -52,7 +52,7 @@ _Thing = Union["tuple[str, ...]", ask_deepspeed.Leaf]
 
 
 class _MadeError(BaseException):
-    """Raised to stop a program after it has made its TrainingArguments, in `arguments`."""
+    """Raised to stop a program after it has made its TrainingArguments, which it contains."""
 
     def __init__(self, arguments: Any) -> None:
         super().__init__()
@@ -127,10 +127,11 @@ def _ask(order: asking.ProgramOrder) -> asking.ProgramAnswer:
 def _without(
     things: Sequence[_Thing], problems: Sequence[asking.ProgramRefusal]
 ) -> Iterator[_Thing]:
-    """Yield the options and keys that the program did not refuse.
+    """Yield the options and keys that were not refused.
 
-    things: all options and keys. problems: the refusals. A refused key that the Trainer can fill in
-    is also yielded, with the value `auto`.
+    things: all options of the command line and keys of the DeepSpeed configuration, with values.
+    problems: the refusals. A refused key that the Trainer can fill in is also yielded, with the
+    value `auto`.
     """
     messages = {problem.argument: problem.message for problem in problems}
     for thing in things:
@@ -142,7 +143,10 @@ def _without(
 
 
 def _name(thing: _Thing) -> str:
-    """Return the name of an option, or the dotted path of a key of the DeepSpeed configuration."""
+    """Return the name of an option, or the dotted path of a key of the DeepSpeed configuration.
+
+    thing: the option or the key, with its values.
+    """
     if isinstance(thing[0], tuple):
         return ask_deepspeed.dotted(thing)
     return asking.option_name(thing)
@@ -151,7 +155,7 @@ def _name(thing: _Thing) -> str:
 def _stand_for_gpus(transformers: Any, world_size: int) -> None:
     """Make TrainingArguments behave as if this process had the GPUs of the run.
 
-    All TrainingArguments made later have the run's world size, and accept bf16 and tf32.
+    Every instance that is made later has the run's world size, and accepts bf16 and tf32.
     """
     from transformers import training_args
 
@@ -165,10 +169,11 @@ def _stand_for_gpus(transformers: Any, world_size: int) -> None:
 
 
 def _dataclasses_of(program: Path | None) -> tuple[list[Any], Iterator[str]]:
-    """Return two results: the dataclasses that a program gives to HfArgumentParser, and remarks.
+    """Return the dataclasses that a program gives to HfArgumentParser, and remarks.
 
     A remark is a phrase about options that cannot be checked, with the reason. The list of
-    dataclasses is empty if the program does not use HfArgumentParser, or if they cannot be read.
+    dataclasses is empty if the program does not use HfArgumentParser, or if the dataclasses cannot
+    be read.
     """
     tree = None
     with suppress(OSError, SyntaxError, TypeError):
@@ -217,11 +222,13 @@ def _answer_of(
     things: Sequence[_Thing],
     order: asking.ProgramOrder,
 ) -> dict[str, Any]:
-    """Return what is refused in the arguments and configuration: a JSON object with two keys.
+    """Return what is refused in arguments and configuration, as a JSON object with two keys.
 
-    refusals: the message and the option or key of each refusal. config: the DeepSpeed configuration
-    as the Trainer completes it; None if something is refused, or without DeepSpeed. things: the
-    options and keys to check.
+    refusals: for each refusal, its message and the refused option or key. config: the DeepSpeed
+    configuration as the Trainer completes it; None if something is refused, or without DeepSpeed.
+
+    classes: the dataclasses that the program gives to HfArgumentParser. things: the options and
+    keys to check, with their values.
     """
     refusals: list[asking.ProgramRefusal] = []
     filled = None
@@ -257,7 +264,9 @@ def _refusals_in(error: BaseException) -> Iterator[asking.ProgramRefusal]:
 
 
 def _parse(program: Path | None, classes: Sequence[Any], arguments: Sequence[str]) -> list[Any]:
-    """Return the dataclasses, e.g. TrainingArguments, that a program makes from its arguments.
+    """Return the dataclass instances that a program makes from its arguments.
+
+    One of them is an instance of TrainingArguments.
 
     classes: the dataclasses that the program gives to HfArgumentParser. If there are none, the
     program is run until it has made its TrainingArguments. Raises _RefusedError if an argument is
@@ -284,7 +293,10 @@ def _parse(program: Path | None, classes: Sequence[Any], arguments: Sequence[str
 
 
 def _made_by(program: Path, arguments: Sequence[str]) -> Any:
-    """Run a program until it has made its TrainingArguments, and return them."""
+    """Run a program until it has made its TrainingArguments; return these TrainingArguments.
+
+    Raises _RefusedError if the program ends before it has made them.
+    """
     import transformers
 
     kind: Any = transformers.TrainingArguments
@@ -330,10 +342,10 @@ def _let_own_programs_see_a_gpu(folder: Path) -> None:
 
 
 def _completed(parsed: Sequence[Any]) -> dict[str, Any] | None:
-    """Return the DeepSpeed configuration as the Trainer completes it; None if a run has none.
+    """Return the DeepSpeed configuration as the Trainer completes it; None if the run has none.
 
-    parsed: the parsed dataclasses. Raises the Trainer's exception if the configuration contradicts
-    the arguments of the Trainer.
+    parsed: the dataclass instances made from the run's arguments. Raises the Trainer's exception if
+    the configuration contradicts the arguments of the Trainer.
     """
     from transformers import TrainingArguments
     from transformers.integrations import deepspeed as integration

@@ -4,8 +4,9 @@ The command is `python ask_megatron.py ORDER.json`. ORDER.json describes the run
 line of the output is JSON with the result for each run. The user's own program, e.g.
 `pretrain_gpt.py`, is run up to the call that trains. The program parses its arguments and validates
 them. Then its groups of ranks are set up over a fake process group of the run's world size. At
-last, its TransformerConfig, OptimizerConfig and DistributedDataParallelConfig are made. Every error
-before the training is reported as a problem of the run.
+last, its TransformerConfig, OptimizerConfig and DistributedDataParallelConfig are made. An error in
+these steps is reported as a problem of the run, unless its cause is this machine, e.g. a missing
+package or GPU.
 """
 
 from __future__ import annotations
@@ -68,7 +69,10 @@ class _RefusedError(Exception):
 
 
 class _ReachedTraining(BaseException):
-    """Raised to stop the program at the call that would train; contains the call's arguments."""
+    """Raised to stop the program at the call of `pretrain`, which would train.
+
+    call: the arguments of this call.
+    """
 
     def __init__(self, call: Mapping[str, Any]) -> None:
         super().__init__()
@@ -76,9 +80,9 @@ class _ReachedTraining(BaseException):
 
 
 class _StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Imports a replacement for each package in `names`, whose functions and classes do nothing.
+    """Lets Python import a replacement for each package in `names`, which this Python lacks.
 
-    These are packages that the program imports, but that this Python lacks.
+    The functions and classes in a replacement do nothing.
     """
 
     def __init__(self) -> None:
@@ -117,9 +121,9 @@ class _Megatron:
         self._problem: str | None = None
 
     def load(self, orders: Sequence[asking.ProgramOrder]) -> None:
-        """Import the training program of the first run in `orders`, with all that it imports.
+        """Import the training program of the first run in `orders`, and the modules it imports.
 
-        If that fails, store the reason.
+        If that fails, the reason is stored, and `ask` raises it as CannotAskError.
         """
         program = orders[0].program
         if program is None or not Path(program).is_file():
@@ -177,7 +181,7 @@ def _present_as_rank(order: asking.ProgramOrder, arguments: Sequence[str]) -> No
 
 
 def _imports(program: Path, stand_ins: _StandIns) -> str | None:
-    """Import a program with everything that it imports, and replace the packages that are missing.
+    """Import a program and the modules that it imports; replace packages that this Python lacks.
 
     Returns the reason if the program cannot be imported, otherwise None.
     """
@@ -206,10 +210,10 @@ def _imports(program: Path, stand_ins: _StandIns) -> str | None:
 
 
 def _read_sources_once() -> None:
-    """Cache how Megatron parses its own source to describe its options.
+    """Make Megatron parse its own source only once; it needs the source to define its options.
 
-    Without the cache, Megatron would parse the source for every run that is checked. That takes
-    longer than all other work.
+    Otherwise, Megatron would parse the source for every run that is checked. That takes longer than
+    all other work.
     """
     for module, name in ((ast, "parse"), (inspect, "getsource")):
         setattr(module, name, functools.cache(getattr(module, name)))
@@ -220,9 +224,10 @@ def _read_sources_once() -> None:
 
 
 def _supplies_to_typing(message: str) -> bool:
-    """Add to `typing` a name that an error message reports as missing; return whether that worked.
+    """Add a missing name to the module `typing`; return whether that worked.
 
-    `typing` has the name only in a newer Python. It is taken from `typing_extensions`.
+    message: the error message of an import; it may report a name that only newer releases of Python
+    have in `typing`. The name is taken from `typing_extensions`.
     """
     match = re.match(r"cannot import name '(\w+)' from 'typing'", message)
     if match is None:
@@ -261,10 +266,10 @@ def _show_gpus(count: int, capability: Sequence[int] | None) -> None:
 
 
 def _show_transformer_engine() -> None:
-    """Make Megatron see the newest Transformer Engine if this Python has none.
+    """If this Python lacks Transformer Engine, make Megatron behave as with the newest release.
 
     Without Transformer Engine, Megatron sets its fused functions to None, and its TransformerConfig
-    refuses options that need them. So these functions are replaced.
+    refuses options that need them. So these functions are replaced by stand-ins.
     """
     if importlib.util.find_spec("transformer_engine") is not None:
         return
@@ -281,10 +286,12 @@ def _show_transformer_engine() -> None:
 
 
 def _answer_to(order: asking.ProgramOrder, arguments: Sequence[str]) -> dict[str, Any]:
-    """Return the result of checking a run: a JSON object.
+    """Return the result of checking a run, as a JSON object.
 
-    asked: the steps before the training that could be checked. not_asked: what could not be
-    checked, and why. problems: the message and the argument of the first refusal.
+    asked: the steps before the training that were checked.
+    not_asked: what could not be checked, and why.
+    problems: for each refusal, its message and the refused argument.
+    of_parser: the messages of those refusals that are from the argument parser.
     """
     program = str(order.program)
     asked: list[str] = []
@@ -321,7 +328,7 @@ def _answer_to(order: asking.ProgramOrder, arguments: Sequence[str]) -> dict[str
 
 
 def _is_of_this_machine(error: BaseException) -> bool:
-    """Return whether an error is only about this machine: it lacks a package or a GPU."""
+    """Return whether the cause of an error is this machine: it lacks a package or a GPU."""
     if isinstance(error.__cause__ or error.__context__, ImportError):
         return True
     lacks_engine = importlib.util.find_spec("transformer_engine") is None
@@ -334,7 +341,7 @@ def _is_of_this_machine(error: BaseException) -> bool:
 
 
 def _asks_for_a_package(message: str) -> bool:
-    """Return whether a message asks to install a package that this Python lacks."""
+    """Return whether an error message asks to install a package that this Python lacks."""
     return "install" in message and any(
         importlib.util.find_spec(name.replace("-", "_")) is None
         for name in _PACKAGE.findall(message)
@@ -351,7 +358,7 @@ def _not_asked(order: asking.ProgramOrder, stand_ins: _StandIns) -> Iterator[str
 
 
 def _steps(program: str) -> Iterator[tuple[Callable[[], None], str]]:
-    """Yield the steps of the program before the training, in order, each with its name."""
+    """Yield the steps of the program before the training: a function that runs it, and its name."""
     root = next((root for root in _ROOTS if f"{root}.arguments" in sys.modules), None)
     if root is None:
         raise ImportError(f"the program imports none of {', '.join(_ROOTS)}.arguments")
@@ -381,9 +388,10 @@ def _steps(program: str) -> Iterator[tuple[Callable[[], None], str]]:
 def _parsed(root: str, module: types.ModuleType, call: Mapping[str, Any]) -> argparse.Namespace:
     """Return a run's arguments, parsed and validated by the program's own code.
 
-    Newer releases of Megatron have parsed the arguments before they call `pretrain`. For older
-    releases, this function calls Megatron's parser. call: the program's arguments of `pretrain`,
-    among them its further options and defaults.
+    Programs of newer Megatron releases parse the arguments before they call `pretrain`. For older
+    releases, this function calls Megatron's parser.
+
+    call: the values that the program gave to `pretrain`, e.g. its additional options and defaults.
     """
     variables: Any = importlib.import_module(f"{root}.global_vars")
     args: argparse.Namespace | None = getattr(variables, _GLOBAL)
@@ -405,7 +413,7 @@ def _parsed(root: str, module: types.ModuleType, call: Mapping[str, Any]) -> arg
 
 
 def _set_up_groups(root: str, args: argparse.Namespace) -> None:
-    """Set up the groups of ranks over a process group that sends no data."""
+    """Let Megatron make its groups of ranks over a fake process group, which sends no data."""
     import torch
     from torch.testing._internal.distributed.fake_pg import FakeStore
 
@@ -456,7 +464,7 @@ def _made_of(kind: Any, args: argparse.Namespace) -> Any:
 
 @contextlib.contextmanager
 def _without_training() -> Iterator[None]:
-    """Make the call that would train raise an exception, so that the program stops there.
+    """Within the `with` block, make `pretrain` raise _ReachedTraining, so that nothing is trained.
 
     Also make functions that set up global objects, e.g. a tokenizer or a log writer, do nothing.
     """
@@ -503,7 +511,8 @@ def _argparse_raises() -> Iterator[None]:
 def _words_of(error: BaseException) -> str:
     """Return an error's message on one line.
 
-    For an assertion without a message, return its condition.
+    If the error has no message, return the condition of its assertion, or the statement that raised
+    it, or else its class.
     """
     text = str(error)
     if not text.strip():
@@ -514,9 +523,9 @@ def _words_of(error: BaseException) -> str:
 
 
 def _source_of(error: BaseException) -> str:
-    """Return the statement that raised the error, if it can be read.
+    """Return the line of code that raised the error; an empty text if it cannot be read.
 
-    For an assertion, return only its condition.
+    For an assertion, return `assert` and its condition.
     """
     frames = traceback.extract_tb(error.__traceback__)
     if not frames:

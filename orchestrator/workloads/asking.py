@@ -1,13 +1,13 @@
 """What the programs `ask_*.py` share: their input, their answer, and the search for a cause.
 
-To ask a program about a run means to let its own classes check the run's arguments, before the run
-needs a GPU. Each `ask_*.py` does this for some training programs. The Python of the run starts it
-as `python ask_NAME.py ORDER.json`. The file contains one JSON object per run to check, called an
-order (see `ProgramOrder`): the run's command line, and facts about the run. The last line of the
-output is JSON, too: the answer about each run (see `ProgramAnswer`). No such program trains, uses
-the network, or writes into the user's source.
+To ask a program about a run means to let the program's own classes check the run's arguments,
+before the run needs a GPU. Each `ask_*.py` does this for some training programs. It is started by
+the Python of the run, as `python ask_NAME.py ORDER.json`. ORDER.json contains one JSON object per
+run to check, called an order (see `ProgramOrder`): the run's command line, and facts about the run.
+The last line of the output is JSON, too: the answer about each run (see `ProgramAnswer`). An
+`ask_*.py` does not train, use the network, or write into the source of the training program.
 
-This module uses only the standard library, like the programs themselves.
+This module uses only the standard library, like each `ask_*.py` itself.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ _OFFLINE = {
 class ProgramOrder:
     """A request to check a run: the command line of the run's program, and facts about the run.
 
-    program: the file of the training program; None if it is not readable here.
-    arguments: the program's command line, without the program.
-    deepspeed_config: DeepSpeed's JSON file; None if the run has none.
+    program: the file of the training program; None if it cannot be read on this machine.
+    arguments: the words of the command line after the program.
+    deepspeed_config: the path of DeepSpeed's JSON file; None if the run has none.
     compute_capability: the compute capability of the GPUs, e.g. (9, 0); None if it is unknown.
     """
 
@@ -89,7 +89,7 @@ class ProgramAnswer:
 
 
 class CannotAskError(Exception):
-    """Raised if a program cannot be asked; the message is a sentence with the reason."""
+    """Raised if a program cannot check a run; the message is a sentence with the reason."""
 
 
 def answer_orders(
@@ -99,12 +99,14 @@ def answer_orders(
     """Check the runs in the file that the command line names, print the answers, and exit.
 
     The file contains one order (a `ProgramOrder` as JSON) or a list of orders. The last line of the
-    output is one answer (a `ProgramAnswer` as JSON) or a list of answers. ask: returns the answer
-    to an order. load: imports what all orders need.
+    output is one answer (a `ProgramAnswer` as JSON) or a list of answers.
 
-    What libraries print goes to stderr. `load` is called once, and each order is handled in a copy
-    of this process. An exception in `load` is ignored: if an order needs what is missing, `ask`
-    fails again and reports the reason.
+    ask: a function that returns the answer to an order.
+    load: a function that imports modules that all orders need. It is called once; then each order
+        is handled in a copy of this process. An exception in `load` is ignored: if an order needs
+        the missing module, `ask` fails, too, and reports the reason.
+
+    Texts that libraries print go to stderr.
     """
     answers = os.dup(1)
     os.dup2(2, 1)
@@ -165,7 +167,7 @@ def read_order(values: Mapping[str, Any]) -> ProgramOrder:
 
 
 def _be_harmless(order: ProgramOrder, scratch: str) -> None:
-    """Forbid this process to use the network, and to change the user's source.
+    """Make this process unable to use the network and to change files in the program's folder.
 
     scratch: a folder that becomes the working folder, and into which caches are written.
     """
@@ -192,9 +194,10 @@ def _is_writing(values: tuple[Any, ...]) -> bool:
 
 
 def folder_of_imports(program: Path) -> Path:
-    """Return the folder of a program, or that of its outermost package if it is in a package.
+    """Return the folder from which Python imports a program.
 
-    Python imports the program from this folder.
+    This is the program's folder, or the folder that contains its outermost package if the program
+    is in a package.
     """
     folder = program.parent
     while (folder / "__init__.py").is_file():
@@ -260,11 +263,11 @@ def problems_of(
     """Yield each refusal of options or keys, with the option or key that causes the refusal.
 
     things: the options of a command line, or the keys of a configuration, with their values.
-    ask: returns what the program refuses, usually one problem at a time.
-    name: returns the name of an option or key.
+    ask: a function that returns what the program refuses in `things`, often only one problem.
+    name: a function that returns the name of an option or key.
     last: names of options or keys that are tried last in the search for a cause.
 
-    After each refusal, its cause is removed from `things`, and the program is asked about the
+    After each refusal, its cause is removed from `things`, and the program is asked again about the
     remaining things. A refusal that appears only because something was removed is not reported.
     """
     left, first = list(things), True
@@ -330,7 +333,7 @@ def _cause(
 
 
 def _has_value(thing: Sequence[Any], message: str) -> bool:
-    """Return whether a message contains a value of an option or key as a whole word.
+    """Return whether a message contains one of an option's or key's values as a whole word.
 
     thing: the name of the option or key, followed by its values.
     """
@@ -339,10 +342,10 @@ def _has_value(thing: Sequence[Any], message: str) -> bool:
 
 
 def _lacks(name: str, refusal: ProgramRefusal, messages: Sequence[str]) -> bool:
-    """Return whether the program's new messages only say that a removed option is missing.
+    """Return whether the new refusals are only because a removed option is missing.
 
-    name: the name of the removed option. refusal: the refusal before the removal. messages: the
-    program's messages after the removal.
+    name: the name of the removed option. refusal: the refusal before the option was removed.
+    messages: the program's refusals afterwards.
     """
     if any("arguments are required" in message for message in messages):
         return True
@@ -366,9 +369,9 @@ def names_argument(name: str, message: str) -> bool:
 
 
 def grouped(arguments: Sequence[str]) -> list[tuple[str, ...]]:
-    """Return each option of a command line with its values.
+    """Return each option of a command line with its values, e.g. ("--lr", "0.1").
 
-    Values before the first option are a group without an option.
+    Values before the first option form a group without an option.
     """
     groups: list[list[str]] = []
     for argument in arguments:
@@ -392,7 +395,7 @@ def _is_option(argument: str) -> bool:
 
 
 def argparse_refusals(message: str) -> list[ProgramRefusal]:
-    """Return the refusals in an error message of argparse, e.g. `argument --x: …`."""
+    """Return the refusals in an error message of argparse, e.g. `argument --lr: expected …`."""
     message = message.strip()
     if match := re.match(r"argument (\S+?)(?:/\S+)*: ", message):
         return [ProgramRefusal(message, match[1])]
