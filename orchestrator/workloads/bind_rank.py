@@ -1,7 +1,7 @@
 """Bind a rank to cores near its GPU, or start it with a command of the user that binds it.
 
-The launcher starts this file on every rank, instead of `PROGRAM ARGUMENT…`. The process binds
-itself, and then becomes the rank's program:
+On every rank, the launcher starts one of these commands instead of `PROGRAM ARGUMENT…`. The process
+of the command binds itself, and then becomes the rank's program:
 
     python bind_rank.py numa RANKS PROGRAM ARGUMENT…
     python bind_rank.py custom COUNT WORD… PROGRAM ARGUMENT…
@@ -24,7 +24,7 @@ _SMI = ("nvidia-smi", "--query-gpu=index,uuid,pci.bus_id", "--format=csv,noheade
 
 
 def bind_rank_main() -> None:
-    """Bind this process as its arguments request, and replace it by the rank's program."""
+    """Bind this process as its command line requests, and replace it by the rank's program."""
     handed = [word for word in sys.argv[1:2] if re.match("--local[_-]rank(=|$)", word)]
     mode, number, *words = sys.argv[1 + len(handed) :]
     count, prefix = int(number), []
@@ -48,7 +48,7 @@ def bind_to_numa_node(ranks: int, root: Path) -> "str | None":
 
     ranks: the number of ranks per node if they have no GPUs, else 0. Ranks without GPUs are spread
         over the NUMA nodes, so that consecutive ranks share a node.
-    root: the folder with `sys`: / except in tests.
+    root: the folder that contains Linux's folder `sys`: / except in tests.
     """
     local = os.environ.get("LOCAL_RANK", "")
     if not local.isdigit():
@@ -68,7 +68,10 @@ def bind_to_numa_node(ranks: int, root: Path) -> "str | None":
 
 
 def numa_nodes(root: Path) -> "dict[int, set[int]]":
-    """Return the cores of each NUMA node by its number; nodes without cores are left out."""
+    """Return the NUMA nodes of this machine: a mapping from a node's number to the node's cores.
+
+    Nodes without cores are left out. root: the folder that contains Linux's folder `sys`.
+    """
     nodes = {}
     for folder in root.glob("sys/devices/system/node/node[0-9]*"):
         cores = listed_cores(_text(folder / "cpulist"))
@@ -78,13 +81,16 @@ def numa_nodes(root: Path) -> "dict[int, set[int]]":
 
 
 def listed_cores(text: str) -> "set[int]":
-    """Return the cores in a list of the Linux kernel, e.g. 0-3,8."""
+    """Return the cores in a text of the Linux kernel: for 0-3,8 these are 0, 1, 2, 3 and 8."""
     ranges = [part.split("-") for part in text.strip().split(",") if part]
     return {core for ends in ranges for core in range(int(ends[0]), int(ends[-1]) + 1)}
 
 
 def gpu_numa_node(local_rank: int, root: Path) -> "int | None":
-    """Return the NUMA node of the GPU that CUDA gives to a rank; None if unknown."""
+    """Return the number of the NUMA node to which a rank's GPU is connected; None if unknown.
+
+    CUDA_VISIBLE_DEVICES and `local_rank` determine which GPU the rank has.
+    """
     try:
         listed = subprocess.check_output(_SMI, universal_newlines=True, stderr=subprocess.DEVNULL)
     except (OSError, subprocess.CalledProcessError):

@@ -54,9 +54,10 @@ MicroBatchTrainer = Callable[[Tensor, bool], Tensor]  # (token ids, is it the la
 
 
 def ddp_trainer(model: GPT, settings: Settings, device: torch.device) -> MicroBatchTrainer:
-    """Return a function that trains one micro-batch with torch's DDP.
+    """Return a function that trains the model on one micro-batch, with torch's DDP.
 
-    The function adds up the gradients, and updates the weights after the last micro-batch.
+    The function adds up the gradients, and updates the weights after an iteration's last
+    micro-batch.
     """
     ddp = DistributedDataParallel(model, device_ids=[device] if device.type == "cuda" else None)
     optimizer = torch.optim.AdamW(
@@ -80,9 +81,10 @@ def ddp_trainer(model: GPT, settings: Settings, device: torch.device) -> MicroBa
 
 
 def deepspeed_trainer(model: GPT, deepspeed: Any, config: Any) -> MicroBatchTrainer:
-    """Return a function that trains one micro-batch with ZeRO.
+    """Return a function that trains the model on one micro-batch, with ZeRO.
 
-    DeepSpeed itself counts micro-batches, and updates the weights after the last one.
+    DeepSpeed itself counts the micro-batches of an iteration, and updates the weights after the
+    last one.
     """
     weights = model.parameters()
     engine, *_ = deepspeed.initialize(model=model, model_parameters=weights, config=config)
@@ -97,7 +99,7 @@ def deepspeed_trainer(model: GPT, deepspeed: Any, config: Any) -> MicroBatchTrai
 
 
 def train(settings: Settings, device: torch.device, train_micro_batch: MicroBatchTrainer) -> None:
-    """Train all iterations; report each iteration and the end."""
+    """Train all iterations; print a report after each iteration and at the end."""
     mean_loss = math.nan
     started = clock(device)
     for iteration in range(1, settings.train_iters + 1):
@@ -120,7 +122,7 @@ def train(settings: Settings, device: torch.device, train_micro_batch: MicroBatc
 
 
 def run_gpt(settings: Settings, device: torch.device, deepspeed: Any, config: Any) -> None:
-    """Build the model, report the start, and train.
+    """Build the model, print the report of the start, and train.
 
     deepspeed: the imported module. config: the content of DeepSpeed's JSON file. Both are None if
     the strategy is ddp.
@@ -139,10 +141,10 @@ def run_gpt(settings: Settings, device: torch.device, deepspeed: Any, config: An
 
 
 def load_deepspeed(settings: Settings, device: torch.device) -> tuple[Any, Any]:
-    """Return the module deepspeed and the content of its JSON file; None and None for ddp.
+    """Return the module deepspeed and the content of the user's DeepSpeed configuration file.
 
-    Raises SettingsError if the module or the file is missing, or if the file contradicts the
-    settings.
+    Both are None if the strategy is ddp. Raises SettingsError if the module or the file is missing,
+    or if the file contradicts the settings.
     """
     if settings.strategy == "ddp":
         return None, None
@@ -185,7 +187,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> Settings:
 
 
 def gpt_main(arguments: Sequence[str] | None = None) -> int:
-    """Train with the command line's settings; return 0, or 1 after a mistake of the user."""
+    """Train with the settings on the command line; return 0, or 1 after a mistake of the user."""
     settings = parse_arguments(arguments)
     try:
         set_rank_environment()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Block(nn.Module):
     """A layer: causal attention and a GELU feed-forward network, each after a LayerNorm.
 
-    The output of each is added to the residual stream.
+    The outputs of the attention and of the feed-forward network are added to the residual stream.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -52,11 +52,11 @@ class Block(nn.Module):
 class GPT(nn.Module):
     """GPT-2: learned positions, biases everywhere, output head tied to the token embedding.
 
-    The letters are l = layers, h = hidden size, f = feed-forward size, v = vocabulary, s = sequence
-    length. A block has 4h^2 + 4h parameters in its attention (query, key, value, output), 2hf + f +
-    h in its feed-forward network and 4h in its two LayerNorms. The embeddings have vh + sh, and the
-    final LayerNorm has 2h. With f = 4h the sum is l(12h^2 + 13h) + vh + sh + 2h. Each tied weight
-    is counted once.
+    Its number of parameters, with l = layers, h = hidden size, f = feed-forward size, v =
+    vocabulary, s = sequence length: A block has 4h^2 + 4h parameters in its attention (query, key,
+    value, output), 2hf + f + h in its feed-forward network and 4h in its two LayerNorms. The
+    embeddings have vh + sh, and the final LayerNorm has 2h. With f = 4h the sum is l(12h^2 + 13h) +
+    vh + sh + 2h. Each tied weight is counted once.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -90,8 +90,8 @@ def build_model(settings: Settings, device: torch.device, deepspeed: Any, config
     """Return a GPT with GPT-2's initial weights.
 
     Weights are drawn from a normal distribution with standard deviation 0.02. For output
-    projections, this standard deviation is divided by sqrt(2 layers). Under ZeRO-3 the model is
-    partitioned from the start.
+    projections, this standard deviation is divided by the square root of twice the number of
+    layers. Under ZeRO-3 the weights are partitioned over the ranks from the start.
     """
     partitioned = settings.strategy == "zero3"
     with deepspeed.zero.Init(config_dict_or_path=config) if partitioned else device:
@@ -105,9 +105,10 @@ def draw_weights(
 ) -> None:
     """Give a model GPT-2's initial weights.
 
-    output: a text that is in the names of output projections and of no other weights. Each weight
-    is drawn whole and in fp32, even if it is partitioned, so that all strategies start from the
-    same numbers.
+    output: a text that is in the names of output projections and of no other weights.
+
+    Each weight is drawn whole and in fp32, even if it is partitioned over the ranks. So all
+    strategies start from the same numbers.
     """
     partitioned = settings.strategy == "zero3"
     generator = torch.Generator(device).manual_seed(settings.seed)
@@ -123,10 +124,10 @@ def draw_weights(
 
 
 def dummy_tokens(settings: Settings, iteration: int, rank: int) -> Tensor:
-    """Return random token ids for one rank and iteration.
+    """Return the random token ids that a rank trains on in an iteration.
 
-    The shape is (num_microbatches, micro_batch_size, seq_length + 1). The samples do not depend on
-    how the batch is divided into micro-batches.
+    The shape is (num_microbatches, micro_batch_size, seq_length + 1). The sequences do not depend
+    on how the batch is divided into micro-batches.
     """
     seed = ((settings.seed * 1_000_003 + iteration) * 1_000_003 + rank) % 2**63
     shape = (settings.num_microbatches, settings.micro_batch_size, settings.seq_length + 1)

@@ -71,7 +71,7 @@ class DummyTokens(Dataset[dict[str, Tensor]]):
 
 @dataclass(slots=True)
 class StepTimer:
-    """Measures the time of each iteration, and reports it with the Trainer's loss."""
+    """Measures the time of each iteration, and prints it with the loss from the Trainer."""
 
     settings: Settings
     device: torch.device
@@ -84,11 +84,11 @@ class StepTimer:
         self.begun = clock(self.device)
 
     def end(self) -> None:
-        """Record how long the iteration took."""
+        """Record how long the iteration took that began last."""
         self.seconds = clock(self.device) - self.begun
 
     def tell(self, iteration: int, loss: float) -> None:
-        """Report the time and the loss of the last iteration.
+        """Print the report of the last iteration: its time and its loss.
 
         loss: the mean over all ranks and micro-batches.
         """
@@ -99,7 +99,7 @@ class StepTimer:
 def callback(transformers: Any, times: StepTimer) -> Any:
     """Return a callback of the Trainer that calls `times` at each step's begin and end.
 
-    It also passes each reported loss to `times`.
+    The callback also passes each loss that the Trainer logs to `times`.
     """
 
     class Reporter(transformers.TrainerCallback):  # type: ignore[misc]  # known when it is loaded
@@ -117,9 +117,10 @@ def callback(transformers: Any, times: StepTimer) -> Any:
 
 
 def build_hf_model(settings: Settings, deepspeed: Any, transformers: Any) -> Any:
-    """Return transformers' GPT-2 of the given sizes; under ZeRO-3 it is partitioned from the start.
+    """Return transformers' GPT-2 of the given sizes.
 
     Call this after the Trainer's arguments are made: making them informs transformers about ZeRO-3.
+    Under ZeRO-3, the model's weights are partitioned over the ranks from the start.
     """
     config = transformers.GPT2Config(
         vocab_size=settings.vocab_size,
@@ -144,7 +145,7 @@ def build_hf_model(settings: Settings, deepspeed: Any, transformers: Any) -> Any
 def trainer_arguments(
     settings: Settings, device: torch.device, warmup_steps: int, folder: str, transformers: Any
 ) -> Any:
-    """Return the Trainer's arguments.
+    """Return the TrainingArguments for these settings.
 
     folder: the output folder, which the Trainer requires; no checkpoints are written.
     """
@@ -183,7 +184,7 @@ def trainer_arguments(
 def run_hf_gpt(
     settings: Settings, device: torch.device, warmup_steps: int, transformers: Any
 ) -> None:
-    """Build the model, report the start, and train."""
+    """Build the model, print the report of the start, and train."""
     deepspeed = load_module("deepspeed", "DeepSpeed is not installed; try `pip install deepspeed`")
     with tempfile.TemporaryDirectory() as folder:
         arguments = trainer_arguments(settings, device, warmup_steps, folder, transformers)
@@ -208,7 +209,10 @@ def run_hf_gpt(
 
 
 def zero_stage(path: Path | None) -> int:
-    """Return the ZeRO stage in DeepSpeed's JSON. Raises SettingsError if it has none."""
+    """Return the ZeRO stage in DeepSpeed's JSON file; 0 if the file has no stage.
+
+    Raises SettingsError if `path` is None, or if the file cannot be read or has an invalid stage.
+    """
     if path is None:
         raise SettingsError("--deepspeed-config FILE is missing: the Trainer is run with DeepSpeed")
     section = read_config(path).get("zero_optimization", {})
@@ -229,7 +233,7 @@ def hf_gpt_parser() -> argparse.ArgumentParser:
 
 
 def hf_gpt_main(arguments: Sequence[str] | None = None) -> int:
-    """Train with the command line's settings; return 0, or 1 after a mistake of the user."""
+    """Train with the settings on the command line; return 0, or 1 after a mistake of the user."""
     options = vars(hf_gpt_parser().parse_args(arguments))
     try:
         set_rank_environment()

@@ -1,4 +1,4 @@
-"""Name the precisions of training programs, in a small module so that `--help` starts fast."""
+"""The precisions that training programs accept; a small module, so that `--help` starts fast."""
 
 from typing import Literal, get_args
 

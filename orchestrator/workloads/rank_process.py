@@ -15,10 +15,10 @@ from .settings import Settings, SettingsError
 
 
 def set_rank_environment() -> None:
-    """Set torch.distributed's variables if no launcher has set them.
+    """Set the environment variables of torch.distributed, e.g. RANK, if no launcher has set them.
 
     In a Slurm task, their values come from Slurm's variables. Otherwise, this process becomes the
-    only rank. Raises SettingsError if the host of rank 0 cannot be found in Slurm's variables.
+    only rank. Raises SettingsError if the host of rank 0 cannot be found.
     """
     env = os.environ
     if "RANK" in env:
@@ -42,9 +42,10 @@ def set_rank_environment() -> None:
 
 
 def select_device(settings: Settings) -> torch.device:
-    """Return this rank's device.
+    """Return the device on which this rank trains: its GPU, or the CPU.
 
-    Raises SettingsError if the device is missing, or cannot train with these settings.
+    Raises SettingsError if there is no GPU although the settings demand one, or if the device
+    cannot train with these settings.
     """
     if settings.device == "cuda" and not torch.cuda.is_available():
         raise SettingsError("--device cuda: torch finds no CUDA device here; try --device cpu")
@@ -75,7 +76,7 @@ def load_module(module: str, otherwise: str) -> Any:
 
 
 def print_settings_error(program: str, error: SettingsError) -> int:
-    """Print the user's mistake on rank 0 only; return exit code 1."""
+    """Print the message of an error of the user, on rank 0 only; return exit code 1."""
     if os.environ["RANK"] == "0":
         print(f"{program}: {error}", file=sys.stderr)
     else:

@@ -49,7 +49,8 @@ _OF_LAUNCHERS = ("--local_rank", "--local-rank")
 def rehearsal_main() -> None:
     """Check the modules or this rank, as the command line requests, and exit.
 
-    To check a rank, it also exchanges reports with the other ranks. Exit code 0: all passed.
+    To check a rank, this process also exchanges reports with the other ranks. The exit code is 0 if
+    all checks passed.
     """
     if len(sys.argv) == 2:
         raise SystemExit(_imports_exit_code(json.loads(Path(sys.argv[1]).read_text("utf-8"))))
@@ -119,8 +120,9 @@ def _asked(
 ) -> Mapping[str, Any] | None:
     """Return the program's own answer about its arguments; None if the program is not asked.
 
-    Only rank 0 asks the program: it starts the `ask_*.py` that belongs to the program. Some
-    programs have no such file. The program is not asked either if the launcher is "node".
+    To ask the program, rank 0 starts the `ask_*.py` for this program, which lets the program's own
+    code check the arguments. The program is not asked if it has no such file, on other ranks, or
+    if the launcher is "node".
     """
     if order.get("ask") is None or _rank(order) != 0 or order["launcher"] == "node":
         return None
@@ -173,10 +175,7 @@ def _answer_lines(answer: Mapping[str, Any] | None) -> Iterator[str]:
 
 
 def _program_problems(program: str) -> Iterator[str]:
-    """Yield a problem if Python cannot run a program that is given as a file or folder.
-
-    A program that is given as a module is not checked here.
-    """
+    """Yield the error message if Python cannot run the program, given as a file or folder."""
     try:
         path, source = _program_source(program)
         if not source.startswith(importlib.util.MAGIC_NUMBER):
@@ -188,10 +187,10 @@ def _program_problems(program: str) -> Iterator[str]:
 
 
 def _program_source(program: str) -> tuple[str, bytes]:
-    """Return the path of the file that Python runs for a program, and its content.
+    """Return the path of the file that Python runs for a program, and the file's content.
 
-    For a folder or a zip file, it is the file `__main__.py` in it. Raises OSError if a file cannot
-    be read, and ImportError if there is no `__main__`.
+    If the program is a folder or a zip file, Python runs the file `__main__.py` in it. Raises
+    OSError if a file cannot be read, and ImportError if there is no `__main__`.
     """
     finder: Any = pkgutil.get_importer(program)
     if finder is None:
@@ -204,7 +203,7 @@ def _program_source(program: str) -> tuple[str, bytes]:
 
 
 def _launcher_remarks(arguments: Sequence[str], accepted: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a remark if a launcher adds `--local-rank`, but the program needs `--local_rank`."""
+    """Yield a remark if a launcher added `--local-rank`, and the program needs `--local_rank`."""
     words = {argument.partition("=")[0] for argument in arguments}
     if "--local-rank" in words and "--local-rank" not in accepted and "--local_rank" in accepted:
         yield (
@@ -216,8 +215,8 @@ def _launcher_remarks(arguments: Sequence[str], accepted: Mapping[str, Any]) -> 
 def _program(words: Sequence[str]) -> list[str]:
     """Return the words of a command line, with `-m MODULE` joined into one word.
 
-    The words are the order's file, the folder of reports, the program, and its arguments. The
-    program is a file, or two words: `-m MODULE`.
+    words: the file with the order (the instructions of the rehearsal), the folder of reports, the
+    program, and its arguments. The program is a file, or two words: `-m MODULE`.
     """
     order, folder, program, *arguments = words
     if program in ("-m", "--module"):
@@ -226,10 +225,11 @@ def _program(words: Sequence[str]) -> list[str]:
 
 
 def install_line(modules: Sequence[str], extras: Mapping[str, str], python: str | None) -> str:
-    """Return the command that installs these modules.
+    """Return the pip command that installs these modules.
 
-    extras: by module, the extra of teralog that installs it. python: the path of the Python that
-    needs the modules; None for the Python to which the user's `pip` belongs.
+    extras: a mapping from a module to the extra of teralog that installs it, as in teralog[EXTRA].
+    python: the path of the Python that needs the modules; None for the Python to which the user's
+    `pip` belongs.
     """
     pip = "pip" if python is None else f"{shlex.quote(python)} -m pip"
     chosen = sorted({extras[module] for module in modules if module in extras}, reverse=True)
@@ -242,7 +242,8 @@ def install_line(modules: Sequence[str], extras: Mapping[str, str], python: str 
 def _imports_exit_code(order: Mapping[str, Any]) -> int:
     """Check that this Python has the modules that the run needs; return 0, or 1 if one is missing.
 
-    If modules are missing, print them and the command that installs them.
+    If modules are missing, also prints the error messages, and the command that installs the
+    modules.
     """
     problems = dict(zip(order["imports"], map(_module_problem, order["imports"]), strict=True))
     missing = [module for module, problem in problems.items() if problem]
@@ -255,7 +256,7 @@ def _imports_exit_code(order: Mapping[str, Any]) -> int:
 
 
 def _module_problems(modules: Iterable[str]) -> Iterator[str]:
-    """Yield a problem for each module that the run's Python does not find."""
+    """Yield an error message for each module that the run's Python does not find."""
     # The program would not look in the folder of this file.
     sys.path = [path for path in sys.path if path != str(Path(__file__).parent)]
     yield from filter(None, map(_module_problem, modules))
@@ -319,9 +320,9 @@ def option_problems(
 ) -> Iterator[str]:
     """Yield one message of argparse for each argument that a program would refuse.
 
-    accepted: the properties of each option. `values` is how many values it has: 0, another number,
-        or argparse's "?", "*" or "+"; 1 if not given. `type` is "int", "float" or "str". `choices`
-        are the allowed values.
+    accepted: a mapping from each option to its properties. `values` is how many values it has: 0,
+        another number, or argparse's "?", "*" or "+"; 1 if not given. `type` is "int", "float" or
+        "str". `choices` are the allowed values. `required` is whether the option must be given.
     """
     options = given_options(arguments)
     for option, values in options:
@@ -402,11 +403,11 @@ def _master() -> str:
 
 
 def _listen(rank: int) -> socket.socket | None:
-    """Return a socket on which rank 0 listens where the ranks of torch.distributed would meet.
+    """Return a socket on which rank 0 listens, so that the other ranks can try to connect to it.
 
-    The other ranks try to connect to it. Returns None for other ranks, and under torchrun, because
-    torchrun itself listens there. Also returns None if rank 0 cannot listen at the address; the
-    other ranks then report that they cannot connect.
+    The port is MASTER_PORT, where the ranks of torch.distributed would meet. Returns None on other
+    ranks, and under torchrun, because torchrun itself listens there. Also returns None if rank 0
+    cannot listen; the other ranks then report that they cannot connect.
     """
     port = _port(os.environ)
     if rank or port is None or os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
@@ -434,10 +435,10 @@ def _master_problems() -> Iterator[str]:
 
 
 def _register(meeting: Path, rank: int, report: Mapping[str, Any]) -> bool:
-    """Write the report of a rank into the folder `meeting`.
+    """Write a rank's report into the folder `meeting`; return whether that worked.
 
-    Returns False if a report with this rank's number exists already. The report appears in one
-    step, so that no other rank reads half of it.
+    It fails if the folder already contains a report of this rank. The report appears in one step,
+    so that no other rank reads half of it.
     """
     draft = meeting / f".{rank}-{_node()}-{os.getpid()}"
     draft.write_text(json.dumps(report), encoding="utf-8")
@@ -455,7 +456,10 @@ def _counted(number: int, what: str) -> str:
 
 
 def _verdict(meeting: Path, order: Mapping[str, Any]) -> bool:
-    """Wait for all ranks, print the findings for each node, and return whether all passed."""
+    """Wait for the reports of all ranks, print the problems, and return whether there are none.
+
+    A problem that was found only on some nodes is printed with their names.
+    """
     per_node = 1 if order["launcher"] == "node" else order["ranks_per_node"]
     expected = order["nodes"] * per_node
     ranks = _gather(meeting, expected)

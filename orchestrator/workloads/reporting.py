@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def memory_in_use_gib(device: torch.device) -> tuple[float, float]:
-    """Return the memory in use now, and its peak, in GiB.
+    """Return two numbers in GiB: the memory that this process uses now, and its peak.
 
     On the CPU both are read from the kernel's VmRSS and VmHWM. The peak of getrusage is not used,
     because it would include the parent process.
@@ -57,9 +57,9 @@ def print_line(line: str) -> None:
 def report_start(
     settings: Settings, device: torch.device, model: nn.Module, versions: Mapping[str, str]
 ) -> None:
-    """Report the settings of the training, and the versions of torch and of further packages.
+    """Print the report of the start: the settings, the number of parameters and the versions.
 
-    versions: the version of each further package, by name.
+    versions: the version of each package other than torch, by name.
     """
     # ZeRO-3 leaves a partitioned weight empty and keeps its size in ds_numel.
     parameters = sum(getattr(weight, "ds_numel", weight.numel()) for weight in model.parameters())
@@ -76,7 +76,7 @@ def report_start(
 def report_iteration(
     settings: Settings, device: torch.device, iteration: int, step_seconds: float, loss: float
 ) -> None:
-    """Report the time, the loss and the memory of a completed iteration."""
+    """Print the report of a completed iteration: its time, loss and memory."""
     global_batch_size = settings.micro_batch_size * settings.num_microbatches
     global_batch_size *= dist.get_world_size()
     used, peak = memory_in_use_gib(device)
@@ -88,12 +88,12 @@ def report_iteration(
 
 
 def report_loss(settings: Settings, iteration: int, loss: float) -> None:
-    """Report only the loss of an iteration; DeepSpeed itself prints the time of the iteration."""
+    """Print only the loss of an iteration, because DeepSpeed itself prints the iteration's time."""
     print_line(f"iteration {iteration}/{settings.train_iters} | loss {loss:.6f} | mean over ranks")
 
 
 def report_end(settings: Settings, device: torch.device, train_seconds: float, loss: float) -> None:
-    """Report that all iterations are complete; `loss` is the loss of the last iteration."""
+    """Print the report of the end, after all iterations; `loss` is that of the last iteration."""
     print_line(
         f"finished | iterations {settings.train_iters} | train_seconds {train_seconds:.6f}"
         f" | final_loss {loss:.6f} | max_memory_allocated_gib {memory_in_use_gib(device)[1]:.3f}"

@@ -20,7 +20,7 @@ DEFAULT_SEED = 1234
 
 
 class SettingsError(Exception):
-    """A mistake of the user, in one sentence: where, what is wrong, what to type instead."""
+    """A mistake of the user, as a sentence: where it is, what is wrong, what to type instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Settings:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options that every training program of this folder has."""
+    """Add the options that all training programs of this folder accept to a parser."""
 
     def positive(text: str) -> int:
         if int(text) < 1:
@@ -113,7 +113,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def settings_of(options: Mapping[str, Any], strategy: str) -> Settings:
-    """Return the settings for parsed options and a strategy."""
+    """Return the settings that consist of parsed options and a strategy, e.g. `zero2`."""
     names = (field.name for field in fields(Settings))
     chosen = {name: options[name] for name in names if name != "strategy"}
     chosen["ffn_hidden_size"] = chosen["ffn_hidden_size"] or 4 * chosen["hidden_size"]
@@ -130,7 +130,7 @@ def check_heads(settings: Settings) -> None:
 
 
 def config_value(config: Mapping[str, Any], name: str) -> Any:
-    """Return the value at a dotted path of a configuration; None if there is none."""
+    """Return the value at a dotted path, e.g. `bf16.enabled`; None if the path is missing."""
     value: Any = config
     for key in name.split("."):
         value = value.get(key) if isinstance(value, dict) else None
