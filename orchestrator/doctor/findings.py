@@ -124,7 +124,7 @@ def finding_records(findings: Sequence[Finding]) -> list[dict[str, Any]]:
 def examine(timeout_seconds: float = TIMEOUT_SECONDS) -> tuple[Finding, ...]:
     """Check everything that teralog may need on this machine.
 
-    timeout_seconds: how long to wait for other programs.
+    timeout_seconds: how long to wait for the answers of Slurm's commands and of nvidia-smi.
     """
     *slurm, nvidia_smi = ask_all(
         [*((command, "--version") for command in SLURM_COMMANDS), NVIDIA_SMI], timeout_seconds

@@ -70,10 +70,11 @@ def needed_packages() -> tuple[Needed, ...] | None:
 
 
 def _asked_for(requirement: "Requirement", extras: list[str]) -> Needed | None:
-    """Return the package that a requirement names, and the first extra that requires the package.
+    """Return a requirement of teralog; None if this machine does not need the package.
 
-    The extra is None if teralog always requires the package. Returns None in place of the package
-    if this machine does not need it, e.g. because of its version of Python.
+    A machine may not need a package because of its version of Python.
+    extras: the extras of teralog, e.g. as in `pip install teralog[EXTRA]`. The result contains the
+        first extra that requires the package, or None if teralog always requires it.
     """
     marker = requirement.marker
     for extra in (None, *extras):

@@ -122,9 +122,9 @@ class Start:
 class ProgramLog:
     """How a framework's log is read.
 
-    formats: the formats of its lines.
-    reports_steps: whether the log contains step reports. The report of a campaign has no columns of
-        step times if this is false for all frameworks of the campaign.
+    formats: the descriptions of log lines by which teralog reads the log.
+    reports_steps: whether the log contains step reports. If this is false for all frameworks of a
+        campaign, the campaign's report has no columns of step times.
     """
 
     formats: tuple[AnyFormat, ...]
@@ -132,7 +132,10 @@ class ProgramLog:
 
 
 def only_gpt2(run: Run) -> Iterator[str]:
-    """Yield a sentence if the model of a run differs from GPT-2 in more than its sizes."""
+    """Yield a problem if a run's model differs from GPT-2 in more than its sizes.
+
+    For programs that can build only GPT-2, of any size.
+    """
     if run.model is not None and run.model.variants:
         yield (
             f"framework {run.framework} builds only layers of GPT-2, and the model has other "
@@ -141,7 +144,7 @@ def only_gpt2(run: Run) -> Iterator[str]:
 
 
 def any_model(run: Run) -> Iterator[str]:
-    """Yield no problem, because the user's own program builds the model."""
+    """Yield no problem: a user's own program can build any model."""
     yield from ()
 
 

@@ -30,7 +30,8 @@ def peak_mib(logged: Logged) -> int | None:
 def busy_percent(logged: Logged) -> float | None:
     """Return the median utilization of a run's GPUs in percent; None if it is not known.
 
-    Samples before a GPU's first busy sample and after its last busy sample do not count.
+    A sample is busy if its utilization is above 0. For each GPU, samples before its first busy
+    sample and after its last busy sample do not count.
     """
     if logged.summary.gpu_utilization_percent is not None:
         return logged.summary.gpu_utilization_percent

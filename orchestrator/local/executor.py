@@ -69,7 +69,7 @@ class Places(Protocol):
         """Reserve the resources for a run with this job script; return None if too few are free."""
 
     def environment(self, lease: Lease, script: Path) -> dict[str, str]:
-        """Return the variables that confine a job script to its resources."""
+        """Return environment variables that make a job script use only the reserved resources."""
 
     def refusal(self, run: Run) -> "Refusal | None":
         """Return why a run must never be started here; None if it may be started."""
@@ -245,9 +245,9 @@ def _start_what_fits(
 ) -> Waiting | None:
     """Start waiting runs while devices are free, and move them to `running`.
 
-    Returns the first run that must wait for devices; None if no run must. If `places` refuses a
-    run, the run is moved from `waiting` to `left`, with the reason. All waiting runs are moved if
-    the reason applies to all runs, or if runs start in blocks.
+    Returns the first run that must wait for devices; None if no run has to wait for them. If
+    `places` refuses a run, the run is moved from `waiting` to `left`, with the reason. All waiting
+    runs are moved if the reason applies to all runs, or if runs start in blocks.
     """
     while slots is None or len(running) < slots:
         first = _first_ready(waiting, running, left)

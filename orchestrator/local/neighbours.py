@@ -53,6 +53,6 @@ class Neighbours:
         self.most = max(self.most, others)
 
     def leave(self) -> None:
-        """Remove the file that registers the run."""
+        """Remove and unlock the file that registers the run."""
         self.presence.unlink(missing_ok=True)
         os.close(self.descriptor)

@@ -13,8 +13,10 @@ GRACE_SECONDS = 5.0
 
 
 def marked(token: str) -> Iterator[psutil.Process]:
-    """Yield the processes that have an attempt's token in their environment.
+    """Yield the running processes of an attempt, except zombies.
 
+    token: the text by which teralog marks an attempt. All processes of the attempt have it in their
+        environment, in the variable TERALOG_ATTEMPT.
     A search by process group would miss some processes, because torchrun starts each worker in a
     separate session.
     """

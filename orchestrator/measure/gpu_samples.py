@@ -17,10 +17,10 @@ PATTERN = "gpus-*.csv"
 class GpuSamples:
     """GPU memory and use over all devices of a run, on all its nodes; absent values are None.
 
-    memory_gib: the highest use of one device, including the driver and other programs.
-    utilization_percent: the median of the samples. For each device, samples before its first busy
-    sample and after its last busy sample are left out. This idle time would lower the median of a
-    short run.
+    memory_gib: the highest memory use of one device, including the driver and other programs.
+    utilization_percent: the median of the samples of all devices. For each device, samples before
+        the first use and after the last use of the device are left out. This idle time would lower
+        the median of a short run.
     """
 
     memory_gib: float | None
@@ -44,7 +44,7 @@ def read_gpu_samples(folder: Path) -> GpuSamples | None:
 
 
 def by_device(records: Iterable[Record]) -> Iterable[Sequence[Usage]]:
-    """Return a list of samples for each device, from the records of one node."""
+    """Return one list of samples per device, from the records of one node."""
     samples: dict[int | None, list[Usage]] = {}
     for record in records:
         if isinstance(record, Usage):
@@ -55,7 +55,8 @@ def by_device(records: Iterable[Record]) -> Iterable[Sequence[Usage]]:
 def utilization_percent(devices: Iterable[Sequence[Usage]]) -> float | None:
     """Return the median use of devices in percent; None if no sample is busy.
 
-    For each device, samples before its first busy sample and after its last one are left out.
+    A sample is busy if its use is above 0. For each device, samples before its first busy sample
+    and after its last busy sample are left out.
     """
     busy = [percent for device in devices for percent in _while_busy(device)]
     return statistics.median(busy) if busy else None

@@ -87,7 +87,7 @@ def experience_batch_size(run: Run) -> int:
 
 
 def implied(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the precision, which follows from the strategy."""
+    """Return the precision of a run, which follows from the value of its parameter `strategy`."""
     return {"precision": _precision(values.get("strategy", DEFAULT_STRATEGY))}
 
 

@@ -94,7 +94,7 @@ def _homeless_offload(config: dict[str, Any]) -> Iterator[str]:
 
 
 def warnings(run: Run) -> Iterator[str]:
-    """Yield warnings about valid but unusual settings of a run with a current DeepSpeed."""
+    """Yield warnings about valid but unusual settings of a run with today's DeepSpeed."""
     yield from earlier_keys(run.options.deepspeed)
     yield from _silent_steps(run)
     if run.options.offload_optimizer == "nvme" and run.zero_stage != _NVME_STAGE:
@@ -134,7 +134,10 @@ def config_files(run: Run) -> dict[str, dict[str, Any]]:
 
 
 def steps_on_cpu(run: Run) -> bool:
-    """Return whether the run uses DeepSpeed's CPU Adam, because its optimizer is offloaded."""
+    """Return whether the run's optimizer is offloaded.
+
+    DeepSpeed's CPU Adam then updates the weights.
+    """
     return bool(run.options.offload_optimizer != "none")
 
 

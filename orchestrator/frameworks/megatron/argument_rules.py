@@ -1,7 +1,7 @@
 """Check the further arguments of Megatron against the parameters of a run.
 
-This module does not check whether the arguments fit each other, because
-`orchestrator/workloads/ask_megatron.py` runs the program's own check of that.
+Whether the further arguments fit each other is not checked here. Megatron's own code checks that,
+and `orchestrator/workloads/ask_megatron.py` runs this code.
 """
 
 import math
@@ -91,8 +91,9 @@ def data_source_problems(run: Run) -> Iterator[str]:
 def blend_problems(run: Run) -> Iterator[str]:
     """Yield a problem if --data-path has several values, but not a weight before each prefix.
 
-    The prefix is the beginning of the paths of a data set's files. Megatron 2 itself refuses such a
-    list late, after it has put the model on all GPUs.
+    A correct example is `--data-path 0.3 /data/a 0.7 /data/b`. The prefix is the beginning of the
+    paths of a data set's files. Megatron 2 itself refuses a wrong list late, after it has put the
+    model on all GPUs.
     """
     words = given(run.options.extra_args).get(DATA_PATH)
     if words is None or len(words) == 1:

@@ -84,7 +84,7 @@ def hybrid_problems(letters: Collection[str], version: str) -> Iterator[str]:
 
 
 def _core_number(version: str) -> tuple[int, int]:
-    """Return the numbers of a release of core, e.g. (0, 16) for core-0.16.
+    """Return the number of a release of Megatron core as two integers, e.g. (0, 16) for core-0.16.
 
     For the main branch, return a number above all releases.
     """

@@ -142,7 +142,8 @@ def opened(program: str) -> Callable[[Mapping[str, str]], Iterable[str]]:
 def program_in(*names: str) -> Callable[[Mapping[str, str]], str | None]:
     """Return a function that finds the program in the user's checkout.
 
-    The function returns the path of the first of `names` that is a file there; None if none is.
+    names: the possible paths of the program in the checkout. The function returns the path of the
+        first that exists; None if none of them exists.
     """
 
     def program(paths: Mapping[str, str]) -> str | None:

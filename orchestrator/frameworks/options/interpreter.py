@@ -51,7 +51,7 @@ _BIGGEST = 10_000
 
 
 class Interpreter:
-    """Follows functions of a checkout, and calls `on_option` for every option that they add."""
+    """Follows the functions of a checkout, and calls `on_option` for each option that they add."""
 
     def __init__(
         self,
@@ -522,12 +522,21 @@ class Interpreter:
         return PARSER if PARSER in arguments else UNKNOWN
 
     def _provider(self, name: str, value: Any) -> None:
-        """Follow the function that a program passes as `extra_args_provider` to add options."""
+        """Follow a function that a program passes as `extra_args_provider` to add its own options.
+
+        Arguments with another name are ignored.
+        name, value: the name and the value of the argument.
+        """
         if name == "extra_args_provider" and isinstance(value, Function):
             self.call(value, [PARSER], {})
 
     def call(self, function: Function, arguments: list[Any], keywords: Names) -> Any:
-        """Follow a call of a function if the function gets a parser or may compute a value."""
+        """Follow a call of a function of the checkout, and return the value of the call.
+
+        A call is followed if the function gets a parser, may add options, or may compute a value.
+        Otherwise the result is UNKNOWN. If the function got a parser and its result cannot be
+        computed, the result is the parser.
+        """
         for name, value in keywords.items():
             self._provider(name, value)
         node = function.node

@@ -109,7 +109,8 @@ def _hash(path: Path) -> str:
 def _readers_hash() -> str:
     """Return a hash of the modules with which teralog reads a program's source.
 
-    Names of cached results contain this hash, so that results of older code are not used again.
+    The file name of a cached record depends on this hash, so that records by older code are not
+    used.
     """
     parts = (modules, interpreter, dataclass_fields, source)
     return hashlib.sha256(
