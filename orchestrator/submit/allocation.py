@@ -37,13 +37,13 @@ _PORTS_A_JOB = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allocation:
-    """The allocation of this process, its nodes divided into equal shares.
+    """The Slurm allocation in which this process runs, with its nodes divided into equal shares.
 
     A share is a GPU with its part of the node's cores and memory. If the allocation has no GPUs, a
-    share is a core with its part of the memory. So a run with enough shares also has enough cores
-    and memory. has_gpus: whether ranks run on GPUs; otherwise they run on cores. locks: the folder
-    of the shares' locks. overrun: whether a run may start if its time limit exceeds the time left
-    in the allocation.
+    share is a core with its part of the node's memory. A run with enough shares also has enough
+    cores and memory. has_gpus: whether ranks run on GPUs; otherwise they run on cores. locks: the
+    folder with the locks of the shares. overrun: whether a run may start if its time limit exceeds
+    the time left in the allocation.
     """
 
     job_id: int
@@ -164,7 +164,10 @@ class Allocation:
         }
 
     def _place(self, share: str) -> int:
-        """Return the position of a share (a GPU or a core) among the shares of all nodes."""
+        """Return the index of a share among the shares of all nodes, counted from 0.
+
+        share: the node's name, a slash, and the number of the share on the node.
+        """
         node, _, number = share.rpartition("/")
         before = takewhile(lambda other: other.name != node, self.nodes)
         return sum(map(_shares, before)) + int(number)
@@ -226,10 +229,10 @@ def _together(parts: Sequence[Lease]) -> Lease:
 
 
 def allocation_options(name: str, scripts: Sequence[str], time_limit_seconds: int) -> list[str]:
-    """Return the options of salloc or sbatch for an allocation that fits any of these job scripts.
+    """Return the salloc or sbatch options for an allocation in which each script can run.
 
-    time_limit_seconds: the time limit of the allocation. Raises UserError if the options of the
-    runs cannot be combined.
+    name: the name of the job. scripts: the job scripts of runs. time_limit_seconds: the time limit
+    of the allocation. Raises UserError if the options of the runs cannot be combined.
     """
     all_asked = [_asked(script) for script in scripts]
     nodes = max(int(asked["--nodes"]) for asked in all_asked)

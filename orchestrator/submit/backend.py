@@ -12,12 +12,12 @@ from orchestrator.store.campaign_store import CampaignStore
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartOptions:
-    """How to start runs; absent values are None.
+    """The options that control how runs are started; None for options that the user did not give.
 
     slots: how many runs may run at once on this machine.
     oversubscribe: whether a run may have more ranks than this machine has cores.
     blocks: how many blocks of an interleaved order to start now.
-    wait: whether to submit the other runs later if Slurm accepts only some of them now.
+    wait: if Slurm accepts only some runs now, whether to submit the other runs later.
     overrun: whether to start a run whose time limit exceeds the time left in the allocation.
     sbatch: options for jobs on a Slurm cluster.
     """
@@ -40,7 +40,10 @@ class StartOptions:
         overrun: bool = False,
         **sbatch: Any,
     ) -> "StartOptions":
-        """Make StartOptions from options of the command line; `**sbatch` becomes SbatchOptions."""
+        """Make StartOptions from options of the command line.
+
+        sbatch: those options that belong to SbatchOptions.
+        """
         return cls(
             slots=slots,
             oversubscribe=oversubscribe,
@@ -72,9 +75,9 @@ class Backend(Protocol):
     def session(
         self, campaign: Campaign, store: CampaignStore, tell: Callable[[str], None]
     ) -> AbstractContextManager[Session]:
-        """Begin a submit. Raises UserError if another submit is active on the campaign.
+        """Begin a submit of a campaign. Raises UserError if another submit is active.
 
-        tell: gets a message if this submit waits until the other submit has ended.
+        tell: takes messages for the user, e.g. that this submit waits for the other submit.
         """
 
     def refresh(self, runs: Sequence[PlannedRun], store: CampaignStore) -> list[str]:
@@ -88,16 +91,17 @@ class Backend(Protocol):
         state: str | None,
         tell: Callable[[str], None],
     ) -> Iterator[tuple[PlannedRun, str]]:
-        """Cancel runs, and yield each run with its new state.
+        """Cancel runs, and yield each run with its state after that.
 
-        state: cancel only runs in this state. tell: gets messages for the user, e.g. that this
-        command waits for a submit, or that the end of a run cannot be recorded.
+        state: cancel only runs in this state; None for any state. tell: takes messages for the
+        user, e.g. that this command waits for a submit, or that the end of a run cannot be
+        recorded.
         """
 
     def estimates(
         self, campaign: Campaign, runs: Sequence[PlannedRun], store: CampaignStore
     ) -> Iterator[tuple[PlannedRun, str]]:
-        """Yield each run with its expected start, in the scheduler's words; start nothing."""
+        """Yield each run with the start that the scheduler expects, in its words; start nothing."""
 
     def refuse(self, options: StartOptions) -> None:
         """Raise UserError if an option has no effect on this backend."""

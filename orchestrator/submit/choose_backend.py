@@ -8,8 +8,8 @@ from orchestrator.submit.backend import Backend
 def backend(campaign: Campaign, *, here: bool = False) -> Backend:
     """Return the backend of a campaign: this machine or Slurm.
 
-    here: use the allocation of this process instead. Raises UserError if the campaign's cluster has
-    no allocations.
+    here: start runs in the Slurm allocation in which this process runs. Raises UserError if `here`
+    is true and the campaign's cluster is not a Slurm cluster.
     """
     slurm = campaign.cluster.scheduler == "slurm"
     if here and not slurm:

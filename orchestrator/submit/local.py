@@ -59,7 +59,7 @@ class Machine:
         return self.devices.environment(lease)
 
     def refusal(self, run: Run) -> executor.Refusal | None:
-        """Return None: this machine has no time limit, so it refuses no run for lack of time."""
+        """Return None, because this machine has no time limit that a run could exceed."""
         return None
 
     @property
@@ -82,7 +82,10 @@ class LocalSession:
     here: bool = False
 
     def settle(self, runs: Sequence[PlannedRun]) -> list[str]:
-        """Close the attempts that a killed submit left open."""
+        """Close the attempts that a killed submit left open; return messages for the user.
+
+        In an allocation, the method first asks Slurm about open attempts.
+        """
         notes = []
         if self.here:
             from orchestrator.slurm.tracking import refresh

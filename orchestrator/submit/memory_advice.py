@@ -23,10 +23,10 @@ MOST_CONFIGURATIONS = 5
 def memory_advice(
     campaign: Campaign, runs: Sequence[PlannedRun], store: CampaignStore, *, memory: str | None
 ) -> Iterator[str]:
-    """Yield advice for the runs that ran out of memory, once for each configuration.
+    """Yield advice about runs that ran out of memory, once for runs that differ only in `repeat`.
 
-    memory: the value of `retry --memory`; None if the user gave none. If it is given, no amount of
-    host memory is suggested.
+    memory: the value of `retry --memory`; None if the user did not give it. If the user gave it,
+    the advice contains no amount of host memory.
     """
     ended = ((planned, *run_outcome(store.run(planned.run_id))[1:]) for planned in runs)
     out_of_memory = [

@@ -46,7 +46,7 @@ def render_runs(
 def _texts(
     campaign: Campaign, planned: PlannedRun, store: CampaignStore, script: str
 ) -> dict[str, str]:
-    """Return the files of a run's folder, by name."""
+    """Return the texts of the files in a run's folder, by file name. script: the text of job.sh."""
     folder = store.run(planned.run_id)
     start = FRAMEWORKS[planned.run.framework].start
     files = start.files_on(planned.run, gpus=campaign.cluster.has_gpus)

@@ -145,9 +145,11 @@ def _srun_options(run: Run, cluster: Cluster) -> list[str]:
 
 
 def _mounts(campaign: Campaign, folder: Path) -> list[str]:
-    """Return what a run's container mounts: the run's folder, and the mounts of its profile.
+    """Return the mounts of a run's container: the run's folder, and those of the profile.
 
-    Raises UserError if the folder's path contains `:` or `,`, because no container can mount it.
+    In a rehearsal, the container also mounts the file of the checker. The list is empty without a
+    container, and for uenv. Raises UserError if one of teralog's own paths contains `:` or `,`,
+    because a container cannot mount such a path.
     """
     container = campaign.cluster.container
     if container is None or container.runtime == "uenv":
@@ -204,10 +206,12 @@ def _rehearsal(folder: Path) -> dict[str, str]:
 
 
 def _output_pattern(folder: Path) -> str:
-    """Return the path of a Slurm job's output, with `%j`, which sbatch replaces by the job's id.
+    """Return the path for the output of a Slurm job, as sbatch expects it.
 
-    Any other `%` is doubled, so that sbatch keeps it. If the path contains a backslash, sbatch
-    replaces nothing in it. Then the path has no id, and only the backslashes are doubled.
+    The path contains `%j`, which sbatch replaces by the job's id. Each `%` of the folder is
+    doubled, because sbatch then reads it as a plain `%`. If the folder's path contains a backslash,
+    sbatch replaces nothing in the path. Then the path has no id, and only the backslashes are
+    doubled.
     """
     text = str(folder)
     if "\\" in text:

@@ -69,10 +69,10 @@ def submitted_runs(campaign: Campaign, store: CampaignStore) -> list[PlannedRun]
 
 
 def refuse_edited(campaign: Campaign, store: CampaignStore) -> None:
-    """Raise UserError if the campaign differs from its last submission.
+    """Raise UserError if the campaign's runs differ from those of its last submission.
 
-    The message names what was changed, added and removed; the results are kept. A campaign without
-    started runs may be edited freely.
+    The message names the runs that were changed, added and removed. A campaign without started runs
+    may be edited freely.
     """
     started = any(store.run(identity).attempts() for identity in store.submitted_runs())
     changes = edits(campaign, store) if started else []
@@ -122,14 +122,15 @@ def missing_runs(runs: Sequence[PlannedRun], store: CampaignStore) -> list[Plann
 def ended_runs(
     runs: Sequence[PlannedRun], store: CampaignStore, outcomes: Collection[str]
 ) -> list[PlannedRun]:
-    """Return the runs that ended in one of `outcomes`."""
+    """Return the runs whose outcome is one of `outcomes`."""
     return [planned for planned in runs if run_outcome(store.run(planned.run_id))[1] in outcomes]
 
 
 def with_time_limit(runs: Sequence[PlannedRun], time_limit: str | None) -> list[PlannedRun]:
-    """Return the runs with another time limit, given in minutes or in Slurm's notation.
+    """Return the runs with the time limit that the user gave; None keeps their own limits.
 
-    The limit does not change the identity of a run. Raises UserError if the limit is not valid.
+    time_limit: in minutes or in Slurm's notation. The limit does not change the identity of a run.
+    Raises UserError if it is not valid.
     """
     seconds = parse_time_option(time_limit)
     return list(runs) if seconds is None else [_limited(planned, seconds) for planned in runs]
@@ -221,7 +222,8 @@ def log_of(
     """Return the log of the only run in `runs`.
 
     attempt: the number of the attempt; None for the last one. waiting: whether the caller waits for
-    the log, so that it may not exist yet. Raises UserError if there is no such run, attempt or log.
+    the log, so that it may not exist yet. Raises UserError if `runs` has several runs, or if there
+    is no such attempt or no log.
     """
     if len(runs) > 1:
         raise UserError("several runs have that label; give an id, as `teralog status` shows it")

@@ -39,11 +39,11 @@ class SlurmBackend:
     def session(
         self, campaign: Campaign, store: CampaignStore, tell: Callable[[str], None]
     ) -> "Iterator[SlurmSession]":
-        """Hold the campaign's lock for one submit; wait for an active submit to end first.
+        """Hold the campaign's lock for one submit; first wait until an active submit ends.
 
-        The lock only saves time, so on a file system without locks the submit works without it.
-        Raises UserError if the other submit does not end in time. Also raises UserError if the path
-        of the log folder contains a variable that is not set.
+        On a file system without locks, the submit works without the lock, which only saves time.
+        Raises UserError if the active submit does not end in time, or if the path of the log folder
+        contains a variable that is not set.
         """
         cluster = campaign.cluster
         if unset := list(unset_in("log_folder", cluster.log_folder)):
@@ -74,7 +74,7 @@ class SlurmBackend:
         state: str | None,
         tell: Callable[[str], None],
     ) -> Iterator[tuple[PlannedRun, str]]:
-        """Cancel `runs` all at once, wait for their ends, and yield each with its state."""
+        """Cancel all runs at once, wait until they end, and yield each run with its state."""
         from orchestrator.submit.slurm_cancel import cancel_runs
 
         return cancel_runs(campaign, runs, store, state, tell)
@@ -82,9 +82,9 @@ class SlurmBackend:
     def estimates(
         self, campaign: Campaign, runs: Sequence[PlannedRun], store: CampaignStore
     ) -> Iterator[tuple[PlannedRun, str]]:
-        """Yield each run with Slurm's estimate; ask only once for runs with equal resources.
+        """Yield each run with the start that Slurm expects; no files of the campaign are written.
 
-        Nothing is written. Raises UserError if Slurm refuses.
+        Slurm is asked once for all runs with the same resources. Raises UserError if Slurm refuses.
         """
         from orchestrator.slurm.executor import RefusedError, ScriptExecutor
 
@@ -161,11 +161,12 @@ def batch_line(
 ) -> list[str]:
     """Return the sbatch command for a job that gets an allocation and runs `submit` in it.
 
-    The allocation is large enough for the runs, as in `salloc_line`. submit: the words of the
-    command `teralog submit --here` with its options. An interleaved campaign gets an array of such
-    jobs: each block of runs has its own allocation. Jobs of one campaign run one after another,
-    also if several calls submitted them. The reason is that they have the same name and the
-    dependency `singleton`. Raises UserError as `salloc_line` does.
+    submit: the words of the command `teralog submit --here` with its options. The allocation is
+    large enough for the runs, as in `salloc_line`. For an interleaved campaign, the command submits
+    an array of such jobs, so that each block of runs has its own allocation. Jobs of one campaign
+    run one after another, even if several commands submitted them, because they have the same name
+    and the dependency `singleton`. Raises UserError if the campaign's cluster has no allocations,
+    or if `runs` is empty.
     """
     _require_allocations(campaign, runs)
     parts = [runs]

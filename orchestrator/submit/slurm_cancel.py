@@ -48,12 +48,12 @@ def cancel_runs(
     state: str | None,
     tell: Tell,
 ) -> Iterator[tuple[PlannedRun, str]]:
-    """Cancel `runs` all at once, wait for their ends, and yield each run with its state.
+    """Cancel all runs at once, wait until they end, and yield each run with its state.
 
-    If a submit is active on the runs, it is stopped, and this call waits for its end. Runs that
-    have ended are left out. Runs that were never submitted are marked as cancelled, unless a
-    `state` is requested. Raises UserError if Slurm gives no answer. At the end, raises UserError
-    with all runs that could not be cancelled.
+    If a submit is active on the runs, this call stops it and waits for its end. Runs that have
+    ended are left out. state: cancel only runs in this state; None for any state. Runs that were
+    never submitted are marked as cancelled if `state` is None. Raises UserError if Slurm gives no
+    answer. At the end, raises UserError with all runs that could not be cancelled.
     """
     possible = [run for run in runs if not run.problems]
     marks, mark = store.cancel_marks, None
@@ -138,9 +138,9 @@ def _cancel(
     *,
     marked: bool,
 ) -> tuple[dict[str, str], list[str]]:
-    """Cancel the runs of `looks` and wait for their ends.
+    """Cancel the runs of `looks` and wait until they end.
 
-    Returns the state of each run by its id, and the failures, as sentences.
+    Returns the state of each run, by run id, and a list of sentences about failures.
     """
     ends = {look.run_id: look.state for look in looks}
     cancelled: set[str] = set()

@@ -63,7 +63,10 @@ class SlurmSession:
     _earlier_marks: frozenset[str] = frozenset()
 
     def settle(self, runs: Sequence[PlannedRun]) -> list[str]:
-        """Resolve interrupted submissions, and ask Slurm about all open attempts."""
+        """Resolve interrupted submissions, and ask Slurm about all open attempts.
+
+        Returns messages for the user.
+        """
         self._earlier_marks = self.store.cancel_marks.names()
         if self.lock is not None:
             self.store.cancel_marks.remove(self._earlier_marks)
@@ -182,7 +185,7 @@ class SlurmSession:
         return [script(run) for run in runs]
 
     def _restore(self, runs: Sequence[PlannedRun]) -> None:
-        """Restore attempts' folders that a user deleted while their jobs have not ended.
+        """Restore the folders of attempts that a user deleted before the attempts' jobs ended.
 
         Raises UserError if Slurm does not report whether the jobs have ended.
         """
@@ -399,7 +402,7 @@ def _comment(run_id: str, labels: Mapping[str, str]) -> str:
 
 
 class _CancelledError(Exception):
-    """`teralog cancel` names runs that are about to be submitted."""
+    """A call of `teralog cancel` names runs that this submit was about to submit."""
 
 
 def _with_defaults(asked: SbatchOptions, cluster: Cluster) -> SbatchOptions:

@@ -31,10 +31,10 @@ _SECONDS_PER_RUN = 60.0
 
 @dataclass(frozen=True, slots=True)
 class ProgramAnswers:
-    """The answers of the programs of a campaign.
+    """What the training programs of a campaign answered about their arguments.
 
-    problems: the problems that a program reports about its arguments, by run id. remarks:
-    sentences about runs whose program could not be asked, or could not check everything.
+    problems: for each run that could be asked, by run id, the problems that its program reports.
+    remarks: sentences about runs whose program could not be asked, or could not check everything.
     """
 
     problems: Mapping[str, tuple[str, ...]]
@@ -42,7 +42,7 @@ class ProgramAnswers:
 
 
 def with_answers(campaign: Campaign, answers: ProgramAnswers) -> Campaign:
-    """Return a campaign whose runs also have the problems that their programs report."""
+    """Return the campaign, with the problems that the programs report added to its runs."""
     runs = tuple(
         replace(planned, problems=(*planned.problems, *answers.problems.get(planned.run_id, ())))
         for planned in campaign.runs
