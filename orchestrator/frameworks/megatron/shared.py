@@ -216,7 +216,10 @@ def megatron_option_problems(run: Run, free: Collection[str] = ()) -> Iterator[s
 
 
 def data_problems(run: Run) -> Iterator[str]:
-    """Yield a problem if a run names no data, for programs that cannot train on dummy data."""
+    """Yield a problem if a run lacks files with data or the vocabulary.
+
+    For programs that cannot train on dummy data.
+    """
     options: MegatronOptions = run.options
     names = ["vocab_file", "merge_file"]
     if not options.gives(DATA_PATH):
