@@ -92,8 +92,7 @@ class Start:
     imports: return the known top-level modules that the run's program imports. If the Python of the
         runs lacks one of them, `submit` starts nothing. Rehearsals look for these modules too.
     asks: return the name of the module in `orchestrator/workloads` that lets the run's program
-        check
-        the arguments of the run; None if there is no such module.
+        check the arguments of the run; None if there is no such module.
     steps_on_cpu: return whether the run's optimizer updates the weights on the CPU. The job script
         then gives the optimizer all cores of a rank.
     """
