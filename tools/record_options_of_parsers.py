@@ -75,7 +75,7 @@ def _takes(action: argparse.Action) -> dict[str, Any]:
 
 
 def own(program: str, parser: argparse.ArgumentParser) -> dict[str, Any]:
-    """Return the record of options of a program of this project."""
+    """Return the record of options of a program in `orchestrator/workloads`."""
     return {
         "program": f"{program} of teralog",
         "source": f"orchestrator/workloads/{program}",
@@ -84,7 +84,7 @@ def own(program: str, parser: argparse.ArgumentParser) -> dict[str, Any]:
 
 
 def run_clm() -> dict[str, Any]:
-    """Return the record of options of run_clm.py with the installed transformers."""
+    """Return the record of options of run_clm.py; TrainingArguments are the installed version's."""
     from transformers import HfArgumentParser, TrainingArguments, __version__
 
     added = make_dataclass(

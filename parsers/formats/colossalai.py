@@ -13,12 +13,13 @@ These facts are from callbacks/performance_evaluator.py and the benchmark's scri
 * Up to 0.2.8 the throughput is that of one GPU; since 0.3.0 it is that of all GPUs. TFLOPS are
   always of one GPU. The benchmark's README says "per GPU" for both.
 * Durations are means over the ranks, without the first episode. "Overall" is a number of samples
-  divided by the time of whole episodes: the generated or the learned samples, whichever are fewer.
+  divided by the time of whole episodes. It counts the generated or the learned samples, whichever
+  are fewer.
 * Sizes are in powers of 1024 with two decimals: 118.68 M are 124,445,000 parameters, give or take
   5,243. A GB is 2**30 bytes, and the peak is that of the first rank's allocator.
 
-Both forms become the same phases: make_experience, learn and overall. For the size of a model, the
-phase is the model's name.
+The records name the part of the work as `phase`: make_experience, learn or overall, for old and new
+lines. In a record of a model's size, `phase` is the model's name.
 """
 
 import re

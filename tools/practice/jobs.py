@@ -70,21 +70,22 @@ def wait_until(
 
 
 def let_time_run_out(cluster: Cluster, job: str) -> None:
-    """Set a job's time limit to a few seconds from now, because Slurm refuses a limit in the past.
+    """Set a job's time limit so that the job exceeds it in a few seconds.
 
-    Slurm checks for exceeded limits every 30 s. Raises PracticeError, with scontrol's message, if
-    Slurm refuses the limit.
+    Slurm refuses a time limit in the past. It checks for exceeded limits every 30 s. Raises
+    PracticeError, with scontrol's message, if Slurm refuses the limit.
     """
     _update(cluster, f"jobid={job}", "EndTime=now+2")
 
 
 def fail_node(cluster: Cluster, node: str) -> None:
-    """Take a node down with its jobs; it stays down until `clear`, or until scontrol resumes it.
+    """Set a node to down, as if it had failed; the jobs on it are lost.
 
-    The node is drained before it is set to down. Otherwise Slurm would use the node again as soon
-    as the node answers. It might start the lost job there before the node has cleaned up. That job
-    would then be held permanently ("launch failed requeued held"). Raises PracticeError, with
-    scontrol's message, if scontrol fails.
+    The node stays down until `clear`, or until scontrol resumes it. It is drained before it is set
+    to down. Otherwise Slurm would use the node again as soon as the node answers. Slurm might then
+    start a lost job there before the node has cleaned up, and would hold this job permanently
+    ("launch failed requeued held"). Raises PracticeError, with scontrol's message, if scontrol
+    fails.
     """
     for word in ("drain", "down"):
         _update(cluster, f"nodename={node}", f"state={word}", "reason=test")

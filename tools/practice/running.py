@@ -132,10 +132,11 @@ def stop(folder: Path) -> bool:
 
 
 def _make_folder(folder: Path) -> None:
-    """Make a cluster's folder; first remove the folder of a killed cluster, e.g. after a reboot.
+    """Make a cluster's folder; first remove the folder that a killed cluster has left.
 
     If root starts the cluster, other users can enter the folder, because the cluster's daemons may
-    run jobs of these users. Otherwise only the folder's owner can.
+    run jobs of these users. Otherwise only the folder's owner can. Raises PracticeError if a
+    cluster is running in the folder, or if it contains files of something else.
     """
     for _ in range(2):
         try:

@@ -44,13 +44,13 @@ PERCENT = 1e-2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """A value of a report.
+    """A value of a report: where it is on a line, and to which field of `Step` it belongs.
 
     name: the field of `Step`. It may also be `interval_seconds` or `steps_per_second`, from which
     the step time is computed if a report times several steps together.
     before: a regular expression for the text before the value.
-    after: a regular expression for the text that follows the value if the line is whole.
-    scale: the factor from the line's unit to the field's.
+    after: a regular expression for the text after the value on a line that is not torn.
+    scale: the number by which the printed value is multiplied to get the field's unit.
     needed: whether a line without the value is not a report.
     """
 
@@ -67,15 +67,15 @@ class Declaration:
 
     name: the name that users see.
     anchors: byte strings; each line of the format contains at least one.
-    head: a regular expression for the start of a report, with the group `iteration`, perhaps also
-    `iterations`.
+    head: a regular expression for the start of a report. It has the group `iteration`, and may have
+    the group `iterations`.
     fields: the values of a report; they may be in any order on a line.
     whole: a regular expression that does not match a torn line.
     never: a regular expression for lines that are not read although `head` matches them, e.g.
     reports of a validation.
     log_interval: 1 if each report is about one iteration.
-    counted: True if lines have no iteration number. Then the iteration number is the number of the
-    format's lines so far.
+    counted: True if lines have no iteration number. Then the lines of the format are counted, and
+    the count becomes the iteration number.
     """
 
     name: str
@@ -126,10 +126,9 @@ class DeclarationReader:
     def read_lines(self, offsets: Sequence[int], text: str) -> StepBlock | None:
         """Return the steps of the first lines of `text`, as columns.
 
-        The columns contain the lines up to the first line that differs from them in more than
-        numbers.
-        offsets: for each line, the byte of the log at which it starts. Returns None if the lines
-        must be read one by one.
+        The columns end before the first line that differs in more than numbers. offsets: for each
+        line, the byte of the log at which it starts. Returns None if the lines must be read one by
+        one.
         """
         text = text.replace("\r\n", "\n")
         if "\r" in text or "#" in text or "+ " in text or self.never.search(text):
@@ -270,7 +269,7 @@ def _is_too_large(number: float, text: str) -> bool:
 
 
 def _scaled(field: Field, numbers: Sequence[float]) -> Sequence[float] | Sequence[int]:
-    """Convert finite numbers to the unit of the field."""
+    """Convert finite numbers from the printed unit to the unit of the field."""
     if field.name in _COUNTS:
         return [int(number * field.scale) for number in numbers]
     if 0 < field.scale < 1:

@@ -106,10 +106,9 @@ class _ObjectReader:
     def read_lines(self, offsets: Sequence[int], text: str) -> StepBlock | None:
         """Return the steps of the first lines of `text`, as columns.
 
-        The columns contain the lines up to the first line that differs from them in more than
-        digits.
-        offsets: for each line, the byte of the log at which it starts. Returns None if the lines
-        must be read one by one.
+        The columns end before the first line that differs in more than digits. offsets: for each
+        line, the byte of the log at which it starts. Returns None if the lines must be read one by
+        one.
         """
         keys = {"step": ("iteration", 1.0), **self.declared.fields}
         make = partial(json_pattern, keys=keys, parse=self)

@@ -89,7 +89,10 @@ def column(convert: Callable[[str], Any], texts: Sequence[str]) -> Sequence[Any]
 
 
 def _floats(texts: Sequence[str]) -> Sequence[float] | None:
-    """Convert texts to floats; return None if any of them may not be a plain finite number."""
+    """Convert texts to floats quickly; None if some texts need the conversion one by one.
+
+    A text needs it if it may be something else than a plain finite number.
+    """
     if not _PLAIN_TEXT.fullmatch("".join(texts)):
         return None
     values = array("d", map(float, texts))
@@ -119,7 +122,7 @@ _COLUMNS: dict[Callable[[str], Any], Callable[[Sequence[str]], Sequence[Any] | N
 
 
 def _current(text: str) -> float | None:
-    """Return the number at the start of a text, before a space, e.g. in `496.3 (avg 496.1)`."""
+    """Return the number before the first space of a text, e.g. 496.3 in `496.3 (avg 496.1)`."""
     return measured(text.partition(" ")[0])
 
 
@@ -195,9 +198,9 @@ NANOTRON_FIELDS = _spelt(
 
 
 def closed_fields(report: str) -> dict[str, str]:
-    """Return the texts of those fields of a report that end with a bar (`|`), by the fields' names.
+    """Return the fields of a report that end with a bar (`|`): their texts, by their names.
 
-    If a name is repeated, the first field counts.
+    If a name occurs twice, the first field counts.
     """
     # abci's fork puts two fields between its bars: | iteration time: 270.125 s samples/sec: 3.8 |
     report = report.replace(" s samples/sec:", "|samples per second:")

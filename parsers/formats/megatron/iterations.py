@@ -128,8 +128,8 @@ def _parse_lines(
 ) -> StepBlock | None:
     """Return the steps of the first lines of a text, as columns.
 
-    The columns contain the lines up to the first line with other fields. offsets: for each line,
-    the byte of the log at which it starts. Returns None if the lines must be parsed one by one.
+    The columns end before the first line with other fields. offsets: for each line, the byte of the
+    log at which it starts. Returns None if the lines must be parsed one by one.
     """
     columns = layouts.read_lines(text, len(offsets))
     if not columns:

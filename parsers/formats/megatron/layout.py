@@ -31,7 +31,7 @@ Field = tuple[str, Convert]
 
 
 class Layout:
-    """The order of the fields in a report. A field is identified by its head, e.g. ` lm loss:`."""
+    """The fields of a report line in their order, and the pattern that reads such lines."""
 
     def __init__(
         self,
@@ -77,10 +77,10 @@ class Layout:
             return None
 
     def read_lines(self, text: str, count: int) -> dict[str, Sequence[Any]] | None:
-        """Return the columns of the first lines of a text, up to a line with another layout.
+        """Read the lines of `text` up to the first line with another layout; return their columns.
 
-        Returns None if the first line has another layout, or if a value cannot be converted. count:
-        how many lines the text has.
+        count: how many lines `text` has. Returns None if the first line has another layout, or if a
+        value cannot be converted.
         """
         rows = self._rows(text)
         if len(rows) != count:
@@ -95,26 +95,26 @@ class Layout:
 
 
 class KnownLayouts:
-    """The layouts of recently read lines. Several threads may use it."""
+    """The layouts of recently read lines. Several threads may use this object."""
 
     def __init__(self, header: re.Pattern[str], in_front: Sequence[Field], fields: Fields) -> None:
-        """Begin without any layout; the arguments are those of `Layout`."""
+        """Begin without any layout; the arguments have the same meaning as those of `Layout`."""
         self._header, self._in_front, self._fields = header, in_front, fields
         self._layouts: dict[tuple[str, ...], Layout] = {}
         self._before: tuple[str, ...] = ()
 
     def read(self, line: str) -> dict[str, Any] | None:
-        """Return the values of a line; None if no known layout fits it."""
+        """Return the values of a line, by Step's fields; None if no known layout fits."""
         for layout in self._layouts.values():
             if (values := layout.read(line)) is not None:
                 return values
         return None
 
     def read_lines(self, text: str, count: int) -> dict[str, Sequence[Any]] | None:
-        """Return the columns of the first lines of a text.
+        """Read the first lines of `text` with one known layout; return their columns.
 
-        Returns None if no known layout fits the first line, or if a value cannot be converted.
-        count: how many lines the text has.
+        count: how many lines `text` has. Returns None if no known layout fits the first line, or if
+        a value cannot be converted.
         """
         layout = next(
             (candidate for candidate in self._layouts.values() if candidate.begins(text)), None
