@@ -206,11 +206,11 @@ def _matched(
 
 
 def _named(pairing: "Pairing", names: tuple[str, str] | None) -> "Pairing":
-    """Return the pairing with changed names of its sides A and B, so that the names differ.
+    """Return the pairing; if necessary, its sides A and B get other names, so that they differ.
 
     names: the names of the two campaigns, which are put before the names of the sides. If it is
-    None, both runs are of one campaign. Then "A" and "B" are put before the names of the sides, but
-    only if these names are equal.
+    None, both sides are of one campaign. Then "A" and "B" are put before the names of the sides,
+    but only if these names are equal.
     """
     from dataclasses import replace
 
@@ -288,7 +288,7 @@ def _holding(
 
 
 def _fail_if_slower(comparisons: "Sequence[Compared]", part: float) -> None:
-    """Exit with 1 if A is certainly slower than B in a comparison, or if a speed is missing in it.
+    """Exit with 1 if, in any comparison, A is certainly slower than B, or a speed is missing.
 
     part: by how much A may be slower: a fraction of 1, e.g. 0.05 for 5 %.
     """

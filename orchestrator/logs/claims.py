@@ -244,8 +244,8 @@ def _tflops(rows: Sequence[Row], summary: RunSummary, given: Given) -> Claim | N
     """Return the claim of TFLOPs, compared with the convention whose result is nearest to it.
 
     Returns None if a number that this check needs is not known. Also returns None if the claimed
-    TFLOPs are between those of two conventions, and equal to none of them: then the program may
-    have a convention of its own.
+    TFLOPs are between the results of two conventions, and near none: the program may have a
+    convention of its own.
     """
     stating_rows = _stated(rows, "reported_tflops_per_gpu", "step_seconds")
     figures = run_figures(summary, given)

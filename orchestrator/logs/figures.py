@@ -246,9 +246,9 @@ def _shape(
 ) -> tuple[ModelShape | None, tuple[str, ...], str | None]:
     """Return three values: the model of a log, the options that are missing, and a reason.
 
-    The model is None if its description is incomplete. Then either the user can complete it with
-    the missing options; or no option helps, and the reason states why. Otherwise, the reason is
-    None.
+    If the log and the user describe the model completely, there are no missing options, and the
+    reason is None. Otherwise the model is None. Then there are missing options, with which the user
+    can complete the description; or the reason states why no option helps.
     """
     fits = given.shape is not None and not contradicts_preset(config, given)
     if fits and given.shape is not None and given.shape.described is not None:

@@ -258,7 +258,7 @@ def _refusals(config: dict[str, Any], world_size: int, engine: bool) -> dict[str
     refusals: for each refusal, its message and the refused key. not_asked: what could not be
     checked on this machine, and why.
 
-    engine: an argument: whether to make DeepSpeed's engine and take one step, too.
+    If the argument `engine` is true, also makes DeepSpeed's engine and takes one step.
     """
     refused: list[asking.ProgramRefusal] = []
     not_asked: list[str] = []

@@ -64,7 +64,10 @@ class _RefusedError(Exception):
 
 
 def _load() -> None:
-    """Import the modules that every check needs, including those of `ask_deepspeed.load`."""
+    """Import torch and DeepSpeed, and the modules of transformers and accelerate for the checks.
+
+    A missing module of transformers or accelerate is not an error here.
+    """
     ask_deepspeed.load()
     for module in _LOADED_LATE:
         with suppress(Exception):

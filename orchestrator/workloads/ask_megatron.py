@@ -136,7 +136,7 @@ class _Megatron:
             self._problem = f"{program}: cannot be imported here: {problem}"
 
     def ask(self, order: asking.ProgramOrder) -> asking.ProgramAnswer:
-        """Return what Megatron refuses in the arguments of a run.
+        """Return which arguments of a run Megatron refuses, and what was checked.
 
         Raises CannotAskError if the program cannot be imported.
         """
@@ -358,7 +358,10 @@ def _not_asked(order: asking.ProgramOrder, stand_ins: _StandIns) -> Iterator[str
 
 
 def _steps(program: str) -> Iterator[tuple[Callable[[], None], str]]:
-    """Yield the steps of the program before the training: a function that runs it, and its name."""
+    """Yield the steps of the program before the training.
+
+    Each step is a pair: a function that runs the step, and the name of the step.
+    """
     root = next((root for root in _ROOTS if f"{root}.arguments" in sys.modules), None)
     if root is None:
         raise ImportError(f"the program imports none of {', '.join(_ROOTS)}.arguments")
@@ -511,8 +514,8 @@ def _argparse_raises() -> Iterator[None]:
 def _words_of(error: BaseException) -> str:
     """Return an error's message on one line.
 
-    If the error has no message, return the condition of its assertion, or the statement that raised
-    it, or else its class.
+    If the error has no message, return the statement that raised it, e.g. an assertion, or else the
+    name of the error's class.
     """
     text = str(error)
     if not text.strip():

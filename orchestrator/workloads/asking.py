@@ -228,7 +228,7 @@ def words(error: BaseException) -> str:
 
 
 def in_another_process(question: Callable[[], Any], seconds: int = SECONDS) -> Any:
-    """Call `question` in a separate process and return its result, which must be a JSON value.
+    """Call the function `question` in a separate process, and return its result, a JSON value.
 
     A separate process is used because libraries keep state between two calls, and may end the
     process. Raises CannotAskError if the process ends without a result, or exceeds `seconds`.
@@ -362,7 +362,7 @@ def _common_words(name: str, message: str) -> int:
 
 
 def names_argument(name: str, message: str) -> bool:
-    """Return whether a message names an option or the last part of a dotted key."""
+    """Return whether a message contains the name of an option, or the last part of a dotted key."""
     word = name.lstrip("-").rpartition(".")[2].replace("-", "_")
     pattern = rf"(?<![A-Za-z0-9_]){re.escape(word)}(?![A-Za-z0-9_])"
     return re.search(pattern, message.replace("-", "_"), re.IGNORECASE) is not None

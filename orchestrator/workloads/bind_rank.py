@@ -24,7 +24,7 @@ _SMI = ("nvidia-smi", "--query-gpu=index,uuid,pci.bus_id", "--format=csv,noheade
 
 
 def bind_rank_main() -> None:
-    """Bind this process as its command line requests, and replace it by the rank's program."""
+    """Bind this process as its command line requests, and run the rank's program in its place."""
     handed = [word for word in sys.argv[1:2] if re.match("--local[_-]rank(=|$)", word)]
     mode, number, *words = sys.argv[1 + len(handed) :]
     count, prefix = int(number), []

@@ -341,7 +341,7 @@ def option_problems(
 def given_options(arguments: Sequence[str]) -> list[tuple[str | None, list[str]]]:
     """Return each option of a command line with its values.
 
-    Each value before the first option is returned alone, with None in place of the option.
+    A value before the first option is returned on its own, with None in place of an option.
     """
     options: list[tuple[str | None, list[str]]] = []
     for argument in arguments:
@@ -456,9 +456,10 @@ def _counted(number: int, what: str) -> str:
 
 
 def _verdict(meeting: Path, order: Mapping[str, Any]) -> bool:
-    """Wait for the reports of all ranks, print the problems, and return whether there are none.
+    """Wait for the reports of all ranks, print them together, and return whether all checks passed.
 
-    A problem that was found only on some nodes is printed with their names.
+    Prints which ranks are on which node, and then the problems. A problem that was found only on
+    some nodes is printed with their names.
     """
     per_node = 1 if order["launcher"] == "node" else order["ranks_per_node"]
     expected = order["nodes"] * per_node

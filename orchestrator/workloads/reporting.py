@@ -48,7 +48,10 @@ def memory_in_use_gib(device: torch.device) -> tuple[float, float]:
 
 
 def print_line(line: str) -> None:
-    """Print a line on rank 0, in one write so that output of other ranks cannot split it."""
+    """Print `[teralog]` and a line, on rank 0 only.
+
+    All of it is written at once, so that the output of other ranks cannot split it.
+    """
     if dist.get_rank() == 0:
         sys.stdout.write(f"[teralog] {line}\n")
         sys.stdout.flush()

@@ -11,7 +11,7 @@ from orchestrator.logs.read import LogContent, summaries_of
 
 
 def read_shard(folder: ShardFolder) -> None:
-    """Read the logs of a shard, and write their content.
+    """Read the logs of a shard, and write their content into the shard's folder.
 
     Raises RuntimeError if the code that reads logs has changed since the job was submitted.
     """

@@ -168,9 +168,9 @@ def _wait(
     tasks: Mapping[str, Task],
     tell: Callable[[str], None],
 ) -> None:
-    """Wait until each shard has a result or its task has ended.
+    """Wait until each shard has a result, or its task has ended without a result.
 
-    Raises UserError if a task has ended and its shard still has no result after 15 seconds.
+    Raises UserError if a task has ended, and the shard's result does not appear soon afterwards.
     """
     waiting = dict(enumerate(shards, start=1))
     ended: dict[int, tuple[str, float]] = {}

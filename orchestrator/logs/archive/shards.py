@@ -1,7 +1,7 @@
-"""Divide an archive of logs into shards of similar size, each read by one job.
+"""Divide an archive of logs into shards of similar size; a task of a Slurm job reads one shard.
 
-A shard is identified by its logs and their sizes and times. If a log changes, its shard is a new
-shard, which has not been read yet.
+A shard is identified by the paths, sizes and times of its logs. If a log changes, its shard counts
+as a new shard, which has not been read yet.
 """
 
 import hashlib
@@ -52,8 +52,11 @@ class Reader:
 class StampedLog:
     """The files of one log, with their sizes and modification times when the log was found.
 
-    path: the log itself. errors: the file with the errors of the same run, or None. stamps: size
-    and modification time of each file; None for a missing file. streams: the metrics files.
+    path: the log itself.
+    errors: the file with the errors of the same run, or None.
+    stamps: the size and modification time of each file, and of the run.json and campaign.json that
+        determine how the log is read; None for a missing file.
+    streams: the metrics files of the same run.
     """
 
     path: Path
