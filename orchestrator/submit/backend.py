@@ -63,9 +63,9 @@ class Session(Protocol):
     def start(self, runs: Sequence[PlannedRun], options: StartOptions) -> Iterator[str]:
         """Start runs, and yield lines for the user; first call `settle` with these runs.
 
-        On this machine, the method waits until the runs have ended. The lines name runs that were
-        not started. On Slurm, the method waits until the runs are in the queue, and yields one line
-        per job.
+        On this machine, the method waits until the runs have ended. The lines are about runs that
+        were not started. On Slurm, the method waits until the runs are in the queue, and yields one
+        line per job.
         """
 
 

@@ -88,10 +88,10 @@ def refuse_edited(campaign: Campaign, store: CampaignStore) -> None:
 def refuse_runs_elsewhere(
     campaign: Campaign, store: CampaignStore, others: Sequence[Elsewhere]
 ) -> None:
-    """Raise UserError if a run that is still to be run was started in another results folder.
+    """Raise UserError if a run that is missing here was started in another results folder.
 
-    store: this results folder. A run is still to be run if it has no end in `store`, or was
-    interrupted. others: the other results folders, each with the runs of this campaign in it.
+    A run is missing if it was not started in `store`, or was interrupted there. store: the results
+    folder in use. others: the other results folders, each with the runs of this campaign in it.
     """
     runs = missing_runs(campaign.runs, store) if others else ()
     missing = {planned.run_id for planned in runs}

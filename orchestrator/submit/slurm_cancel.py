@@ -1,4 +1,4 @@
-"""Cancel runs on Slurm, in every state: in the queue, running, not started, or being submitted.
+"""Cancel runs on Slurm: runs that are queued, running, not started, or being submitted.
 
 teralog first asks Slurm to end the jobs, and only then writes files. So a job is cancelled even if
 the disk is full.
@@ -99,11 +99,10 @@ class _Look:
         return None if self.state == UNKNOWN else open_attempt(self.run_id, self.attempts)
 
     def is_meant(self, state: str | None) -> bool:
-        """Return whether this run is to be cancelled.
+        """Return whether this run is in the requested state and can be cancelled.
 
-        It must be in the requested state, and it must be possible to cancel it. state: the
-        requested state; None for any state. A run that is being submitted counts as PENDING. A run
-        whose job Slurm no longer knows cannot be cancelled.
+        state: the requested state; None for any state. A run that is being submitted counts as
+        PENDING. A run whose job Slurm no longer knows cannot be cancelled.
         """
         if self.state == SUBMITTING:
             return state in (None, "PENDING")
@@ -222,8 +221,7 @@ def _mark_not_started(
 ) -> None:
     """Record for each run that was not started that it is cancelled.
 
-    A run that Slurm removed from its queue because an earlier run failed counts as not started,
-    too.
+    A run that Slurm removed from its queue because an earlier run failed counts as not started.
     refusals: changed in place: gets a sentence for each run that could not be recorded, by run id.
     """
     for look in looks:

@@ -172,8 +172,9 @@ class SlurmSession:
     ) -> list[Script]:
         """Return the job scripts of runs, each with the id of the run that must complete first.
 
-        That run is the nearest earlier run of the series that has not ended; None if there is none.
-        texts: the text of each job script, by run id. queued: the ids of runs in Slurm's queue.
+        That run is the nearest earlier run of the series that has not ended; the id is None if
+        there is none. texts: the text of each job script, by run id. queued: the ids of runs in
+        Slurm's queue.
         """
         unended = {run.run_id for run in runs}.union(queued)
 
@@ -337,8 +338,8 @@ class SlurmSession:
     ) -> None:
         """Raise _CancelledError if `teralog cancel` names one of the claimed runs.
 
-        Before that, the method releases all claimed runs. This method is called after the runs were
-        claimed. So a `cancel` that begins later finds the claims, and waits for this submit.
+        Before that, the method releases all claimed runs. It must be called after the runs were
+        claimed. Then a `cancel` that begins later finds the claims, and waits for this submit.
         """
         if self._named().isdisjoint(script.run_id for script in claimed):
             return

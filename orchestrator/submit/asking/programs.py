@@ -83,9 +83,9 @@ def ask_programs(campaign: Campaign) -> ProgramAnswers:
 def _by_asker(campaign: Campaign, remarks: dict[str, list[str]]) -> dict[Path, list[PlannedRun]]:
     """Return the runs, grouped by the Python file that asks their program about its arguments.
 
-    Runs with problems are left out. Runs whose program cannot be asked are in no group. `remarks`
-    is
-    changed in place: for each reason why programs cannot be asked, it gets the labels of the runs.
+    Runs with problems are left out. Runs whose program cannot be asked are in no group.
+    remarks: changed in place: for each reason why programs cannot be asked, it gets the labels of
+    the runs.
     """
     runs_by_program: dict[Path, list[PlannedRun]] = {}
     for planned in campaign.runs:
