@@ -61,10 +61,10 @@ def step_of(text: object) -> tuple[int, int] | None:
 def integration_fields(
     numbers: Mapping[str, float], elapsed: object, step: int | None
 ) -> dict[str, Any]:
-    """Return the values of Step's fields that tools based on Hugging Face's Trainer report.
+    """Return the values for a Step that tools based on Hugging Face's Trainer report.
 
-    numbers: the numbers of a report, by the report's key. elapsed: the time since the start, as
-    text.
+    numbers: the numbers of a report, by the report's keys.
+    elapsed: the time since the start of the launch, as text.
     step: the step number of the report; None if it is not known.
     """
     fields: dict[str, Any] = {}

@@ -158,8 +158,8 @@ class LinePatterns:
         Returns None if no pattern reads the first line.
         count: how many lines `text` has.
         make: takes a line, and returns a pattern that matches it, or None.
-        is_all: takes the columns that a pattern has read, by name, and `text`. Returns whether
-        `text` contains no field without a column. If it returns False, the columns are not used.
+        is_all: takes the columns that a pattern has read, by name, and `text`. Returns whether each
+        field in `text` has a column. If it returns False, the columns are not used.
         """
         for pattern in self._patterns.values():
             if (columns := pattern.columns(text, count)) and is_all(columns, text):

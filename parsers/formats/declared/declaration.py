@@ -112,7 +112,7 @@ def line_format(declaration: Declaration) -> LogFormat:
 class DeclarationReader:
     """A callable that reads the lines of a declared format.
 
-    It is a class and not a function within a function, because the latter cannot be sent to another
+    It is a class, because a function that is defined within a function cannot be sent to another
     process.
     """
 
@@ -263,7 +263,8 @@ def _value(field: Field, match: re.Match[str]) -> float | int | None:
 def _is_too_large(number: float, text: str) -> bool:
     """Return whether a printed number is finite, but too large for a float.
 
-    text: the printed number. number: the float that Python made from it, which may be infinite.
+    text: the printed number. number: the float that Python makes from it: infinite if it is too
+    large.
     """
     return math.isinf(number) and not text.lower().endswith("inf")
 

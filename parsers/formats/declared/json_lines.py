@@ -96,7 +96,7 @@ class JsonLines:
 class _ObjectReader:
     """A callable that reads the lines of a format with one JSON object per report.
 
-    It is a class and not a function within a function, because the latter cannot be sent to another
+    It is a class, because a function that is defined within a function cannot be sent to another
     process.
     """
 

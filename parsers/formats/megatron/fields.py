@@ -89,9 +89,9 @@ def column(convert: Callable[[str], Any], texts: Sequence[str]) -> Sequence[Any]
 
 
 def _floats(texts: Sequence[str]) -> Sequence[float] | None:
-    """Convert texts to floats quickly; None if some texts need the conversion one by one.
+    """Convert texts that are plain finite numbers to floats, all at once.
 
-    A text needs it if it may be something else than a plain finite number.
+    Returns None if a text may be something else. Then the caller converts the texts one by one.
     """
     if not _PLAIN_TEXT.fullmatch("".join(texts)):
         return None
@@ -229,10 +229,10 @@ def step_values(fields: Fields, closed: Mapping[str, str]) -> dict[str, Any]:
 
 
 def is_mended(names: Collection[str]) -> bool:
-    """Return whether `_mend_rate` must check a report.
+    """Return whether a report has both a time in milliseconds and samples per second.
 
-    It must if the report has both a time in milliseconds and samples per second. names: the names
-    of the report's fields.
+    If it has both, `_mend_rate` must check whether the rate was printed in the wrong unit. names:
+    the names of the report's fields.
     """
     return "elapsed time per iteration (ms)" in names and "samples per second" in names
 
@@ -240,8 +240,9 @@ def is_mended(names: Collection[str]) -> bool:
 def _mend_rate(values: dict[str, Any]) -> None:
     """Correct a rate that was printed in samples per millisecond instead of samples per second.
 
-    values: the fields of a report; changed in place. The rate is wrong if it equals a thousandth of
-    the global batch size divided by the step time, up to the rounding to three decimals.
+    values: the fields of a report; changed in place. The right rate is the global batch size
+    divided by the step time. The printed rate is corrected if it equals a thousandth of the right
+    rate, and not the right rate, each rounded to three decimals.
     """
     rate, seconds = values["samples_per_second"], values["step_seconds"]
     if rate and seconds and (samples := values.get("global_batch_size")):

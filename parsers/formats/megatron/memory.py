@@ -46,8 +46,8 @@ def _parse(offset: int, line: str) -> Iterator[Usage]:
 def _is_whole(report: re.Match[str]) -> bool:
     """Return whether the last number of a memory report was printed completely.
 
-    It was if a bar (`|`) follows. Without a bar, the number must have the form that the program's
-    version prints: two decimals, or an exact number of bytes divided by 2**20.
+    This is certain if a bar (`|`) follows the number. Otherwise, the number must have the form that
+    the program's version prints: two decimals, or an exact number of bytes divided by 2**20.
     """
     if report["more"]:
         return True
