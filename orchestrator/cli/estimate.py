@@ -364,9 +364,9 @@ def _cases(campaign: Path | None, options: dict[str, Any]) -> "list[Case]":
 
 
 def _refuse_model(options: dict[str, Any]) -> None:
-    """Raise UsageError if the user gave a campaign, and also an option that describes the model.
+    """Raise UsageError if the user gave a campaign, and also an option whose value it contains.
 
-    options: the values of these options; None or () if not given.
+    options: the values of such options, e.g. the sizes of a model; None or () if not given.
     """
     given = [name for name, value in options.items() if value not in (None, ())]
     if given:

@@ -175,7 +175,7 @@ def _print_unparsed(search: "FoundLogs", layout: str) -> None:
     """Print the lines of logs that look like step reports but cannot be parsed.
 
     In the format `text`, a line is printed as `log:line number: text of the line`. Exits with 1 if
-    a path cannot be read.
+    a path does not exist or a log cannot be read.
     """
     from orchestrator.logs.unparsed import unparsed_records
 

@@ -85,7 +85,8 @@ def _by_remark(remarks: Iterable[tuple[str, str]]) -> Iterator[str]:
 def _warmups(summaries: Sequence[RunSummary]) -> Iterator[str]:
     """Yield a phrase for each warm-up, e.g. "warm-up 5 (10 reports left out)".
 
-    If the warm-up is from a campaign, the phrase also names this campaign.
+    If the warm-up is from a campaign, the phrase also contains the campaign's name, or the number
+    of campaigns with this warm-up.
     """
     alike: dict[tuple[str, bool], list[RunSummary]] = {}
     for summary in summaries:

@@ -172,8 +172,8 @@ def _with_streams(logs: Sequence[Log]) -> Iterator[Log]:
 def _last_states(logs: Sequence[Log]) -> Iterator[Log]:
     """Yield the metrics files among logs; of the saved states of a training, yield only the last.
 
-    A state is a `trainer_state.json`, which is saved with a checkpoint. If the user names a state,
-    it is always yielded.
+    A state is a `trainer_state.json`; a training saves one with each checkpoint. If the user names
+    a state, it is always yielded.
     """
     states: dict[PurePath, list[tuple[float, Log]]] = {}
     for log in logs:

@@ -92,10 +92,10 @@ def gather_logs(logs: Sequence[Log], contents: Iterable[LogContent]) -> ReadLogs
 
     contents: the content of each log, or the error that reading it raised.
 
-    These are problems: a log that cannot be read; a log that the user named and that contains no
-    run; a log that contains no run, but lines that look like step reports and could not be parsed.
-    Other files from a folder may be no logs at all. If they contain no run, this is a problem only
-    if no log contains a run.
+    Among the problems are: a log that cannot be read; a log that the user named and that contains
+    no run; a log that contains no run, but lines that look like step reports and could not be
+    parsed. Other files from a folder may be no logs at all. If they contain no run, this is a
+    problem only if no log contains a run.
     """
     summaries: list[RunSummary] = []
     problems: list[str] = []

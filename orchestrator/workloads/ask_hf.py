@@ -269,11 +269,9 @@ def _refusals_in(error: BaseException) -> Iterator[asking.ProgramRefusal]:
 def _parse(program: Path | None, classes: Sequence[Any], arguments: Sequence[str]) -> list[Any]:
     """Return the dataclass instances that a program makes from its arguments.
 
-    One of them is an instance of TrainingArguments.
-
     classes: the dataclasses that the program gives to HfArgumentParser. If there are none, the
-    program is run until it has made its TrainingArguments. Raises _RefusedError if an argument is
-    refused.
+    program is run until it has made its TrainingArguments, which are then the only instance. Raises
+    _RefusedError if an argument is refused.
     """
     import transformers
 

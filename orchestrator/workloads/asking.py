@@ -342,7 +342,7 @@ def _has_value(thing: Sequence[Any], message: str) -> bool:
 
 
 def _lacks(name: str, refusal: ProgramRefusal, messages: Sequence[str]) -> bool:
-    """Return whether the new refusals are only because a removed option is missing.
+    """Return whether a program's new refusals only mean that a removed option is missing.
 
     name: the name of the removed option. refusal: the refusal before the option was removed.
     messages: the program's refusals afterwards.

@@ -141,7 +141,7 @@ def run_gpt(settings: Settings, device: torch.device, deepspeed: Any, config: An
 
 
 def load_deepspeed(settings: Settings, device: torch.device) -> tuple[Any, Any]:
-    """Return the module deepspeed and the content of the user's DeepSpeed configuration file.
+    """Return the module deepspeed and the content of the DeepSpeed configuration file.
 
     Both are None if the strategy is ddp. Raises SettingsError if the module or the file is missing,
     or if the file contradicts the settings.

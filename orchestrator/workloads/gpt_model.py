@@ -52,8 +52,8 @@ class Block(nn.Module):
 class GPT(nn.Module):
     """GPT-2: learned positions, biases everywhere, output head tied to the token embedding.
 
-    Its number of parameters, with l = layers, h = hidden size, f = feed-forward size, v =
-    vocabulary, s = sequence length: A block has 4h^2 + 4h parameters in its attention (query, key,
+    This is its number of parameters, with l = layers, h = hidden size, f = feed-forward size, v =
+    vocabulary, s = sequence length. A block has 4h^2 + 4h parameters in its attention (query, key,
     value, output), 2hf + f + h in its feed-forward network and 4h in its two LayerNorms. The
     embeddings have vh + sh, and the final LayerNorm has 2h. With f = 4h the sum is l(12h^2 + 13h) +
     vh + sh + 2h. Each tied weight is counted once.

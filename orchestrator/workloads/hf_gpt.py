@@ -84,7 +84,7 @@ class StepTimer:
         self.begun = clock(self.device)
 
     def end(self) -> None:
-        """Record how long the iteration took that began last."""
+        """Record how long the current iteration took; it has just ended."""
         self.seconds = clock(self.device) - self.begun
 
     def tell(self, iteration: int, loss: float) -> None:

@@ -121,8 +121,8 @@ def _asked(
     """Return the program's own answer about its arguments; None if the program is not asked.
 
     To ask the program, rank 0 starts the `ask_*.py` for this program, which lets the program's own
-    code check the arguments. The program is not asked if it has no such file, on other ranks, or
-    if the launcher is "node".
+    code check the arguments. The program is not asked if there is no `ask_*.py` for it, on other
+    ranks, or if the launcher is "node".
     """
     if order.get("ask") is None or _rank(order) != 0 or order["launcher"] == "node":
         return None

@@ -95,7 +95,7 @@ class WorkFolder:
         write_record(self.path / "jobs" / name / "job.json", job)
 
     def jobs(self) -> Iterator[tuple[str, ShardJob]]:
-        """Yield the job arrays that Slurm has accepted, each after the name of its folder."""
+        """Yield pairs: the name of a job's folder, and the job array that Slurm has accepted."""
         for file in sorted(self.path.glob("jobs/*/job.json")):
             if (job := read_record(file, ShardJob)) is not None:
                 yield file.parent.name, job

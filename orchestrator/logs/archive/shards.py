@@ -50,7 +50,7 @@ class Reader:
 
 @dataclass(frozen=True, slots=True)
 class StampedLog:
-    """The files of one log, with their sizes and modification times when the log was found.
+    """The files of one log, with their sizes and modification times at one moment.
 
     path: the log itself.
     errors: the file with the errors of the same run, or None.
