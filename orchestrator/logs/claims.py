@@ -191,11 +191,11 @@ def _same_work(rows: Sequence[Row], name: str) -> Claim | None:
     """Check a rate in each report against the other reports; return the claim that is most wrong.
 
     The rate multiplied by the seconds of an iteration is the work of this iteration. The work
-    should be the same for all iterations. Returns None if this check is not possible:
+    should be the same for all iterations. Returns None if this check is not possible, because
 
     - the global batch changes, or there are too few reports;
     - the work differs in many reports, e.g. with packed samples;
-    - the rate in a report is an average over more than the report's own iteration.
+    - or the rate in a report is an average over more than the report's own iteration.
     """
     stating_rows = _stated(rows, name, "step_seconds")
     if len(stating_rows) < _FEWEST or len({row["global_batch_size"] for row in stating_rows}) > 1:

@@ -170,10 +170,10 @@ def run_figures(summary: RunSummary, given: Given = NOTHING_GIVEN) -> Figures:
 def counted_flops(summary: RunSummary, given: Given = NOTHING_GIVEN) -> Mapping[str, float]:
     """Return the FLOPs of an iteration by each convention; the keys are the conventions' titles.
 
-    Some conventions count recomputed layers twice. If the log or the user states that layers are
-    recomputed, the titles of these conventions end with `, recomputed`. If it is unknown whether
-    layers are recomputed, the result contains both FLOPs, with and without recomputation. The
-    result is empty if the model or its global batch is unknown.
+    Some conventions count the second forward pass of recomputed layers. If the log or the user
+    states that layers are recomputed, the titles of these conventions end with `, recomputed`. If
+    neither states it, the result contains both FLOPs, with and without recomputation. The result is
+    empty if the model or its global batch is unknown.
     """
     figures = run_figures(summary, given)
     config = stated_config(summary)
@@ -198,8 +198,8 @@ def counted_flops(summary: RunSummary, given: Given = NOTHING_GIVEN) -> Mapping[
 def with_tokens(summary: RunSummary, given: Given) -> RunSummary:
     """Return the summary of a run with tokens per second added, if they can be computed.
 
-    They are samples per second, from the log, times the sequence length that the user gave. If the
-    summary already has tokens per second, they are not changed.
+    Tokens per second are the samples per second in the log times the sequence length that the user
+    gave. If the summary already has tokens per second, it is returned unchanged.
     """
     length = given.sizes.get("seq_length") or (
         None if given.shape is None else given.shape.seq_length
@@ -302,11 +302,10 @@ def _needs_description(config: Mapping[str, str]) -> bool:
 def _shape_of_arguments(
     config: Mapping[str, str], given: Given
 ) -> tuple[ModelShape | None, tuple[str, ...], str | None]:
-    """Return the model that Megatron's arguments in a log describe, in the form of `_shape`.
+    """Return three values: the model that Megatron's arguments in a log describe, (), and a reason.
 
-    The first value is the model, or None if it cannot be described. The second value is always
-    empty, because no option helps. The third value is the reason why the model cannot be described,
-    or None.
+    The model is None if it cannot be described; then the reason states why. Otherwise the reason is
+    None. The second value, the missing options, is always empty: no option would help.
     """
     sizes = {name: str(given.sizes[name]) for name in _SIZES if name in given.sizes}
     # Megatron core prints it always; programs with other experts, which take one each, never.

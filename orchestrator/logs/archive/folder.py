@@ -27,7 +27,7 @@ from orchestrator.store.record_files import read_record, write_record
 
 @dataclass(frozen=True, slots=True)
 class ShardFolder:
-    """The folder of one shard, with shard.pickle and result.pickle."""
+    """The folder of one shard, with shard.pickle and, once all logs are read, result.pickle."""
 
     path: Path
 
