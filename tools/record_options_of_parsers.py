@@ -84,7 +84,10 @@ def own(program: str, parser: argparse.ArgumentParser) -> dict[str, Any]:
 
 
 def run_clm() -> dict[str, Any]:
-    """Return the record of options of run_clm.py; TrainingArguments are the installed version's."""
+    """Return the record of options of run_clm.py.
+
+    The options of TrainingArguments are those of the installed version of transformers.
+    """
     from transformers import HfArgumentParser, TrainingArguments, __version__
 
     added = make_dataclass(

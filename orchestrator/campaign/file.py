@@ -186,7 +186,7 @@ def frameworks_in_play(data: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _belongs(name: str) -> str | None:
-    """Return where an unknown top-level key of a campaign file belongs, as a sentence.
+    """Return where an unknown top-level key of a campaign file belongs: a sentence.
 
     Returns None if that is not known.
     """

@@ -241,7 +241,7 @@ def salloc(
 
 
 def _submit_here(results: Path, campaign: "Campaign") -> list[str]:
-    """Return the `teralog submit --here` command for the allocation, as a list of words."""
+    """Return the `teralog submit --here` command for the allocation: a list of words."""
     skip = ["--skip-impossible"] * any(planned.refusals for planned in campaign.runs)
     # A venv need not be activated to run what is in it.
     program = ["teralog"] if shutil.which("teralog") else [sys.executable, "-m", "teralog"]

@@ -214,7 +214,7 @@ def cancel(
     type=Positive(),
     default=2.0,
     show_default=True,
-    help="Seconds between two reads of the logs; Slurm is asked every 10 s at most.",
+    help="Seconds between two reads of the logs; Slurm is asked at most once in 10 s.",
 )
 @click.option("--once", is_flag=True, help="Show the state once and exit.")
 @click.option(

@@ -27,7 +27,7 @@ class Collected:
 
     log_outcome: how the run ended according to its log, with the failure message; None if the log
     was not needed to decide. reports: all reported iterations, warm-up included. summary: the
-    numbers after the warm-up. log: the log's file; None if there is no log. given_up: why the run
+    numbers after the warm-up. log: the log's file; None without a log. given_up: why the run
     is not started; None if it is not given up. measures: the values of the framework's own columns
     in a report, by name. attempts: the run's attempts, oldest first.
     """

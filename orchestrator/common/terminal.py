@@ -19,8 +19,8 @@ def show_wide() -> None:
 def terminal_width(stream: TextIO | None = None) -> int | None:
     """Return the number of characters per line of the terminal; None for tables without a limit.
 
-    stream: where the table is printed; stdout by default. There is no limit if the stream is not a
-    terminal, or if the user gave `--wide`.
+    stream: where the table is printed; stdout by default. The width is unlimited if the stream is
+    not a terminal, or if the user gave `--wide`.
     """
     # Python has no standard output if it was closed before the start.
     stream = stream or sys.stdout

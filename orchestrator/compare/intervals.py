@@ -208,7 +208,7 @@ def _means_of(values: Sequence[float], size: int) -> "np.ndarray":
 
 @cache
 def _choices(count: int, size: int) -> "np.ndarray":
-    """Return every way to choose `size` of the indices 0 to `count` - 1, as a row of indices."""
+    """Return every way to choose `size` of the indices 0 to `count` - 1; each way is a row."""
     import numpy as np
 
     return np.array(list(combinations(range(count), size)))

@@ -129,7 +129,7 @@ def _source(name: str, title: str, component: Component, texts: tuple[str, str])
         return NoiseSource(name, title, component, f"{title}: unknown; {unknown}.")
     if not component.variance:
         degrees = f"{counted(component.degrees, 'degree')} of freedom"
-        nothing = f"not visible beyond the other sources, with {degrees}"
+        nothing = f"too small to see next to the other sources, with {degrees}"
         return NoiseSource(name, title, component, f"{title}: {nothing}.")
     percent = f"{shown(bare.percent, _SHORT)}%"
     return NoiseSource(name, title, component, f"{title}: {meanings.format(percent=percent)}.")

@@ -76,7 +76,7 @@ def kinds(runs: Sequence[MeasuredRun]) -> list[Kind]:
 
 
 def by_parameter(runs: Sequence[MeasuredRun], name: str) -> tuple[list[Pairing], list[str]]:
-    """Pair configurations that differ in the parameter `name`, as A and B of a comparison.
+    """Pair configurations that differ in the parameter `name`: A and B of a comparison.
 
     The runs of B have the value that comes first in the campaign. Also returns the labels of the
     configurations without a partner. Raises UserError if the parameter has only one value, or if no
@@ -111,14 +111,15 @@ def matched(
     """Pair each configuration of A with the one of B that differs only in settings that may differ.
 
     Also returns the labels of the configurations without a partner. runs: the runs of A. others:
-    the runs of B. asked: the setting that may differ. If it is the global batch or the number of
-    micro-batches, both of these may differ, and so may each setting of which A and B have no common
-    value. If it is None, each setting of which A and B have no common value may differ; but if each
-    side has only one configuration, these two are a pair, whatever differs.
+    the runs of B. asked: the setting that is compared, or None.
+
+    Some settings have no value that occurs both in A and in B. These settings may differ if `asked`
+    is None, the global batch or the number of micro-batches. Otherwise only `asked` may differ. If
+    `asked` is None and each side has only one configuration, these two are a pair.
 
     Both configurations of a pair must have the same global batch. If that gives no pair at all,
-    they must have the same number of micro-batches instead. If both of these sizes may differ,
-    neither must be the same. Raises UserError if a configuration has several partners.
+    they must have the same number of micro-batches instead. If `asked` is one of these two sizes,
+    both sizes may differ. Raises UserError if a configuration has several partners.
     """
     sides = kinds(runs), kinds(others)
     if asked is None and len(sides[0]) == len(sides[1]) == 1:

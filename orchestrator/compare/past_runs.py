@@ -46,7 +46,7 @@ class PastRun:
 class PastRuns:
     """The completed runs of a configuration, oldest first, and the runs that could not be read.
 
-    unknown: runs whose run.json this version of teralog cannot interpret, as `campaign/run`.
+    unknown: runs whose run.json this version of teralog cannot interpret, e.g. `campaign/run`.
     damaged: a sentence for each run with an unreadable file.
     """
 

@@ -46,7 +46,7 @@ class MemoryEstimate:
 
     @property
     def verdicts(self) -> list[str]:
-        """Whether the run fits into memory, as a list of texts: `yes`, `maybe` or `no`.
+        """Whether the run fits into memory: a list of texts, `yes`, `maybe` or `no`.
 
         The list has one text if the verdict is the same for every possible memory size of the GPU.
         Otherwise it has a text per size, e.g. `no with 40 GiB`. It is empty if no size is known.

@@ -90,8 +90,8 @@ class Figure:
 def peak_tflops(name: str, precision: str, *, instead: str = _PEAK) -> Figure:
     """Return the peak, in TFLOP/s and without sparsity, of the GPU called `name`.
 
-    precision: one of PRECISIONS. If the peak is not known, the result has the reason, and asks the
-    user for the option `instead`, with which the user can give the peak.
+    precision: one of PRECISIONS. If the peak is not known, the result has the reason. The reason
+    ends with what the user can give: the option whose name is in `instead`.
     """
     gpus = matching(name)
     if not gpus:

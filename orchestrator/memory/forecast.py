@@ -42,7 +42,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class MemoryForecast:
-    """The memory of the rank that needs the most, as an interval with its parts.
+    """The memory of the rank that needs the most: an interval, and its parts.
 
     The low end of the interval is the sum of the parts' low ends; the high end is the sum of their
     high ends. is_open: whether the rank may need more than the high end, because the model has

@@ -79,8 +79,8 @@ class Patience:
     """The time limit of queries to Slurm, and the daemons of Slurm that gave no answer.
 
     seconds: the time limit of one query.
-    silent: by the name of a daemon that gave no answer, a pair: the time (of `time.monotonic`)
-    until which teralog does not ask this daemon again, and the problem.
+    silent: a mapping from the name of each daemon that gave no answer to a pair: a time, and the
+    problem. Until that time (of `time.monotonic`), teralog does not ask the daemon again.
     """
 
     seconds: float = QUERY_SECONDS

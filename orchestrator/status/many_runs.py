@@ -107,7 +107,7 @@ def waiting_lines(statuses: Sequence[RunStatus]) -> list[str]:
 
 
 def _configurations(statuses: Sequence[RunStatus]) -> list[str]:
-    """Return the text of a table with a row per configuration, as a list with this one text.
+    """Return the text of a table with a row per configuration; the list has only this text.
 
     The list is empty if each configuration has a single run. At most `MOST_ROWS` configurations
     have a row; a line below the table counts the others. Configurations whose runs are in different

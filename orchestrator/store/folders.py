@@ -140,7 +140,7 @@ class BatchFolder:
         """Rename the script, so that no sbatch can read it any more, and no job can begin.
 
         Returns the id of the job if the job has already begun. If the folder of the batch of runs
-        does not exist, it is created with a receipt that records that there is no job.
+        does not exist, it is created with a receipt that contains no job.
         """
         nothing = Receipt(None, utc_now())
         if not claim_folder(self.path, {"receipt.json": json_text(asdict(nothing))}):

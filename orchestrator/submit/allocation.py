@@ -272,8 +272,8 @@ def _same_of_all(all_asked: Sequence[dict[str, str]]) -> dict[str, str]:
         if option not in _COUNTED and options.setdefault(option, value) != value:
             raise UserError(
                 f"sbatch: one of these runs has {option}={options[option]}, another "
-                f"{option}={value}; an allocation has one for all: choose runs that agree, or "
-                "`teralog submit` them as jobs"
+                f"{option}={value}; an allocation has only one value: choose runs that agree, or "
+                "start them as jobs with `teralog submit`"
             )
     return options
 

@@ -55,7 +55,7 @@ def _ask(order: asking.ProgramOrder) -> asking.ProgramAnswer:
 
 
 def _answer_of(program: Path, arguments: Sequence[str]) -> dict[str, Any]:
-    """Return what the program's parser refuses, as a JSON object with two keys.
+    """Return what the program's parser refuses: a JSON object with two keys.
 
     refusals: for each refusal, its message and the refused argument.
     unparsed: the reason why the program never parsed its arguments; None if its parser accepted or

@@ -253,7 +253,7 @@ def _replace_kernels() -> None:
 
 
 def _refusals(config: dict[str, Any], world_size: int, engine: bool) -> dict[str, Any]:
-    """Return what DeepSpeed refuses in a configuration, as a JSON object with two keys.
+    """Return what DeepSpeed refuses in a configuration: a JSON object with two keys.
 
     refusals: for each refusal, its message and the refused key. not_asked: what could not be
     checked on this machine, and why.
@@ -432,7 +432,7 @@ def leaves_of(config: Mapping[str, Any], path: tuple[str, ...] = ()) -> list[Lea
 def with_leaves(leaves: Sequence[Leaf]) -> dict[str, Any]:
     """Return the configuration that consists of these leaves.
 
-    leaves: pairs of a key's path and its value, as `leaves_of` returns them.
+    leaves: pairs of a key's path and its value, in the form of `leaves_of`.
     """
     config: dict[str, Any] = {}
     for path, value in leaves:

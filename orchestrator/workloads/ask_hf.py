@@ -225,7 +225,7 @@ def _answer_of(
     things: Sequence[_Thing],
     order: asking.ProgramOrder,
 ) -> dict[str, Any]:
-    """Return what is refused in arguments and configuration, as a JSON object with two keys.
+    """Return what is refused in arguments and configuration: a JSON object with two keys.
 
     refusals: for each refusal, its message and the refused option or key. config: the DeepSpeed
     configuration as the Trainer completes it; None if something is refused, or without DeepSpeed.

@@ -286,7 +286,7 @@ def _show_transformer_engine() -> None:
 
 
 def _answer_to(order: asking.ProgramOrder, arguments: Sequence[str]) -> dict[str, Any]:
-    """Return the result of checking a run, as a JSON object.
+    """Return the result of checking a run: a JSON object.
 
     asked: the steps before the training that were checked.
     not_asked: what could not be checked, and why.

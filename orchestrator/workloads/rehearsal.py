@@ -166,7 +166,7 @@ def _answer_lines(answer: Mapping[str, Any] | None) -> Iterator[str]:
         yield f"[rehearsal] the program itself was not asked: {answer['error']}"
         return
     if answer["asked"]:
-        yield f"[rehearsal] asked the program itself: {', '.join(answer['asked'])}"
+        yield f"[rehearsal] the program itself has checked: {', '.join(answer['asked'])}"
     for text in answer["not_asked"]:
         yield f"[rehearsal] not asked: {text}"
     for problem in answer["problems"]:

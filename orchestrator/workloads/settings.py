@@ -20,7 +20,7 @@ DEFAULT_SEED = 1234
 
 
 class SettingsError(Exception):
-    """A mistake of the user, as a sentence: where it is, what is wrong, what to type instead."""
+    """A mistake of the user, in a sentence: where it is, what is wrong, what to type instead."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,7 +133,7 @@ class EndDetector:
         """Return the outcome of the run; None if no line shows an end.
 
         The message with the lowest weight decides. If it reports that the run completed, or if
-        there is no message, a last loss of nan or inf decides instead.
+        no message exists, a last loss of nan or inf decides instead.
         """
         return common_outcome((None, self))
 
@@ -205,7 +205,7 @@ def common_outcome(*logs: tuple[str | None, EndDetector]) -> Outcome | None:
 
     logs: the name of each log, and the detector that has collected the messages in this log. Among
     the messages of all logs, the one with the lowest weight decides. If it reports that the run
-    completed, or if there is no message, a last loss of nan or inf decides instead. Returns None if
+    completed, or if no message exists, a last loss of nan or inf decides instead. Returns None if
     no log shows that the run ended.
     """
     weighted = [

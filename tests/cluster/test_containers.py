@@ -1,7 +1,7 @@
-"""Check that runs train and rehearse in their profile's container.
+"""Check that runs train and rehearse in the container of their cluster profile.
 
-Programs of the test replace the container runtimes: they run the command on the node itself. The
-Python of the runs refuses to start outside a container.
+Programs of the test replace the container runtimes, e.g. apptainer. They set a mark and run the
+command on the node itself. The Python of the runs starts only if the mark is set.
 """
 
 import json

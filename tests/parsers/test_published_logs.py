@@ -65,7 +65,7 @@ FIGURES = {
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_the_figures_are_those_counted_by_hand(name: str) -> None:
-    """A published log is one run with the numbers counted by hand, and all reports are parsed."""
+    """The numbers of a published log equal those counted by hand, and no report is unparsed."""
     reports, mean, mean_without_first, memory_reports, world_size, kind = FIGURES[name]
     (run,) = read(LOGS / name)
     times = [1000 * step.step_seconds for step in run.steps if step.step_seconds is not None]

@@ -95,7 +95,11 @@ def test_each_iteration_is_counted_once(interval: int, reports: int, start: int,
 @pytest.mark.parametrize("dump", [True, False])
 @pytest.mark.parametrize("start", [0, 500])
 def test_the_first_iteration_s_line_counts_where_it_is_the_only_one(start: int, dump: bool):
-    """If a run ended before its first mean, the extra line of the first iteration counts."""
+    """If the extra line of the first iteration is a run's only report, the run's numbers use it.
+
+    Megatron core prints this line before the reports with means. If such a report follows, the
+    extra line is left out.
+    """
     (step,) = run_of(core_016(100, start, start + 7, dump=dump)).steps
     assert (step.iteration, step.log_interval) == (start + 1, 1)
     assert total_ms([step]) == pytest.approx(duration_ms(start + 1))

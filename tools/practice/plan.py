@@ -25,7 +25,7 @@ class Plan:
     max_array_size: Slurm's MaxArraySize: an array's indices are smaller than this.
     with_accounting: whether slurmdbd and MariaDB run. Then sacct answers, and Slurm enforces
         accounts, QOS and their limits.
-    min_job_age_seconds: after this time Slurm forgets an ended job if there is no accounting. It is
+    min_job_age_seconds: after this time Slurm forgets an ended job, without accounting. It is
         Slurm's MinJobAge, which Slurm checks at most every ten seconds.
     timeout_seconds: how long Slurm waits for a node, the controller, or the answer to a message.
     slow_to_accept: whether a plug-in delays each submitted job by the seconds in the file

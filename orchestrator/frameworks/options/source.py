@@ -175,7 +175,7 @@ def _takes(keywords: Mapping[str, Any], interpreter: Interpreter) -> Takes:
 
 
 def _values(keywords: Mapping[str, Any], action: Any, interpreter: Interpreter) -> Takes:
-    """Return `values`, the number of values that an option takes, as a mapping with one key.
+    """Return `values`, the number of values that an option takes, in a mapping with one key.
 
     The result is empty if the option takes one value.
     keywords: the arguments of the option's `add_argument` call.

@@ -257,7 +257,7 @@ def nearest(candidates: Sequence[tuple[int, Printed]], line: int) -> tuple[int, 
     """Return the candidate on the nearest line above `line`, or else on the nearest line below it.
 
     candidates: pairs of a line number and the number printed on that line, sorted by line. Returns
-    None if there is no candidate on another line.
+    None without a candidate on another line.
     """
     at = bisect_left(candidates, line, key=lambda each: each[0])
     others = [*candidates[max(at - 1, 0) : at], *candidates[at : at + 2]]

@@ -153,7 +153,7 @@ def _scaling(
     yield Plot(
         title="Scaling efficiency",
         x_title="GPUs",
-        y_title="% of the TFLOPs/GPU with the fewest GPUs",
+        y_title="% of the TFLOPs/GPU of the run with the fewest GPUs",
         x=x,
         y=percent,
         group=grouping.of,

@@ -101,7 +101,8 @@ def test_separate_runs_need_at_least_fifty_ways_to_deal_them(
 ) -> None:
     """For a verdict, there must be at least fifty ways to assign the separate runs to A and B.
 
-    With fewer ways, the runs of A are the fastest by chance in more than 4 % of all cases.
+    With fewer ways, the runs of A are the fastest, or the slowest, by chance in more than 4 % of
+    all cases.
     """
     a = [2 + 0.001 * place for place in range(sizes[0])]
     b = [1 + 0.001 * place for place in range(sizes[1])]

@@ -60,7 +60,7 @@ def test_a_rank_can_have_its_gpu_or_its_share_of_this_machine(
     ("gib", "verdict"), [(124.87, "yes"), (124.8, "maybe"), (107.6, "maybe"), (107.5, "no")]
 )
 def test_only_an_interval_wholly_above_the_memory_does_not_fit(gib: float, verdict: str):
-    """A run does not fit only if its whole interval is above the memory."""
+    """The verdict is `no` only if the whole interval of the forecast is above the memory."""
     room = Capacity(gib, "a GPU")
     assert fits(FORECAST, room) == verdict
     assert (memory_problem(FORECAST, room) is not None) == (verdict == "no")

@@ -1,4 +1,4 @@
-"""Make runs again from the run.json in their folders."""
+"""Read Run objects from the run.json files of a campaign."""
 
 import json
 from collections.abc import Callable
