@@ -79,7 +79,10 @@ def samples(play: Any) -> int:
 
 def ended(pid: int) -> bool:
     """Return whether a process has ended."""
-    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 @pytest.mark.parametrize("end", ["exit 0", "exit 3"])

@@ -500,7 +500,7 @@ def test_an_allocation_needs_runs_that_agree(bare) -> None:
     bare.write_slurm_campaign("true", matrix='sbatch: [["--core-spec=1"], ["--core-spec=2"]]')
     refused = bare.teralog("salloc", "campaign.yaml")
     assert refused.returncode == 1
-    assert "has --core-spec=1, another --core-spec=2; an allocation has one" in refused.stderr
+    assert "has --core-spec=1, another --core-spec=2; an allocation has only" in refused.stderr
 
 
 PROFILE = """\
