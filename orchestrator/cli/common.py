@@ -369,16 +369,7 @@ def print_table(
     sentences: Iterable[str] = (),
     text: Callable[[], str] | None = None,
 ) -> None:
-    """Print a table in the format `layout`, one of FORMATS.
-
-    table: a function that returns the table for people.
-    sentences: the lines below the table for people.
-    text: a function that returns what the format `text` shows instead of `table` and `sentences`.
-    records: a function that returns one object per row, for JSON.
-    whole: the JSON value to print instead of `records`.
-    values: a function that returns the table for CSV and Parquet; if None, the table is made from
-        `records`.
-    """
+    """Print a table in the format `layout`; the arguments are those of `table_text`."""
     made = table_text(
         layout, table, records, values=values, whole=whole, sentences=sentences, text=text
     )

@@ -243,7 +243,7 @@ def retry(
         ended_runs,
         missing_runs,
         parse_time_option,
-        refuse_other_nodes,
+        refuse_other_resources,
         with_resources,
         with_time_limit,
     )
@@ -251,7 +251,7 @@ def retry(
     loaded, store = open_campaign(campaign, results, rehearsed=rehearsed)
     refuse_nodes(loaded, nodes)
     if here:
-        refuse_other_nodes(partition=partition, qos=qos, constraint=constraint)
+        refuse_other_resources(memory=memory, partition=partition, qos=qos, constraint=constraint)
     loaded = with_resources(
         loaded, memory=memory, partition=partition, qos=qos, constraint=constraint
     )

@@ -61,7 +61,7 @@ class _Shown:
 
     @property
     def natural(self) -> int:
-        """The width at which no cell and no word of the title is broken."""
+        """The width at which neither a cell nor a word of the title is broken."""
         return max(map(len, (*self.cells, *_title_words(self.title))))
 
     @property

@@ -169,7 +169,7 @@ def _basis(compared: Compared) -> str:
     result = compared.comparison
     if result.paired:
         return f"{counted(result.units[0], 'block')} in {counted(result.allocations, 'allocation')}"
-    of_a = counted(result.units[0], "run")
+    of_a = counted(result.units[0], "result")
     return f"{of_a} of A and {result.units[1]:,} of B in separate allocations"
 
 

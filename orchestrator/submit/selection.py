@@ -154,18 +154,18 @@ def _limited(planned: PlannedRun, seconds: int) -> PlannedRun:
     return replace(planned, run=replace(planned.run, resources=resources))
 
 
-def refuse_other_nodes(**asked: str | None) -> None:
-    """Raise UserError if `retry --here` got an option that chooses nodes, e.g. `--partition`.
+def refuse_other_resources(**asked: str | None) -> None:
+    """Raise UserError if `retry --here` got an option that requests resources, e.g. `--memory`.
 
-    Such an option cannot have an effect, because the allocation already has its nodes. asked: the
-    values of the options by name; None if an option is not given.
+    Such an option has no effect, because the allocation already has its nodes and memory. asked:
+    the values of the options by name; None if an option is not given.
     """
     given = [f"--{name}" for name, value in asked.items() if value is not None]
     if given:
         them = "this option" if len(given) == 1 else "these options"
         raise UserError(
-            f"{', '.join(given)}: the allocation already has its nodes; remove {them}, or remove "
-            "--here"
+            f"{', '.join(given)}: the allocation already has its nodes and memory; remove {them}, "
+            "or remove --here"
         )
 
 

@@ -114,7 +114,12 @@ SPEED_FORMATS = tuple(log_format.name for log_format in _OF_SPEED)
 
 ALL_FORMATS: tuple[AnyFormat, ...] = (
     GPT_WORKLOAD,
-    MEGATRON,
+    # Only lines of 2019 have no colon after the learning rate.
+    _reported_as(
+        MEGATRON,
+        r"^(?!.*\| learning rate [0-9]).*(?:elapsed.time.per.iteration|\| iteration time: )"
+        r"[^\r]{0,20}?[0-9]",
+    ),
     NANOTRON,
     MEGATRON_MEMORY,
     NANOGPT_MEMORY,

@@ -202,14 +202,15 @@ def test_queued_runs_can_be_cancelled_and_retried_in_an_allocation(play) -> None
     assert play.states() == ["COMPLETED"] * 2
 
 
-def test_a_retry_in_an_allocation_refuses_options_that_choose_nodes(play) -> None:
-    """`retry --here` has the nodes of its allocation, so it cannot choose a partition."""
+def test_a_retry_in_an_allocation_refuses_options_that_request_resources(play) -> None:
+    """`retry --here` has the nodes and memory of its allocation, so it cannot request others."""
     play.write_slurm_campaign("true", matrix="seed: [1]")
-    done = play.teralog("retry", "campaign.yaml", "--here", "--partition", "dev", "--qos", "long")
+    options = ["--memory", "2G", "--partition", "dev", "--qos", "long"]
+    done = play.teralog("retry", "campaign.yaml", "--here", *options)
     assert done.returncode == 1
     assert done.stderr == (
-        "teralog: --partition, --qos: the allocation already has its nodes; remove these options, "
-        "or remove --here\n"
+        "teralog: --memory, --partition, --qos: the allocation already has its nodes and memory; "
+        "remove these options, or remove --here\n"
     )
 
 

@@ -33,7 +33,7 @@ import re
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -193,20 +193,13 @@ def _format(name: str, anchors: tuple[bytes, ...], dialect: _Dialect) -> LogForm
     )
 
 
-MEGATRON = replace(
-    _format(
-        "Megatron",
-        (
-            b"elapsed time per iteration (",
-            b"elapsed_time_per_iteration_ms=",
-            b"| iteration time: ",
-        ),
-        _MEGATRON,
+MEGATRON = _format(
+    "Megatron",
+    (
+        b"elapsed time per iteration (",
+        b"elapsed_time_per_iteration_ms=",
+        b"| iteration time: ",
     ),
-    # The lines of 2019, which have another format, have no colon after the learning rate.
-    report=re.compile(
-        r"^(?!.*\| learning rate [0-9]).*(?:elapsed.time.per.iteration|\| iteration time: )"
-        r"[^\r]{0,20}?[0-9]"
-    ),
+    _MEGATRON,
 )
 NANOTRON = _format("nanotron", (b"elapsed_time_per_iteration_ms: ",), _NANOTRON)
