@@ -273,8 +273,8 @@ def _in_series(
         return list(planned.values())
     if any(isinstance(value, bool) or not isinstance(value, int | float) for *_, value in others):
         raise UserError(
-            f"give_up: {parameter} has values that are not numbers, so they have no "
-            f"order; remove give_up, or choose another parameter"
+            f"give_up: {parameter} has values that are not numbers, so their order is unknown; "
+            "remove give_up, or choose another parameter"
         )
     series = all_series(parameter, others)
     return [replace(run, series=series[run.run_id]) for run in planned.values()]

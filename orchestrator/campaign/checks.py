@@ -55,14 +55,14 @@ def run_warnings(run: Run, cluster: Cluster, folder: Path) -> Iterator[str]:
             "profile to give it more"
         )
     if not cluster.has_gpus and (what := framework.checks.needs_gpus(run)):
-        yield f"{what} trains on GPUs, and cluster {cluster.name} has none"
+        yield f"{what} trains only on GPUs, and cluster {cluster.name} has none"
     if cluster.scheduler == "local":
         yield from missing_files(run, folder)
     tensor, gpus = run.parallelism.tensor_parallel_size, run.resources.gpus_per_node
     if run.resources.nodes > 1 and gpus % tensor:
         yield (
-            f"tensor_parallel_size={tensor} does not divide gpus_per_node={gpus}: each layer is "
-            f"divided across nodes, and waits for the network"
+            f"tensor_parallel_size={tensor} does not divide gpus_per_node={gpus}: each layer "
+            "is divided over several nodes and waits for the network"
         )
     yield from framework.checks.warnings(run)
 

@@ -61,7 +61,8 @@ def _value_problems(
         yield from parameter_problems(place, given, frameworks, KEYS_OF_FILE)
     elif not is_parameter(name, [framework]):
         hint = (
-            "; it is in defaults, for every run: move it to the runs of its framework"
+            "; in defaults it applies to every run: write it only for runs whose framework has "
+            "this parameter"
             if name in entry.inherited
             else ""
         )
@@ -88,7 +89,10 @@ def _missing(entry: Entry, framework: str | None, wrong: set[str]) -> Iterator[s
     if not wrong or wrong.isdisjoint(("model", *MODEL_SIZES)):
         model = model_shape(entry.values)
         if model is None and FRAMEWORKS[framework].model.needed:
-            yield f"{entry.where}: no model given; {framework} needs `model`, a preset or sizes"
+            yield (
+                f"{entry.where}: no model given; framework {framework} needs a model: give "
+                "`model: PRESET`, or sizes"
+            )
         elif isinstance(model, str):
             yield f"{entry.where}: {model}"
 

@@ -32,7 +32,10 @@ def make_rule(where: str, written: object, names: Collection[str]) -> Rule:
     if isinstance(written, str):
         return Rule(where, written, compile_expression(written, names))
     if not isinstance(written, Mapping) or not written:
-        raise UserError(f"{written!r} is not a rule; write an expression or {{parameter: value}}")
+        raise UserError(
+            f"{written!r} is not a rule; write an expression, or a mapping such as "
+            "{zero_stage: 3}"
+        )
     unknown = [name for name in written if name not in names]
     if unknown:
         raise UserError(

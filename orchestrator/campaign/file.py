@@ -33,7 +33,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 class CampaignFile:
     """The keys of a campaign file."""
 
-    name: Annotated[str, Field(description="Names the campaign and its folder of results.")]
+    name: Annotated[str, Field(description="Name of the campaign and of its folder of results.")]
     cluster: Annotated[
         str, Field(description="'local' for this machine, or the file of a cluster profile.")
     ] = LOCAL
@@ -47,19 +47,26 @@ class CampaignFile:
     include: Annotated[
         list[dict[str, Any]],
         Field(
-            description="Single runs in addition to the matrix: the defaults with these changes."
+            description="Single runs in addition to the matrix; each has the defaults, with "
+            "these changes."
         ),
     ] = field(default_factory=list)
     exclude: Annotated[
-        list[Any], Field(description="Runs to leave out, by values or by an expression.")
+        list[Any],
+        Field(
+            description="Runs to leave out: a mapping of values, e.g. "
+            "{precision: bf16}, or an expression, e.g. world_size > 64."
+        ),
     ] = field(default_factory=list)
-    repeats: Annotated[int, Field(description="How often each run is repeated.", ge=1, le=1000)] = 1
+    repeats: Annotated[
+        int, Field(description="Number of runs of each configuration.", ge=1, le=1000)
+    ] = 1
     give_up: Annotated[
         str | None,
         Field(
             description=(
-                "A numeric parameter: if a run fails, runs that differ only in a larger value of "
-                "it do not start."
+                "Name of a numeric parameter, e.g. micro_batch_size. If a run fails, runs that "
+                "differ only in a larger value of this parameter do not start."
             )
         ),
     ] = None
@@ -73,19 +80,25 @@ class CampaignFile:
     ] = "file"
     order_seed: Annotated[
         int,
-        Field(description="Seed of the random choice of the first run in each interleaved block."),
+        Field(
+            description="Seed for choosing at random which run is the first of each "
+            "interleaved block."
+        ),
     ] = 0
     warmup: Annotated[
         int | str,
         Field(
-            description="Iterations left out of the numbers: `5` for five of them, `10%`, "
-            "`first` for those up to the first step report, or `auto`."
+            description="First iterations of each launch, which the results leave out: a "
+            "number (`5`), a percentage (`10%`), `first` (up to the first step report) or "
+            "`auto` (before the steady state)."
         ),
     ] = DEFAULT_WARMUP
 
 
 # For each key of the file itself: what is wrong if it is among the parameters.
-KEYS_OF_FILE = {field.name: "it belongs at the top of the file" for field in fields(CampaignFile)}
+KEYS_OF_FILE = {
+    field.name: "write it at the top level of the file" for field in fields(CampaignFile)
+}
 _WITHOUT_PARAMETERS = KEYS_OF_FILE.keys() - {"defaults", "matrix", "include"}
 
 
@@ -168,7 +181,7 @@ def _empty_lists(data: Mapping[str, Any]) -> Iterator[str]:
     matrix = data.get("matrix")
     for name, values in matrix.items() if isinstance(matrix, dict) else ():
         if values == []:
-            yield f"matrix.{name}: has no values"
+            yield f"matrix.{name}: has no values; give at least one, or remove {name}"
 
 
 def frameworks_in_play(data: Mapping[str, Any]) -> tuple[str, ...]:
@@ -212,8 +225,8 @@ def _name_problem(name: str) -> str:
     words = "-".join(re.findall(r"[A-Za-z0-9_]+", name)).lstrip("_-")[:64]
     hint = f"; try {words!r}" if words else ""
     return (
-        f"name: {name!r} cannot name a folder: use up to 64 letters, digits, '.', '_' and '-', "
-        f"a letter or digit first{hint}"
+        f"name: {name!r} cannot name a folder: use up to 64 letters, digits, '.', '_' and '-'; "
+        f"begin with a letter or a digit{hint}"
     )
 
 

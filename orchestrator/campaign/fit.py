@@ -86,8 +86,8 @@ def memory_problem(forecast: MemoryForecast | None, room: Capacity | None) -> st
     largest = sorted(forecast.parts, key=lambda part: part.low_gib, reverse=True)[:_NAMED_PARTS]
     named = ", ".join(f"{part.name} {gib(part.low_gib)}" for part in largest if part.low_gib)
     return (
-        f"a rank needs at least {gib(forecast.low_gib)} GiB of memory ({named}), but {room.owner} "
-        f"has {gib(room.gib)}; to start it anyway, use submit --force"
+        f"a rank needs at least {gib(forecast.low_gib)} GiB of memory ({named}), but "
+        f"{room.owner} has {gib(room.gib)}; to start the run anyway, use submit --force"
     )
 
 

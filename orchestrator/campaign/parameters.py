@@ -63,7 +63,11 @@ class ModelSizes:
         bool | None, Field(description="The output head does not share the embedding's weights.")
     ] = None
     position_table: Annotated[
-        bool | None, Field(description="Learned positions; false for rotary ones.")
+        bool | None,
+        Field(
+            description="true: the model learns a table of positions; false: "
+            "its positions are rotary."
+        ),
     ] = None
     biases: Annotated[Biases | None, Field(description="Which matrices have a bias.")] = None
     norm: Annotated[Norm | None, Field(description="Type of norm in the layers.")] = None
@@ -89,9 +93,9 @@ class CommonParameters(ModelSizes):
         str | dict[str, Any],
         WithJsonSchema(
             {
-                "description": "A preset's key or a name of `teralog models`; or a mapping of "
-                "sizes, which may start from a preset, name or config: "
-                "{preset: xl, seq_length: 512}.",
+                "description": "The name of a preset, or a name that `teralog models` lists. "
+                "Or a mapping of sizes, which may change those of a preset, name or "
+                "config, e.g. {preset: xl, seq_length: 512}.",
                 "anyOf": [{"type": "string"}, {"type": "object"}],
             }
         ),
@@ -100,7 +104,9 @@ class CommonParameters(ModelSizes):
     gpus_per_node: Annotated[
         int,
         Field(
-            ge=1, le=1024, description="Ranks per node: GPUs, or processes on nodes without GPUs."
+            ge=1,
+            le=1024,
+            description="Ranks per node: one per GPU, or processes on nodes without GPUs.",
         ),
     ] = _RESOURCES.gpus_per_node
     tensor_parallel_size: Annotated[Size, Field(description="Ranks that share each layer.")] = (
@@ -110,7 +116,8 @@ class CommonParameters(ModelSizes):
         Size, Field(description="Pipeline stages that the layers are divided into.")
     ] = _PARALLELISM.pipeline_parallel_size
     context_parallel_size: Annotated[
-        Size, Field(description="Ranks that share each sequence, with copies of the weights.")
+        Size,
+        Field(description="Ranks that share each sequence; each rank has a copy of the weights."),
     ] = _PARALLELISM.context_parallel_size
     data_parallel_size: Annotated[
         Size | None,
@@ -270,7 +277,7 @@ def _model_problems(where: str, value: Any) -> Iterator[str]:
         if "config" in value and not isinstance(value["config"], dict):
             yield f"{where}.config: must be the path of a config.json, not {value['config']!r}"
     elif value is None:
-        yield f"{where}: has no value; give a preset, e.g. xl, or sizes"
+        yield f"{where}: has no value; give a preset, e.g. model: xl, or sizes"
     else:
         yield from _unknown(where, partial(check_source, "preset"), str(value))
 

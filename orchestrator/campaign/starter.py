@@ -49,7 +49,7 @@ exclude:
   - {{strategy: ddp, precision: bf16}}
   - "world_size > 64"
 
-repeats: 1                    # repeats of each run
+repeats: 1                    # runs of each configuration
 warmup: 25%                   # iterations left out of the numbers: a percentage, or a number
 """
 

@@ -97,7 +97,7 @@ def check_format(layout: str, *, to_terminal: bool) -> str:
     if to_terminal:
         raise UserError("--format parquet: is not for a terminal; add `> table.parquet`")
     if find_spec("pyarrow") is None:
-        raise UserError("--format parquet: needs pyarrow; pip install 'teralog[parquet]'")
+        raise UserError("--format parquet: needs pyarrow; type: pip install 'teralog[parquet]'")
     return layout
 
 
@@ -114,7 +114,7 @@ def _json(ctx: click.Context, param: click.Parameter, value: bool) -> None:
         return
     other = ctx.params["layout"]
     if other not in ("text", "json"):
-        raise click.UsageError(f"--json is --format json; leave out --format {other}")
+        raise click.UsageError(f"--json means --format json; remove --json or --format {other}")
     ctx.params["layout"] = "json"
 
 
@@ -195,7 +195,8 @@ skip_option = click.option("--skip-impossible", is_flag=True, help="Leave out im
 allow_unknown_option = click.option(
     "--allow-unknown-arguments",
     is_flag=True,
-    help="Warn about arguments that the program does not accept, rather than refuse the run.",
+    help="Only warn about arguments that the program does not accept. Without this option, "
+    "runs with such arguments are refused.",
 )
 
 

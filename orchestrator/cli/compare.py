@@ -49,10 +49,15 @@ class Percent(click.ParamType[float]):
 @click.argument("a", metavar="[A]", required=False)
 @click.argument("b", metavar="[B]", required=False)
 @click.option(
-    "--by", metavar="PARAMETER", help="Compare runs of A that differ only in this parameter."
+    "--by",
+    metavar="PARAMETER",
+    help="Compare runs of A that differ only in this parameter, e.g. micro_batch_size.",
 )
 @click.option(
-    "--a", "expression_a", metavar="EXPRESSION", help="Expression that chooses the runs of A."
+    "--a",
+    "expression_a",
+    metavar="EXPRESSION",
+    help="Expression that chooses the runs of A, e.g. 'world_size > 8'.",
 )
 @click.option(
     "--b",
@@ -64,7 +69,7 @@ class Percent(click.ParamType[float]):
     "--fail-if-slower",
     type=Percent(),
     metavar="PERCENT",
-    help="Exit with 1 if A is certainly slower than B by more than this.",
+    help="Exit with 1 if A is certainly slower than B by more than this percentage, e.g. 5%.",
 )
 @results_option
 @slurm_timeout_option
@@ -80,7 +85,7 @@ def compare(
     results: Path | None,
     layout: str,
 ) -> None:
-    """Test whether A is faster than B, the baseline: faster, slower, or cannot tell.
+    """Test whether A is faster or slower than B, the baseline.
 
     A and B are campaign files or folders of results; B may also be a published table (page.md) or a
     row of it (page.md:14). If B is not given, choose which runs of A to compare: use --by, or --a
@@ -127,7 +132,10 @@ def compare(
         sentences=all_sentences(comparisons),
     )
     if alone:
-        complain(f"not compared, because no run is equal in everything else: {', '.join(alone)}")
+        complain(
+            "not compared, because no run of the other side differs only in the compared "
+            f"parameters: {', '.join(alone)}"
+        )
     if fail_if_slower is not None:
         _fail_if_slower(comparisons, fail_if_slower)
 
@@ -171,7 +179,7 @@ def _refuse_misuse(
             "e.g. page.md:14"
         )
     if by and (b or expression_a or expression_b):
-        raise click.UsageError("--by compares the runs of A alone; leave out B, --a and --b")
+        raise click.UsageError("--by compares the runs of A with each other; remove B, --a and --b")
     if not (by or b or (expression_a and expression_b)):
         raise click.UsageError(
             "nothing to compare with; give B, or --by PARAMETER, or both --a and --b"
@@ -194,13 +202,14 @@ def _matched(
     both = [run.label for run in chosen if any(run is other for other in others)]
     if both:
         raise UserError(
-            f"--a and --b: both choose some runs, e.g. {both[0]}; make them exclude each other"
+            f"--a and --b: both choose the same run, e.g. {both[0]}; change one expression so "
+            "that it does not match this run"
         )
     pairings, alone = matched(chosen, others)
     if not pairings:
         raise UserError(
-            "no run of A has a partner in B that is equal in everything else; compare the "
-            "parameters in `teralog plan` of both"
+            "no run of A can be compared with a run of B, because other parameters differ, "
+            "too; compare the parameters that `teralog plan` shows for both"
         )
     return [_named(pairing, names) for pairing in pairings], alone
 

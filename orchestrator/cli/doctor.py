@@ -11,7 +11,7 @@ from orchestrator.cli.common import format_option, print_table
 @click.option("--all", "everything", is_flag=True, help="Show every check, passed ones too.")
 @format_option
 def doctor(layout: str, *, everything: bool) -> None:
-    """Show what this machine lacks for teralog, and what to type.
+    """Show what teralog needs and this machine lacks, and what to do about it.
 
     Formats other than text contain every check.
     """

@@ -71,7 +71,7 @@ _campaign = click.argument(
 model_options = options(
     _option(
         "--model",
-        "Preset to start from, e.g. 52B, whose sizes you may change; or a name that `teralog "
+        "Preset, e.g. 52B, whose sizes other options may change; or a name that `teralog "
         "models` lists, e.g. llama3-8b.",
         callback=_preset,
     ),
@@ -82,8 +82,8 @@ model_options = options(
     ),
     _option(
         "--megatron-arguments",
-        "File with Megatron core's arguments, as in a script. Arguments that do not describe the "
-        "model are ignored.",
+        "File with arguments for Megatron core, written as in a shell script. Arguments that "
+        "do not describe the model are ignored.",
         type=click.Path(dir_okay=False, path_type=Path),
         metavar="FILE",
     ),
@@ -107,7 +107,8 @@ model_options = options(
     ),
     _option(
         "--position-table/--no-position-table",
-        "Learned positions, or none (rotary or ALiBi).  [default: learned]",
+        "Whether the model learns a table of positions, or has rotary or ALiBi positions.  "
+        "[default: learned]",
         default=None,
     ),
     _option("--embedding-norm", "A norm follows the embedding.", is_flag=True, default=None),
@@ -115,7 +116,7 @@ model_options = options(
     _option("--norm", "Type of norm in the layers.", type=click.Choice(get_args(Norm))),
     _option(
         "--vocab-size-multiple",
-        "Pad the vocabulary to a multiple of this, per tensor-parallel rank.",
+        "Pad the vocabulary of each tensor-parallel rank to a multiple of this number.",
         type=_SIZE,
     ),
     _option("--tensor-parallel-size", "Ranks that share each layer.", type=_SIZE),
@@ -214,7 +215,9 @@ def flops(
 
     if campaign is None and step_seconds is None and options["global_batch_size"] is None:
         options["global_batch_size"] = 1
-        complain("these are the FLOPs of one sequence; --global-batch-size gives another number")
+        complain(
+            "these are the FLOPs of one sequence; for more sequences, give --global-batch-size"
+        )
     cases = _cases(campaign, options)
     timed = step_seconds is not None and cases[0].world_size is not None
     if campaign is None and not timed and (step_seconds is not None or cases[0].peak is not None):
@@ -372,7 +375,8 @@ def _refuse_model(options: dict[str, Any]) -> None:
     if given:
         name = given[0].replace("_", "-")
         raise click.UsageError(
-            f"--{name}: cannot be used with a campaign, which has its own value; remove one of them"
+            f"--{name}: cannot be used with a campaign, which has its own value; remove the "
+            "option or the campaign"
         )
 
 

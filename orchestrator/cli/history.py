@@ -30,10 +30,11 @@ if TYPE_CHECKING:
 @slurm_timeout_option
 @format_option
 def history(campaign: Path, runs: tuple[str, ...], *, results: Path | None, layout: str) -> None:
-    """Show how fast a RUN of CAMPAIGN was over time, in all campaigns, and when that changed.
+    """Show how fast RUN of CAMPAIGN was over time, and when its speed changed.
 
     CAMPAIGN is a campaign file, or a folder of results; RUN is given by id or label. Every
-    completed attempt with the same parameters counts, except that repeat and seed may differ.
+    completed attempt with the same parameters counts, in all campaigns; only repeat and seed may
+    differ.
     """
     from orchestrator.common.errors import UserError
     from orchestrator.compare.history import (

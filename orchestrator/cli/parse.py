@@ -62,8 +62,8 @@ _SHARDS = 16
 @click.option(
     "--global-batch-size",
     type=click.IntRange(min=1),
-    help="Sequences per iteration, if the log does not state it. What a log states overrides the "
-    "options from here to --gpu-peak-tflops.",
+    help="Sequences per iteration, if the log does not state this number. Values in the log "
+    "override this option and the next ones, up to --gpu-peak-tflops.",
 )
 @click.option("--world-size", type=click.IntRange(min=1), help="Number of GPUs.")
 @model_options
@@ -134,7 +134,7 @@ def parse(
     with _status() as tell_archive:
         logs = find_logs(paths, unpack_into, tell_archive)
     if on_slurm is None and (shards or work):
-        raise click.UsageError("--shards and --work need --on-slurm PROFILE")
+        raise click.UsageError("--shards and --work need --on-slurm PROFILE; add it")
     if unparsed:
         if on_slurm is not None:
             raise click.UsageError("--unparsed cannot be used with --on-slurm; remove one of them")

@@ -63,8 +63,9 @@ def schema() -> None:
 @click.option(
     "--ask-program",
     is_flag=True,
-    help="Start each run's own program here, without a GPU, until the training would start; show "
-    "what it refuses. Needs the program's source and the Python of the runs on this machine.",
+    help="Start the program of each run on this machine, without a GPU, and end it before the "
+    "training. Show the arguments that the program refuses. This machine needs the "
+    "program's source and the Python of the runs.",
 )
 def plan(
     campaign: Path,
@@ -75,8 +76,8 @@ def plan(
 ) -> None:
     """Show every run of CAMPAIGN with its sizes, memory and problems; write nothing.
 
-    It does not ask Slurm: it shows the states that the last command recorded. Exits with 1 if a run
-    is impossible or will not fit.
+    The command does not ask Slurm: the states are those that an earlier command recorded. Exits
+    with 1 if a run is impossible or will not fit.
     """
     from orchestrator.campaign.plan import (
         calibration_lines,
@@ -184,13 +185,14 @@ def record_options(source: Path, output: Path) -> None:
 @click.option(
     "--time",
     "time_limit",
-    help="Time limit of the allocation.  [default: the sum of all missing runs]",
+    help="Time limit of the allocation: minutes, or H:MM:SS.  [default: the sum of the time "
+    "limits of all missing runs]",
 )
 @click.option(
     "--batch",
     is_flag=True,
-    help="Print a line that submits a job, which runs the campaign unattended; with order: "
-    "interleaved, one job per block.",
+    help="Print a line that submits a job; the job runs the campaign unattended. With `order: "
+    "interleaved`, the line submits one job per block.",
 )
 @click.option("--run", "execute", is_flag=True, help="Run the line instead of printing it.")
 @json_option("the words of the line")
@@ -218,7 +220,8 @@ def salloc(
 
     if as_json and execute:
         raise click.UsageError(
-            "--json and --run: remove one; --json prints the line, --run runs it"
+            "--json and --run: cannot be used together; --json prints the line, --run runs it; "
+            "remove one of them"
         )
     loaded, store = open_campaign(campaign, results)
     if results is None:

@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 @click.command("regenerate-tflops")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path())
-@click.option("--in-place", is_flag=True, help="Write the files instead of printing them.")
+@click.option(
+    "--in-place",
+    is_flag=True,
+    help="Write the changed pages into their files instead of printing them.",
+)
 @click.option("--diff", is_flag=True, help="Print the changes in the form of a unified diff.")
 @click.option(
     "--check", is_flag=True, help="Print the cells that would change; exit with 1 if there are any."
@@ -40,8 +44,8 @@ if TYPE_CHECKING:
 @click.option(
     "--attention",
     type=click.Choice(["causal", "window", "full"]),
-    help="Attention keys to count in the FLOPs of published models.  [default: as in the "
-    "numbers of the page]",
+    help="Attention keys to count in the FLOPs of published models.  [default: those that the "
+    "numbers of the page imply]",
 )
 @click.option(
     "--decimals",
@@ -64,7 +68,8 @@ if TYPE_CHECKING:
     multiple=True,
     metavar="TITLE=NAME",
     help=(
-        "Quantity in the column with this TITLE, e.g. 'Bsz=micro_batch_size' or 'Dur=step_seconds'."
+        "Name of the quantity in the column with this TITLE, e.g. 'Bsz=micro_batch_size' or "
+        "'Dur=step_seconds'."
     ),
 )
 @json_option("the cells of --check")
@@ -96,9 +101,13 @@ def regenerate_tflops(
     from orchestrator.markdown.regenerate.page import regenerate, title_keys
 
     if in_place and (diff or check):
-        raise click.UsageError("--in-place cannot be used with --diff or --check")
+        raise click.UsageError(
+            "--in-place: cannot be used with --diff or --check; remove one of them"
+        )
     if in_place and "-" in files:
-        raise click.UsageError("--in-place cannot write to standard input")
+        raise click.UsageError(
+            "--in-place: cannot write to standard input; remove --in-place, or name a file"
+        )
     if as_json and not check:
         raise click.UsageError("--json prints what would change; add --check")
     given = dict(map(_column_name, column_names))

@@ -57,8 +57,8 @@ _SUFFIXES = {
     "--html",
     "as_html",
     is_flag=True,
-    help="Like --write, and also write report.html with tables and plots; for PAGE.md write "
-    "PAGE.html.",
+    help="Write the files of --write, and report.html with tables and plots. For PAGE.md, "
+    "write PAGE.html.",
 )
 @click.option(
     "--write",
@@ -79,13 +79,14 @@ _SUFFIXES = {
     "--sort",
     "by",
     metavar="COLUMN,...",
-    help="Sort by these columns; a - before a name gives descending order: -tflops_per_gpu.",
+    help="Sort by these columns; a - before a name gives descending order, e.g. -tflops_per_gpu.",
 )
 @click.option(
     "--update",
     metavar="PAGE.md",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the table into a page of yours, between two comments.",
+    help="Write the table into this page, e.g. README.md, between two comments with the name "
+    "of the campaign.",
 )
 def report(
     campaign: Path,

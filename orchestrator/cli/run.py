@@ -157,7 +157,7 @@ def cancel(
     state: str | None,
     as_json: bool,
 ) -> None:
-    """End the RUNS of CAMPAIGN, given by id or label, those in a --state, or --all.
+    """End runs of CAMPAIGN: RUNS, given by id or label, the runs in a --state, or --all.
 
     A run that has already ended stays unchanged and is not listed. With --all, a run that was never
     submitted also stays unchanged. If you name a run that has not started, `submit` will not start
@@ -185,9 +185,9 @@ def cancel(
     if store.only_rehearsed and not runs:
         # After a rehearsal, a user rarely means runs that were never started.
         raise UserError(
-            f"{loaded.name} was only rehearsed; none of its runs was started: `teralog cancel "
-            f"{loaded.arguments} --rehearsed --all` cancels the rehearsal; to keep a run from "
-            "starting, give its id or label"
+            f"{loaded.name} was only rehearsed; none of its runs was started. To cancel the "
+            f"rehearsal, type `teralog cancel {loaded.arguments} --rehearsed --all`. To keep a "
+            "run from starting, give its id or label"
         )
     from orchestrator.status.table import run_records, run_statuses
 
@@ -200,7 +200,7 @@ def cancel(
         if as_json:
             print_objects(run_records(run_statuses(loaded, store), ended))
     if not ended:
-        why = "" if chosen else ": no run of it was submitted"
+        why = "" if chosen else ": no run of the campaign was submitted"
         click.echo(f"nothing to cancel{why}", err=True)
 
 
@@ -220,7 +220,8 @@ def cancel(
 @click.option(
     "--on-hang",
     type=click.Choice(["cancel", "requeue"]),
-    help="Cancel hung runs, or let Slurm start them again.  [default: only show them]",
+    help="cancel: cancel hung runs; requeue: let Slurm start them again.  [default: only show "
+    "them]",
 )
 def watch(
     campaign: Path,
@@ -263,7 +264,10 @@ def watch(
 @results_option
 @rehearsed_option
 @click.option(
-    "-f", "--follow", is_flag=True, help="Also print what the run adds to the log, until it ends."
+    "-f",
+    "--follow",
+    is_flag=True,
+    help="Also print what the run adds to the log, until the run ends.",
 )
 @click.option(
     "--tail", type=click.IntRange(min=1), metavar="N", help="Print only the last N lines."

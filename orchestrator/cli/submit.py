@@ -54,11 +54,13 @@ start_options = options(
     click.option(
         "--throttle",
         type=click.IntRange(min=1),
-        help="Slurm: maximum number of runs at once.  [default: the profile's]",
+        help="Slurm: maximum number of runs at once.  [default: `throttle` of the cluster profile]",
     ),
     click.option("--dependency", help="Slurm: what the jobs wait for, e.g. afterok:123."),
-    click.option("--hold", is_flag=True, help="Slurm: the jobs wait until they are released."),
-    click.option("--exclude", help="Slurm: nodes not to run on, e.g. r1i0n[3-5]."),
+    click.option(
+        "--hold", is_flag=True, help="Slurm: hold the jobs until `scontrol release` releases them."
+    ),
+    click.option("--exclude", help="Slurm: nodes that the jobs must not use, e.g. r1i0n[3-5]."),
 )
 
 
@@ -83,7 +85,9 @@ here_options = options(
 @skip_option
 @allow_unknown_option
 @click.option(
-    "--force", is_flag=True, help="Also start runs that the memory forecast says will not fit."
+    "--force",
+    is_flag=True,
+    help="Also start runs that will not fit into memory, according to their forecasts.",
 )
 @click.option(
     "--accept-changes",
@@ -94,14 +98,15 @@ here_options = options(
 @click.option(
     "--wait",
     is_flag=True,
-    help="Slurm: if it accepts only some of the runs, stay and submit the others as soon as there "
-    "is room, until all are submitted.",
+    help="Slurm: if Slurm accepts only some of the runs, wait, and submit the others when "
+    "Slurm accepts more jobs, until all are submitted.",
 )
 @click.option(
     "--rehearse",
     is_flag=True,
-    help="Start every script with a checker instead of the training; it checks what each rank "
-    "would see. Results are separate from measured ones.",
+    help="Start every job script with a checker instead of the training. The checker checks "
+    "the arguments and the environment of each rank. Its results are kept apart from "
+    "measured ones.",
 )
 @click.option(
     "--test-only",
@@ -127,9 +132,10 @@ def submit(
 ) -> None:
     """Start the missing runs of CAMPAIGN.
 
-    On this machine it waits for them: Ctrl-C stops what is running, and a second submit continues
-    with the missing runs. On a Slurm cluster it submits jobs, prints their ids and returns. Runs
-    that request the same resources form one job array. Exits with 1 if a run failed.
+    On this machine, the command waits for the runs. Ctrl-C stops the active runs; a second submit
+    continues with the missing ones. On a Slurm cluster, the command submits jobs, prints their ids
+    and returns. Runs that request the same resources form one job array. Exits with 1 if a run
+    failed.
     """
     from orchestrator.slurm.commands import ignored_variables
     from orchestrator.submit.backend import StartOptions
@@ -196,12 +202,16 @@ def submit(
 
 @click.command()
 @runs_argument("[CAMPAIGN] [RUNS]...")
-@click.option("--only", default="", help="Outcomes to start again, e.g. failed,oom,node_fail.")
-@click.option("--time", "time_limit", help="Another time limit: minutes, or H:MM:SS.")
-@click.option("--memory", help="Slurm: another amount of memory on each node, e.g. 160G.")
-@click.option("--partition", help="Slurm: another partition.")
-@click.option("--qos", help="Slurm: another quality of service.")
-@click.option("--constraint", help="Slurm: nodes with other features, e.g. a100-80g.")
+@click.option(
+    "--only", default="", help="Start only runs with these outcomes, e.g. failed,oom,node_fail."
+)
+@click.option("--time", "time_limit", help="New time limit of the runs: minutes, or H:MM:SS.")
+@click.option("--memory", help="Slurm: new amount of memory on each node, e.g. 160G.")
+@click.option("--partition", help="Slurm: run in this partition instead.")
+@click.option("--qos", help="Slurm: use this quality of service (QOS) instead.")
+@click.option(
+    "--constraint", help="Slurm: run on nodes with these features instead, e.g. a100-80g."
+)
 @click.option("--nodes", type=click.IntRange(min=1), hidden=True)
 @results_option
 @rehearsed_option
@@ -227,11 +237,11 @@ def retry(
     as_json: bool,
     **start: Any,
 ) -> None:
-    """Start runs of CAMPAIGN again that did not complete; their earlier logs are kept.
+    """Start again the runs of CAMPAIGN that did not complete; their earlier logs are kept.
 
-    RUNS, given by id or label, and --only narrow the choice. Options change what the runs request
-    from Slurm, e.g. after a run ran out of time or memory. For runs that ran out of memory, the
-    command prints settings that would fit. It changes nothing in CAMPAIGN.
+    To start only some of these runs, give RUNS by id or label, or --only. Options change what the
+    runs request from Slurm, e.g. after a run ran out of time or memory. For runs that ran out of
+    memory, the command prints settings that would fit. The command does not change CAMPAIGN.
     """
     from orchestrator.collect.outcomes import parse_outcomes
     from orchestrator.submit.backend import StartOptions

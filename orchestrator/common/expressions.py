@@ -55,7 +55,7 @@ def compile_expression(text: str, names: Iterable[str]) -> Callable[[Values], bo
     too large for a float.
     """
     if len(text) > MAX_LENGTH:
-        raise UserError(f"an expression has at most {MAX_LENGTH} characters")
+        raise UserError(f"the expression is too long; the maximum is {MAX_LENGTH} characters")
     try:
         tree = ast.parse(text.strip(), mode="eval")
         evaluate = _translate(tree.body, frozenset(names))

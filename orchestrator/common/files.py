@@ -119,8 +119,9 @@ def require_hard_links(folder: Path) -> None:
         if error.errno not in _NO_LINKS:
             raise
         raise UserError(
-            f"{folder}: this file system has no hard links ({error.strerror}), which are needed "
-            f"to submit each job once; give a folder on another file system with --results"
+            f"{folder}: this file system has no hard links ({error.strerror}); teralog needs "
+            "them to submit each job only once; give a folder on another file system with "
+            "--results"
         ) from None
     finally:
         source.unlink(missing_ok=True)

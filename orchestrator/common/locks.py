@@ -38,7 +38,7 @@ def _flock(path: Path, mode: int) -> int | None:
         if error.errno != errno.ELOOP:
             raise
         raise UserError(
-            f"{path}: is a symbolic link, and a lock must be a file; remove it"
+            f"{path}: is a symbolic link, but a lock must be a file; remove the link"
         ) from None
     try:
         fcntl.flock(descriptor, mode | fcntl.LOCK_NB)

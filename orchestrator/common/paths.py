@@ -17,4 +17,7 @@ def absolute(path: str, folder: Path) -> str:
 def unset_in(name: str, path: str | None) -> Iterator[str]:
     """Yield a sentence for each variable in a path that is not set in the environment."""
     for variable in _VARIABLE.findall(os.path.expandvars(path or "")):
-        yield f"{name}: {variable} of {path} is not set here"
+        yield (
+            f"{name}: the variable {variable} in {path} is not set here; set it, or write the "
+            "whole path"
+        )

@@ -92,7 +92,7 @@ def _sentence(detail: Any) -> str:
             quotes = "" if isinstance(value, dict | list) else "; put it in quotes"
             return f"{_as_yaml(value)} is not text{quotes}"
         case "string_too_short":
-            return f"{value!r} is too short"
+            return f"{value!r} is empty; give a value"
         case "list_type":
             return f"{value!r} is not a list; write it as [a, b]"
         case "dict_type" | "model_type" | "dataclass_type":

@@ -133,8 +133,8 @@ def history_sentences(history: History) -> list[str]:
     crowded = sum(run.crowded is not None for run in history.runs)
     if crowded:
         sentences.append(
-            f"{counted(crowded, 'run was', 'runs were')} crowded (more ranks than cores, or other "
-            "runs at once), which makes steps slower."
+            f"{counted(crowded, 'run was', 'runs were')} crowded (more ranks than cores, or "
+            "other runs at the same time), which makes steps slower."
         )
     return [printable(sentence) for sentence in sentences]
 
@@ -180,8 +180,8 @@ def _turned(turn: Turn, basis: str) -> str:
     longer = "longer" if turn.ratio > 1 else "shorter"
     return (
         f"Steps take {_percent(turn.ratio).lstrip('+-')} {longer} since {_name(turn.first)}: "
-        f"{shown(turn.seconds)} s before, {shown(turn.seconds_after)} s from then on, by {basis}. "
-        f"Such a clear change occurs by chance in {_chance(turn.change)}."
+        f"{shown(turn.seconds)} s before, {shown(turn.seconds_after)} s from then on, computed "
+        f"from {basis}. Such a clear change occurs by chance in {_chance(turn.change)}."
     )
 
 
@@ -222,7 +222,9 @@ def _differences(turn: Turn) -> str:
         for name, before, after in pairs
         if before != after
     ]
-    return f"; differences between the two: {', '.join(changes)}" if changes else ""
+    return (
+        f"; differences between this run and the next one: {', '.join(changes)}" if changes else ""
+    )
 
 
 def _chance(change: Change) -> str:

@@ -101,7 +101,7 @@ _OF_STEPS = (
     "no run reports two steps after its warm-up",
 )
 _OF_RUNS = (
-    "equal runs in one allocation differ by {percent} from their mean, drift included",
+    "equal runs in one allocation differ by {percent} from their mean; this includes drift",
     "no allocation has two runs to compare",
 )
 _OF_ALLOCATIONS = (
@@ -109,8 +109,8 @@ _OF_ALLOCATIONS = (
     "several allocations are needed, one of them with several runs",
 )
 _OF_ALL = (
-    "a run repeated anywhere, at any time, differs by {percent}: the accuracy of a single run",
-    "runs repeated in several allocations are needed",
+    "equal runs on any nodes at any time differ by {percent}; this is the accuracy of a single run",
+    "equal runs in several allocations are needed",
 )
 _OF_HOURS = (
     "runs at different hours of the day differ by {percent}",
@@ -129,7 +129,7 @@ def _source(name: str, title: str, component: Component, texts: tuple[str, str])
         return NoiseSource(name, title, component, f"{title}: unknown; {unknown}.")
     if not component.variance:
         degrees = f"{counted(component.degrees, 'degree')} of freedom"
-        nothing = f"too small to see next to the other sources, with {degrees}"
+        nothing = f"too small to measure next to the other sources, with {degrees}"
         return NoiseSource(name, title, component, f"{title}: {nothing}.")
     percent = f"{shown(bare.percent, _SHORT)}%"
     return NoiseSource(name, title, component, f"{title}: {meanings.format(percent=percent)}.")
@@ -192,7 +192,7 @@ def noise_sentences(page: NoisePage) -> Iterator[str]:
     within, anywhere = page.spread("runs"), page.spread("repeats")
     if anywhere:
         yield (
-            f"To find a difference of {_WANTED:.0%}, in 8 of 10 cases, you need "
+            f"To find a difference of {_WANTED:.0%} in 8 of 10 cases, you need "
             f"{counted(runs_to_find(_WANTED, anywhere), 'run')} of each side in separate "
             "allocations"
             + (

@@ -86,7 +86,7 @@ def by_parameter(runs: Sequence[MeasuredRun], name: str) -> tuple[list[Pairing],
     for run in runs:
         groups.setdefault(repr(run.values.get(name)), []).append(run)
     if len(groups) < 2:
-        raise UserError(f"--by {name}: all runs have the same value")
+        raise UserError(f"--by {name}: all runs have the same value; choose another parameter")
     (_, baseline), *others = groups.items()
     # A value that is not a setting follows from settings, and then differs with them.
     is_choice = name in _BATCHES or any(name in run.choices for run in runs)
@@ -100,7 +100,7 @@ def by_parameter(runs: Sequence[MeasuredRun], name: str) -> tuple[list[Pairing],
     in_pairs = {label for pairing in pairings for label in (pairing.title, pairing.baseline)}
     if not pairings:
         raise UserError(
-            f"--by {name}: no two runs are equal in everything else; choose them with --a and --b"
+            f"--by {name}: no two runs differ only in {name}; choose the runs with --a and --b"
         )
     return pairings, [label for label in alone if label not in in_pairs]
 

@@ -38,7 +38,8 @@ def published_pairings(runs: Sequence[MeasuredRun], path: str) -> tuple[list[Pai
         if len(fitting) > 1:
             lines = ", ".join(f"{file}:{row.line}" for row in fitting[:MAX_LISTED])
             problems.append(
-                f"{kind.label}: {counted(len(fitting), 'row')} have its sizes: give one of {lines}"
+                f"{kind.label}: {counted(len(fitting), 'row')} have the sizes of this run; "
+                f"give one of {lines}"
             )
         elif fitting:
             pairings.append(_pairing(kind, file, fitting[0]))
@@ -109,8 +110,8 @@ def _nothing_fits(kind: Kind, file: str, rows: Sequence[BenchmarkRow]) -> str:
     nearest = min(rows, key=lambda row: len(_differing(kind, row)))
     differing = ", ".join(_differing(kind, nearest))
     return (
-        f"{kind.label}: no row has its sizes; {file}:{nearest.line} is nearest, but has "
-        + differing
+        f"{kind.label}: no row has the sizes of this run; {file}:{nearest.line} is nearest, "
+        "but has " + differing
     )
 
 

@@ -137,7 +137,7 @@ def _verdict(compared: Compared) -> str:
             name for name, runs in ((a, comparison.runs[0]), (b, comparison.runs[1])) if not runs
         )
         return f"{a} cannot be compared with {b}: no run of {which} has a step time."
-    times = f"{shown(comparison.ratio, _RATIO)} times its {compared.per} per second"
+    times = f"{shown(comparison.ratio, _RATIO)} times as many {compared.per} per second"
     if comparison.low is not None:
         times += f", between {shown(comparison.low, _RATIO)} and {shown(comparison.high, _RATIO)}"
     by = _basis(compared)
@@ -261,16 +261,15 @@ def _remarks(compared: Compared) -> Iterator[str]:
     yield from _difference(compared.pairing)
     if not compared.pairing.repeatable:
         yield (
-            "The published figure is one run, and its variation is unknown. A verdict needs 49 "
-            "runs in separate allocations. The comparison includes every difference, also "
-            "the difference between the machines; "
-            f"{_place_of_published(compared)}."
+            "The published figure is one run, and its variation is unknown. A verdict needs "
+            "49 runs in separate allocations. The result includes every difference between "
+            f"the two, e.g. that of the machines; {_place_of_published(compared)}."
         )
     if result.paired and result.gain is not None and result.units[0] > 1:
         gain = shown(result.gain, _SHORT)
         yield (
-            f"Blocks make the variance {gain} times smaller: separate runs would need that many "
-            "times more runs for the same result."
+            f"Blocks make the variance {gain} times smaller: without blocks, the same result "
+            f"would need {gain} times as many runs."
             if result.gain > 1
             else (
                 f"Blocks did not help here: without them the variance would be {gain} times as "
@@ -280,8 +279,9 @@ def _remarks(compared: Compared) -> Iterator[str]:
     if result.paired and result.balanced < result.units[0]:
         unbalanced = result.units[0] - result.balanced
         yield (
-            f"In {unbalanced} of {counted(result.units[0], 'block')} A and B did not take turns "
-            "evenly: a drift counts as a difference there (see order: interleaved)."
+            f"In {unbalanced} of {counted(result.units[0], 'block')} A and B did not take "
+            "turns evenly: a drift counts there as a difference between A and B (see order: "
+            "interleaved)."
         )
     if result.allocations == 1 and result.paired and result.low is not None:
         yield "All runs shared one allocation; another allocation may give a different result."

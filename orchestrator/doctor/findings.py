@@ -200,7 +200,7 @@ def _gpus(nvidia_smi: Answer | None) -> Iterator[Finding]:
     gpus = visible_gpus()
     remedy = "none needed here; runs on this machine train on its cores"
     if os.environ.get("CUDA_VISIBLE_DEVICES") is not None:
-        remedy = "CUDA_VISIBLE_DEVICES hides them all; unset CUDA_VISIBLE_DEVICES"
+        remedy = "CUDA_VISIBLE_DEVICES hides all GPUs; type: unset CUDA_VISIBLE_DEVICES"
     yield _program("GPU", "visible", ", ".join(gpus) or None, remedy, optional=True)
     if nvidia_smi is None:
         remedy = "install the NVIDIA driver, if this machine has a GPU"

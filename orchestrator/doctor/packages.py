@@ -129,7 +129,9 @@ def clashes(package: str, others: Iterable[str]) -> Iterator[Clash]:
     for origin in dict.fromkeys(origin for origin in origins if origin is not None):
         if not _is_ours(origin):
             what, root = _what_and_root(origin)
-            yield Clash(str(what), f"rename it, or work elsewhere and keep {root} off PYTHONPATH")
+            yield Clash(
+                str(what), f"rename it, or work in another folder and remove {root} from PYTHONPATH"
+            )
 
 
 def own_file(package: str) -> Path:

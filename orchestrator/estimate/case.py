@@ -192,7 +192,7 @@ def _described(values: Mapping[str, Any], given: Mapping[str, Any]) -> Model | N
     }
     chosen = {option: value for option, value in sources.items() if value is not None}
     if len(chosen) > 1:
-        raise UserError(f"{' and '.join(chosen)} each give a model: leave out all but one of them")
+        raise UserError(f"{' and '.join(chosen)} each give a model; keep only one of them")
     key, rank = values.get("model"), values.get("lora_rank")
     if not chosen or (key is not None and is_preset(key)):
         if rank is not None:
@@ -203,14 +203,15 @@ def _described(values: Mapping[str, Any], given: Mapping[str, Any]) -> Model | N
     if wrong:
         options = ", ".join(f"--{name.replace('_', '-')}" for name in wrong)
         raise UserError(
-            f"{options}: cannot be used with {option}, which sets the whole model; remove one"
+            f"{options}: cannot be used with {option}, which sets the whole model; remove one "
+            "of them"
         )
     model = _read(values)
     model = replace(model, **given)
     targets = tuple(values.get("lora_target") or ())
     if rank is None:
         if targets:
-            raise UserError("--lora-target: needs --lora-rank")
+            raise UserError("--lora-target: needs --lora-rank; add it")
         return model
     return replace(model, adapters=Adapters(rank=rank, targets=_known_targets(targets)))
 

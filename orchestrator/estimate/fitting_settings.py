@@ -47,7 +47,12 @@ def suggestion_lines(run: Run, cluster: Cluster, warmup: Warmup) -> list[str]:
         return [f"{needs}: the run should fit; check whether another program used the memory"]
     suggestions = nearest_fitting(run, cluster, warmup, room)
     if not suggestions:
-        return [f"{needs}: none of the settings tried would fit; use more ranks or a smaller model"]
+        return [
+            (
+                f"{needs}: none of the settings that teralog tried would fit; use more ranks "
+                "or a smaller model"
+            )
+        ]
     would = "would" if suggestions[0].fits == "yes" else "may"
     return [
         f"{needs}; settings of the campaign file that {would} fit:",

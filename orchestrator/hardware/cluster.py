@@ -76,15 +76,16 @@ class Cluster:
     name: Annotated[
         str,
         Field(
-            description="Names the cluster in tables; the file's name if not given.",
+            description="Name of the cluster in tables. Default: the name of the file.",
             min_length=1,
             # `load_cluster` takes it from the file's name.
             json_schema_extra={"optional": True},
         ),
     ]
-    scheduler: Annotated[Literal["local", "slurm"], Field(description="What starts the jobs.")] = (
-        "slurm"
-    )
+    scheduler: Annotated[
+        Literal["local", "slurm"],
+        Field(description="What starts the runs: Slurm, or teralog itself on this machine."),
+    ] = "slurm"
     nodes: Annotated[int | None, Field(description="Number of nodes that a run can use.", ge=1)] = (
         None
     )
@@ -93,7 +94,8 @@ class Cluster:
         Field(description="GPUs per node; with 0, ranks train on the CPU.", ge=0),
     ] = None
     gpu: Annotated[
-        str | None, Field(description="Model of the GPUs, for MFU and memory: e.g. V100-SXM2-32GB.")
+        str | None,
+        Field(description="Model of the GPUs, for MFU and memory forecasts, e.g. V100-SXM2-32GB."),
     ] = None
     gpu_type: Annotated[
         Annotated[str, _GPU_TYPE] | None,
@@ -104,13 +106,17 @@ class Cluster:
     gpu_peak_tflops: Annotated[
         dict[Precision, Annotated[float, Field(gt=0)]] | None,
         Field(
-            description="Dense peak of a GPU in TFLOP/s by precision, {bf16: 312}; replaces the "
-            "figure that teralog has."
+            description="Dense peak of a GPU in TFLOP/s by precision, e.g. {bf16: 312}; "
+            "replaces the peak in teralog's table of GPUs."
         ),
     ] = None
     gpu_memory_gib: Annotated[
         float | None,
-        Field(description="Memory of a GPU in GiB; replaces the figure that teralog has.", gt=0),
+        Field(
+            description="Memory of a GPU in GiB, e.g. 40; replaces the size in teralog's "
+            "table of GPUs.",
+            gt=0,
+        ),
     ] = None
     gpus_per_task: Annotated[
         int | None,
@@ -121,36 +127,45 @@ class Cluster:
     cores_per_rank: Annotated[
         int | None,
         Field(
-            description="Cores per rank; with the ranks of a node they give cpus-per-task.", ge=1
+            description="Cores per rank; teralog computes Slurm's --cpus-per-task from this "
+            "number.",
+            ge=1,
         ),
     ] = None
-    partition: Annotated[str | None, Field(description="Slurm's partition.")] = None
+    partition: Annotated[str | None, Field(description="Slurm partition of the jobs.")] = None
     constraint: Annotated[
-        str | None, Field(description="Features that nodes must have: v100-32g.")
+        str | None, Field(description="Features that nodes must have, e.g. v100-32g.")
     ] = None
     account: Annotated[str | None, Field(description="Account that is charged for jobs.")] = None
-    qos: Annotated[str | None, Field(description="The quality of service.")] = None
+    qos: Annotated[str | None, Field(description="Quality of service (QOS) of the jobs.")] = None
     hint: Annotated[str | None, Field(description="Slurm's --hint, e.g. nomultithread.")] = None
     memory: Annotated[
         Annotated[str, _MEMORY] | None,
-        Field(description="Memory of a node for a job: 160G. Cannot be used with memory_per_gpu."),
+        Field(
+            description="Memory on each node of a job, e.g. 160G. Cannot be used with "
+            "memory_per_gpu."
+        ),
     ] = None
     memory_per_gpu: Annotated[
         Annotated[str, _MEMORY] | None,
-        Field(description="Memory per GPU for a job: 40G. Cannot be used with memory."),
+        Field(description="Memory per GPU of a job, e.g. 40G. Cannot be used with memory."),
     ] = None
-    reservation: Annotated[str | None, Field(description="A reservation to run in.")] = None
+    reservation: Annotated[
+        str | None, Field(description="Slurm reservation in which jobs run.")
+    ] = None
     nodelist: Annotated[
-        str | None, Field(description="Nodes that every job must have: node[1-4].")
+        str | None, Field(description="Nodes that every job must have, e.g. node[1-4].")
     ] = None
     exclude: Annotated[
         str | None,
         Field(description="Nodes that no job may use, in addition to those of --exclude."),
     ] = None
-    licenses: Annotated[str | None, Field(description="Licenses to hold: matlab:1.")] = None
-    begin: Annotated[str | None, Field(description="Earliest start of jobs: now+1hour, 20:00.")] = (
-        None
-    )
+    licenses: Annotated[
+        str | None, Field(description="Licenses that each job needs, e.g. matlab:1.")
+    ] = None
+    begin: Annotated[
+        str | None, Field(description="Earliest start of jobs, e.g. now+1hour or 20:00.")
+    ] = None
     nice: Annotated[
         int | None,
         Field(
@@ -161,15 +176,16 @@ class Cluster:
     ] = None
     mail_user: Annotated[str | None, Field(description="Address for mail about jobs.")] = None
     mail_type: Annotated[
-        Annotated[str, _MAIL_TYPE] | None, Field(description="Events to mail about: END,FAIL.")
+        Annotated[str, _MAIL_TYPE] | None,
+        Field(description="Events about which Slurm sends mail, e.g. END,FAIL."),
     ] = None
     sbatch: Annotated[
         Annotated[list[str], checked_lines("sbatch")] | None,
-        Field(description="Further options of sbatch, one per item: --core-spec=2."),
+        Field(description="Further options of sbatch, one per item, e.g. --core-spec=2."),
     ] = None
     srun: Annotated[
         Annotated[list[str], checked_lines("srun")] | None,
-        Field(description="Further options of srun, one per item: --mpi=pmix."),
+        Field(description="Further options of srun, one per item, e.g. --mpi=pmix."),
     ] = None
     exclusive: Annotated[
         bool | Literal["user"],
@@ -195,17 +211,22 @@ class Cluster:
     ] = None
     signal: Annotated[
         Annotated[str, _SIGNAL] | None,
-        Field(description="Signal that Slurm sends before the time limit: USR2@90."),
+        Field(
+            description="Signal that Slurm sends before the time limit, e.g. USR2@90: USR2, "
+            "90 s before."
+        ),
     ] = None
     throttle: Annotated[
-        int | None, Field(description="Maximum number of a campaign's runs at once.", ge=1)
+        int | None,
+        Field(description="Maximum number of runs of a campaign that run at once.", ge=1),
     ] = None
     max_array_size: Annotated[
         int | None,
         Field(description="Maximum number of runs in a job array; Slurm's own if not given.", ge=1),
     ] = None
     submission_limit: Annotated[
-        int | None, Field(description="Maximum number of a campaign's runs in the queue.", ge=1)
+        int | None,
+        Field(description="Maximum number of runs of a campaign in Slurm's queue.", ge=1),
     ] = None
     log_folder: Annotated[
         str | None,
@@ -219,7 +240,7 @@ class Cluster:
     ] = None
     setup: Annotated[
         list[str] | None,
-        Field(description="Shell lines that run before the training: export NCCL_DEBUG=WARN."),
+        Field(description="Shell lines that run before the training, e.g. export NCCL_DEBUG=WARN."),
     ] = None
     container: Annotated[
         Container | None,
@@ -241,8 +262,8 @@ class Cluster:
     python: Annotated[
         str | None,
         Field(
-            description="The Python that scripts call: a path, or a name on the job's PATH; if not "
-            "given, python3 in a container, else the Python that runs teralog."
+            description="The Python that job scripts call: a path, or a name on the job's "
+            "PATH. Default: python3 in a container, else the Python that runs teralog."
         ),
     ] = None
 

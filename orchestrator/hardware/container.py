@@ -52,15 +52,23 @@ class Container:
     image: Annotated[
         str,
         AfterValidator(_image),
-        Field(description="A file or a name of an image; for uenv an environment's definition."),
+        Field(
+            description="File or name of the image, e.g. pytorch.sif; for uenv, a .toml file "
+            "or the name of an environment."
+        ),
     ]
     runtime: Annotated[
         Literal["pyxis", "apptainer", "singularity", "uenv", "podman-hpc"],
-        Field(description="What runs the container; pyxis and uenv are options of srun."),
+        Field(
+            description="Program that runs the container; pyxis and uenv work through "
+            "options of srun."
+        ),
     ]
     mounts: Annotated[
         Annotated[list[str], AfterValidator(_mounts)] | None,
-        Field(description="SOURCE, SOURCE:TARGET or SOURCE:TARGET:ro, one per item."),
+        Field(
+            description="Folders to mount: SOURCE, SOURCE:TARGET or SOURCE:TARGET:ro, one per item."
+        ),
     ] = None
 
 
@@ -88,7 +96,9 @@ def option_problem(line: object) -> str | None:
     """Return why an option of srun contradicts the container of a profile; None if it does not."""
     match = _OPTION.match(line) if isinstance(line, str) else None
     return (
-        match and f"--{match[1]}: the key container of the cluster profile sets it too; remove one"
+        match
+        and f"--{match[1]}: the key `container` of the cluster profile sets this option "
+        "too; remove one of them"
     )
 
 

@@ -45,6 +45,6 @@ def oversubscription_problem(ranks: int, core_count: int) -> str | None:
         return None
     return (
         f"gpus_per_node={ranks} starts {ranks} ranks, and this machine has "
-        f"{counted(core_count, 'core')}: step times would be useless; lower gpus_per_node, "
-        "or pass --oversubscribe to start such runs anyway; reports mark them"
+        f"{counted(core_count, 'core')}: step times would be useless; lower gpus_per_node, or "
+        "pass --oversubscribe to start such runs anyway"
     )

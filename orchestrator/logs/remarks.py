@@ -41,7 +41,7 @@ def time_remarks(summary: RunSummary) -> Iterator[str]:
                 "`--global-batch-size N`"
             )
         elif summary.step_seconds.mean is None:
-            yield "no step time, because the reports after the warm-up contain none"
+            yield "no step time, because no report after the warm-up contains one"
     if summary.engine_samples_per_second is not None:
         yield (
             "step times and samples/s are end to end; the engines' own timers report "

@@ -138,7 +138,10 @@ def ignored_variables(account: str | None) -> list[str]:
     names = sorted(name for name in os.environ if name.startswith(_SBATCH) and name not in kept)
     if not names:
         return []
-    note = "not used, so that jobs get what the cluster profile asks for; write them in the profile"
+    note = (
+        "not used, because jobs get only what the cluster profile requests; set these options "
+        "in the profile"
+    )
     return [f"{', '.join(names)}: {note}"]
 
 
@@ -316,7 +319,7 @@ def _ask(command: tuple[str, ...], seconds: float | None = None) -> Answer:
     if answer is None:
         return Answer(problem=f"{command[0]} is not on the PATH")
     if answer.late and seconds is None:
-        longer = f"{answer.problem}; `--slurm-timeout SECONDS` waits longer"
+        longer = f"{answer.problem}; to wait longer, add `--slurm-timeout SECONDS`"
         answer = replace(answer, problem=longer)
     if answer.problem and (answer.late or any(text in answer.problem for text in _DAEMON_IS_AWAY)):
         patience.silent[daemon] = time.monotonic() + _REST_SECONDS, answer.problem

@@ -57,8 +57,8 @@ class ScriptExecutor(SlurmExecutor):
             super().__init__(folder)
         except RuntimeError:
             raise UserError(
-                "there is no Slurm on this machine: srun is not on the PATH; submit on a login "
-                "node of the cluster"
+                "there is no Slurm on this machine: srun is not on the PATH; run the command "
+                "on a login node of the cluster"
             ) from None
         self._inherited = tuple(inherited)
 

@@ -61,8 +61,8 @@ def memory_line(used_gib: float | None, asked: str | None) -> str:
     details += [f"used at least {used_gib:.3g} GiB per node (sacct)"] if used_gib else []
     if granted == 0:
         return (
-            "ran out of the host's memory, although it had all memory of its nodes: "
-            "try nodes with more, by `retry --constraint` or `--partition`"
+            "ran out of the host's memory, although it had all memory of its nodes: choose "
+            "nodes with more memory, with `retry --constraint` or `retry --partition`"
         )
     if not details:
         return (

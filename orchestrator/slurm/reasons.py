@@ -21,42 +21,48 @@ _MEANINGS: tuple[tuple[str, str], ...] = (
     ("JobArrayTaskLimit", "--throttle allows no more runs at once; nothing to do"),
     (
         "JobHeldUser",
-        "held by its user, e.g. by `submit --hold`: release it with `scontrol release`",
+        "a user holds the job, e.g. with `submit --hold`: release it with `scontrol release`",
     ),
-    ("JobHeldAdmin", "held by an administrator; only an administrator can release it"),
+    ("JobHeldAdmin", "an administrator holds the job, and only an administrator can release it"),
     (
         "JobHoldMaxRequeue",
-        "Slurm requeued the job too often and holds it: read its log, then `scontrol release` it",
+        (
+            "Slurm requeued the job too often and holds it: read the log of the job, then release "
+            "it with `scontrol release`"
+        ),
     ),
     (
         "launch failed",
         (
-            "Slurm could not launch the job, e.g. because of a bad node: `scontrol release` it, or "
-            "cancel it"
+            "Slurm could not launch the job, e.g. because of a bad node: release the job with "
+            "`scontrol release`, or cancel it"
         ),
     ),
-    ("BeginTime", "its begin time has not come, e.g. just after a requeue; nothing to do"),
-    ("Licenses", "licenses that the job asks for are in use; it starts when some are free"),
+    ("BeginTime", "the job's begin time is later, e.g. just after a requeue; nothing to do"),
+    ("Licenses", "licenses that the job requests are in use; the job starts when some are free"),
     (
         "ReqNodeNotAvail|ReservedMaintenance|Nodes_required|Nodes required",
         "nodes that the job needs are down or reserved: see `sinfo -R`",
     ),
-    ("Reservation", "its reservation has not begun, or has ended: see `scontrol show reservation`"),
+    (
+        "Reservation",
+        "the job's reservation has not begun, or has ended: see `scontrol show reservation`",
+    ),
     (
         "PartitionTimeLimit",
         (
-            "its time limit exceeds that of its partition: cancel it, then `retry --time` "
-            "with less time"
+            "the time limit of the job exceeds that of its partition: cancel the job, then "
+            "`retry --time` with less time"
         ),
     ),
     (
         "PartitionNodeLimit",
         (
-            "the job asks for more nodes than its partition allows: cancel it, then "
-            "lower `nodes` in the campaign file"
+            "the job requests more nodes than its partition allows: cancel it, then lower "
+            "`nodes` in the campaign file"
         ),
     ),
-    ("PartitionDown|PartitionInactive", "its partition starts no jobs now: see `sinfo -s`"),
+    ("PartitionDown|PartitionInactive", "the job's partition starts no jobs now: see `sinfo -s`"),
     ("NodeDown", "a node that the job needs is down: see `sinfo -R`"),
     (
         "BadConstraints",
@@ -64,13 +70,16 @@ _MEANINGS: tuple[tuple[str, str], ...] = (
     ),
     (
         "AccountNotAllowed|InvalidAccount|QOSNotAllowed|InvalidQOS",
-        "its account or QOS is not accepted: cancel the job, then correct the cluster profile",
+        (
+            "Slurm does not accept the job's account or QOS: cancel the job, then correct the "
+            "cluster profile"
+        ),
     ),
     (
         "QOSMaxWallDurationPerJobLimit|AssocMaxWallDurationPerJobLimit",
         (
-            "its time limit exceeds what its account or QOS allows: cancel it, then "
-            "`retry --time` with less time"
+            "the time limit of the job exceeds what its account or QOS allows: cancel the job, "
+            "then `retry --time` with less time"
         ),
     ),
     (
@@ -79,13 +88,16 @@ _MEANINGS: tuple[tuple[str, str], ...] = (
     ),
     (
         "(QOSGrp|AssocGrp)[A-Za-z]*(Minutes|RunMinutes)",
-        "the hours of your account or QOS are used up or reserved: see `sshare`, and ask for more",
+        (
+            "the hours of your account or QOS are used up or reserved: see `sshare`, and ask an "
+            "administrator for more"
+        ),
     ),
     (
         "QOSGrp|AssocGrp",
         (
-            "your group uses all that its account or QOS allows; this job starts when "
-            "jobs of your group end"
+            "the jobs of your group use all that its account or QOS allows; this job starts "
+            "when jobs of your group end"
         ),
     ),
     (
@@ -97,9 +109,12 @@ _MEANINGS: tuple[tuple[str, str], ...] = (
     ),
     (
         "QOSMax|AssocMax",
-        "you use all that your account or QOS allows; this job starts when your other jobs end",
+        (
+            "your jobs use all that your account or QOS allows; this job starts when your other "
+            "jobs end"
+        ),
     ),
-    ("Prolog|Cleaning", "its nodes are being prepared, or cleaned; nothing to do"),
+    ("Prolog|Cleaning", "the job's nodes are being prepared or cleaned; nothing to do"),
 )
 # These jobs start without any action by the user.
 _ORDINARY = re.compile(

@@ -381,8 +381,8 @@ def recover(runs: Iterable[PlannedRun], store: CampaignStore, *, alone: bool) ->
             if not dead and _age_seconds(intent) < ABANDONED_SECONDS:
                 notes.append(
                     f"{counted(len(members), 'run is', 'runs are')} being submitted by "
-                    f"{intent.host} since {intent.created_at}; if that submit is not running any "
-                    f"more, submit again after 15 minutes"
+                    f"{intent.host} since {intent.created_at}; if that submit has stopped, "
+                    "submit again after 15 minutes"
                 )
                 continue
             try:

@@ -33,7 +33,7 @@ def refuse_on_hang(campaign: Campaign, what: str) -> None:
     if cluster.requeue is False:
         raise UserError(
             f"--on-hang requeue: the cluster profile {cluster.name!r} has `requeue: false`; "
-            "use --on-hang cancel, or submit with `requeue: true`"
+            "use --on-hang cancel, or set `requeue: true` and submit again"
         )
 
 
@@ -78,15 +78,18 @@ class OnHang:
     def _requeue(self, status: RunStatus) -> str:
         job = status.job
         if job is None or job.job_id is None:
-            return "not requeued: it is a step of an allocation; cancel and retry it"
+            return "not requeued, because the run is a step of an allocation; cancel and retry it"
         if job.restarts >= MOST_RESTARTS:
-            return f"not requeued: it hangs after {job.restarts} restarts"
+            return (
+                f"not requeued, because the run hangs after {job.restarts} restarts; cancel "
+                "the run and read its log"
+            )
         # Slurm would start a job again that has ended since the look.
         notes = backend(self._campaign).refresh([status.planned], self._store)
         if notes:
             return f"not requeued: {notes[0]}"
         if self._store.run(status.planned.run_id).state() != RUNNING:
-            return "not requeued: it is not running any more"
+            return "not requeued, because the run is not running any more"
         try:
             requeue_job(job.job_id)
         except SilenceError as silence:

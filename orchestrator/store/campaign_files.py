@@ -59,4 +59,7 @@ def only_campaign_file() -> Path:
             "with `teralog init`"
         )
     names = named([str(path) for path in files], "other")
-    raise UserError(f"CAMPAIGN: which one? The current directory contains {names}")
+    raise UserError(
+        f"CAMPAIGN: the current directory contains several campaign files ({names}); "
+        "give the path of one"
+    )

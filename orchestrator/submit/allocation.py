@@ -81,8 +81,8 @@ class Allocation:
         if self.overrun or now.seconds_left is None or limit <= now.seconds_left:
             return None
         return Refusal(
-            f"the time limit is {slurm_time(limit)} and the allocation ends before that (to start "
-            "such runs anyway, use --overrun)",
+            f"the time limit of the run is {slurm_time(limit)}, and the allocation ends sooner "
+            "(to start such runs anyway, use --overrun)",
             of_all=False,
         )
 
@@ -104,7 +104,8 @@ class Allocation:
             had = fitting
         if wanted.nodes > had:
             raise UserError(
-                f"{missing}; `teralog salloc` prints the line for one that is large enough"
+                f"{missing}; `teralog salloc` prints the line that requests a large enough "
+                "allocation"
             )
 
     def lease(self, run: Run, script: Path) -> Lease | None:
@@ -272,8 +273,8 @@ def _same_of_all(all_asked: Sequence[dict[str, str]]) -> dict[str, str]:
         if option not in _COUNTED and options.setdefault(option, value) != value:
             raise UserError(
                 f"sbatch: one of these runs has {option}={options[option]}, another "
-                f"{option}={value}; an allocation has only one value: choose runs that agree, or "
-                "start them as jobs with `teralog submit`"
+                f"{option}={value}; all runs of an allocation must have the same value: choose "
+                "such runs, or start the runs as jobs with `teralog submit`"
             )
     return options
 

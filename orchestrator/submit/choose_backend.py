@@ -15,7 +15,7 @@ def backend(campaign: Campaign, *, here: bool = False) -> Backend:
     if here and not slurm:
         raise UserError(
             f"--here: needs Slurm, but the cluster {campaign.cluster.name!r} is this machine; "
-            "remove it"
+            "remove --here"
         )
     if slurm and not here:
         from orchestrator.submit.slurm import SlurmBackend

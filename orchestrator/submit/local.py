@@ -216,7 +216,8 @@ class LocalBackend:
             lock = locks.acquire(store.submit_lock)
         if lock is None:
             raise UserError(
-                f"{store.path}: another submit is working on this campaign; wait until it ends"
+                f"{store.path}: another submit is working on this campaign; submit again when "
+                "it has ended"
             )
         try:
             yield LocalSession(campaign, store, self.here)
@@ -282,7 +283,7 @@ class LocalBackend:
             if value is not None:
                 raise _no_queue(name)
         if options.oversubscribe and self.here:
-            raise UserError("--oversubscribe: works only on this machine; remove it, or --here")
+            raise UserError("--oversubscribe: cannot be used with --here; remove one of them")
         if options.overrun and not self.here:
             raise UserError("--overrun: works only in an allocation; add --here")
 

@@ -88,9 +88,9 @@ def refuse_nodes(campaign: Campaign, nodes: int | None) -> None:
     if nodes is None:
         return
     raise UserError(
-        f"--nodes: another number of nodes makes another run: set `nodes: {nodes}` in "
-        f"{campaign.path} ({_places(campaign)}), then `teralog submit {campaign.arguments} "
-        "--accept-changes`"
+        f"--nodes: a run with another number of nodes is another run. Set `nodes: {nodes}` in "
+        f"{campaign.path} ({_places(campaign)}), then type `teralog submit "
+        f"{campaign.arguments} --accept-changes`"
     )
 
 

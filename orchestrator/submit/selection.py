@@ -50,7 +50,7 @@ def possible_runs(
     if not possible:
         raise UserError(
             *(f"{campaign.path}: {line}" for line in problem_lines(campaign)),
-            "no run is left",
+            "no run can be started; correct the runs",
         )
     return possible
 
@@ -80,8 +80,9 @@ def refuse_edited(campaign: Campaign, store: CampaignStore) -> None:
         return
     raise UserError(
         f"{campaign.path}: was edited since campaign {campaign.name!r} was submitted: "
-        f"{' and '.join(changes)}; nothing was started and all results are kept: pass "
-        "--accept-changes to continue with the new file, or change its name"
+        f"{' and '.join(changes)}; nothing was started, and all results are kept. To continue "
+        "with the edited file, pass --accept-changes; for a new campaign, change `name` in "
+        "the file"
     )
 
 
@@ -179,7 +180,10 @@ def with_resources(campaign: Campaign, **asked: str | None) -> Campaign:
     given: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
     if given and campaign.cluster.scheduler != "slurm":
         options = ", ".join(f"--{name}" for name in given)
-        raise UserError(f"{options}: need Slurm, but cluster {campaign.cluster.name} is local")
+        raise UserError(
+            f"{options}: can be used only on a Slurm cluster; cluster {campaign.cluster.name} "
+            "is this machine"
+        )
     problems = [f"{name}: is empty; give a value" for name, value in given.items() if not value]
     filled = {name: value for name, value in given.items() if value}
     problems += mapping_problems("", Cluster, {"name": campaign.cluster.name, **filled})

@@ -132,7 +132,7 @@ def _lock(store: CampaignStore, tell: Callable[[str], None]) -> int | None:
         if time.monotonic() > deadline:
             raise UserError(f"{another}; submit again when it has ended")
         if time.monotonic() > told_at:
-            tell(f"{another}; waiting for it, {SBATCH_SECONDS} s at most")
+            tell(f"{another}; waiting for that submit to end, at most {SBATCH_SECONDS} s")
             told_at = deadline
         time.sleep(_POLL_SECONDS)
 
@@ -184,7 +184,10 @@ def batch_line(
 
 def _require_allocations(campaign: Campaign, runs: Sequence[PlannedRun]) -> None:
     if campaign.cluster.scheduler != "slurm":
-        raise UserError(f"cluster {campaign.cluster.name!r} is this machine: nothing to allocate")
+        raise UserError(
+            f"cluster {campaign.cluster.name!r} is this machine, so there is "
+            "nothing to allocate; type `teralog submit`"
+        )
     if not runs:
         raise UserError(f"{campaign.path}: no run is missing")
 

@@ -176,8 +176,8 @@ def _cancel(
         if going_on:
             if waits and at_work and time.monotonic() > tell_at:
                 tell(
-                    f"{store.path}: a submit is working on this campaign; waiting until it stops, "
-                    f"{_SUBMIT_SECONDS:g} s at most"
+                    f"{store.path}: a submit is working on this campaign; waiting until that "
+                    f"submit stops, at most {_SUBMIT_SECONDS:g} s"
                 )
             time.sleep(_POLL_SECONDS)
             synced = sync((look.planned for look in looks), store)

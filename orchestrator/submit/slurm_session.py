@@ -86,9 +86,10 @@ class SlurmSession:
         """
         if self.campaign.order_seed is not None and runs:
             raise UserError(
-                f"{self.campaign.path}: order: interleaved is for runs that share an allocation, "
-                "and each would be a job of its own: `teralog salloc --batch --run` submits a job "
-                "for each block; in an allocation, `teralog submit --here` runs them in that order"
+                f"{self.campaign.path}: order: interleaved needs runs that share an "
+                "allocation, but here each run would be a separate job. `teralog salloc "
+                "--batch --run` submits one job per block; in an allocation, `teralog submit "
+                "--here` starts the runs in this order"
             )
         cluster = self.campaign.cluster
         executor = ScriptExecutor(self.store.path, () if self.lock is None else (self.lock,))
@@ -160,7 +161,8 @@ class SlurmSession:
             them = "it" if missed == 1 else "them"
             raise UserError(
                 f"{self.store.path}: {counted(missed, 'run was', 'runs were')} not submitted, "
-                f"because `teralog cancel` names {them}; `teralog retry` starts what was cancelled"
+                f"because `teralog cancel` cancelled {them}; `teralog retry` starts cancelled "
+                "runs"
             )
 
     def _named(self) -> set[str]:
@@ -200,8 +202,8 @@ class SlurmSession:
         if not answer.complete:
             raise UserError(
                 f"the folders of {counted(len(lost), 'run')} were deleted, and Slurm does not "
-                f"answer whether {'it still runs' if len(lost) == 1 else 'they still run'} "
-                f"({'; '.join(answer.silences)}): submit again when Slurm answers"
+                f"answer whether {'this run is' if len(lost) == 1 else 'these runs are'} still "
+                f"running ({'; '.join(answer.silences)}): submit again when Slurm answers"
             )
         for job_id, (batch, run_id, number) in lost.items():
             state = answer.states.get(job_id)

@@ -136,7 +136,7 @@ def test_each_command_asks_a_silent_daemon_once(bare, silence: str) -> None:
     bare.wait_for(["RUNNING"])
     commands = ("squeue", "scontrol", "scancel", "sbatch")
     instead(bare, **dict.fromkeys(commands, silence))
-    late = "gave no answer within 0.5 s; `--slurm-timeout SECONDS` waits longer"
+    late = "gave no answer within 0.5 s; to wait longer, add `--slurm-timeout SECONDS`"
     message = late if silence == HANGING else "Unable to contact slurm controller"
     for command in ASKING:
         done = bare.teralog(*command, "--slurm-timeout", "0.5")

@@ -72,7 +72,7 @@ def start_cancel(play, *options: str) -> "subprocess.Popen[str]":
     cancel: subprocess.Popen[str] = play.start("cancel", "campaign.yaml", "--all", *options)
     assert cancel.stderr is not None
     line = next(line for line in cancel.stderr if not line.startswith("results: "))
-    assert "a submit is working on this campaign; waiting until it stops" in line
+    assert "a submit is working on this campaign; waiting until that submit stops" in line
     return cancel
 
 
@@ -114,7 +114,7 @@ def test_a_submit_stops_calling_sbatch_after_a_cancel(bare) -> None:
     assert cancel.wait(timeout=120) == 0
     errors = submit.communicate(timeout=120)[1]
     assert (submit.returncode, sbatch_calls(bare)) == (1, 1)
-    assert "4 runs were not submitted, because `teralog cancel` names them" in errors
+    assert "4 runs were not submitted, because `teralog cancel` cancelled them" in errors
     assert bare.states() == ["CANCELLED"] * 6
     # The mark that the cancel left does not stop a later submit.
     bare.go()
@@ -161,7 +161,7 @@ def test_a_cancel_of_one_run_leaves_the_others_to_the_submit(bare) -> None:
     let_sbatch_go_on(bare)
     errors = submit.communicate(timeout=120)[1]
     assert submit.returncode == 1
-    assert "1 run was not submitted, because `teralog cancel` names it" in errors
+    assert "1 run was not submitted, because `teralog cancel` cancelled it" in errors
     bare.wait_for(["COMPLETED"] * 3 + ["CANCELLED"])
 
 

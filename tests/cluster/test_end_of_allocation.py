@@ -128,7 +128,10 @@ def test_a_run_that_does_not_fit_into_the_time_left_is_not_started(play) -> None
     short = start(play, f"{SALLOC} --time=5 {TERALOG} submit campaign.yaml --here")
     printed = short.communicate(timeout=120)[0]
     assert short.returncode == 0, printed
-    assert "8 runs left: the time limit is 0:10:00 and the allocation ends before that" in printed
+    assert (
+        "8 runs left: the time limit of the run is 0:10:00, and the allocation ends sooner"
+        in printed
+    )
     assert play.states() == ["NOT_STARTED"] * 8
     line = f"{SALLOC} --time=5 {TERALOG} submit campaign.yaml --here --overrun"
     asked = start(play, line)

@@ -155,7 +155,8 @@ def test_a_submit_waits_for_another_active_one_with_a_message(bare) -> None:
     assert submit.stderr is not None
     line = next(line for line in submit.stderr if not line.startswith("results: "))
     assert line == (
-        f"{folder}: another submit is working on this campaign; waiting for it, 120 s at most\n"
+        f"{folder}: another submit is working on this campaign; waiting for that submit to "
+        "end, at most 120 s\n"
     )
     assert submit.poll() is None
     os.close(lock)
@@ -500,7 +501,9 @@ def test_an_allocation_needs_runs_that_agree(bare) -> None:
     bare.write_slurm_campaign("true", matrix='sbatch: [["--core-spec=1"], ["--core-spec=2"]]')
     refused = bare.teralog("salloc", "campaign.yaml")
     assert refused.returncode == 1
-    assert "has --core-spec=1, another --core-spec=2; an allocation has only" in refused.stderr
+    assert (
+        "has --core-spec=1, another --core-spec=2; all runs of an allocation must" in refused.stderr
+    )
 
 
 PROFILE = """\
@@ -643,8 +646,8 @@ def test_a_retry_with_other_nodes_is_refused(bare) -> None:
         bare.write_slurm_campaign("true", matrix=matrix, **defaults)
         refused = bare.teralog("retry", "campaign.yaml", "--nodes", "4")
         assert refused.returncode == 1
-        assert "--nodes: another number of nodes makes another run" in refused.stderr
-        assert f"set `nodes: 4` in campaign.yaml ({place})" in refused.stderr
+        assert "--nodes: a run with another number of nodes is another run" in refused.stderr
+        assert f"Set `nodes: 4` in campaign.yaml ({place})" in refused.stderr
 
 
 def test_reasons_of_waiting_jobs_are_shown(bare, slurm) -> None:

@@ -340,5 +340,5 @@ def test_a_run_that_has_ended_since_the_query_is_not_requeued(play, impatient: N
         play.go()
         play.wait_for(["COMPLETED"])
         [sentence] = OnHang(campaign, store, "requeue")(look)
-    assert sentence.endswith(": not requeued: it is not running any more")
+    assert sentence.endswith(": not requeued, because the run is not running any more")
     assert [(run["state"], run["restarts"]) for run in play.status()] == [("COMPLETED", 0)]

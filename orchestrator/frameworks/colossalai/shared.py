@@ -147,19 +147,21 @@ def _phase_problems(run: Run) -> Iterator[str]:
     episodes, steps, update = options.num_episodes, options.max_timesteps, options.update_timesteps
     if episodes < 2:
         yield (
-            "num_episodes=1: the first episode is not measured, so nothing is left; give at least 2"
+            "num_episodes=1: the first episode is not measured, so there would be no results; "
+            "give at least 2"
         )
     elif episodes * steps // update == steps // update:
         yield (
-            f"update_timesteps={update} is not reached after the first episode "
-            f"(num_episodes={episodes}, max_timesteps={steps}), which is not measured: no learning "
-            "would be measured; give a smaller update_timesteps"
+            f"update_timesteps={update} is too large: no learning happens after the first "
+            f"episode, which is not measured (num_episodes={episodes}, max_timesteps={steps}); "
+            "give a smaller update_timesteps"
         )
     made, batch = experience_batch_size(run) * update, run.batch.micro_batch_size
     if made < batch:
         yield (
-            f"experience_batch_size*update_timesteps={made} is less than micro_batch_size={batch}, "
-            "so an update has no full batch to learn from"
+            f"experience_batch_size*update_timesteps={made} is less than "
+            f"micro_batch_size={batch}, so an update would have less than one batch to learn "
+            "from; raise update_timesteps"
         )
 
 

@@ -126,8 +126,8 @@ def problems(run: Run) -> Iterator[str]:
         if run.model and run.model.ffn_width != 4 * run.model.hidden_size:
             # GPT2Config.update_from_string changes no value that is None at first, as n_inner is.
             yield (
-                f"ffn_hidden_size={run.model.ffn_width} cannot be set in run_clm.py, whose models "
-                f"have 4*hidden_size={4 * run.model.hidden_size}; use program=hf_gpt"
+                f"ffn_hidden_size={run.model.ffn_width} cannot be set in run_clm.py; its "
+                f"models have 4*hidden_size={4 * run.model.hidden_size}; use program=hf_gpt"
             )
     else:
         for name, value in given.items():

@@ -32,8 +32,8 @@ def _unknown_keys(config: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[
         where = ".".join((*path, key))
         if path and key in _SECTIONS:
             yield (
-                f"{deepspeed} has no key {where!r}: {key} is a section of its own, next to "
-                f"{path[0]}"
+                f"{deepspeed} has no key {where!r}: move {key} out of {path[0]}, to the top "
+                "level of the configuration"
             )
         elif key not in names:
             today = {*names} - _renamed(path).keys() - _earlier(path)

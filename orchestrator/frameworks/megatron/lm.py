@@ -40,14 +40,19 @@ class MegatronLmOptions(MegatronOptions):
         str,
         AfterValidator(releases.checked_version),
         Field(
-            description="2 for Megatron-LM 2.x (2021), or core for today's. If `source` is not on "
-            "this machine, a release, e.g. core-0.16, lets teralog check extra_args.",
+            description="2 for Megatron-LM 2.x (2021), core for today's Megatron, or a "
+            "release, e.g. core-0.16. With a release, teralog can check extra_args "
+            "although `source` is not on this machine.",
             json_schema_extra={"examples": releases.VERSIONS},
         ),
     ] = "core"
     virtual_pipeline_parallel_size: Annotated[
         int,
-        Field(description="Chunks of layers on a pipeline rank: the interleaved schedule.", ge=1),
+        Field(
+            description="Chunks of layers per pipeline stage; 2 or more select the "
+            "interleaved schedule.",
+            ge=1,
+        ),
     ] = 1
     sequence_parallel: Annotated[
         bool, Field(description="Split norms and dropout along the sequence, too.")
@@ -125,10 +130,11 @@ def _hybrid_problems(run: Run, layers: Iterable["Layer"]) -> Iterator[str]:
     letters = {layer_letter(layer) for layer in layers}
     yield from releases.hybrid_problems(letters, run.options.version)
     if run.options.transformer_impl == "local":
-        yield "transformer_impl=local: layers of hybrid models need transformer_engine"
+        yield "transformer_impl=local: hybrid models need transformer_impl=transformer_engine"
     if run.options.virtual_pipeline_parallel_size > 1:
         yield (
-            "virtual_pipeline_parallel_size: Megatron does not take it for hybrid models; remove it"
+            "virtual_pipeline_parallel_size: Megatron does not accept this option for hybrid "
+            "models; remove it"
         )
 
 
@@ -230,8 +236,8 @@ def warnings(run: Run) -> Iterator[str]:
     ):
         yield (
             f"train_iters={iterations} with precision=fp16: the loss scale starts at 2**32, so "
-            "about 18 of the first 20 updates are skipped and left out of the numbers; to start "
-            "lower, add extra_args: [--initial-loss-scale, 4096]"
+            "about 18 of the first 20 updates are skipped, and their reports left out; for a "
+            "lower start, add extra_args: [--initial-loss-scale, 4096]"
         )
 
 

@@ -78,7 +78,9 @@ def read_options(program: Path, checkout: Path | None = None) -> SourceOptions:
     except OSError as error:
         raise UserError(f"{program}: cannot be read: {error.strerror}") from error
     except RecursionError:
-        raise UserError(f"{program}: its source is nested too deeply to be read") from None
+        raise UserError(
+            f"{program}: its source code is nested too deeply for teralog to read it"
+        ) from None
     if not collected.options:
         raise UserError(f"{program}: no options found in its source")
     options = dict(sorted(collected.options.items()))

@@ -174,10 +174,9 @@ def _unlike_the_model(
     return finding(
         rated_row.row,
         FindingKind.MODEL_FLOPS,
-        f"{rated_row.tflops.shown} at {rated_row.rate.shown} implies "
-        f"{_implied(rated_row)} GFLOPs per token, but {model.name} has {_giga(flops)} "
-        f"at {rated_row.seq_length} tokens ({way.words}{counter}), "
-        f"which makes {likely} TFLOP/s; {why}",
+        f"{rated_row.tflops.shown} at {rated_row.rate.shown} implies {_implied(rated_row)} "
+        f"GFLOPs per token, but {model.name} has {_giga(flops)} at {rated_row.seq_length} "
+        f"tokens ({way.words}{counter}), so {likely} TFLOP/s would be right; {why}",
     )
 
 

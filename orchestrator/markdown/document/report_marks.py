@@ -72,7 +72,7 @@ def with_report(page: bytes, name: str, text: str) -> bytes:
 def _not_closed(mark: _Mark, name: str) -> UserError:
     first, last = marks(name)
     return UserError(
-        f"{mark.line}: {first} is not followed by {last} before the marks of another report"
+        f"{mark.line}: {first} is not followed by {last}; add this comment below the report"
     )
 
 

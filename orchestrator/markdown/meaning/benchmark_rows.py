@@ -304,7 +304,9 @@ class BenchmarkRow:
         if Meaning.GPU in columns.by_meaning:
             return self._read(columns.column(Meaning.GPU), _counted)
         if columns.has(Meaning.NODES):
-            raise NotInTableError("the number of nodes is given, but not gpus_per_node")
+            raise NotInTableError(
+                "a column contains the number of nodes, but none contains gpus_per_node"
+            )
         raise _missing(Meaning.WORLD_SIZE)
 
     def global_batch_size(self) -> int:
@@ -446,7 +448,9 @@ class BenchmarkRow:
         if columns.has(Meaning.DATA_PARALLEL_SIZE):
             return self.count(Meaning.DATA_PARALLEL_SIZE)
         if not all(map(columns.has, _SPLIT)):
-            raise NotInTableError("no column contains the global batch size, or the data-parallel")
+            raise NotInTableError(
+                "no column contains the global batch size or the data-parallel size"
+            )
         world_size, ranks = self.world_size(), self._ranks_per_replica()
         if world_size % ranks:
             raise NotUnderstoodError(

@@ -99,7 +99,13 @@ def regenerate_table(
         return RegeneratedTable(unclear=[Remark(line, f"{error}; the table is unchanged")])
     new = [number for number, target in enumerate(targets) if target.column is None and results]
     if new and not isinstance(table, MarkdownTable):
-        unclear.append(Remark(line, "no column is added, because this is an HTML table"))
+        unclear.append(
+            Remark(
+                line,
+                "no column is added, because this is an HTML table; only "
+                "markdown tables can get columns",
+            )
+        )
         new = []
     made = RegeneratedTable(unclear=unclear, rows=len(results), new_columns=len(new))
     for number, (computed, column) in enumerate(targets):

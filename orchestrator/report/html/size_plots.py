@@ -145,8 +145,8 @@ def _scaling(
     missing = f"No two {nouns} with numbers are equal in everything but the GPUs.{left_out}"
     above = max((efficiency for efficiency in percent if efficiency is not None), default=0.0)
     warning = (
-        f" Above 100 % ({above:.0f} %): more GPUs do not make a GPU faster. The {nouns} with the "
-        "fewest GPUs were slowed down, or differ in something else."
+        f" Above 100 % ({above:.0f} %): a GPU does not become faster if there are more GPUs. "
+        f"So the {nouns} with the fewest GPUs were slowed down, or differ in other ways."
         if above > _ABOVE_IDEAL
         else ""
     )

@@ -109,7 +109,10 @@ def asker_file(name: str) -> Path:
 
 
 def _unaskable(run: Run) -> str:
-    return f"framework {run.framework}: the program checks its arguments only during training"
+    return (
+        f"not asked: the program of framework {run.framework} checks its arguments only during "
+        "training"
+    )
 
 
 def _reason(campaign: Campaign, planned: PlannedRun) -> str | None:
@@ -117,8 +120,8 @@ def _reason(campaign: Campaign, planned: PlannedRun) -> str | None:
     cluster = campaign.cluster
     if cluster.modules or cluster.setup:
         return (
-            f"cluster {cluster.name}: its modules and set-up lines are not loaded here; "
-            "ask with `teralog submit --rehearse`"
+            f"not asked: the modules and set-up lines of cluster {cluster.name} are not loaded "
+            "here; ask with `teralog submit --rehearse`"
         )
     missing = next(missing_files(planned.run, campaign.path.parent), None)
     if missing is not None:

@@ -135,11 +135,11 @@ PROBLEMS = {
             "repeats: 0 is too small; the minimum is 1",
             (
                 "name: '../x' cannot name a folder: use up to 64 letters, digits, '.', '_' and "
-                "'-', a letter or digit first; try 'x'"
+                "'-'; begin with a letter or a digit; try 'x'"
             ),
             "exclude[0]: 'world_size >' is not an expression: invalid syntax",
             "defaults.nodes: 0 is too small; the minimum is 1",
-            "matrix: no model given; gpt needs `model`, a preset or sizes",
+            "matrix: no model given; framework gpt needs a model: give `model: PRESET`, or sizes",
             "matrix.seed: -1 is too small; the minimum is 0",
             "matrix: framework deepspeed needs the parameter 'script'",
             "include[0]: framework gpt has no parameter 'zero_stage'",
@@ -209,13 +209,13 @@ PROBLEMS = {
         ),
         [
             (
-                "matrix: framework oneflow_gpt has no parameter 'launcher'; it is in defaults, "
-                "for every run: move it to the runs of its framework"
+                "matrix: framework oneflow_gpt has no parameter 'launcher'; in defaults it applies "
+                "to every run: write it only for runs whose framework has this parameter"
             ),
             "matrix: framework oneflow_gpt needs the parameter 'dataset'",
             (
-                "include[0]: framework gpt has no parameter 'source'; it is in defaults, for "
-                "every run: move it to the runs of its framework"
+                "include[0]: framework gpt has no parameter 'source'; in defaults it applies to "
+                "every run: write it only for runs whose framework has this parameter"
             ),
             ("defaults.launcher: 'launch' is not one of torchrun, deepspeed, srun (framework gpt)"),
             "include[1]: framework gpt has no parameter 'source'",

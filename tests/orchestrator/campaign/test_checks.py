@@ -174,7 +174,7 @@ def test_layers_split_across_nodes_are_reported_as_a_warning(
     )
     sentence = (
         f"tensor_parallel_size={tensor_parallel_size} does not divide gpus_per_node=4: each "
-        f"layer is divided across nodes, and waits for the network"
+        "layer is divided over several nodes and waits for the network"
     )
     assert list(run_warnings(run, Cluster(name="far"), Path())) == [sentence] * worth_a_look
 
@@ -240,7 +240,7 @@ def test_a_gpu_that_is_not_known_is_reported_as_a_warning(
 @pytest.mark.parametrize(
     ("framework", "cluster", "warnings"),
     [
-        ("megatron", CPUS, ["framework megatron trains on GPUs, and cluster here has none"]),
+        ("megatron", CPUS, ["framework megatron trains only on GPUs, and cluster here has none"]),
         ("megatron", V100, []),
         ("gpt", CPUS, []),
     ],
@@ -261,7 +261,11 @@ def test_a_program_that_needs_gpus_is_reported_as_a_warning_without_any(
 @pytest.mark.parametrize(
     ("stage", "cluster", "warnings"),
     [
-        (3, CPUS, ["zero_stage=3 with program=run_clm trains on GPUs, and cluster here has none"]),
+        (
+            3,
+            CPUS,
+            ["zero_stage=3 with program=run_clm trains only on GPUs, and cluster here has none"],
+        ),
         (2, CPUS, []),
         (3, V100, []),
     ],

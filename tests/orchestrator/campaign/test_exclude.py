@@ -46,10 +46,19 @@ def test_a_rule_is_quoted_as_it_was_written(written: object, text: str):
 
 
 REFUSED: dict[str, tuple[Any, list[str]]] = {
-    "a number": (3, ["3 is not a rule; write an expression or {parameter: value}"]),
-    "nothing": (None, ["None is not a rule; write an expression or {parameter: value}"]),
-    "an empty mapping": ({}, ["{} is not a rule; write an expression or {parameter: value}"]),
-    "a list": (["a"], ["['a'] is not a rule; write an expression or {parameter: value}"]),
+    "a number": (3, ["3 is not a rule; write an expression, or a mapping such as {zero_stage: 3}"]),
+    "nothing": (
+        None,
+        ["None is not a rule; write an expression, or a mapping such as {zero_stage: 3}"],
+    ),
+    "an empty mapping": (
+        {},
+        ["{} is not a rule; write an expression, or a mapping such as {zero_stage: 3}"],
+    ),
+    "a list": (
+        ["a"],
+        ["['a'] is not a rule; write an expression, or a mapping such as {zero_stage: 3}"],
+    ),
     "unknown parameters": (
         {"strtegy": "ddp", "worldsize": 8},
         [

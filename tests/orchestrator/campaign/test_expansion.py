@@ -102,7 +102,7 @@ MISFITS: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "no model": (
         {"framework": "gpt"},
-        ["defaults: no model given; gpt needs `model`, a preset or sizes"],
+        ["defaults: no model given; framework gpt needs a model: give `model: PRESET`, or sizes"],
     ),
     "half a model": (
         {"framework": "gpt", "model": {"num_layers": 2, "vocab_size": 512}},

@@ -46,9 +46,9 @@ PROBLEMS = {
             "include: [{order: file}]\n"
         ),
         [
-            "defaults: unknown key 'repeats'; it belongs at the top of the file",
-            "matrix: unknown key 'warmup'; it belongs at the top of the file",
-            "include[0]: unknown key 'order'; it belongs at the top of the file",
+            "defaults: unknown key 'repeats'; write it at the top level of the file",
+            "matrix: unknown key 'warmup'; write it at the top level of the file",
+            "include[0]: unknown key 'order'; write it at the top level of the file",
         ],
     ),
     "an unknown parameter": (
@@ -110,7 +110,7 @@ PROBLEMS = {
     ),
     "a matrix without values": (
         f"name: a\n{GPT}matrix: {{strategy: []}}\n",
-        ["matrix.strategy: has no values"],
+        ["matrix.strategy: has no values; give at least one, or remove strategy"],
     ),
     "a matrix with values that do not fit": (
         f"name: a\n{GPT}matrix: {{strategy: [ddp, zeor1], seed: [1, -1, -1]}}\n",
@@ -145,7 +145,10 @@ PROBLEMS = {
         [
             "exclude[0]: 'world_size >' is not an expression: invalid syntax",
             "exclude[1]: there is no parameter 'worldsize'; did you mean 'world_size'?",
-            "exclude[2]: 3 is not a rule; write an expression or {parameter: value}",
+            (
+                "exclude[2]: 3 is not a rule; write an expression, or a mapping such as "
+                "{zero_stage: 3}"
+            ),
             (
                 "exclude[3]: 'exit()' is not allowed in an expression: write parameters, numbers, "
                 "quoted texts, lists, + - * / // %, comparisons, in, and, or, not"
@@ -160,8 +163,8 @@ PROBLEMS = {
         f"name: ../../etc\n{GPT}",
         [
             (
-                "name: '../../etc' cannot name a folder: use up to 64 letters, digits, '.', '_' "
-                "and '-', a letter or digit first; try 'etc'"
+                "name: '../../etc' cannot name a folder: use up to 64 letters, digits, '.', "
+                "'_' and '-'; begin with a letter or a digit; try 'etc'"
             )
         ],
     ),
@@ -237,7 +240,7 @@ def test_a_name_that_cannot_name_a_folder_is_refused(
     (problem,) = problems_of("name: '{}'\n".format(name.replace("'", "''")) + GPT)
     if name.isprintable():
         assert problem.startswith(f"name: {name!r} cannot name a folder")
-        assert problem.endswith(f"; try {hint!r}" if hint else "a letter or digit first")
+        assert problem.endswith(f"; try {hint!r}" if hint else "begin with a letter or a digit")
 
 
 def suggestion(path: Path, name: str) -> str | None:

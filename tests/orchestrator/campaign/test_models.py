@@ -216,8 +216,8 @@ def test_hybrid_models_have_the_pattern_of_their_layers(version: str, pattern: s
     ("changed", "problem"),
     [
         ({"version": "core-0.15"}, "hybrid models have layers of experts from core-0.16 on"),
-        ({"transformer_impl": "local"}, "layers of hybrid models need transformer_engine"),
-        ({"virtual_pipeline_parallel_size": 2}, "does not take it for hybrid models"),
+        ({"transformer_impl": "local"}, "hybrid models need transformer_impl=transformer_engine"),
+        ({"virtual_pipeline_parallel_size": 2}, "does not accept this option for hybrid models"),
     ],
 )
 def test_hybrid_models_need_what_their_program_needs(

@@ -163,7 +163,7 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "model without a value": (
         {"model": None},
-        ["defaults.model: has no value; give a preset, e.g. xl, or sizes"],
+        ["defaults.model: has no value; give a preset, e.g. model: xl, or sizes"],
     ),
     "model of another type": (
         {"model": 7},

@@ -75,7 +75,7 @@ def test_a_warning_is_reported_once_and_forbids_nothing(campaign_of: CampaignOf)
     assert warning_lines(campaign) == [
         (
             "tensor_parallel_size=2 does not divide gpus_per_node=1: each layer is divided "
-            "across nodes, and waits for the network (tp2 seed=1, tp2 seed=2)"
+            "over several nodes and waits for the network (tp2 seed=1, tp2 seed=2)"
         )
     ]
     assert [len(record["warnings"]) for record in plan_records(campaign, {})] == [0, 0, 1, 1]

@@ -62,15 +62,17 @@ def test_a_tokenizer_is_a_path_if_it_looks_like_one(
 @pytest.mark.parametrize("given", ["$NOWHERE/train.py", "/a/${NOWHERE}/train.py"])
 def test_a_variable_that_is_not_set_is_reported(run_of: RunOf, given: str) -> None:
     (sentences,) = unset_variables(run_of(framework="deepspeed", script=given))
-    assert sentences.startswith("script: $")
-    assert sentences.endswith(f" of {given} is not set here")
+    assert sentences.startswith("script: the variable $")
+    assert sentences.endswith(f" in {given} is not set here; set it, or write the whole path")
 
 
 def test_nothing_is_rendered_with_a_variable_that_is_not_set(
     campaign_of: Callable[[str], Campaign], tmp_path: Path
 ) -> None:
     campaign = campaign_of("name: a\ndefaults: {framework: deepspeed, script: $NOWHERE/a.py}\n")
-    with pytest.raises(UserError, match=r"script: \$NOWHERE of \$NOWHERE/a.py is not set here"):
+    with pytest.raises(
+        UserError, match=r"the variable \$NOWHERE in \$NOWHERE/a.py is not set here"
+    ):
         render_runs(campaign, campaign.runs, CampaignStore(tmp_path / "results"))
     assert not (tmp_path / "results").exists()
 
@@ -84,7 +86,10 @@ def test_nothing_is_rendered_if_the_path_of_python_has_an_unset_variable(
     """
     (tmp_path / "far.yaml").write_text("python: $NOWHERE/bin/python\n")
     campaign = campaign_of("name: a\ncluster: far.yaml\ndefaults: {framework: gpt, model: s}\n")
-    sentence = "python: $NOWHERE of $NOWHERE/bin/python is not set here"
+    sentence = (
+        "python: the variable $NOWHERE in $NOWHERE/bin/python is not set here; set it, or write "
+        "the whole path"
+    )
     (planned,) = campaign.runs
     assert planned.warnings == (sentence,)
     with pytest.raises(UserError, match=re.escape(f"cluster far: {sentence}")):
@@ -102,7 +107,10 @@ def test_nothing_is_submitted_if_the_log_folder_does_not_exist(
     (tmp_path / "far.yaml").write_text("log_folder: $NOWHERE/logs\n")
     campaign = campaign_of("name: a\ncluster: far.yaml\ndefaults: {framework: gpt, model: s}\n")
     store = CampaignStore(tmp_path / "results")
-    sentence = "log_folder: $NOWHERE of $NOWHERE/logs is not set here"
+    sentence = (
+        "log_folder: the variable $NOWHERE in $NOWHERE/logs is not set here; set it, or write the "
+        "whole path"
+    )
     (planned,) = campaign.runs
     assert planned.warnings == (sentence,)
     with (

@@ -102,7 +102,7 @@ def test_without_a_campaign_or_with_several_a_sentence_shows_what_to_type(folder
     (folder / "other.yaml").write_text(CAMPAIGN.format(name="other"))
     several = teralog("submit")
     assert several.exit_code == 1
-    assert "which one? The current directory contains mine.yaml, other.yaml" in several.stderr
+    assert "several campaign files (mine.yaml, other.yaml); give the path of one" in several.stderr
     (folder / "mine.yaml").unlink()
     (folder / "other.yaml").unlink()
     none = teralog("submit")

@@ -197,7 +197,7 @@ def test_json_next_to_another_format_is_a_contradiction() -> None:
     for options in (("--json", "--format", "csv"), ("--format", "csv", "--json")):
         result = CliRunner().invoke(main, ["plan", CAMPAIGN, *options])
         assert result.exit_code == 2
-        assert "--json is --format json; leave out --format csv" in result.stderr
+        assert "--json means --format json; remove --json or --format csv" in result.stderr
 
 
 @pytest.mark.usefixtures("folder")
@@ -219,7 +219,7 @@ def test_parquet_needs_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     result = teralog("report", "nosuch.yaml", "--format", "parquet")
     assert result.stderr == (
-        "teralog: --format parquet: needs pyarrow; pip install 'teralog[parquet]'\n"
+        "teralog: --format parquet: needs pyarrow; type: pip install 'teralog[parquet]'\n"
     )
     assert result.exit_code == 1
 

@@ -116,7 +116,7 @@ REFUSED = {
     "strategy is not None": "can compare only with == != < <= > >= in and not in",
     "world_size > 1\0": "is not an expression",
     "(" * 300 + "1" + ")" * 300: "is not an expression",
-    "1" * (MAX_LENGTH + 1): f"at most {MAX_LENGTH} characters",
+    "1" * (MAX_LENGTH + 1): f"the maximum is {MAX_LENGTH} characters",
 }
 
 

@@ -183,7 +183,7 @@ def test_a_lock_is_not_looked_for_behind_a_link(
         target.touch()
     link.symlink_to(target)
     with pytest.raises(
-        UserError, match="lock: is a symbolic link, and a lock must be a file; remove it"
+        UserError, match="lock: is a symbolic link, but a lock must be a file; remove the link"
     ):
         use(link)
     assert target.exists() == exists

@@ -86,7 +86,7 @@ MISFITS: list[tuple[str, Any, list[str]]] = [
     ("either", {"int": 1}, ["either: {'int': 1} is not a whole number"]),
     ("name", 5, ["name: 5 is not text; put it in quotes"]),
     ("name", {"a": 1}, ["name: {'a': 1} is not text"]),
-    ("name", "", ["name: '' is too short"]),
+    ("name", "", ["name: '' is empty; give a value"]),
     ("words", "a", ["words: 'a' is not a list; write it as [a, b]"]),
     (
         "words",

@@ -53,10 +53,16 @@ def test_settings_in_a_published_row_are_reported(layers: Folder) -> None:
 @pytest.mark.parametrize(
     ("page", "message"),
     [
-        ("page.md", "num_layers=1: 2 rows have its sizes: give one of page.md:5, page.md:7"),
+        (
+            "page.md",
+            "num_layers=1: 2 rows have the sizes of this run; give one of page.md:5, page.md:7",
+        ),
         (
             "page.md:6",
-            "no row has its sizes; page.md:6 is nearest, but has num_layers 4 instead of 1",
+            (
+                "no row has the sizes of this run; page.md:6 is nearest, but has num_layers 4 "
+                "instead of 1"
+            ),
         ),
         ("page.md:8", "contains no time per iteration"),
         ("page.md:99", "page.md:99: is not a row of a table; give the line of a row, or the page"),

@@ -184,7 +184,7 @@ def test_no_visible_difference_is_not_reported_as_0_percent() -> None:
     assert percents(page)["allocations"] == 0
     (sentence,) = (line for line in noise_sentences(page) if line.startswith("Allocations"))
     assert sentence == (
-        "Allocations: too small to see next to the other sources, with 1 degree of freedom."
+        "Allocations: too small to measure next to the other sources, with 1 degree of freedom."
     )
 
 

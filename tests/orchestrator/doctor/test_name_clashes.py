@@ -125,7 +125,7 @@ def test_another_teralog_in_front_of_ours_is_named(
     prelude = f"import sys, teralog; sys.path.insert(0, {str(tmp_path / 'mine')!r})\n"
     finding = examine(tmp_path, prelude=prelude).one("name clash", "teralog")
     assert (finding.ok, finding.found) == (False, str(tmp_path / "mine" / shown))
-    assert f"keep {tmp_path / 'mine'} off PYTHONPATH" in (finding.remedy or "")
+    assert f"remove {tmp_path / 'mine'} from PYTHONPATH" in (finding.remedy or "")
 
 
 def test_another_teralog_in_the_working_folder_hides_ours_from_python_m(

@@ -131,7 +131,10 @@ def test_the_fewest_changes_that_fit_are_suggested(
         (
             A100,
             f"{MEGATRON}, model: 175b",
-            "has 80: none of the settings tried would fit; use more ranks or a smaller model",
+            (
+                "has 80: none of the settings that teralog tried would fit; use more ranks or a "
+                "smaller model"
+            ),
         ),
     ],
 )

@@ -90,9 +90,15 @@ def test_every_strategy_can_be_run_on_one_gpu_and_on_several_nodes(run_of: RunOf
         ({"activation_checkpointing": True}, "framework colossalai_gpt cannot set activation_ch"),
         (
             {"num_episodes": 1},
-            "num_episodes=1: the first episode is not measured, so nothing is left; give at least",
+            (
+                "num_episodes=1: the first episode is not measured, so there would be no results; "
+                "give at least"
+            ),
         ),
-        ({"update_timesteps": 30}, "update_timesteps=30 is not reached after the first episode"),
+        (
+            {"update_timesteps": 30},
+            "update_timesteps=30 is too large: no learning happens after the first episode",
+        ),
         (
             {"micro_batch_size": 64, "experience_batch_size": 4},
             "experience_batch_size*update_timesteps=32 is less than micro_batch_size=",

@@ -131,7 +131,7 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
         run_clm(ffn_hidden_size=1000),
         [
             (
-                "ffn_hidden_size=1000 cannot be set in run_clm.py, whose models have "
+                "ffn_hidden_size=1000 cannot be set in run_clm.py; its models have "
                 "4*hidden_size=3072; use program=hf_gpt"
             )
         ],

@@ -385,7 +385,7 @@ WARNINGS: dict[str, tuple[dict[str, Any], list[str]]] = {
         [
             (
                 "tensor_parallel_size=8 does not divide gpus_per_node=4: each layer is divided "
-                "across nodes, and waits for the network"
+                "over several nodes and waits for the network"
             )
         ],
     ),

@@ -157,9 +157,8 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
         ),
         [
             (
-                "DeepSpeed 0.19.8 has no key 'zero_optimization.fp16': fp16 is a section of its "
-                "own, next "
-                "to zero_optimization"
+                "DeepSpeed 0.19.8 has no key 'zero_optimization.fp16': move fp16 out of "
+                "zero_optimization, to the top level of the configuration"
             )
         ],
     ),

@@ -168,7 +168,7 @@ REFUSED = {
     "several": (
         "nodes: 0\ngpus_per_node: '4'\nmodules: cuda\nscheduler: pbs\nname: ''\n",
         [
-            ": name: '' is too short",
+            ": name: '' is empty; give a value",
             ": nodes: 0 is too small; the minimum is 1",
             ": gpus_per_node: '4' is text; write the whole number 4 without quotes",
             ": modules: 'cuda' is not a list; write it as [a, b]",

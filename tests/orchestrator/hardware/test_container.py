@@ -27,7 +27,8 @@ REFUSED = {
     "container: {image: a, runtime: uenv, mounts: [/a]}": "write them into the .toml file",
     "scheduler: local\ncontainer: {image: a, runtime: uenv}": "is part of Slurm; without Slurm",
     "container: {image: a, runtime: pyxis}\nsrun: [--container-image=b]": (
-        "srun: --container-image: the key container of the cluster profile sets it too; remove one"
+        "srun: --container-image: the key `container` of the cluster profile sets this option "
+        "too; remove one of them"
     ),
     "binding: cores": "binding: 'cores' is not one of none, numa, custom",
     "binding: custom": "binding: custom needs binding_command",
@@ -94,7 +95,12 @@ def test_source_of_a_mount_is_a_path_and_its_target_the_same_by_default(
         "/a:/b:ro",
         "$ABSENT/c:$ABSENT/c",
     ]
-    assert [*unset_paths(cluster)] == ["container.mounts: $ABSENT of $ABSENT/c is not set here"]
+    assert [*unset_paths(cluster)] == [
+        (
+            "container.mounts: the variable $ABSENT in $ABSENT/c is not set here; set it, or write "
+            "the whole path"
+        )
+    ]
 
 
 def test_python_of_scripts_is_that_of_the_image_if_there_is_one(tmp_path: Path) -> None:
@@ -114,4 +120,7 @@ def test_runs_option_that_contradicts_the_container_makes_it_impossible(
         "defaults: {framework: gpt, model: s, srun: [--container-image=b]}\n"
     )
     [problem] = campaign.runs[0].problems
-    assert "--container-image: the key container of the cluster profile sets it too" in problem
+    assert (
+        "--container-image: the key `container` of the cluster profile sets this option too"
+        in problem
+    )

@@ -79,8 +79,8 @@ def test_one_sentence_explains_why_a_run_does_not_fit():
     It also names the option that starts the run anyway.
     """
     assert memory_problem(FORECAST, Capacity(32, "V100-SXM2-32GB")) == (
-        "a rank needs at least 108 GiB of memory (weights 96.8, optimizer 9.07, one layer 1.25), "
-        "but V100-SXM2-32GB has 32; to start it anyway, use submit --force"
+        "a rank needs at least 108 GiB of memory (weights 96.8, optimizer 9.07, one layer "
+        "1.25), but V100-SXM2-32GB has 32; to start the run anyway, use submit --force"
     )
 
 

@@ -64,7 +64,7 @@ def test_the_memory_that_was_asked_for_is_in_the_script(script: str, memory: str
         (10.0, None, "used at least 10 GiB per node (sacct): try `retry --memory 15G`"),
         (0.1, "100M", "try `retry --memory 1G`"),
         (None, None, "how much it used is unknown"),
-        (60.0, "0", "although it had all memory of its nodes: try nodes with more"),
+        (60.0, "0", "although it had all memory of its nodes: choose nodes with more"),
         (None, "odd", "how much it used is unknown"),
     ],
 )

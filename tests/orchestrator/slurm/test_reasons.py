@@ -21,7 +21,7 @@ REASONS = {
     "AssocGrpCPURunMinutesLimit": ("hours", False),
     "QOSMaxWallDurationPerJobLimit": ("time limit", False),
     "QOSMaxGRESPerJob": ("allows per job", False),
-    "QOSMaxGRESPerUser": ("you use all", False),
+    "QOSMaxGRESPerUser": ("your jobs use all", False),
     "PartitionTimeLimit": ("of its partition", False),
     "PartitionNodeLimit": ("more nodes", False),
     "PartitionDown": ("sinfo -s", False),

@@ -310,8 +310,8 @@ def test_each_start_of_a_hung_run_is_handled_once(
 @pytest.mark.parametrize(
     ("job", "part"),
     [
-        (None, "it is a step of an allocation"),
-        (JobState("7", "RUNNING", by="squeue", restarts=3), "it hangs after 3 restarts"),
+        (None, "the run is a step of an allocation"),
+        (JobState("7", "RUNNING", by="squeue", restarts=3), "the run hangs after 3 restarts"),
     ],
 )
 def test_some_hung_runs_are_only_reported(
@@ -328,4 +328,4 @@ def test_some_hung_runs_are_only_reported(
     attempts = tuple(replace(attempt, job=job, started=None) for attempt in run.status.attempts)
     run = replace(run, status=replace(run.status, attempts=attempts))
     [sentence] = OnHang(slurm, store, "requeue")(replace(look, runs=(run,)))
-    assert f": not requeued: {part}" in sentence
+    assert f": not requeued, because {part}" in sentence

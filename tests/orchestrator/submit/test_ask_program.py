@@ -76,7 +76,7 @@ def test_a_plan_does_not_run_the_set_up_lines_of_a_profile(playground) -> None:
     (playground.path / "box.yaml").write_text(f"{PROFILE}modules: [cuda]\n")
     (playground.path / "campaign.yaml").write_text(CAMPAIGN)
     done = playground.teralog("plan", "campaign.yaml", "--ask-program")
-    assert "cluster box: its modules and set-up lines are not loaded here" in done.stderr
+    assert "the modules and set-up lines of cluster box are not loaded here" in done.stderr
 
 
 WARMUP = {"warmup_min_lr": "auto", "warmup_max_lr": "auto", "warmup_num_steps": "auto"}

@@ -119,7 +119,7 @@ def test_a_missing_value_is_the_default_of_the_run_s_framework(campaign_of: Camp
     ("line", "problem"),
     [
         ("give_up: micro_batch", "give_up: there is no parameter 'micro_batch'; did you mean 'mic"),
-        ("give_up: strategy", "give_up: strategy has values that are not numbers, so they have no"),
+        ("give_up: strategy", "give_up: strategy has values that are not numbers, so their order"),
         ("give_up: 3", "give_up: 3 is not text"),
     ],
 )

@@ -229,8 +229,8 @@ def test_cancel_reports_only_the_runs_that_it_ended(playground) -> None:
         (("--rehearsed",), 1, "no run given; "),
         (("",), 1, "there is no run ''"),
         (("--all", "seed=1"), 1, "--all: cancels all runs; remove --all, or do not name runs"),
-        (("--all",), 0, "nothing to cancel: no run of it was submitted"),
-        (("--state", "running"), 0, "nothing to cancel: no run of it was submitted"),
+        (("--all",), 0, "nothing to cancel: no run of the campaign was submitted"),
+        (("--state", "running"), 0, "nothing to cancel: no run of the campaign was submitted"),
     ],
 )
 def test_cancel_ends_only_the_given_runs(

@@ -81,7 +81,8 @@ def test_rehearsals_are_stored_apart_from_measurements(playground) -> None:
     refused = playground.teralog("cancel", campaign.name, "--all")
     assert refused.returncode == 1
     assert (
-        "`teralog cancel campaign.yaml --rehearsed --all` cancels the rehearsal" in refused.stderr
+        "To cancel the rehearsal, type `teralog cancel campaign.yaml --rehearsed --all`"
+        in refused.stderr
     )
     report = playground.teralog("report", campaign.name, "--runs")
     assert report.stdout.count("not started") == 2

@@ -37,5 +37,5 @@ def test_resources_of_slurm_are_refused_on_this_machine(campaign_of: CampaignOf)
     """
     campaign = campaign_of(CAMPAIGN.format(cluster="local"))
     assert with_resources(campaign, memory=None) == campaign
-    with pytest.raises(UserError, match="--memory, --qos: need Slurm"):
+    with pytest.raises(UserError, match="--memory, --qos: can be used only on a Slurm cluster"):
         with_resources(campaign, memory="4G", qos="dev")

@@ -171,7 +171,7 @@ def test_no_column_is_added_to_html() -> None:
     made = regenerate(page, PageSettings(gpu_peak_tflops=989.5), ["mfu"])
     assert made.data == page
     assert [remark.text for remark in made.unclear] == [
-        "no column is added, because this is an HTML table"
+        ("no column is added, because this is an HTML table; only markdown tables can get columns")
     ]
 
 

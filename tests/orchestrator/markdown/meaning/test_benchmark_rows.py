@@ -143,7 +143,11 @@ def test_a_cell_that_is_not_understood_is_named(cells: dict[str, str], ask: str,
             "world_size",
             "no column contains the number of GPUs, and no <!-- teralog: world_size=... -->",
         ),
-        ({"Nodes": "4"}, "world_size", "the number of nodes is given, but not gpus_per_node"),
+        (
+            {"Nodes": "4"},
+            "world_size",
+            "a column contains the number of nodes, but none contains gpus_per_node",
+        ),
         (
             {"MBS": "4"},
             "global_batch_size",
@@ -155,7 +159,7 @@ def test_a_cell_that_is_not_understood_is_named(cells: dict[str, str], ask: str,
         (
             {"MBS": "4", "GAS": "1"},
             "global_batch_size",
-            "no column contains the global batch size, or the data-parallel",
+            "no column contains the global batch size or the data-parallel size",
         ),
         ({}, "step_seconds", "no column contains the time per iteration"),
         (

@@ -149,7 +149,7 @@ def test_a_row_that_is_not_understood_is_listed_and_kept(row: str, why: str) -> 
         ("GPUs | GBS | Time | TFlops", "no column contains the size of the model"),
         (
             "Nodes | Time | GBS | Size | TFlops",
-            ("the number of nodes is given, but not gpus_per_node"),
+            ("a column contains the number of nodes, but none contains gpus_per_node"),
         ),
         ("GPUs | Size | GBS | TFlops", "no column contains the time per iteration"),
         (

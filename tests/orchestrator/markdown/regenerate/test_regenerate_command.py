@@ -109,8 +109,8 @@ def test_rows_that_are_not_understood_are_listed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--in-place", "--check", "x.md"], "--in-place cannot be used with --diff or --check"),
-        (["--in-place", "-"], "--in-place cannot write to standard input"),
+        (["--in-place", "--check", "x.md"], "--in-place: cannot be used with --diff or --check"),
+        (["--in-place", "-"], "--in-place: cannot write to standard input"),
         (["--add", "mfuu", "-"], "'mfuu' is not a column that can be added; did you mean 'mfu'?"),
         (["--factor", "5", "-"], "'5' is not one of"),
         (["--decimals", "9", "-"], "0<=x<=6"),
