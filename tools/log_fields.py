@@ -18,7 +18,9 @@ programs.
 
 `parse` searches a log for the words in the second column. A line with one of these words is a
 report if it has all fields that the format needs. For each field, the table shows the words before
-its value, and the number by which `parse` divides the value.
+its value, the field's name, and the number by which `parse` divides the value. For example,
+`time` step_seconds / 1,000 means that the value after `time` is in milliseconds. If the words
+before a value are not enough to find it, `…` is the place of the value between two texts.
 
 | format | searched for | fields |
 |---|---|---|

@@ -11,9 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, variance
 
+import made_up_runs
 import pytest
-from made_up_runs import Folder
+from made_up_runs import CAMPAIGN, Folder
 
+from orchestrator.campaign.campaign import PlannedRun, load_campaign
 from orchestrator.common.tables import as_text
 from orchestrator.compare.measured_run import MeasuredRun
 from orchestrator.compare.noise import (
@@ -24,7 +26,9 @@ from orchestrator.compare.noise import (
     noise_table,
 )
 from orchestrator.compare.variance_components import Component, components, pooled
-from orchestrator.store.records import Attempt, Started
+from orchestrator.store.records import Attempt, Position, Started
+
+PLAN_RUNS = Path(__file__).parents[3] / "docs" / "how-to" / "plan-runs.md"
 
 
 def test_a_balanced_nested_design_gives_the_classic_mean_squares() -> None:
@@ -256,3 +260,40 @@ def test_noise_is_reported_as_a_table_in_sentences_and_for_programs(layers: Fold
     assert percents["steps"] == pytest.approx(0.09, abs=0.02)
     assert 5 < percents["runs"] < 10
     assert percents["allocations"] is None
+
+
+def test_the_example_of_the_docs_is_what_noise_prints(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """docs/how-to/plan-runs.md shows what `noise` prints for these simulated runs.
+
+    Two configurations run twice in each of eight allocations. The speed of allocations varies by
+    15 %, and that of runs by 2 %. Half of the allocations start at night, the others in the
+    afternoon, which makes no difference.
+    """
+    now = ""
+
+    def seconds(planned: PlannedRun) -> float:
+        nonlocal now
+        assert planned.run.model is not None
+        repeat, layers = planned.run.repeat, planned.run.model.num_layers
+        block = allocation(planned)
+        now = f"2026-01-0{block}T{2 if block % 2 else 14:02}:10:00+00:00"
+        level = random.Random(f"allocation {block}").gauss(0, 0.15)
+        noise = random.Random(f"run {layers} {repeat}").gauss(0, 0.02)
+        return layers * math.exp(level + noise)
+
+    def allocation(planned: PlannedRun) -> int:
+        return (planned.run.repeat + 1) // 2
+
+    monkeypatch.setattr(made_up_runs, "utc_now", lambda: now)
+    lines = "matrix: {num_layers: [1, 2]}\nrepeats: 16\n"
+    file = folder.path / "repeats.yaml"
+    file.write_text(CAMPAIGN.format(name="repeats") + lines)
+    positions = {
+        planned.run_id: Position(f"submit-{allocation(planned)}", place)
+        for place, planned in enumerate(load_campaign(file).runs, 1)
+    }
+    folder.campaign(lines, seconds, positions, name="repeats")
+    shown = PLAN_RUNS.read_text().partition("```console\n$ teralog noise repeats.yaml\n")[2]
+    assert folder.teralog("noise", "repeats.yaml").stdout == shown.partition("```")[0]
